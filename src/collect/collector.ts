@@ -39,12 +39,12 @@ export interface CollectorDependencies {
   readonly ownership?: Ownership
 }
 
-/** How long to wait before asking again for the lists without which nothing else can start. */
+/** Time between two requests at the start for lists of instruments. Nothing else can start without them. */
 const listRetryMs = 5_000
 /** Attempts to get the lists of all categories, before the start goes on with those that respond. */
 const triesForMissing = 3
 
-/** Longest time that an instrument keeps a place because its ticker claims too much. */
+/** Time between two choices. An instrument whose ticker claims too much keeps its place for no longer. */
 const rechooseEveryMs = 60_000
 /** Longest wait for work that was aborted to end. */
 const giveUpMs = 1_000
@@ -139,8 +139,8 @@ export class Collector {
   }
 
   /**
-   * Stops asking and waits until all responses are durable: in the database, or on disk. Resolves to whether all responses
-   * came within `drainTimeoutMs`; those under way then are given up.
+   * Stops sending requests, and waits until all responses are durable: in the database, or on disk. Resolves to false
+   * if some responses did not come within `drainTimeoutMs`; they are given up.
    */
   async stop(drainTimeoutMs: number): Promise<boolean> {
     const { clock, client, logger } = this.#dependencies
@@ -239,7 +239,7 @@ export class Collector {
   }
 
   #learned(stream: AnyStream): void {
-    // Every ticker changes turnovers a little; following each would start and end loops all day long.
+    // Every ticker changes turnovers a little. Choosing after each would change the covered instruments all day.
     if (this.#isCollecting && stream.name !== 'tickers') this.#retarget()
   }
 

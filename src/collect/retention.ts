@@ -15,10 +15,10 @@ export interface Retention {
   stop(): Promise<void>
 }
 
-/** Away from full hours, when candles of all intervals close at once. */
+/** Removal runs away from full hours, when candles of all intervals close at once. */
 const hourly = '30 23 * * * *'
 
-/** Until the service has responded its clock is not known: it is looked for so often. */
+/** Time between two looks at the service's clock, which is unknown before its first response. */
 const firstResponseEveryMs = 1_000
 
 interface RetentionDependencies {
@@ -30,8 +30,8 @@ interface RetentionDependencies {
 }
 
 /**
- * Removes what is older than the configuration keeps, at the first response of the service and every hour, until it is stopped.
- * The earliest of three clocks says what is old, and where they differ by much nothing is removed.
+ * Removes rows older than the configuration keeps: at the service's first response, and every hour until it is stopped.
+ * The earliest of three clocks tells what is old. If the clocks differ by much, nothing is removed.
  */
 export function startRetention(
   config: Config,
@@ -56,7 +56,7 @@ export function startRetention(
       logger.warn(`old rows were not removed, the next attempt is in an hour: ${describeDatabaseError(error)}`)
     }
   }
-  /** null when the clocks do not agree, or when it is stopped before the service responds. */
+  /** Resolves to null if the clocks do not agree, or if removal is stopped before the service responds. */
   const earliestNow = async (): Promise<TimeMs | null> => {
     while (serviceNow() === null) {
       if (!(await sleepFor(clock, firstResponseEveryMs, stopping.signal))) return null

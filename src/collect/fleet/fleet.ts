@@ -88,7 +88,7 @@ interface FleetOptions {
   readonly clock: Clock
   readonly logger: Logger
   readonly disk: Disk
-  /** Where the last members are kept for a start without the database. */
+  /** File that keeps the last members, for a start without the database. */
   readonly file: string
   /** Returns the instruments of the market; none before the first lists have come. */
   readonly universe: () => PlanUniverse
@@ -101,9 +101,9 @@ interface FleetOptions {
 }
 
 const demandEveryMs = 10_000
-/** An address that is blocked for longer leaves its instruments to others meanwhile. */
+/** A recorder whose address is blocked for longer than this leaves its instruments to the others meanwhile. */
 const yieldAfterMs = 10_000
-/** By then each of the others has looked at the leases once more. */
+/** Time that a leaving recorder goes on: by then each of the others has read the leases once more. */
 const leavingMs = 1_500
 
 /**
@@ -240,7 +240,7 @@ interface Note {
   readonly members: readonly FleetMember[]
 }
 
-/** Recorders that are configured alike ask for the same, whatever their addresses and limits are. */
+/** Returns a digest of the streams alone. Recorders of equal streams share the work, whatever their limits are. */
 function digestOf({ streams }: Config): string {
   const text = JSON.stringify(streams, (_key, value: unknown) => (value === Infinity ? 'all' : value))
   return createHash('sha256').update(text).digest('hex').slice(0, 16)

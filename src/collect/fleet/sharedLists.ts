@@ -22,9 +22,9 @@ interface SharedListsOptions {
   readonly signal: AbortSignal
 }
 
-/** Tickers come every few seconds and are stored at once. */
+/** Tickers of own instruments are read this often, because other recorders store them every few seconds. */
 const ownTickersEveryMs = 2_000
-/** Tickers of the other recorders' instruments only matter for ranks. */
+/** Time between two reads of everything. Tickers of the other recorders' instruments only matter for ranks. */
 const allEveryMs = 60_000
 const ratesEveryMs = 600_000
 
@@ -89,7 +89,7 @@ async function readLists({ db, universe }: SharedListsOptions, foreign: ForeignL
   if (symbols.length > 0) universe.setRpiSymbols(symbols, true)
 }
 
-/** Those of this recorder's own instruments, or of all. */
+/** Reads the stored tickers of this recorder's own instruments or, if `isAll`, of all instruments. */
 async function readTickers({ db, universe }: SharedListsOptions, foreign: ForeignLists, isAll: boolean): Promise<void> {
   const categories = new Set<string>(foreign.tickers)
   const { ownership } = universe

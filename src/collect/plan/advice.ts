@@ -60,7 +60,7 @@ export function advise(
   })
 }
 
-/** A copy of the configuration with one option set. */
+/** Returns a copy of the configuration with one option set. */
 export function applyChange(config: Config, { option, to }: Change): Config {
   const copy = structuredClone(config)
   const path = option.split('.')

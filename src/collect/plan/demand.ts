@@ -86,9 +86,8 @@ function instrumentDemand(
 }
 
 /**
- * Instruments that a selection covers: the first of its ranking, by its number or by the allowance. A number counts for
- * all addresses together, and each address takes its own part. An allowance is that of one address, for its own
- * instruments.
+ * Chooses the instruments that a selection covers: the first of its ranking, up to its number or to the allowance. A
+ * number applies to all addresses together, and each address takes its own part. An allowance applies to one address.
  */
 function cover(
   { name, select: selectionOf, covers }: InstrumentStream<InstrumentKey, unknown>,

@@ -51,13 +51,13 @@ function planWith(config: Config, universe: PlanUniverse): Plan {
     universe: { kind: universe.kind, instruments: countByCategory(universe) },
     streams,
     ...totals,
-    // A stream that takes what fits may leave unused what is reserved for it, and others then have more than their share.
+    // A stream over its share needs no advice if the whole plan fits: it uses what others leave of theirs.
     advice: fits ? [] : advise(config, universe, allowed.perSecond),
     notes: planNotes(config, universe, streams),
   }
 }
 
-/** What streams together take of the limits of so many addresses, and of the disk. */
+/** Adds up what streams take of the disk, and of the limits of all `addresses` together. */
 export function totalsOf(config: Config, streams: readonly StreamDemand[], addresses = 1) {
   const safe = safeRates(config)
   const sum = (value: (demand: StreamDemand) => number) => streams.reduce((total, demand) => total + value(demand), 0)
@@ -89,14 +89,14 @@ interface Allowances {
 }
 
 /**
- * Largest share of its operation's limit that a stream that takes what fits may fill. The rest is for second attempts,
- * and in the case of candles for repair and backfill. The schedule of fills keeps to the rate by itself.
+ * Largest share of its operation's limit that a stream may fill if it takes what fits. The rest is for retries; that
+ * of candles also serves repair and backfill. Fills leave no rest, because their schedule keeps to the rate by itself.
  */
 const shareOfLimit: Partial<Record<Operation, number>> = { fills: 1, candles: 0.75 }
 const usualShare = 0.9
 /** Share of the overall limit that is reserved for each stream that takes what fits, whatever the others demand. */
 const minShare = 0.02
-/** The rest of the overall limit is for second attempts, repair and backfill. */
+/** Share of the overall limit that streams may fill. The rest is for retries, repair and backfill. */
 const shareOfOverall = 0.95
 
 /**

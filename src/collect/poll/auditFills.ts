@@ -7,12 +7,12 @@ import type { PollContext } from './pollAndStore.js'
 import { messageOf } from '../../runtime/text.js'
 
 const everyMs = 20_000
-/** Older ones have waited for their candles for long enough. */
+/** Gaps and minutes older than this are not compared any more: their candles have not come and hardly will. */
 const lookbackMs = dayMs
 
 /**
- * Compares fills with closed candles from time to time, until `signal` aborts: takes back gaps in which nothing was lost, and
- * withdraws claims of minutes in which more was traded than is stored.
+ * Compares fills with closed candles every 20 s, until `signal` aborts. Removes gaps in which nothing was lost.
+ * Withdraws the coverage of minutes in which more was traded than is stored.
  */
 export async function keepAuditingFills(
   db: Kysely<Database>,
@@ -26,18 +26,18 @@ export async function keepAuditingFills(
 ): Promise<void> {
   let after = 0
   while (await sleepFor(clock, everyMs, signal)) {
-    // One of all recorders does it.
+    // Only one recorder of the fleet compares.
     if (!isOwn()) continue
     try {
       const { dismissed, last } = await dismissEmptyGaps(db, { since: clock.now() - lookbackMs, after })
-      // After the last gap the look begins again, because gaps wait for their candles.
+      // After the last gap, the next round begins at the first one again: some gaps still wait for their candles.
       after = last ?? 0
       const withdrawn = await auditFills(db, { since: clock.now() - lookbackMs, at: clock.now() })
       if (withdrawn.length === 0) incidents.succeeded('fills audit')
       else incidents.failed('fills audit', describeWithdrawn(withdrawn))
       if (dismissed > 0) logger.info(`fills: ${dismissed} gap(s) removed: the candles show that nothing was lost`)
     } catch (error) {
-      // The database is away, or busy: nothing is lost by looking again later.
+      // The database is away or busy. Comparing later loses nothing.
       logger.debug(`fills: gaps could not be looked through: ${messageOf(error)}`)
     }
   }

@@ -43,16 +43,16 @@ export class CandleResponses {
   }
 }
 
-/** How long the responses of a series must be empty bodies until they count as its lack of candles. */
+/** A series is believed to lack candles once all its responses have been empty bodies for this long. */
 const believedAfterMs = 30_000
-/** Without a trade for so long, an instrument ranks as one that does not trade, whatever its ticker says. */
+/** An instrument without a trade for this long ranks as one that does not trade, whatever its ticker says. */
 const silentAfterMs = 6 * hourMs
 
 /**
- * Asks for the newest candles of each series after the close of its interval and the settle delay, as often as `CandleSchedule`
- * says. The first response, and the one after a pause, reach back over what may have been missed.
+ * Requests the newest candles of each series after the close of its interval and the settle delay, as often as
+ * `CandleSchedule` says. The first request, and one after a pause, reach back over what may have been missed.
  *
- * @param schedule calls what it is given at each time of a cron expression, and returns what ends it
+ * @param schedule calls a function at each time of a cron expression, and returns a function that ends this
  */
 export function candlePoller(
   context: PollContext,
@@ -66,7 +66,7 @@ export function candlePoller(
   let due: CandleTarget[] = []
   /** Series that are due because a ticker claims that there is news. */
   const claimed = new Set<string>()
-  /** When responses of a series began to be empty bodies, on the monotonic clock. */
+  /** Time since which all responses of a series are empty bodies, on the monotonic clock. */
   const doubted = new Map<string, number>()
   const noting: typeof stream = {
     ...stream,
@@ -81,7 +81,7 @@ export function candlePoller(
     },
   }
 
-  // An empty body may come from a proxy. From the service, which has no candle of the series, a later one is empty as well.
+  // An empty body may come from a proxy. If the service has no candle of the series, later bodies are empty, too.
   const isBelieved = (target: CandleTarget, hasEnvelope: boolean) => {
     const key = seriesText(target)
     const now = clock.monotonicMs()
@@ -140,8 +140,8 @@ export function candlePoller(
         const sign = universe.tradeSign(target)
         let batch = await ask(limit)
         if (batch === null || !candles.has(target)) return hasResponded
-        // A response after a silence begins with the first candle since. Only one that also shows the last candle
-        // before proves the silence.
+        // After a silence, a response begins with the first candle after it. Only a response that also shows the last
+        // candle before the silence proves it.
         const last = responses.get(target)?.newest ?? null
         const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
         if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
@@ -162,7 +162,7 @@ export function candlePoller(
   })
 }
 
-/** When candles of an interval may close. Days were seen to start at 16:00 UTC, so long intervals are looked at hourly. */
+/** Candles of long intervals are requested hourly, because days were seen to start at 16:00 UTC. */
 const hourly = '0 0 * * * *'
 const closeSchedules: Readonly<Record<Interval, string>> = {
   '1m': '0 * * * * *',

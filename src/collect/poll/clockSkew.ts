@@ -2,11 +2,11 @@ import type { TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 
-/** A response with the three moments that it shows. */
+/** A response with the three moments that tell the skew. */
 interface TimedResponse {
   /** Our clock when the request left. */
   readonly sentAt: TimeMs
-  /** The service's clock when it answered. */
+  /** The service's clock when it responded. */
   readonly requestTime: TimeMs
   /** Our clock when the response was there. */
   readonly receivedAt: TimeMs
@@ -15,15 +15,15 @@ interface TimedResponse {
 interface Skew {
   /** How far our clock is ahead of the service's, in milliseconds. */
   readonly aheadMs: number
-  /** The true value is no further away than this: half the round trip. */
+  /** Half the round trip. The true skew differs from `aheadMs` by no more than this. */
   readonly uncertaintyMs: number
 }
 
-/** Beyond this the warning comes. Nothing is decided by our clock, but whoever compares `received_at` with `ts` is misled. */
+/** A larger skew is logged, because it misleads readers who compare `received_at` with `ts`. */
 const warnBeyondMs = 1_000
 const windowMs = 60_000
 
-/** Measures our clock against the service's: by the response with the shortest round trip of the last minute. */
+/** Measures our clock against the service's, by the response with the shortest round trip in the last minute. */
 export class ClockSkew {
   readonly #clock: Clock
   readonly #logger: Logger
@@ -36,7 +36,7 @@ export class ClockSkew {
   }
 
   observe({ sentAt, requestTime, receivedAt }: TimedResponse): void {
-    // Our clock was set meanwhile: the response says nothing.
+    // Our clock was set back during the request, so the response tells nothing about the skew.
     if (receivedAt < sentAt) return
     const atMs = this.#clock.monotonicMs()
     const uncertaintyMs = (receivedAt - sentAt) / 2
@@ -47,7 +47,7 @@ export class ClockSkew {
     }
   }
 
-  /** null before the first response. */
+  /** The measured skew; null before the first response. */
   get skew(): Skew | null {
     return this.#best ?? null
   }

@@ -58,7 +58,7 @@ export function cronPoller<Target, Row>(
       take: () => due.splice(0),
       skipped: () => void (stats[stream.name].skippedPolls += 1),
       async request(target, ending) {
-        // By the next time at the latest: fills that are always overdue would else take all that the overall limit allows.
+        // Without a deadline at the next scheduled time, overdue fills would take all that the overall limit allows.
         const dueAt = nextRun(clock.now())
         const deadline = dueAt === null ? Infinity : clock.monotonicMs() + dueAt - clock.now()
         const polled = await pollAndStore(context, stream, target, { signal: ending, deadline })
@@ -75,9 +75,9 @@ export function cronPoller<Target, Row>(
 }
 
 export interface WatchOptions extends TickerWatch {
-  /** The value of reading a category's tickers `sinceMs` after the last ones came. They are read once it is 1 or more. */
+  /** Returns the value of reading a category's tickers `sinceMs` after the last ones came. They are read from 1 on. */
   readonly worthOf: (category: TradedCategory, sinceMs: number) => number
-  /** Called when the tickers of a look are known to the universe. */
+  /** Called after each look, when its tickers are known to the universe. */
   readonly onLooked: () => void
 }
 
@@ -96,7 +96,7 @@ export async function watchTickers(
   const look = async (category: TradedCategory) => {
     try {
       const deadline = clock.monotonicMs() + minMs
-      // These requests go after all that are recorded.
+      // Requests for data that is recorded go before these.
       const { rows } = await client.tickers({ category }, { signal, deadline, priority: 'repair' })
       universe.setTickers(rows)
       onLooked()

@@ -6,12 +6,12 @@ import type { InstrumentStream, Trigger } from '../streams/stream.js'
 import { createPoller, type Poller } from './poller.js'
 import { type PollContext, pollAndStore } from './pollAndStore.js'
 
-/** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
+/** Time between two looks at the tickers. No sleep is longer, so that a target due sooner than expected is noticed. */
 const lookEveryMs = 1000
 
 /**
- * Requests each target once a cycle, at the instrument's own place in it; less often those whose responses bring nothing.
- * The first response does not wait for the cycle: a new recorder has something to show at once.
+ * Requests each target once a cycle, at the instrument's own place in it. Targets whose responses bring nothing are
+ * requested less often. New targets are requested at once, so that a new recorder soon has something to show.
  */
 export function cyclePoller<Target extends InstrumentKey, Row>(
   context: PollContext,
@@ -31,10 +31,10 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     streamStats.targets = covered
     streamStats.quietTargets = quiet
     streamStats.lateTargets = late
-    // Instruments that once had a book and have none any more are another matter: that may be the service's fault.
+    // A stream is idle only if none of its books ever changed. A book that disappears may be the service's fault.
     if (isIdle) streamStats.lastIdleAt = clock.now()
     const { number, limits } = streamStats.leftOut
-    // The rest is left out for want of places: as many as the selection names, or as the limits allow.
+    // The schedule knows how many targets lack a place. The plan knows whether the limits or the selection cause it.
     streamStats.leftOut = {
       ...streamStats.leftOut,
       number: limits > 0 ? 0 : Math.min(number, leftOut),
@@ -59,16 +59,16 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     },
     waitMs,
     take: () => schedule.take(clock.monotonicMs()),
-    // Taken off the list and put on it again while its last request was under way.
+    // The target was removed and added again while its last request was under way.
     skipped: (target) => schedule.failed(target, momentOf(clock)),
     async request(target, signal) {
-      // A new target is due at once when its last owner is gone, because it has already waited without requests.
+      // A target whose last owner is gone is overdue, because it has already waited without requests.
       const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(stream.name, target)
       const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
       // Read the sign before the request: any later change of the ticker is then noticed as new.
       const sign = universe.quoteSign(target)
       const { batch, isKept } = await pollAndStore(context, stream, target, { signal, deadline })
-      // A response that was not kept counts as a failure, because waiting a whole cycle would leave one without rows.
+      // A response that was not kept counts as a failure: waiting for the next cycle would leave this one without rows.
       if (batch === null || !isKept) schedule.failed(target, momentOf(clock))
       else {
         const content = stream.contentOf?.(batch.rows) ?? null

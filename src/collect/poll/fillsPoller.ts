@@ -8,7 +8,7 @@ import { messageOf } from '../../runtime/text.js'
 import { createPoller, type Poller } from './poller.js'
 import { pollAndStore, type PollContext, respondedMs } from './pollAndStore.js'
 
-/** How often new tickers are looked through, and a wake-up that was computed too late is made good. */
+/** Time between two looks at the tickers. No sleep is longer, so that a target due sooner than expected is noticed. */
 const lookEveryMs = 500
 
 export interface FillsPoller extends Poller<InstrumentKey> {
@@ -88,13 +88,13 @@ export function fillsPoller(
         deadlines.set(chosen.target, chosen.deadlineMs)
         return [chosen.target]
       },
-      // Taken off the list and put on it again while its last request was under way.
+      // The instrument was removed and added again while its last request was under way.
       skipped: (target) => schedule.failed(target, clock.monotonicMs()),
       async request(target, signal, turn) {
         const deadline = deadlines.get(target)
         const options = { signal, ...(deadline === undefined ? {} : { deadline }), ...(turn && { turn }) }
         const { batch, isKept } = await pollAndStore(context, stream, target, options)
-        // Without effect unless it failed before the request was made.
+        // The turn is still held only if polling failed before the request was made.
         turn?.release()
         const now = clock.monotonicMs()
         if (batch === null) schedule.failed(target, now)

@@ -29,7 +29,7 @@ export interface PollContext {
   readonly keptMs: (stream: StreamName) => number | null
   readonly clock: Clock
   readonly logger: Logger
-  /** Aborts when the recorder stops: nothing new is asked for, what is under way is finished and stored. */
+  /** Aborts when the recorder stops. No request is sent then, and responses under way are still stored. */
   readonly signal: AbortSignal
 }
 
@@ -39,19 +39,19 @@ type Polled<Target, Row> =
   | { readonly batch: null; readonly isKept: false; readonly hasEnvelope: false }
   | {
       readonly batch: Batch<Target, Row>
-      /** False for an empty body, of which it is not known whether the service sent it. */
+      /** False for an empty body, because a proxy may have sent it instead of the service. */
       readonly hasEnvelope: boolean
       /** False when neither the database nor the disk took the batch. Its rows are lost unless requested again soon. */
       readonly isKept: boolean
     }
 
-/** A service that lacks an operation has no rows of it. */
+/** Defaults of a batch. They also stand for the response of a service that lacks the operation. */
 const nothing = { rows: [], rejected: [], gaps: [], isPart: false }
 const noResponse = { batch: null, isKept: false, hasEnvelope: false } as const
 
 /**
- * Asks for a target once, stores the response and lets the recorder learn from it.
- * Rejects never: a failure is counted and logged, and the next target goes on.
+ * Requests a target once, stores the response and lets the recorder learn from it. Never rejects: a failure is counted
+ * and logged, so that other targets go on.
  */
 export async function pollAndStore<Target, Row>(
   context: PollContext,
@@ -74,7 +74,7 @@ export async function pollAndStore<Target, Row>(
     stream.learn?.(universe, batch)
     return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
-    // Nothing was sent, or the end has cut it off. What failed by itself is told, also at the end.
+    // A request that was aborted is no failure. Any other error is reported, even while the recorder stops.
     if (options.signal?.aborted && error instanceof ExchangeError && error.kind === 'aborted') return noResponse
     if (error instanceof ExchangeError && error.kind === 'absent') {
       logger.debug(`${stream.name}: ${error.message}`)
@@ -110,7 +110,7 @@ function batchOf<Target, Row>(
   return page.cursor === undefined ? batch : { ...batch, hasMore: true }
 }
 
-/** Rows that are not even kept as rejected exist nowhere else, so they are reported. */
+/** Reports rows that are not even kept as rejected, because they exist nowhere else. */
 function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch): void {
   const what = `${stream} rows`
   if (unkept === 0) return incidents.succeeded(what)
@@ -126,17 +126,17 @@ export function partOf(target: unknown): string {
   return String(target.category)
 }
 
-/** Rejected rows that are kept of one stream in an hour; what is beyond is only counted. */
+/** Largest number of rejected rows that are kept of one stream in an hour. Further rows are only counted. */
 const rejectedRowsPerHour = 1_000
 
 /**
- * Bounds what rejected rows take of the disk, whatever the service sends. A row that comes again and again is stored once and
- * counts once.
+ * Bounds the disk space that rejected rows take, whatever the service sends. A row that comes again counts towards the
+ * bound only once in an hour.
  */
 export class RejectionCap {
   readonly #seen = new Map<StreamName, { readonly hour: number; readonly digests: Set<string> }>()
 
-  /** Takes from a batch the rejected rows that are too many in the hour of `at`. */
+  /** Removes from a batch the rejected rows beyond the bound for the hour of `at`. */
   apply<Target, Row>(batch: Batch<Target, Row>, at: TimeMs): Batch<Target, Row> {
     if (batch.rejected.length === 0) return batch
     const digests = this.#digestsOf(batch.stream, at)

@@ -3,23 +3,23 @@ import type { Batch } from '../../ledger/batch.js'
 import { type Ending, LightEnding, onAbort } from '../../runtime/abort.js'
 import { type Clock, InterruptibleSleep, sleepFor } from '../../runtime/clock.js'
 
-/** Something that keeps asking for the targets it is given until it is stopped. */
+/** Keeps requesting its targets until it is stopped. */
 export interface Poller<Target> {
   /**
-   * Replaces the targets, the most wanted first. Those that stay are not disturbed.
+   * Replaces the targets, the most wanted first. Requests for targets that stay go on.
    *
-   * @param places for how many there is room, where the strategy decides who gets it; by default for all
+   * @param places number of targets that get a place, if the strategy chooses among them; by default all
    */
   retarget(targets: readonly Target[], places?: number): void
-  /** Requests all targets now; resolves to how many of them were answered. */
+  /** Requests all targets now; resolves to how many of them had a response. */
   pollAll(): Promise<'all' | 'some' | 'none'>
-  /** Learns that these responses were stored on the disk and had to make room there. */
+  /** Takes responses that were on the disk, waiting for the database, and were dropped to make room. */
   dropped(batches: readonly Batch[]): void
-  /** Resolves when nothing of it is under way any more. */
+  /** Resolves when none of the poller's requests is under way any more. */
   stop(): Promise<void>
 }
 
-/** Decides which targets a poller requests, and when. It is told of every outcome by its own `request`. */
+/** Decides which targets a poller requests, and when. A strategy learns every outcome in its own `request`. */
 export interface Strategy<Target> {
   readonly keyOf: (target: Target) => string
   retarget(targets: readonly Target[], places: number): void
@@ -28,19 +28,19 @@ export interface Strategy<Target> {
   /** The targets that are due. */
   take(): readonly Target[]
   /**
-   * Requests a target, and has the response stored. Rejects never. Resolves to whether a response came.
+   * Requests a target, and has the response stored. Never rejects. Resolves to true if a response came.
    *
-   * @param turn place within the limits, of a strategy that has `turn`
+   * @param turn place within the limits, if the strategy has the method `turn`
    */
   request(target: Target, signal: Ending, turn?: Turn): Promise<boolean>
   /** Learns that a target was due while its last request was still under way. */
   skipped(target: Target): void
-  /** Looks at what changes without a response, at least so often. */
+  /** Longest time between two calls of `look`, which finds changes that no response tells. */
   readonly lookEveryMs: number
   look?(): void
   /**
-   * Waits for a place within the limits before a target is chosen, because by then more is known. Null when there will
-   * be none.
+   * Waits for a place within the limits before a target is chosen, because by then more is known. Resolves to null if
+   * there will be none.
    */
   turn?(signal: AbortSignal): Promise<Turn | null>
   dropped?(batches: readonly Batch[]): void

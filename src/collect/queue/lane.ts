@@ -9,7 +9,7 @@ import { messageOf } from '../../runtime/text.js'
 import { LostSnapshots } from './lostSnapshots.js'
 import type { Segment, Spool } from './spool.js'
 
-/** Stores batches of one stream, each of another series, and says of each what became of it. */
+/** Stores batches of one stream and resolves to the outcome of each. No two batches with rows share a series. */
 export type Store = (batches: readonly Batch[]) => Promise<readonly StoreOutcome[]>
 
 export interface LaneOptions {
@@ -25,40 +25,40 @@ export interface LaneOptions {
 interface Entry {
   readonly batch: Batch
   readonly key: string
-  /** Called with false if the database did not take it. */
+  /** Called with true when the database has stored the batch, and with false when it has not. */
   readonly settle: (isStored: boolean) => void
 }
 
 /** A batch of a response that has just come. */
 interface LiveEntry extends Entry {
-  /** False when the disk has refused it. */
+  /** False if the disk has refused the batch, so that only the database is left. */
   readonly mayLeave: boolean
 }
 
-/** A database that takes longer than this to store a batch does not hold up the next one: the batch goes to the disk. */
+/** A batch that is not stored after this time goes to the disk, so that a slow database does not hold up the next. */
 const patienceMs = 2_000
 /** Two calls keep the database busy while the results of one are on their way. */
 const callsAtOnce = 2
-/** Calls that take too long do not keep others from trying; so many may hang at once. */
+/** Largest number of calls under way, including those that hang. Calls that hang do not keep others from trying. */
 const maxHangingCalls = 4
-/** Statements of so many rows stay clear of the columnstore's bounds. */
+/** Statements of this many rows stay clear of the columnstore's bounds. */
 const maxRowsPerCall = 2_000
 const maxBatchesPerCall = 64
-/** Rows of the disk that are in memory at once; a single batch may have more. */
+/** Largest number of rows from the disk in memory at once. The last batch may exceed it. */
 const maxRowsInHand = 2 * callsAtOnce * maxRowsPerCall
-/** Shorter than the patience, so that a batch which the disk refuses meets a try of the database. */
+/** Backoff of the database. It is shorter than `patienceMs`, so that a batch refused by the disk meets an attempt. */
 const retry = { minMs: 250, maxMs: 1_000 }
-/** About as long as a write and a sync take. */
+/** Wait while no segment is free: about as long as a write and a sync take. */
 const onItsWayMs = 10
-/** Calls that are under way at the end get so much time. */
+/** Longest wait at the end for calls that are under way. */
 const closeMs = 2_000
 
 /**
- * The way of one stream's batches: memory → disk → ledger.
+ * Takes the batches of one stream to the ledger: memory → disk → ledger.
  *
- * A batch is stored from memory unless the database has just failed or the disk holds an earlier one of the same series. Otherwise it
- * is durable on the disk, from where it comes back into memory in its turn. So batches of a series are stored in their order, and
- * what a failing table holds up is its own stream.
+ * A batch is stored from memory, unless the database has just failed or the disk holds an earlier batch of its series.
+ * Otherwise it goes to the disk, and comes back into memory in its turn. So the batches of a series are stored in their
+ * order, and a failing table holds up only its own stream.
  */
 export class Lane {
   readonly #options: LaneOptions
@@ -70,7 +70,7 @@ export class Lane {
   readonly #inMemory = new Set<LiveEntry>()
   #rowsInHand = 0
   #onRoom = () => {}
-  /** Series of which batches are being stored: the next ones wait. */
+  /** Series whose batches are being stored. Their later batches wait. */
   readonly #busy = new Set<string>()
   readonly #calls = new Set<Promise<void>>()
   /** Calls that have taken too long. */
@@ -97,7 +97,7 @@ export class Lane {
     return this.#appending > 0 || this.#options.spool.has(this.#options.stream)
   }
 
-  /** Resolves to whether the batch is durable. Rejects never: what neither database nor disk takes is lost. */
+  /** Resolves to true if the batch is durable. Never rejects: a batch that neither database nor disk takes is lost. */
   write(batch: Batch): Promise<boolean> {
     const isDirect = this.#failures === 0 && !this.#options.spool.holds(batch)
     return isDirect ? this.#storeInTime(batch, true) : this.#writeToDisk(batch)
@@ -109,23 +109,23 @@ export class Lane {
     this.#dispatch()
   }
 
-  /** Notes that everything which was received within a range may have been lost. */
+  /** Notes that everything received within a range may have been lost. */
   lostRange(...range: Parameters<LostSnapshots['addRange']>): void {
     this.#lost.addRange(...range)
     this.#dispatch()
   }
 
-  /** Brings what is on the disk to the database until nothing is left. Does nothing when that is under way. */
+  /** Stores batches from the disk until none is left. Does nothing if that is under way. */
   readDisk(): void {
     if (this.#stopping.signal.aborted) return
     this.#reading ??= this.#readAll().finally(() => {
       this.#reading = undefined
-      // A batch that came to the disk a moment ago has found it running.
+      // A batch that came to the disk just now found this reading under way, and started no other.
       if (this.#options.spool.has(this.#options.stream)) this.readDisk()
     })
   }
 
-  /** Ends at once when the database is away, otherwise when all is stored or `signal` aborts. */
+  /** Closes the lane: at once if the database is away, otherwise when all is stored or `signal` aborts. */
   async close(signal: AbortSignal): Promise<void> {
     const { clock, spool } = this.#options
     const isOver = new Promise<void>((resolve) => {
@@ -150,7 +150,7 @@ export class Lane {
         resolve(isStored || !mayLeave ? isStored : this.#writeToDisk(batch))
       }
       const takeBack = clock.after(patienceMs, () => {
-        // It may still succeed, which does no harm: storing twice is storing once.
+        // The call may still succeed, which does no harm: storing a batch twice equals storing it once.
         settle(false)
         this.#live = this.#live.filter((other) => other !== entry)
         this.#isLate()
@@ -196,7 +196,7 @@ export class Lane {
     }
   }
 
-  /** Never lets a batch wait for others to come: groups are made of what waits while all calls are under way. */
+  /** Takes waiting batches as a group. No batch waits for a fuller group: groups form while all calls are under way. */
   #take(): Entry[] {
     const group: Entry[] = []
     let rows = 0
@@ -206,7 +206,7 @@ export class Lane {
         const isFull = group.length >= maxBatchesPerCall || (group.length > 0 && rows + length > maxRowsPerCall)
         if (isFull) rows = Infinity
         if (isFull || this.#busy.has(entry.key)) return true
-        // One of a series at a time: when it fails, the next one must not be stored before it.
+        // Only one batch of a series is stored at a time. If it fails, no later one may be stored before it.
         this.#busy.add(entry.key)
         rows += length
         group.push(entry)
@@ -264,14 +264,14 @@ export class Lane {
     this.#dispatch()
   }
 
-  /** Leaves to the disk what the database has not taken yet, unless the disk has refused it. What is under way may still succeed. */
+  /** Moves unstored batches to the disk, except those it has refused. Calls under way may still succeed. */
   #leaveMemory(reason: string): void {
     const { incidents, stream, spool, clock } = this.#options
     incidents.failed('database', `${reason}; responses go to the spool`, stream)
     this.#live = this.#live.filter(({ mayLeave }) => !mayLeave)
     for (const entry of this.#inMemory) if (entry.mayLeave) entry.settle(false)
     for (const entry of this.#spooled.splice(0)) entry.settle(false)
-    // What the disk does not take either waits for the database again.
+    // Ranges of lost snapshots that the disk does not take either wait for the database again.
     void this.#lost.leaveTo(spool, clock.now()).then((isKept) => (isKept ? this.readDisk() : this.#dispatch()))
     this.#onFailure()
   }
@@ -284,7 +284,7 @@ export class Lane {
         const segment = await spool.takeOldest(stream)
         failures = 0
         incidents.succeeded('spool', stream)
-        // Batches of the stream are still on their way to the disk.
+        // Segments of the stream exist, but none is free: they are being written, or make room.
         if (segment === null) await sleepFor(clock, onItsWayMs, signal)
         else if (!(await this.#storeSegment(segment))) await sleepFor(clock, backoffMs(this.#failures, retry), signal)
       } catch (error) {
@@ -295,7 +295,7 @@ export class Lane {
     }
   }
 
-  /** False when not all of it is stored: then it is on the disk alone again, and may make room there. */
+  /** Resolves to false if some of the segment is not stored. It then stays on the disk, where it may be dropped. */
   async #storeSegment(segment: Segment): Promise<boolean> {
     const { spool } = this.#options
     const { signal } = this.#stopping

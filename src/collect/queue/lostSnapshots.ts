@@ -35,7 +35,7 @@ export class LostSnapshots {
     for (const category of categories) this.#widen({ category, symbol: '*', range, reason })
   }
 
-  /** Everything that was added, as a batch without rows; null when there is nothing. */
+  /** Takes everything that was added, as a batch without rows; null if there is nothing. */
   take(now: number): Batch | null {
     if (this.#gaps.size === 0) return null
     const gaps = [...this.#gaps.values()]
@@ -63,7 +63,7 @@ export class LostSnapshots {
     return isKept
   }
 
-  /** Settles a note that was taken: what could not be stored is taken again. */
+  /** Settles a note from `take`. If it was not stored, its gaps are added again. */
   settle(note: Batch, isStored: boolean): void {
     if (!this.#onTheirWay.delete(note) || isStored) return
     for (const gap of note.gaps) this.#widen(gap)

@@ -25,28 +25,28 @@ interface QueueOptions extends Pick<
   readonly incidents: Incidents
   readonly stats: CollectorStats
   readonly metrics?: RecorderMetrics
-  /** Reports what was durable on the disk and had to make room there. */
+  /** Called with batches that were durable on the disk and had to make room there. */
   readonly onDropped?: (batches: readonly Batch[]) => void
 }
 
 /** Responses that are not committed yet. */
 export interface Backlog {
-  /** In memory, on their way to the database or the disk. */
+  /** Batches in memory, on their way to the database or the disk. */
   readonly batches: number
   readonly rows: number
-  /** When the oldest of those in memory was received; null when there is none. */
+  /** When the oldest batch in memory was received; null if there is none. */
   readonly oldestReceivedAt: TimeMs | null
-  /** On disk, waiting for the database. */
+  /** Bytes on the disk that wait for the database. */
   readonly spooledBytes: number
   readonly isSpooling: boolean
 }
 
-/** Where responses become durable: in the ledger, or on the disk while the ledger does not take them. Each stream has a lane. */
+/** Makes responses durable: in the ledger or, while it does not take them, on the disk. Each stream has a lane. */
 export class Queue {
   readonly #options: QueueOptions
   readonly #spool: Spool
   readonly #lanes: ReadonlyMap<StreamName, Lane>
-  /** In the order of arrival, so the first is the oldest. */
+  /** Batches in memory, in the order of arrival, so that the first is the oldest. */
   readonly #waiting = new Set<Batch>()
 
   private constructor(store: Store, spool: Spool, options: QueueOptions) {
@@ -58,7 +58,7 @@ export class Queue {
     this.#lanes = new Map(streamNames.map((stream) => [stream, lane(stream)]))
   }
 
-  /** Opens the queue and begins to store what earlier recorders left on the disk. Rejects when the folder cannot be used. */
+  /** Opens the queue and begins to store what earlier recorders left on the disk. Rejects if the folder is unusable. */
   static async open(store: Store, options: QueueOptions): Promise<Queue> {
     const { onDropped, ...others } = options
     const spool = await Spool.open({
@@ -74,15 +74,15 @@ export class Queue {
     return queue
   }
 
-  /** Stores also what recorders left on this disk that have ended in the meantime, before what is written from now on. */
+  /** Takes over the batches of recorders that have ended since `open`. They are stored before what is written later. */
   async adopt(): Promise<void> {
     await this.#spool.adopt()
     this.#readDisk()
   }
 
   /**
-   * Resolves to true when everything in the batch is durable: committed, or on the disk. Rejects never: what neither database nor disk
-   * takes is lost, which is counted, and of snapshots becomes a gap; then it resolves to false.
+   * Resolves to true when the batch is durable: committed, or on the disk. Resolves to false if neither database nor
+   * disk took it. Such a batch is lost: its rows are counted, and a gap tells of lost snapshots. Never rejects.
    */
   async write(batch: Batch): Promise<boolean> {
     this.#waiting.add(batch)
@@ -162,7 +162,7 @@ function isInstrument(target: unknown): target is InstrumentKey {
 
 interface OpenQueueOptions extends Pick<QueueOptions, 'onDropped'> {
   readonly config: Config
-  /** Where responses are stored. */
+  /** Database that responses are stored in. */
   readonly url: string
   readonly clock: Clock
   readonly disk: Disk
@@ -171,10 +171,10 @@ interface OpenQueueOptions extends Pick<QueueOptions, 'onDropped'> {
 }
 
 const closeWritingMs = 1_000
-/** Shared by the lanes of all streams. One table that is locked can take half of them. */
+/** Number of connections that the lanes of all streams share. One locked table can take half of them. */
 const connections = 8
 
-/** A queue with what it counts and reports to, which the collector goes on with. */
+/** A queue with its statistics and incidents, which the collector uses as well. */
 export interface OpenQueue {
   readonly queue: Queue
   readonly db: Kysely<Database>
@@ -188,12 +188,12 @@ export interface OpenQueue {
 }
 
 /**
- * Opens the queue, which begins to store what earlier runs left on the disk. That needs no right to send: a recorder that waits for
- * it does this, too. Rejects when the folder of the spool cannot be written to.
+ * Opens the queue, which begins to store what earlier runs left on the disk. A recorder that waits for the right to
+ * send does this, too, because storing needs no right. Rejects if the folder of the spool cannot be written to.
  */
 export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
   const { config, url, clock, disk, logger, metrics, onDropped } = options
-  // A pool of its own: it gives up what hangs, and neither waits for the page's queries nor makes them wait.
+  // The queue has its own pool, so that it and the page's queries never wait for each other. Its statements time out.
   const writing = openDatabase({
     url,
     poolSize: connections,
@@ -230,7 +230,7 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
         const stopTimer = clock.after(Math.max(0, withinMs), () => expiry.abort())
         await queue.close(expiry.signal)
         stopTimer()
-        // A write that a silent server does not end keeps a connection; what it would store is on the disk.
+        // A silent server may never end a write, so the wait is short. What the write would store is on the disk.
         await within(clock, closeWritingMs, writing.close(), undefined)
       },
     }

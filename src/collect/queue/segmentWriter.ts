@@ -9,13 +9,13 @@ import { type Disk, type OpenFile, syncToDisk } from '../../runtime/disk.js'
  *
  *     magic (4) | length of the body (4) | CRC-32 of the body (4) | CRC-32 of the 12 bytes before (4) | body
  *
- * After damage, reading goes on at the next header with a valid checksum. This is our own because the well-kept embedded
- * stores need native code and an install script. A log that is appended to, read from its start and deleted needs no more.
+ * After damage, reading goes on at the next header with a valid checksum. This format is our own, because the well-kept
+ * embedded stores need native code and an install script. The log is only appended to, read from its start and deleted.
  */
 const magic = Buffer.from([0xff, 0xfe, 0x6d, 0x72])
 const headerBytes = 16
 
-/** Everything that is read from disk fits into this, so that a damaged length cannot ask for all the memory. */
+/** Largest body of a record. A header with a longer one is damaged, and must not claim all the memory. */
 const maxBodyBytes = 256 * 1024 * 1024
 
 export function recordHeader(body: Uint8Array): Buffer {
@@ -35,14 +35,14 @@ function recordBytes(body: Uint8Array): number {
 }
 
 interface ScannedRecords {
-  /** Whole records in their order; they share the memory of what was scanned. */
+  /** Bodies of whole records in their order. They share memory with the scanned bytes. */
   readonly records: readonly Buffer[]
-  /** How many stretches could not be read: each was at least one record, or a part of one. */
+  /** Number of unreadable stretches. Each held at least one record, or a part of one. */
   readonly damagedStretches: number
   readonly damagedBytes: number
 }
 
-/** Reads what can be read. Never throws, whatever the bytes are. */
+/** Reads all undamaged records. Never throws, whatever the bytes are. */
 export function scanRecords(bytes: Buffer): ScannedRecords {
   const records: Buffer[] = []
   let damagedStretches = 0
@@ -58,7 +58,7 @@ export function scanRecords(bytes: Buffer): ScannedRecords {
       offset = start + length
       continue
     }
-    // The length is not followed: if the record was cut short, the next one begins before its end.
+    // The length of a damaged record is not used: if it was cut short, the next record begins before its end.
     const end = nextHeader(bytes, offset + 1)
     if (!isInDamage || body !== undefined) damagedStretches++
     isInDamage = true
@@ -68,7 +68,7 @@ export function scanRecords(bytes: Buffer): ScannedRecords {
   return { records, damagedStretches, damagedBytes }
 }
 
-/** Where the next undamaged header begins; the end of the bytes when there is none. */
+/** Returns the offset of the next undamaged header; the end of the bytes if there is none. */
 function nextHeader(bytes: Buffer, from: number): number {
   for (let offset = bytes.indexOf(magic, from); offset !== -1; offset = bytes.indexOf(magic, offset + 1)) {
     if (bodyLength(bytes, offset) !== undefined) return offset
@@ -76,7 +76,7 @@ function nextHeader(bytes: Buffer, from: number): number {
   return bytes.length
 }
 
-/** The length that the header at `offset` states, if there is one and it is undamaged. */
+/** Returns the length that the header at `offset` states; undefined if there is no undamaged header. */
 function bodyLength(bytes: Buffer, offset: number): number | undefined {
   if (offset + headerBytes > bytes.length) return undefined
   if (bytes.compare(magic, 0, magic.length, offset, offset + magic.length) !== 0) return undefined
@@ -85,7 +85,7 @@ function bodyLength(bytes: Buffer, offset: number): number | undefined {
   return length <= maxBodyBytes ? length : undefined
 }
 
-/** A batch is made of one response, which is bounded; a record that unpacks to more is damaged. */
+/** A batch is made of one response, whose size is bounded. A record that unpacks to more than this is damaged. */
 const maxBatchBytes = 128 * 1024 * 1024
 const deflate = promisify(deflateRaw)
 const inflate = promisify(inflateRaw)
@@ -122,7 +122,7 @@ interface OpenSegment {
   isUsed: boolean
 }
 
-/** Appends records to segments on the disk. A segment that is being written is not read: reading up to the end closes it first. */
+/** Appends records to segments on the disk. Only closed segments are read, so reading the last one closes it first. */
 export class SegmentWriter {
   readonly #options: SegmentWriterOptions
   #current: OpenSegment | undefined
@@ -134,19 +134,19 @@ export class SegmentWriter {
     this.#options = options
   }
 
-  /** The segment that is being written, unless none was begun. */
+  /** The segment that is being written; undefined if there is none. */
   get current(): { readonly name: string; readonly bytes: number } | undefined {
     return this.#current
   }
 
-  /** Of records that no segment counts yet. */
+  /** Bytes of records that no segment counts yet. */
   get waitingBytes(): number {
     return this.#waitingBytes
   }
 
   /**
-   * Resolves to the segment's name when the record is on the disk for good. Records that come while the disk is busy are written
-   * and synced together. Rejects with the error of the file system; the record may then be there or not.
+   * Resolves to the segment's name when the record is synced to the disk. Records that come while the disk is busy are
+   * written and synced together. Rejects with the file system's error; the record may then be on the disk or not.
    */
   append(body: Uint8Array): Promise<string> {
     this.#waitingBytes += recordBytes(body)
@@ -156,14 +156,14 @@ export class SegmentWriter {
     })
   }
 
-  /** Closes the segment, so that it can be read. */
+  /** Closes the present segment, so that it can be read. */
   async close(): Promise<void> {
     while (this.#flushing !== undefined) await this.#flushing
     await this.#seal()
   }
 
   async #flush(): Promise<void> {
-    // Records appended in the same turn come along.
+    // Waits for other records of this turn of the event loop, to write all of them together.
     await Promise.resolve()
     while (this.#pending.length > 0) {
       const batch = this.#pending
@@ -172,7 +172,7 @@ export class SegmentWriter {
         const name = await this.#write(batch.map(({ body }) => body))
         for (const { resolve } of batch) resolve(name)
       } catch (error) {
-        // A part may have been written: what comes next must not stand behind it in the same segment.
+        // A part of a record may have been written. No later record may follow it in the same segment.
         await this.#giveUp().catch(() => undefined)
         for (const { reject } of batch) reject(error)
       }
@@ -189,7 +189,7 @@ export class SegmentWriter {
       this.#waitingBytes -= size
     }
     const parts = bodies.flatMap((body) => [recordHeader(body), body])
-    // Counted before: after a failure nobody knows how much of it is there, and the bound must hold all the same.
+    // Bytes count before they are written: after a failure, any number may be there, and the bound must still hold.
     current.bytes += size
     const { bytesWritten } = await current.file.writev(parts)
     if (bytesWritten < size) {
@@ -220,7 +220,7 @@ export class SegmentWriter {
     await current.file.close()
   }
 
-  /** Ends the segment that could not be written to. One that holds nothing for good is removed: the disk may be full. */
+  /** Ends the segment after a failed write. It is removed if it holds no synced record: the disk may be full. */
   async #giveUp(): Promise<void> {
     const current = this.#current
     if (current === undefined || current.isUsed) return this.#seal()

@@ -11,9 +11,9 @@ import { becomeSpoolOwner, createdAt, parseSegmentName, segmentName, type SpoolO
 export interface SpoolOptions {
   /** Folder of the spools of all recorders on this machine. */
   readonly root: string
-  /** Most bytes on disk. Beyond, the oldest segments go: first of streams that can be fetched again. */
+  /** Largest number of bytes on disk. Beyond it the oldest segments go, first of streams that can be fetched again. */
   readonly maxBytes: number
-  /** Default 4 MB. */
+  /** Size at which a segment is closed. Default: 4 MB, or an eighth of `maxBytes` if that is less. */
   readonly segmentBytes?: number
   readonly disk: Disk
   readonly clock: Clock
@@ -31,13 +31,13 @@ export interface Damage {
   readonly bytes: number
 }
 
-/** Why batches have to make room: what the spool may hold is used up, or what the disk has. */
+/** Why batches have to make room: the spool has reached its bound, or the disk is full. */
 type LackOfRoom = 'bound' | 'disk'
 
 export interface SetAside {
   readonly file: string
   readonly stream: StreamName
-  /** Within which its batches were received. */
+  /** Time within which the segment's batches were received. */
   readonly range: TimeRange
   readonly error: unknown
 }
@@ -48,13 +48,13 @@ export interface Segment {
   readonly records: readonly Buffer[]
 }
 
-/** Batches that the service can be asked for again make room first. */
+/** Streams that can be fetched again. Their batches make room first. */
 const repeatable = streamNames.filter((name) => streamTraits[name].isRepeatable)
 const unrepeatable = streamNames.filter((name) => !streamTraits[name].isRepeatable)
 const segmentBytesByDefault = 4 * 1024 * 1024
-/** A disk that is short of handles or out of reach for a moment reads again within this time. */
+/** A segment is set aside if it is unreadable for longer. A disk that is short of handles recovers sooner. */
 const unreadableForMs = 60_000
-/** A response is on the disk at most so long after it was received. */
+/** Longest time from receiving a response until it is on the disk. */
 const onItsWayMs = 15_000
 
 interface Closed {
@@ -63,18 +63,18 @@ interface Closed {
   readonly bytes: number
 }
 
-/** Where batches of a series are. */
+/** Where the batches of a series are on the disk. */
 interface Place {
-  /** The newest segment with one. */
+  /** The newest segment with a batch of the series. */
   segment: string | undefined
   appending: number
 }
 
 /**
- * Batches that wait on disk for the database, each stream in segments of its own.
+ * Keeps batches on disk until the database takes them. Each stream has its own segments.
  *
- * All recorders of a machine share the folder. A segment's name holds the time of its creation, its stream and its owner: the
- * order of segments is that of their names, and those of owners that have ended are taken over.
+ * All recorders of a machine share the folder. A segment's name holds the time of its creation, its stream and its
+ * owner. So names sort segments by age, and a recorder can take over the segments of owners that have ended.
  */
 export class Spool {
   readonly #options: SpoolOptions
@@ -86,14 +86,14 @@ export class Spool {
   readonly #places = new Map<string, Place>()
   /** Segments that are being stored or are making room. */
   readonly #inHand = new Set<string>()
-  /** Since when a segment cannot be read, on the monotonic clock. */
+  /** Time since which a segment cannot be read, on the monotonic clock. */
   readonly #unreadableSince = new Map<string, number>()
   #sequence = 0
   #appending = 0
-  /** Batches are appended in the order in which they came, however long packing each takes. */
+  /** Settles when all batches so far are packed. Batches are appended in their order, however long packing takes. */
   #packed: Promise<unknown> = Promise.resolve()
   #dropping: Promise<boolean> | undefined
-  /** Something else takes the room as soon as there is some: until a record fits, nothing more is given up for that. */
+  /** True if no record fitted after room was made on a full disk. Something else takes the room, so no more is made. */
   #isDroppingInVain = false
 
   private constructor(options: SpoolOptions, owner: SpoolOwner) {
@@ -113,7 +113,7 @@ export class Spool {
     this.#writers = new Map(streamNames.map((stream) => [stream, writer(stream)]))
   }
 
-  /** Opens the spool, with what recorders left that have ended. Rejects when the folder cannot be written to. */
+  /** Opens the spool, with the segments of recorders that have ended. Rejects if the folder cannot be written to. */
   static async open(options: SpoolOptions): Promise<Spool> {
     const { root, disk } = options
     const owner = await becomeSpoolOwner(disk)
@@ -132,7 +132,7 @@ export class Spool {
     }
   }
 
-  /** Takes over what recorders left that have ended. Reads no contents. Rejects when the folder cannot be read. */
+  /** Takes over segments of recorders that have ended, without reading them. Rejects if the folder cannot be read. */
   async adopt(): Promise<void> {
     const { root } = this.#options
     for (const name of await this.#disk.readdir(root)) {
@@ -143,7 +143,7 @@ export class Spool {
     }
   }
 
-  /** On disk, and about to be written there. */
+  /** Bytes on disk, and bytes about to be written there. */
   get bytes(): number {
     let sum = 0
     for (const { bytes } of this.#closed.values()) sum += bytes
@@ -161,7 +161,7 @@ export class Spool {
     return false
   }
 
-  /** Tells whether batches of this one's series may be on the disk: of what earlier recorders left, that is not known. */
+  /** Returns true if batches of this series may be on the disk. Segments of other recorders may hold any series. */
   holds(batch: Batch): boolean {
     for (const { stream, isOwn } of this.#closed.values()) if (stream === batch.stream && !isOwn) return true
     const place = this.#places.get(seriesKey(batch))
@@ -172,7 +172,7 @@ export class Spool {
     return this.#closed.has(segment) || this.#writers.get(batch.stream)?.current?.name === segment
   }
 
-  /** Resolves when the batch is on disk for good, for which older ones may have to go. Rejects with the file system's error. */
+  /** Resolves when the batch is synced to disk. Older batches may have to go. Rejects with the file system's error. */
   async append(batch: Batch): Promise<void> {
     const key = seriesKey(batch)
     const place = this.#places.get(key) ?? { segment: undefined, appending: 0 }
@@ -194,8 +194,8 @@ export class Spool {
   }
 
   /**
-   * The oldest segment of a stream, to be stored; null when there is none. Rejects while it cannot be read; one that stays so is set
-   * aside, and the next one's turn comes.
+   * Takes the oldest segment of a stream, to be stored; null if there is none. Rejects while the segment cannot be
+   * read. A segment that stays unreadable is set aside, and the next one is taken.
    */
   async takeOldest(stream: StreamName): Promise<Segment | null> {
     for (;;) {
@@ -211,13 +211,13 @@ export class Spool {
     }
   }
 
-  /** Ends what `takeOldest` began. A segment of which everything is stored is removed, any other stays. */
+  /** Releases a segment from `takeOldest`. It is removed if all of it is stored, and stays otherwise. */
   async release({ name }: Segment, isStored: boolean): Promise<void> {
     this.#inHand.delete(name)
     if (isStored) await this.#remove(name)
   }
 
-  /** The batch in a record; undefined when it cannot be understood, which is reported. */
+  /** Resolves to the batch in a record; undefined if the record is damaged, which is reported. */
   async unpack(record: Buffer): Promise<Batch | undefined> {
     try {
       return await unpack(record)
@@ -227,20 +227,20 @@ export class Spool {
     }
   }
 
-  /** Finishes what is being written, and leaves everything to the next recorder. */
+  /** Finishes writing, and leaves all segments to the next recorder. */
   async close(): Promise<void> {
     for (const writer of this.#writers.values()) await writer.close()
     this.#owner.release()
   }
 
-  /** Takes the oldest segment that is not in hand; what is being written is closed for it only where there is no other. */
+  /** Takes the oldest segment that is not in hand. A segment being written is closed and taken only as the last one. */
   async #takeInHand(streams: readonly StreamName[]): Promise<string | undefined> {
     const takeOldest = () => {
       let oldest: string | undefined
       for (const [name, { stream }] of this.#closed)
         if (streams.includes(stream) && !this.#inHand.has(name) && (oldest === undefined || name < oldest))
           oldest = name
-      // At once, before anybody else looks: a segment that is being stored must not make room.
+      // Marked before anything is awaited: a segment that is being stored must not make room.
       if (oldest !== undefined) this.#inHand.add(oldest)
       return oldest
     }
@@ -250,7 +250,7 @@ export class Spool {
     return takeOldest()
   }
 
-  /** Null when the segment is gone or has been set aside. */
+  /** Resolves to null if the segment is gone or was set aside. */
   async #read(name: string): Promise<Segment | null> {
     const file = join(this.#options.root, name)
     try {
@@ -263,7 +263,7 @@ export class Spool {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') {
         const { isOwn, bytes } = this.#closed.get(name) as Closed
         this.#closed.delete(name)
-        // Another recorder that took over the same segment has stored it; nobody does that with one's own.
+        // Another recorder may have taken over and stored a foreign segment. An own segment that is gone is lost.
         if (isOwn) this.#options.onDamage({ file, stretches: 1, bytes })
         return null
       }
@@ -310,7 +310,7 @@ export class Spool {
     }
   }
 
-  /** Gives up the oldest segment that can be given up; false when there is none. All who need room at once share what that makes. */
+  /** Drops the oldest segment; resolves to false if there is none. Callers that need room at once share one drop. */
   #makeRoom(lack: LackOfRoom): Promise<boolean> {
     this.#dropping ??= this.#dropOldest(lack).finally(() => {
       this.#dropping = undefined
@@ -336,7 +336,7 @@ export class Spool {
   }
 }
 
-/** Rejects when the folder cannot be written to. A full disk is no reason: what is there makes room. */
+/** Rejects if the folder cannot be written to. A full disk is no reason, because older segments make room. */
 async function tryWriting(disk: Disk, file: string): Promise<void> {
   try {
     await (await disk.open(file, 'ax', 0o600)).close()

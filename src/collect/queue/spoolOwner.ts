@@ -4,16 +4,16 @@ import type { Disk } from '../../runtime/disk.js'
 import { isRunning } from '../../runtime/process.js'
 import { randomName } from '../../runtime/randomness.js'
 
-/** Owners in this process, by their disk: one that was stopped leaves its files to the next. */
+/** Names of the owners in this process, by disk. An owner that is released leaves its files to the next one. */
 const inUseOn = new WeakMap<Disk, Set<string>>()
 
 /**
- * Names whoever writes to a spool: `<pid>-<start of the process>-<random>`, which a file's name carries. The start tells a process
- * from a later one of the same number. Processes of several machines or containers must not share a spool.
+ * A process that writes to a spool. Its name is part of its files' names: `<pid>-<start of the process>-<random>`. The
+ * start tells a process from a later one with the same number. Several machines or containers must not share a spool.
  */
 export interface SpoolOwner {
   readonly name: string
-  /** Tells whether the recorder of this name has ended, so that its files may be taken over. */
+  /** Resolves to true if the recorder of this name has ended, so that its files may be taken over. */
   hasEnded(name: string): Promise<boolean>
   release(): void
 }
@@ -32,7 +32,7 @@ export function parseSegmentName(name: string): { readonly stream: StreamName; r
   return stream === undefined || owner === undefined ? null : { stream, owner }
 }
 
-/** Whether responses wait in a folder for the database; null where that cannot be seen. */
+/** Resolves to true if responses wait in a folder for the database; null if the folder cannot be read. */
 export async function hasSegments(disk: Disk, root: string): Promise<boolean | null> {
   const names = await disk.readdir(root).catch(() => null)
   return names === null ? null : names.some((name) => parseSegmentName(name) !== null)
@@ -63,7 +63,7 @@ async function describeProcess(disk: Disk, pid: number): Promise<string> {
   return `${pid}-${(await startOf(disk, pid)) ?? 'unknown'}`
 }
 
-/** Boot and moment of the start, where the operating system tells; undefined elsewhere. */
+/** Resolves to the boot and the start of a process; undefined where the operating system does not tell them. */
 async function startOf(disk: Disk, pid: number): Promise<string | undefined> {
   try {
     const boot = (await disk.readFile('/proc/sys/kernel/random/boot_id')).toString().slice(0, 8)
@@ -71,7 +71,7 @@ async function startOf(disk: Disk, pid: number): Promise<string | undefined> {
     // The program's name is in parentheses and may hold spaces; the start is the 20th field behind it.
     const fields = line.slice(line.lastIndexOf(')') + 2).split(' ')
     const start = fields[19]
-    // A zombie has ended; only its parent has not asked yet.
+    // A zombie has ended, although its parent has not collected it yet.
     return start === undefined || fields[0] === 'Z' ? undefined : `${boot}-${start}`
   } catch {
     return undefined

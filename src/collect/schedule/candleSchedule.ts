@@ -107,7 +107,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     const due: { readonly target: Target; readonly isClaimed: boolean }[] = []
     for (const { target, refusedUntilMs, known } of this.#entries.values()) {
       if (target.interval !== interval || now.ms < refusedUntilMs) continue
-      // Half an interval of room: responses come a little earlier or later after each close.
+      // Half an interval is allowed for, because responses come a little earlier or later after each close.
       const sinceMs = known === null ? Infinity : now.ms - known.received.ms + limits.everyMs / 2
       if (known === null || sinceMs >= waitMs(known.pace, limits)) due.push({ target, isClaimed: false })
       else if (sinceMs >= waitWhenClaimedMs(known.pace, limits)) {
@@ -147,7 +147,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     return tradedAt + intervalMs[target.interval]
   }
 
-  /** The service says that the instrument does not have the interval. @param nowMs on the monotonic clock */
+  /** Notes that the service refuses the interval for the instrument. @param nowMs on the monotonic clock */
   refused(target: Target, nowMs: number): void {
     const entry = this.#entries.get(seriesText(target))
     if (entry === undefined) return

@@ -4,12 +4,12 @@ import { type Clock, sleepUntil } from '../../runtime/clock.js'
 
 /** A wall clock that is set forward is noticed after this time at the latest. */
 const maxSleepMs = 60_000
-/** Every weekday has been a 29th of February by then: what has no match until then has none. */
+/** An expression without a match in this time has none: every weekday has been a 29th of February by then. */
 const maxDays = 40 * 366
 
 /**
- * Calls `run` at each time of a six-field cron expression, in UTC, by the given clock. One that was missed because the process
- * was busy is made good once. Returns what ends it.
+ * Calls `run` at each time of a six-field cron expression, in UTC, by the given clock. Times that were missed because
+ * the process was busy are made good by one call. Returns a function that ends this.
  */
 export function onSchedule(clock: Clock, expression: string, run: () => void): () => void {
   const nextRun = nextRunOf(expression)
@@ -18,7 +18,7 @@ export function onSchedule(clock: Clock, expression: string, run: () => void): (
     let dueAt = nextRun(clock.now())
     while (dueAt !== null && (await sleepUntil(clock, Math.min(dueAt, clock.now() + maxSleepMs), stopping.signal))) {
       if (clock.now() >= dueAt) run()
-      // Anew in any case: the clock may have been set.
+      // The next time is computed after every sleep, because the clock may have been set.
       dueAt = nextRun(clock.now())
     }
   }
@@ -53,9 +53,9 @@ export function isOfEachDay({ dayOfMonth, month, dayOfWeek }: ReturnType<typeof 
   return isEach(dayOfMonth, 31) && isEach(month, 12) && isEach(dayOfWeek, 7)
 }
 
-/** Only for expressions that choose days: the library needs the tables of the world's calendars for it, 8 MB of memory. */
+/** Matches times of expressions that choose days. Others do not come here: the library's calendars take 8 MB. */
 function matcherOf(expression: string): (time: TimeMs) => boolean {
-  // Never started: the library only tells which moments match, so that time passes by our clock alone.
+  // The task is never started: the library only tells which times match, so that our clock alone decides.
   const task = createTask(expression, () => undefined, { timezone: 'UTC' })
   void task.destroy()
   return (time) => task.match(new Date(time))

@@ -14,7 +14,7 @@ import {
 interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string
   /**
-   * Group of targets that one failure of the service may affect together. Others of it show if a target fails alone.
+   * Group of targets that one failure of the service may affect together. The group shows if a target fails alone.
    */
   readonly groupOf: (target: Target) => string
   /** Position of a target in the cycle, in [0, 1). */
@@ -79,7 +79,7 @@ const lookShare = 0.05
 const graceMs = 30_000
 /** Longest wait of a target that fails alone, in cycles. An hour, or one cycle if longer, limits it too. */
 const maxFailingCycles = 32
-/** From this many missed responses on, the failures are not by chance: that happens to one target in twenty. */
+/** From this many missed responses on, failures count as lasting. Only one target in twenty gets there by chance. */
 const missedToBelieve = 3
 
 /**

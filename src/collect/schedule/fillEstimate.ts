@@ -155,7 +155,7 @@ export class FillEstimate {
     const hiddenMs = isFirst ? 0 : Math.max(0, from - this.#responseAt)
     const spanMs = Math.max(0, serviceTime - from)
     this.#learnSizes(newestFirst, fresh)
-    // Fills hidden by a full page are taken to have come at the expected rate. Were the rest of the expected number
+    // Fills hidden by a full page are taken to have come at the expected rate. If the rest of the expected number were
     // taken instead, an estimate that is too high would feed itself.
     const expected = this.#unseen + this.#ahead(Math.max(0, serviceTime - this.#atMs))
     const hiddenRate = isFirst ? 0 : expected / Math.max(1, serviceTime - this.#responseAt)

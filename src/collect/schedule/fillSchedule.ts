@@ -27,7 +27,7 @@ interface Entry<Target> {
   isAsked: boolean
 }
 
-/** A request that follows sooner brings next to nothing, even for the busiest instrument. */
+/** A request that follows the last one sooner brings next to nothing, even for the busiest instrument. */
 export const shortestPollMs = 50
 /** An instrument with fewer unseen fills than this is not worth a request yet. */
 const dueFills = 3

@@ -118,7 +118,7 @@ export function keepSteady<T>(
   return ranked.filter((one) => kept.has(one))
 }
 
-/** Returns true if `used` exceeds `bound` by a billionth at most: sums of quotients differ in their last digits. */
+/** Returns true if `used` is within `bound`. A billionth more is tolerated: sums of quotients differ in last digits. */
 export function isWithin(used: number, bound: number): boolean {
   return used <= bound * (1 + 1e-9)
 }

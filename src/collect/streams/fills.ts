@@ -23,7 +23,7 @@ export const fills: InstrumentStream<InstrumentKey, Fill> = {
     (instrument) =>
       requestsPerSecond(expectedFillsPerSecond(instrument), streams.fills),
   rowsPerDayOf: () => (instrument) => expectedFillsPerSecond(instrument) * secondsPerDay,
-  // Compressed ones were measured on TimescaleDB 2.29, plain ones on PostgreSQL 18 with data of the simulator.
+  // Compressed bytes were measured on TimescaleDB 2.29, plain bytes on PostgreSQL 18 with data of the simulator.
   bytes: () => ({ plain: 232, compressed: 52 }),
   sharesRequests: fillsPerPage,
 }

@@ -19,7 +19,7 @@ import { type InstrumentStream, type ListStream, type RowBytes, secondsPerDay } 
 
 type FutureStream<Row> = InstrumentStream<FutureKey, Row>
 
-/** A stream of which each future is requested by itself, once in a cycle. @param bytes of a row */
+/** Makes a stream that requests each future by itself, once in a cycle. @param bytes size of a row */
 function eachFuture<Row extends { readonly receivedAt: number }>(
   everyMs: number,
   bytes: RowBytes,
@@ -31,14 +31,14 @@ function eachFuture<Row extends { readonly receivedAt: number }>(
     covers: isFuture,
     targetsOf: (_config, keys) => keys.filter(isFuture).map(({ category, symbol }) => ({ category, symbol })),
     costOf: () => () => 1000 / everyMs,
-    // Each response counts as news. Only an instrument without any rows is asked less often.
+    // Each response with rows counts as news, so that only an instrument without rows is requested less often.
     contentOf: ([first]) => (first === undefined ? null : String(first.receivedAt)),
     bytes: () => bytes,
     ...own,
   }
 }
 
-/** Periods of five minutes, of which a response shows some hours. */
+/** Makes a stream of periods of five minutes. A response shows the periods of some hours. */
 function positioning<Row extends { readonly receivedAt: number }>(
   name: StreamName,
   ask: (client: ExchangeClient, query: FuturesQuery, options: RequestOptions) => Promise<Page<Row>>,
@@ -55,7 +55,7 @@ function positioning<Row extends { readonly receivedAt: number }>(
   )
 }
 
-/** A list of each future that changes now and then. It covers the futures whose funding rates would be recorded. */
+/** Makes a stream of lists that rarely change, one for each future that the funding rates select. */
 function terms<Row extends { readonly receivedAt: number }>(
   name: StreamName,
   ask: (client: ExchangeClient, query: FuturesQuery, options: RequestOptions) => Promise<Page<Row>>,
@@ -74,7 +74,10 @@ const listedFutures = ({ streams: { instruments } }: Config) =>
     ? futuresCategories.filter((category) => instruments.categories.includes(category))
     : futuresCategories
 
-/** What futures alone have. Bytes of plain rows were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate. */
+/**
+ * Streams that only futures have. Plain bytes were measured on PostgreSQL 18 with data of the simulator. Compressed
+ * bytes are an estimate.
+ */
 export const futuresStreams = {
   funding_rates: eachFuture<FundingRate>(
     hourMs,
@@ -84,9 +87,9 @@ export const futuresStreams = {
       // Rates are settled at full hours. The requests for them are spread over ten minutes.
       trigger: () => ({ kind: 'cycle', everyMs: hourMs, firstPart: 1 / 6 }),
       select: ({ streams }) => streams.fundingRates.select,
-      // A page costs as much as a row. It makes good what was missed since a hundred settlements.
+      // A page costs as much as a row, and makes good whatever was missed of the last hundred settlements.
       fetch: (client, key, options) => client.fundingRates({ ...key, limit: fundingPageRows }, options),
-      // Every eight hours by most of them, more often by some.
+      // Most futures settle every eight hours, some more often.
       rowsPerDayOf: () => () => 6,
     },
   ),
@@ -109,7 +112,7 @@ export const futuresStreams = {
       name: 'liquidations',
       select: ({ streams }) => streams.liquidations.select,
       fetch: (client, key, options) => client.liquidations({ ...key, limit: liquidationPageRows }, options),
-      // Assumed: of a hundred fills one closes a position that was liquidated.
+      // One fill in a hundred is assumed to close a position that was liquidated.
       rowsPerDayOf: () => (instrument) => (expectedFillsPerSecond(instrument) * secondsPerDay) / 100,
       contentOf(rows) {
         const newest = rows.reduce((latest, { ts }) => Math.max(latest, ts), 0)

@@ -19,7 +19,7 @@ export function safeRates({ exchange: { limits, latencyJitterMs } }: Config): Sa
   }
 }
 
-/** Largest share of each limit that watching takes: of the overall one, and of that of tickers. */
+/** Largest share that watching takes of the overall limit, and of the limit of tickers. */
 const maxShareOfWatch = { overall: 1 / 10, tickers: 1 / 3 }
 
 /** Categories whose tickers are watched between recorded ones, and the shortest times between requests. */

@@ -71,8 +71,8 @@ export interface InstrumentStream<Target extends InstrumentKey, Row> extends Req
   rowsPerDayOf(config: Config): (instrument: PlanInstrument) => number
   bytes(config: Config): RowBytes
   /**
-   * Most rows of a response, for a stream of which all instruments fit. If there are too few requests for all, the
-   * schedule decides which instruments are worth them.
+   * Largest number of rows in a response, for a stream whose instruments always fit. If there are too few requests for
+   * all, the schedule decides which instruments get them.
    */
   readonly sharesRequests?: number
   /** Text to compare two responses by; null when a response is empty. Only for streams requested in a cycle. */
@@ -81,7 +81,7 @@ export interface InstrumentStream<Target extends InstrumentKey, Row> extends Req
 
 export const secondsPerDay = 86_400
 
-/** Instruments of a selection that have a market. Margin trades on the spot books. */
+/** Keeps the instruments that have a market of their own. Margin trades on the spot books. */
 export function traded(keys: readonly InstrumentKey[]): { category: TradedCategory; symbol: string }[] {
   return keys.flatMap(({ category, symbol }) => (isTradedCategory(category) ? [{ category, symbol }] : []))
 }

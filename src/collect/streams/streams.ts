@@ -63,7 +63,7 @@ const tickers: ListStream<TradedCategoryTarget, Ticker> = {
   extraPerSecond: watchesPerSecond,
 }
 
-/** Each stream once: how it is requested, what it covers and what that takes. Its other traits stand in `market/stream.ts`. */
+/** Defines how each stream is requested, what it covers and what that costs. Other traits are in `market/stream.ts`. */
 export const streams = {
   instruments,
   rpi_symbols: rpiSymbols,

@@ -27,7 +27,7 @@ const assumedCounts: Readonly<Record<Category, number>> = {
 }
 
 /**
- * In 3,393 spot instruments there were 2,813 tokenised stocks and 2 metals. The number of RWA perpetuals is not known.
+ * Of 3,393 spot instruments, 2,813 were tokenised stocks and 2 were metals. The number of RWA perpetuals is not known.
  */
 const assumedTokenShare = 2813 / 3393
 

@@ -2,16 +2,16 @@ import { type Batch, isWholeList } from '../../ledger/batch.js'
 import type { StreamName } from '../../market/stream.js'
 import type { Incidents } from '../../runtime/incidents.js'
 
-/** Lists of many instruments. */
+/** Streams whose lists are judged, because each names many instruments. */
 const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols', 'open_interest_limits'])
 
 /** A list that lacks more than this share of the one before is more likely cut off than true. */
 const believedShare = 0.1
 
 /**
- * Decides which lists say that an instrument is gone. One that lacks much of the list before counts only when the next one
- * lacks that, too; until then it adds and changes, and removes nothing. The first list of a run has nothing to be compared with
- * and removes nothing either.
+ * Decides which lists prove that an instrument is gone. A list that lacks much of the one before counts only if the
+ * next one lacks it, too. Until then it adds and changes instruments, and removes none. The first list of a run has
+ * nothing to be compared with, so it removes none either.
  */
 export class WholeLists {
   readonly #incidents: Incidents
@@ -22,7 +22,7 @@ export class WholeLists {
     this.#incidents = incidents
   }
 
-  /** Marks a list that does not count as a part of one. Other batches are left as they are. */
+  /** Marks a list that does not count as partial. Other batches are left as they are. */
   judge<Target, Row>(batch: Batch<Target, Row>): Batch<Target, Row> {
     const { stream, target, rows } = batch
     if (!judged.has(stream) || !isWholeList(batch)) return batch
@@ -54,6 +54,6 @@ function nameOf(row: unknown): unknown {
 function lacksMuch(list: ReadonlySet<string>, before: ReadonlySet<string>): boolean {
   let missing = 0
   for (const name of before) if (!list.has(name)) missing++
-  // Of a short list one may go at a time.
+  // A short list may lose one instrument at a time.
   return missing > Math.max(1, before.size * believedShare)
 }
