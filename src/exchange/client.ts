@@ -21,11 +21,11 @@ import { type RequestOptions, Sender, type SenderOptions, type Turn } from './se
 export interface Page<Row> {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
-  /** The service's clock of the response; ours where it has no envelope. */
+  /** Time of the response by the service's clock, or by ours if the response has no envelope. */
   readonly requestTime: TimeMs
   /**
-   * False for an empty body. The service sends one for an instrument without candles yet; a proxy may send one in its
-   * place.
+   * False for an empty body. The service sends one for an instrument without candles yet, but a proxy may send one,
+   * too.
    */
   readonly hasEnvelope: boolean
   /** Our clock when the request departed. */
@@ -33,23 +33,25 @@ export interface Page<Row> {
   /** Our clock when the last byte arrived. */
   readonly receivedAt: TimeMs
   readonly rows: readonly Row[]
-  /** Rows that could not be understood, as far as they are kept. */
+  /** Rows that could not be understood, up to a bound. */
   readonly rejected: readonly RejectedRow[]
-  /** How many rows could not be understood and are not kept either. */
+  /** Number of rows that could not be understood and are beyond the bound of `rejected`. */
   readonly rejectedUnkept: number
-  /** How many more rows the response held than it may: they were not read. */
+  /** Number of rows beyond the operation's limit, which were not read. */
   readonly surplusRows: number
   /** Names the next page of older rows, where the operation gives one. */
   readonly cursor?: string
 }
 
 /**
- * The service's public market data. Each call waits for its place within the limits, is repeated where that helps, and
- * throws an `ExchangeError` otherwise. A row that cannot be understood is in `rejected`; it fails no call.
+ * Requests the service's public market data. Each call waits for its place within the limits, and is repeated where
+ * that helps. It throws an `ExchangeError` otherwise. A row that cannot be understood is in `rejected` and fails no
+ * call.
  *
- * Three mechanisms deal with failures here. `retry.ts` repeats a single failed request within seconds. `circuit.ts` lets
- * one request at a time try an operation that fails for everybody. `limits/penalty.ts` pauses all operations after a
- * rejection for the rate. The caller deals with failures that last longer: this layer does not remember what was requested.
+ * Three mechanisms deal with failures here. `retry.ts` repeats a single failed request within seconds.
+ * `limits/circuit.ts` lets one request at a time try an operation that fails for everybody. `limits/penalty.ts` pauses
+ * all operations after a rejection for the rate. The caller deals with failures that last longer: this layer does not
+ * remember what was requested.
  */
 export interface ExchangeClient extends FuturesClient {
   instruments(query: InstrumentQuery, options?: RequestOptions): Promise<Page<Instrument>>
@@ -58,27 +60,27 @@ export interface ExchangeClient extends FuturesClient {
   orderBook(query: BookQuery, options?: RequestOptions): Promise<Page<OrderBook>>
   rpiOrderBook(query: BookQuery, options?: RequestOptions): Promise<Page<RpiOrderBook>>
   fills(query: FillQuery, options?: RequestOptions): Promise<Page<Fill>>
-  /** Fails as `absent` where the service does not have it. */
+  /** Requests older fills. Throws an error of kind `absent` if the service does not have the operation. */
   pastFills(query: PastFillQuery, options?: RequestOptions): Promise<Page<Fill>>
   candles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   /**
-   * Waits for a place within the limits before the caller has chosen what to request: by then it knows more. The
-   * request that takes the place passes it in its options.
+   * Waits for a place within the limits before the caller chooses what to request, because by then it knows more. The
+   * caller passes the turn in the options of its request.
    */
   turn(operation: Operation, options?: Pick<RequestOptions, 'signal' | 'priority' | 'deadline'>): Promise<Turn>
-  /** How much of the limits is in use and who waits. */
+  /** Tells how much of the limits is in use, and how many requests wait. */
   stats(): PacerStats
-  /** Sends nothing until `resume`: the right to send is lost. Calls wait. */
+  /** Lets all calls wait until `resume`, because the right to send is lost. */
   suspend(): void
   resume(): void
-  /** Closes the connections; what waits or is under way fails as `aborted`. */
+  /** Closes the connections. Requests that wait or are under way fail with an error of kind `aborted`. */
   close(): void
 }
 
 type FuturesRow<Name extends keyof typeof futuresCalls> =
   (typeof futuresCalls)[Name]['format'] extends Format<FuturesQuery, infer Row> ? Row : never
-/** What futures alone have. The service may lack it, as the past of fills. */
+/** Operations that only futures have. A service may lack them. */
 type FuturesClient = {
   [Name in keyof typeof futuresCalls]: (
     query: FuturesQuery,
@@ -88,11 +90,11 @@ type FuturesClient = {
 
 export interface ExchangeOptions extends SenderOptions {
   readonly retry: RetryPolicy
-  /** Told why a request was repeated, when a repetition has succeeded: otherwise the caller is told. */
+  /** Called with the last failure when a repetition has succeeded. If all fail, the caller gets the error. */
   readonly onRepeated?: (error: ExchangeError) => void
 }
 
-/** Throws when an option is out of its range; connects only with the first request. */
+/** Creates a client, which connects only with its first request. Throws if an option is out of its range. */
 export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
   const sender = new Sender(options)
 
@@ -156,12 +158,12 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
   }
 }
 
-/** A row may be a little newer than its response. No market of this kind is older than 2010. */
+/** Bounds the times of rows. A row may be a little newer than its response, and no such market is older than 2010. */
 function possibleTimes(requestTime: TimeMs): PossibleTimes {
   return { earliest: Date.UTC(2010, 0, 1), latest: requestTime + 60_000 }
 }
 
-/** Parameters as text; undefined ones are left out. */
+/** Converts a query to parameters as text, without those that are undefined. */
 function toParameters(query: object): Readonly<Record<string, string>> {
   const parameters: Record<string, string> = {}
   for (const [name, value] of Object.entries(query) as [string, string | number | undefined][])

@@ -2,15 +2,15 @@ import { oneLine } from '../market/values.js'
 import type { Operation } from '../market/stream.js'
 
 interface KindOfError {
-  /** What to do about it, for the message. */
+  /** What the user should do about the error, for the message. */
   readonly advice: string
   /** The same request can succeed a moment later. */
   readonly isRetryable?: true
-  /** The operation itself fails, so that its circuit opens. The pacer deals with rejections for the rate. */
+  /** The operation itself fails, so that its circuit opens. The pacer deals with rejections for the rate instead. */
   readonly isOutOfOrder?: true
-  /** It concerns one instrument or interval alone, and is no incident: the next list of instruments will tell. */
+  /** The error concerns one instrument or interval, and is no incident: the next list of instruments will tell. */
   readonly isOfTarget?: true
-  /** The service would say it again of every page of the series. */
+  /** Every other page of the series would fail in the same way. */
   readonly isOfSeries?: true
 }
 
@@ -22,7 +22,7 @@ const kinds = {
   },
   /** The service refuses this address: HTTP 403 or 418 without an envelope or a page. */
   blocked: { advice: 'check that the service admits this IP address' },
-  /** HTTP 403 with a page of HTML: a proxy in front of the service wants to see a browser, or does not admit us. */
+  /** HTTP 403 with a page of HTML: a proxy in front of the service wants a browser, or does not admit us. */
   'proxy-page': {
     advice:
       'it is no rate limit: open exchange.baseUrl from this machine; if a page comes there, too, ask its operator to admit this address, or record from another network',
@@ -33,15 +33,15 @@ const kinds = {
   unavailable: { advice: 'the service should recover; it will be retried', isRetryable: true, isOutOfOrder: true },
   /** No response, or a connection cut before its end. */
   network: { advice: 'check the network and exchange.baseUrl', isRetryable: true, isOutOfOrder: true },
-  /** Not answered whole within the time allowed. */
+  /** No whole response came within the time allowed. */
   timeout: { advice: 'check the network; the request is sent again', isRetryable: true, isOutOfOrder: true },
-  /** Not the service's envelope: HTML, torn, empty, an older envelope, a redirect. */
+  /** The body is not the service's envelope: HTML, torn JSON, nothing at all, an older envelope, a redirect. */
   malformed: {
     advice: 'check that exchange.baseUrl is the service itself, and which proxy is in front of it',
     isRetryable: true,
     isOutOfOrder: true,
   },
-  /** More bytes than allowed. */
+  /** The response has more bytes than allowed. */
   'too-large': {
     advice: 'check which proxy is in front of exchange.baseUrl: no response of the service is as large',
     isOutOfOrder: true,
@@ -54,7 +54,7 @@ const kinds = {
     isOfTarget: true,
     isOfSeries: true,
   },
-  /** The operation does not know the whole category, or no longer does. */
+  /** The operation does not know the category, or no longer does. */
   'unknown-category': {
     advice:
       'the other categories are still recorded; if it does not come back, take it out of the categories in streams.* of the configuration',
@@ -83,7 +83,7 @@ const kinds = {
     isOutOfOrder: true,
     isOfSeries: true,
   },
-  /** A parameter that the service refuses: our mistake. */
+  /** The service refuses a parameter, which is our mistake. */
   'bad-request': { advice: 'check the parameters' },
   /** Any other failure code. */
   rejected: { advice: 'see the code in the documentation of the service' },
@@ -98,17 +98,17 @@ export const errorKinds: Readonly<Record<ExchangeErrorKind, KindOfError>> = kind
 interface ExchangeErrorDetails {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
-  /** The event in a few words, for the message. */
+  /** What happened, in a few words for the message. */
   readonly what: string
   readonly status?: number
   readonly code?: string
   readonly retryAfterMs?: number
-  /** Overrides what the kind says. */
+  /** Overrides `isRetryable` of the kind. */
   readonly retryable?: boolean
   readonly cause?: unknown
 }
 
-/** The one error of this folder. Its message is one line: which request, what happened, what to do. */
+/** Thrown for every failed request. Its message is one line: which request, what happened, what to do. */
 export class ExchangeError extends Error {
   override readonly name = 'ExchangeError'
   readonly kind: ExchangeErrorKind
@@ -136,7 +136,7 @@ const kindOfCode: Readonly<Record<string, ExchangeErrorKind>> = {
   '429': 'rate-limited',
   '45001': 'unavailable',
   '40725': 'unavailable',
-  // A release window by one source, a bad parameter by another.
+  // One source says that this code means a release window, another says a bad parameter.
   '40808': 'rejected',
   '40015': 'unavailable',
   '40034': 'unknown-symbol',
@@ -166,10 +166,10 @@ const kindOfCode: Readonly<Record<string, ExchangeErrorKind>> = {
   ),
 }
 
-/** Codes that are worth a repetition whatever their kind says. */
+/** Codes that are worth a retry, whatever their kind says. */
 export const retryableCodes: ReadonlySet<string> = new Set(['40808'])
 
-/** Codes that say "there is no such thing": of a request for a whole category, the category is what there is not. */
+/** Codes that say "there is no such thing". In a request for a whole category, this thing is the category. */
 const codesOfUnknownCategory: ReadonlySet<string> = new Set(['40034', '40019'])
 
 /** Reads a failure code of the service, whatever the HTTP status it came with. */

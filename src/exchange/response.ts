@@ -5,13 +5,13 @@ import { oneLine, type TimeMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, retryableCodes } from './errors.js'
 
-/** Deeper than anything the service sends, shallow enough that no recursive reader runs out of stack. */
+/** Deepest nesting of JSON. The service sends less, and no recursive reader runs out of stack at this depth. */
 const maxDepth = 32
 
 /**
- * Parses the JSON of a response. Most of them hold their decimals as strings. A number below the envelope may have more digits
- * than a double holds: such a text is parsed again, and each number comes as a `LosslessNumber` that holds its text.
- * Throws a `SyntaxError` that says what is wrong with the text.
+ * Parses the JSON of a response. Most responses hold their decimals as strings. A number below the envelope may have
+ * more digits than a double holds. A text with such numbers is parsed again, and each becomes a `LosslessNumber`, which
+ * holds its text. Throws a `SyntaxError` that says what is wrong with the text.
  */
 export function parseJson(body: Buffer): unknown {
   if (!isUtf8(body)) throw new SyntaxError('it is not UTF-8 text')
@@ -22,32 +22,32 @@ export function parseJson(body: Buffer): unknown {
   return parse(text, null, { onDuplicateKey: ({ newValue }) => newValue })
 }
 
-/** Finds out if a number stands below the envelope, and refuses what is nested too deep. */
+/** Returns true if there is a number below the envelope. Throws a `SyntaxError` if the value is nested too deep. */
 function holdsNumbers(value: unknown, depth: number): boolean {
   if (typeof value === 'number') return depth > 1
   if (typeof value !== 'object' || value === null) return false
   if (depth >= maxDepth) throw new SyntaxError(`it is nested more than ${maxDepth} levels deep`)
   let found = false
-  // Up to the end: the depth is to be known everywhere.
+  // The walk does not stop at the first number, because the depth must be checked everywhere.
   if (Array.isArray(value)) for (const inner of value) found = holdsNumbers(inner, depth + 1) || found
   else
     for (const key in value) found = holdsNumbers((value as Readonly<Record<string, unknown>>)[key], depth + 1) || found
   return found
 }
 
-/** The JSON text of a parsed value, its numbers as they were sent. */
+/** Returns the JSON text of a parsed value, with its numbers as they were sent. */
 export function jsonText(value: unknown): string {
   return stringify(value) ?? 'null'
 }
 
-/** The text of a decimal sent as a string or as a number; undefined for anything else. */
+/** Returns the text of a decimal that was sent as a string or as a number; undefined for anything else. */
 export function textOf(value: unknown): string | undefined {
   if (typeof value === 'string') return value
   if (isLosslessNumber(value)) return value.value
   return typeof value === 'number' ? String(value) : undefined
 }
 
-/** The value with its numbers turned to text. */
+/** Returns the value with its exact numbers turned into text. */
 export function numbersAsText(value: unknown): unknown {
   if (isLosslessNumber(value)) return value.value
   if (Array.isArray(value)) return value.map(numbersAsText)
@@ -61,14 +61,14 @@ interface ResponseTraits {
   readonly bytes: number
   /** Number of rows that are read. Further rows are only counted. */
   readonly rows: number
-  /** The data is the only row. */
+  /** The data of the envelope is one object, which is the only row. */
   readonly isOneRow?: true
 }
 
 const mebibyte = 1_048_576
 const oneBook = { bytes: mebibyte / 2, rows: 1, isOneRow: true } as const
 
-/** The longest lists of the service have some 3,400 rows in 1.7 MB, books 1,000 levels, fills 100 rows, candles 1,000. */
+/** The service's longest lists have some 3,400 rows in 1.7 MB, books 1,000 levels, fills 100 rows, candles 1,000. */
 const traitsOfSome: Readonly<Partial<Record<Operation, ResponseTraits>>> = {
   instruments: { bytes: 8 * mebibyte, rows: 20_000 },
   tickers: { bytes: 8 * mebibyte, rows: 20_000 },
@@ -85,17 +85,17 @@ export function responseTraits(operation: Operation): ResponseTraits {
 export interface RawResponse {
   readonly status: number
   readonly body: Buffer
-  /** Requests left of the operation's limit in this second; undefined where the service does not say. */
+  /** Requests left of the operation's limit in this second; undefined if the service does not tell. */
   readonly remaining: number | undefined
   readonly retryAfterMs: number | undefined
-  /** Where a redirect points to. */
+  /** Address that a redirect points to. */
   readonly location: string | undefined
 }
 
 export interface ServiceResponse {
-  /** The service's clock; null for the one response that has no envelope: no candles yet. */
+  /** Time by the service's clock; null for an empty body, which means that there are no candles yet. */
   readonly requestTime: TimeMs | null
-  /** The rows; an operation that gives one object has one. */
+  /** The rows of the response. An operation that gives one object has one row. */
   readonly rows: readonly unknown[]
   /** Number of rows beyond the limit of the operation. */
   readonly surplusRows: number
@@ -110,8 +110,8 @@ interface Request {
 
 const candleOperations: ReadonlySet<Operation> = new Set<Operation>(['candles', 'history-candles'])
 /**
- * Reads the envelope. Success and failure are told by its `code`, at any HTTP status, because the service sends
- * failures with HTTP 200 as well as 400. Throws an `ExchangeError` for everything that is not rows.
+ * Reads the envelope. Its `code` tells success from failure at any HTTP status, because the service sends failures with
+ * HTTP 200 as well as 400. Throws an `ExchangeError` for everything that is not rows.
  */
 export function readResponse(request: Request, raw: RawResponse): ServiceResponse {
   const fail = (
@@ -131,7 +131,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   const mayLack = 'mayLack' in operationTraits[request.operation]
   if (raw.status === 429) throw fail('rate-limited', 'HTTP 429, too many requests', { code: '429' })
   if (raw.body.length === 0) {
-    // Seen right after a listing. Elsewhere it comes from a proxy, and is no response.
+    // The service was seen to send an empty body right after a listing. Any other one comes from a proxy.
     if (raw.status === 200 && candleOperations.has(request.operation))
       return { requestTime: null, rows: [], surplusRows: 0 }
     if (raw.status === 404 && mayLack) throw fail('absent', 'HTTP 404 with an empty body')
@@ -182,7 +182,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   }
 }
 
-/** Without the service's envelope the HTTP status says what a response means. */
+/** Tells the meaning of a response without the service's envelope, by its HTTP status. */
 function kindOfStatus(raw: RawResponse, what: string): [ExchangeErrorKind, string, { retryable?: boolean }?] {
   const described = `HTTP ${raw.status} with ${what}`
   if (raw.status >= 500) return ['unavailable', described]

@@ -4,28 +4,29 @@ import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'
 import { ExchangeError } from './errors.js'
 
 export interface RetryPolicy {
-  /** Including the first. At least 1. */
+  /** Number of attempts, including the first. At least 1. */
   readonly attempts: number
   readonly minDelayMs: number
   readonly maxDelayMs: number
-  /** No attempt begins later than this after the first one was sent. */
+  /** No attempt is sent later than this after the first one was sent. */
   readonly totalMs: number
 }
 
 export interface Attempt {
-  /** 1 for the first. */
+  /** Number of this attempt, from 1. */
   readonly number: number
-  /** Aborted when the caller gives up or the time for all attempts is over. */
+  /** Aborts when the caller gives up, or when the time for all attempts is over. */
   readonly signal: Ending
-  /** To be called when the attempt is sent: the time for all attempts runs from the first call. */
+  /** Must be called when the attempt is sent, because the time for all attempts runs from the first call. */
   sent(): void
 }
 
 /**
- * Calls `attempt` until it succeeds, fails for good, or the policy's attempts or time are used up; throws the last
- * `ExchangeError` then. Delays grow exponentially with full jitter, so that many who failed together don't return together.
+ * Calls `attempt` until it succeeds, fails for good, or the policy's attempts or time are used up. It then throws the
+ * last `ExchangeError`. Delays grow exponentially with full jitter, so that requests that failed together do not return
+ * together.
  *
- * @param onRepeated told of the last failure when a repetition has succeeded
+ * @param onRepeated called with the last failure when a repetition has succeeded
  */
 export async function withRetries<T>(
   clock: Clock,
@@ -41,7 +42,7 @@ export async function withRetries<T>(
   const leftMs = () => policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
   let lastError: ExchangeError | undefined
   for (let number = 1; ; number++) {
-    // The first attempt may take longer: the time is for repetitions.
+    // The first attempt has no time limit here, because the policy's time is for repetitions.
     const timeUp = lastError === undefined ? undefined : new LightEnding()
     const stopTimer = timeUp && clock.after(Math.max(0, leftMs()), () => timeUp.abort())
     try {
@@ -49,7 +50,7 @@ export async function withRetries<T>(
       if (lastError !== undefined) onRepeated?.(lastError)
       return result
     } catch (error) {
-      // The repetition was given up before it departed or ended: what made it necessary is the news.
+      // A repetition that was given up tells nothing. The failure that made it necessary is thrown instead.
       const isGivenUp = timeUp?.aborted === true || (error instanceof ExchangeError && error.kind === 'aborted')
       if (isGivenUp && lastError !== undefined) throw lastError
       if (!(error instanceof ExchangeError) || !error.retryable || number >= policy.attempts) throw error

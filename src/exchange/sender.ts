@@ -15,19 +15,19 @@ import type { ServiceClock } from './serviceClock.js'
 
 export interface RequestOptions {
   /**
-   * Gives up waiting, for a place within the limits or for a repetition. A request that has departed is finished all the
-   * same: its response may hold what cannot be asked for again.
+   * Ends waiting for a place within the limits or for a repetition. A request that has departed is finished all the
+   * same, because its response may hold data that cannot be requested again.
    */
   readonly signal?: Ending
   /** Default `live`. */
   readonly priority?: Priority
-  /** Time to send the request by, on the monotonic clock. It sets the order within a class. Default: none. */
+  /** Time by which to send the request, on the monotonic clock. It sets the order within a class. Default: none. */
   readonly deadline?: number
-  /** A place within the limits that was waited for before it was known what to ask: the first attempt takes it. */
+  /** A place within the limits, from `turn`. The first attempt takes it. */
   readonly turn?: Turn
 }
 
-/** The right to send one request of an operation now. It is passed on in the same moment with a request, or released. */
+/** The right to send one request of an operation now. Its holder must pass it with a request at once, or release it. */
 export interface Turn {
   readonly operation: Operation
   /** Gives up the turn unused. */
@@ -38,7 +38,7 @@ export interface Turn {
 export interface RequestEvent {
   readonly operation: Operation
   readonly outcome: 'ok' | ExchangeErrorKind
-  /** From departure to the response's last byte, or to the failure. */
+  /** Time from departure to the response's last byte, or to the failure. */
   readonly durationMs: number
   /** Time that the request waited for its place within the limits. */
   readonly waitedMs: number
@@ -56,13 +56,13 @@ export interface SenderOptions extends TransportOptions {
   readonly serviceClock?: ServiceClock
   readonly logger: Logger
   readonly onRequest?: (event: RequestEvent) => void
-  /** Asked before each departure. What it refuses waits until `resume`. Default: always true. */
+  /** Called before each departure. If it returns false, requests wait until `resume`. Default: always true. */
   readonly mayDepart?: () => boolean
 }
 
 type Parameters = Readonly<Record<string, string>>
 
-/** A response whose envelope says success, and when it was asked for and came, by our clock. */
+/** A successful response, and when it was requested and when it came, by our clock. */
 interface Received {
   readonly response: ServiceResponse
   readonly sentAt: TimeMs
@@ -78,14 +78,14 @@ interface Admission {
   readonly pass: CircuitPass
 }
 
-/** Sends each request once, at its place within the limits and while its operation is in order, and opens the envelope. */
+/** Sends each request once, at its place within the limits and while its circuit is closed, and reads the envelope. */
 export class Sender {
   readonly #options: SenderOptions
   readonly #clock: Clock
   readonly #transport: Transport
   readonly #pacer: Pacer
   readonly #circuits: Readonly<Record<Operation, Circuit>>
-  /** Closing cuts off what is under way; the caller's signal only ends waiting. */
+  /** Aborts requests under way when the client is closed. A caller's signal only ends waiting. */
   readonly #closing = new AbortController()
   readonly #turns = new Map<Turn, Admission>()
 
@@ -98,13 +98,13 @@ export class Sender {
     this.#circuits = byOperation(() => new Circuit(clock))
   }
 
-  /** Aborted when the caller gives up or the client is closed. */
+  /** Returns a signal that aborts when the caller gives up or the client is closed. */
   endOfWaiting(signal: Ending | undefined): Ending {
     return endedByEither(this.#closing.signal, signal)
   }
 
   /**
-   * One attempt, from its place in the queue to the opened envelope. Throws an `ExchangeError`.
+   * Makes one attempt, from its place in the queue to the envelope that was read. Throws an `ExchangeError`.
    */
   async send(
     operation: Operation,
@@ -148,7 +148,7 @@ export class Sender {
     this.#transport.close()
   }
 
-  /** A turn is good for one attempt. */
+  /** Returns the admission of a turn; undefined from the second call on, because a turn is good for one attempt. */
   #takeTurn(turn: Turn): Admission | undefined {
     const admission = this.#turns.get(turn)
     this.#turns.delete(turn)
@@ -232,7 +232,7 @@ export class Sender {
     }
   }
 
-  /** Throws when the response's clock is wrong: nothing that it says about now may be kept. */
+  /** Throws if the response's clock is wrong, because nothing that such a response says about now may be kept. */
   #believe(operation: Operation, parameters: Parameters, requestTime: TimeMs | null, receivedAt: TimeMs): void {
     if (requestTime === null) return
     const judged = this.#options.serviceClock?.judge({ requestTime, receivedAt })

@@ -1,44 +1,44 @@
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 
-/** A response with the moments that it shows. */
+/** The times of a response, by both clocks. */
 interface ResponseTimes {
-  /** The service's clock of the response. */
+  /** The service's clock when it made the response. */
   readonly requestTime: TimeMs
   /** Our clock when the response was there. */
   readonly receivedAt: TimeMs
 }
 
-/** How far a response's clock may be off from ours, or from what the service's was before. */
+/** Largest difference of a believed response from our clock, or from the service's clock as known before. */
 const toleranceMs = 5 * 60_000
-/** Our clock is wrong, and not the responses', when this many in a row tell the same for this long. */
+/** Our clock counts as wrong when this many responses in a row contradict it in the same way, for this long. */
 const responsesToConfirm = 10
 const confirmAfterMs = 30_000
 const agreementMs = 30_000
-/** A clock that is off by more is to be set, whatever the service says. */
+/** Our clock never counts as wrong by more than this. A clock that is off by more must be set. */
 const maxSkewMs = 24 * 3_600_000
 /** Largest correction of the reference, as a share of the time that passes. Clocks do not drift faster than this. */
 const slew = 0.01
 
 /**
- * Tells whether the time in a response can be the service's. One response with a wrong clock would do harm for good: rows from the
- * future stay the newest, and what is known of an instrument would be newer than everything to come.
+ * Tells whether the time in a response can be the service's. One response with a wrong clock would do lasting harm:
+ * rows from the future would stay the newest ones of their instrument.
  *
- * A response is believed when its time agrees with our clock, or with what the service's was by the responses believed before.
- * If this machine's clock is wrong, all responses disagree with it in the same way: after a while of that, they are believed.
+ * A response is believed if its time agrees with our clock, or with the service's clock as earlier responses showed it.
+ * If this machine's clock is wrong, all responses disagree with it in the same way. After a while they are believed.
  */
 export class ServiceClock {
   readonly #clock: Clock
-  /** The service's time minus the monotonic clock, and when that was found. */
+  /** The service's time minus the monotonic clock, and when this offset was found. */
   #reference: { readonly offsetMs: number; readonly atMs: number } | undefined
-  /** Responses in a row that disagree with us and agree with each other. */
+  /** Responses in a row that disagree with our clock and agree with each other. */
   #candidate: { readonly offsetMs: number; readonly sinceMs: number; responses: number } | undefined
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Judges a response. One that is not believed is so far ahead of the expected time, or behind it where negative. */
+  /** Judges a response. `aheadMs` tells how far one that is not believed is ahead of our clock; negative if behind. */
   judge({
     requestTime,
     receivedAt,

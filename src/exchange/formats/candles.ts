@@ -12,13 +12,14 @@ export interface CandleQuery {
   readonly startTime?: TimeMs
   readonly endTime?: TimeMs
   readonly limit?: number
-  /** Not sent: how long after its close a candle counts as closed. Default 0. */
+  /** How long after its close a candle counts as closed. Not sent to the service. Default 0. */
   readonly settleMs?: number
 }
 
 /**
- * @param settleMs how long after its close a candle counts as closed, by the service's own clock: the service may still change
- * it in the first moments, and our clock may be wrong
+ * Makes the format of candles. The service may still change a candle in the first moments after its close.
+ *
+ * @param settleMs how long after its close a candle counts as closed, by the service's clock, because ours may be wrong
  */
 export function candleFormat(settleMs: number): Format<CandleQuery, Candle, WireArray> {
   return {
@@ -46,7 +47,7 @@ export function candleFormat(settleMs: number): Format<CandleQuery, Candle, Wire
   }
 }
 
-/** Finds values that no candle has. One of them makes the others worthless. */
+/** Notes values that no candle can have. One such value makes the whole candle worthless. */
 function findContradictions({ type, interval, openTime, open, high, low, close }: Candle, { problems }: Notes): void {
   // Days were seen to open at 16:00 UTC, so longer intervals are only held to whole hours.
   if (openTime % Math.min(intervalMs[interval], hourMs) !== 0)

@@ -10,14 +10,14 @@ export interface Notes {
 }
 
 /**
- * Reads one value of a row, from the wire's spelling to the market's. A required value that is not what it must be adds to the
- * problems of the row; the result is then not used. An optional one adds a remark and is null. "Not set" is an absent field,
- * `null` or `""`; further spellings are given by kind. Numbers may come as JSON strings or numbers. Plain functions, because a
- * response has thousands of values: with a schema library, reading them took half of a request's processor time.
+ * Reads one value of a row, from the wire's spelling to the market's. A wrong required value adds a problem to the row,
+ * which is then not used. A wrong optional value adds a remark and becomes null. An absent field, `null` and `""` mean
+ * "not set"; some kinds have further spellings. Numbers may come as JSON strings or numbers. Fields are plain functions
+ * for speed: with a schema library, reading values took half of a request's processor time.
  */
 export type Field<T> = (value: unknown, name: string, notes: Notes) => T
 
-/** Longer than any honest value, and shorter than what makes a database index or a log line fail. */
+/** Bounds of values. Genuine values are shorter, and longer ones would make a database index or a log line fail. */
 const maxDecimalLength = 1000
 const maxExponent = 1000
 const maxTextLength = 1000
@@ -26,11 +26,11 @@ const maxKeyLength = 200
 const plainDecimal = /^-?\d+(?:\.\d+)?$/
 const integer = /^-?\d+$/
 const scientificDecimal = /^(-?)(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,5})$/
-/** 10000-01-01: beyond it a number is not milliseconds since 1970. */
+/** 10000-01-01. A larger number cannot be milliseconds since 1970. */
 const endOfTimeMs = 253_402_300_800_000
 const isUnset = (value: unknown) => value === undefined || value === null || value === ''
 
-/** The exact decimal without an exponent; undefined when the text is not a decimal. */
+/** Returns the exact decimal without an exponent; undefined if the text is not a decimal. */
 export function plainDecimalText(text: string): Decimal | undefined {
   if (text.length > maxDecimalLength) return undefined
   if (plainDecimal.test(text)) return text
@@ -47,12 +47,12 @@ export function plainDecimalText(text: string): Decimal | undefined {
   return padded.length === point ? sign + left : `${sign}${left}.${padded.slice(point)}`
 }
 
-/** A database text holds neither a NUL character nor half of a surrogate pair. */
+/** Returns false for a NUL character or half of a surrogate pair, which no text of the database can hold. */
 function isStorableText(text: string): boolean {
   return text.isWellFormed() && !text.includes('\0')
 }
 
-/** True where every text inside a value can be stored. */
+/** Returns true if every text inside a value can be stored. */
 export function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return isStorableText(value)
   if (typeof value !== 'object' || value === null) return true
@@ -92,7 +92,7 @@ function readBoolean(value: unknown): boolean | undefined {
   return typeof value === 'string' ? booleans(value) : typeof value === 'boolean' ? value : undefined
 }
 
-/** Reads a word, however it is capitalised. */
+/** Makes a reader of words that ignores capitalisation. */
 function wordReader<T>(words: readonly (readonly [string, T])[]): (text: string) => T | undefined {
   const lowerCased = new Map(words.map(([word, meaning]) => [word.toLowerCase(), meaning]))
   // The usual capitalisation is looked up first, so that most texts need no conversion.
@@ -100,7 +100,7 @@ function wordReader<T>(words: readonly (readonly [string, T])[]): (text: string)
   return (text) => exact.get(text) ?? lowerCased.get(text.toLowerCase())
 }
 
-/** A field that must have a value. */
+/** Makes a field that must have a value. */
 function required<T>(what: string, read: (value: unknown) => T | undefined): Field<T> {
   return (value, name, { problems }) => {
     const result = read(value)
@@ -109,7 +109,7 @@ function required<T>(what: string, read: (value: unknown) => T | undefined): Fie
   }
 }
 
-/** A field that may be not set. `unset` are further spellings of "not set". */
+/** Makes a field that may lack a value. @param unset further spellings of "not set" */
 function optional<T>(
   what: string,
   read: (value: unknown) => T | undefined,
@@ -125,7 +125,7 @@ function optional<T>(
   }
 }
 
-/** Why a value cannot be understood. */
+/** Says why a value cannot be understood. */
 export function problemText(name: string, what: string, value: unknown): string {
   return `${name}: ${expectedText(what, value)}`
 }
@@ -141,11 +141,11 @@ const aBoolean = 'yes or no'
 const aText = `a text of at most ${maxTextLength} characters`
 
 export const requiredDecimal = required(aDecimal, readDecimal)
-/** Not to be used where -1 is a possible value: see `countDecimal`. */
+/** A decimal that may be -1. Where -1 means "not set", `countDecimal` is used. */
 export const optionalDecimal = optional(aDecimal, readDecimal)
-/** A decimal that cannot be negative, where the service spells "not set" as -1, too. */
+/** A decimal that cannot be negative. The service also spells "not set" as -1. */
 export const countDecimal = optional(aDecimal, readDecimal, ['-1'])
-/** A decimal that cannot be 0 or negative, where both say "not set". */
+/** A decimal that cannot be 0 or negative. The service also spells "not set" as 0 or -1. */
 export const limitDecimal = optional(aDecimal, readDecimal, ['0', '-1'])
 export const requiredInteger = required(anInteger, readInteger)
 export const optionalInteger = optional(anInteger, readInteger, ['-1'])
@@ -156,12 +156,12 @@ export const optionalText = optional(aText, (value) => readText(value, maxTextLe
 export const optionalKey = optional('a short text', (value) => readText(value, maxKeyLength))
 export const requiredKey = required('a short text', (value) => readText(value, maxKeyLength) || undefined)
 
-/** One of the given words, however it is capitalised on the wire; the result is spelled as given. */
+/** Makes a field for one of the given words, in any capitalisation. The result is spelled as given. */
 export function requiredWord<const Word extends string>(words: readonly Word[]): Field<Word> {
   return required(`one of ${words.join(', ')}`, readerOfWords(words))
 }
 
-/** Checks a value that a row repeats of the request. */
+/** Checks that a value which a row repeats from the request is the requested one. */
 export function checkRepeated(name: string, got: string | null, asked: string | undefined, { problems }: Notes): void {
   if (got !== null && asked !== undefined && got !== asked) problems.push(`${name}: ${got}, but ${asked} was asked for`)
 }

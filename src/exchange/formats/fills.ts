@@ -42,26 +42,26 @@ export const fillFormat: Format<FillQuery, Fill> = {
 export interface PastFillQuery {
   readonly category: TradedCategory
   readonly symbol: string
-  /** At most 1,000; by default 500. */
+  /** Number of fills, at most 1,000. Default 500. */
   readonly limit?: number
-  /** Both are at most 7 days apart, and may be left out: the newest fills are given then. */
+  /** Start and end of the range, at most 7 days apart. Without them the service gives the newest fills. */
   readonly startTime?: TimeMs
   readonly endTime?: TimeMs
-  /** Fills before the one with this id. */
+  /** Asks for fills before the one with this id. */
   readonly idLessThan?: string
 }
 
-/** The parameters of a request for past fills: an older interface, with names of its own. */
+/** Returns the parameters of a request for past fills. It goes to an older interface, which has its own names. */
 export function pastFillParameters({ category, symbol, ...range }: PastFillQuery): object {
   return { ...(category === 'SPOT' ? {} : { productType: category }), symbol: pastSymbol(category, symbol), ...range }
 }
 
-/** Perpetual coin futures are named without their ending there. */
+/** Returns a symbol as the older interface spells it: perpetual coin futures lack their ending there. */
 function pastSymbol(category: TradedCategory, symbol: string): string {
   return category === 'COIN-FUTURES' ? symbol.replace(/_CM$/, '') : symbol
 }
 
-/** A time below is in whole seconds: as milliseconds it would lie in 1973. */
+/** A smaller time is in whole seconds, because as milliseconds it would lie before 1974. */
 const minMs = 100_000_000_000
 
 /** Rows of the history of fills. They tell neither `execLinkId` nor `isRPI`. */

@@ -1,7 +1,7 @@
 import type { Extra, TimeMs } from '../../market/values.js'
 import type { Notes } from './fields.js'
 
-/** A row of the wire that is an object, by the names that its fields have there. */
+/** A row of the wire that is an object, by the names of its fields on the wire. */
 export type WireObject = Readonly<Record<string, unknown>>
 export type WireArray = readonly unknown[]
 
@@ -16,28 +16,28 @@ export const anObject: Shape<WireObject> = {
 }
 export const anArray: Shape<WireArray> = { what: 'an array', is: Array.isArray }
 
-/** The request that a row responds to, and when. */
+/** The request that a row responds to, and the times of the response. */
 export interface RowContext<Query> {
   readonly query: Query
-  /** The service's clock of the response. */
+  /** The service's clock when it made the response. */
   readonly requestTime: TimeMs
-  /** Our clock when its last byte arrived. */
+  /** Our clock when the last byte of the response arrived. */
   readonly receivedAt: TimeMs
 }
 
-/** How the rows of an operation become rows of the market, in one step. */
+/** Converts the rows of an operation into rows of the market, in one step. */
 export interface Format<Query, Row, Wire = WireObject> {
   readonly shape: Shape<Wire>
   /**
-   * Makes the row, and notes what is wrong with it. With a problem the result is not used; fields with a remark are kept in
-   * the row's `extra` as they came.
+   * Makes the row, and notes what is wrong with it. If there is a problem, the result is not used. Fields with a remark
+   * are kept in the row's `extra` as they came.
    */
   readonly read: (wire: Wire, context: RowContext<Query>, notes: Notes) => Row
-  /** The wire's names of every field that is read, where the row has an `extra` for the others. */
+  /** The wire's names of all fields that are read, if the row has an `extra` for the others. */
   readonly fields?: ReadonlySet<string>
-  /** The time of the market that the row is kept under. */
+  /** Returns the time that the row is stored under. */
   readonly timeOf?: (row: Row) => TimeMs
 }
 
-/** The `extra` of a row that has no field which the specification does not name: most have none. */
+/** The `extra` of rows without unspecified fields. Most rows have none, so they share one object. */
 export const noExtra: Extra = Object.freeze({})

@@ -16,13 +16,13 @@ import {
 } from './fields.js'
 import { anObject, type Format, noExtra } from './format.js'
 
-/** A request for rows of one future, or of all of a category. */
+/** A request for rows of one future, or of all futures of a category. */
 export interface FuturesQuery {
   readonly category: FuturesCategory
   readonly symbol?: string
   readonly period?: '5m'
   readonly limit?: number
-  /** Names a further page: by its number from 1, or by what the page before gave. */
+  /** Names a further page: by its number from 1, or by the cursor that the page before gave. */
   readonly cursor?: number | string
 }
 
@@ -43,7 +43,7 @@ interface FuturesCall<Row> {
   readonly format: Format<FuturesQuery, Row>
 }
 
-/** @param names how the wire calls the fields. Rows without `ts` have the time of their response. */
+/** Makes the call of a stream. Rows without `ts` get the time of their response. @param names names on the wire */
 function call<Name extends FieldStream, Names extends { readonly [Field in keyof RowOf<Name>]?: string }>(
   stream: Name,
   names: Names,
@@ -74,7 +74,7 @@ function call<Name extends FieldStream, Names extends { readonly [Field in keyof
           extra: noExtra,
         }
         for (const { field, name, reader } of read) row[field] = reader(wire[name], name, notes)
-        // Each field was read as what it is declared.
+        // Each field was read as the type that the stream declares.
         return row as RowOf<Name>
       },
       timeOf: ({ ts }) => ts,
@@ -82,7 +82,7 @@ function call<Name extends FieldStream, Names extends { readonly [Field in keyof
   }
 }
 
-/** What futures alone have. */
+/** The calls of the streams that only futures have. */
 export const futuresCalls = {
   fundingRates: call('funding_rates', { ts: 'fundingRateTimestamp', fundingRate: 'fundingRate' }),
   fundingForecasts: call('funding_forecasts', {
@@ -118,7 +118,7 @@ export const futuresCalls = {
     weight: 'weight',
     equivalentPrice: 'equivalentPrice',
   }),
-  // The names of these two are assumed: public clients use them, and no response was seen.
+  // The field names of `positionTiers` and `openInterestLimits` are those of public clients; no response was seen.
   positionTiers: call('position_tiers', {
     tier: 'tier',
     minValue: 'minTierValue',

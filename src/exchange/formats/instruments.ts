@@ -27,8 +27,8 @@ export interface InstrumentQuery {
 }
 
 /**
- * Numbers of an instrument cannot be negative: -1 is the service's way to say "not set", and 0 is a value. These
- * differ: a fee can be a rebate, and a largest order of 0 is the absence of a limit.
+ * Fields that are read in another way than their kind. Most numbers of an instrument cannot be negative: -1 means "not
+ * set", and 0 is a value. But a fee can be a rebate, and a largest order of 0 means that there is no limit.
  */
 const exceptions: Partial<Record<InstrumentField, Field<unknown>>> = {
   makerFeeRate: optionalDecimal,
@@ -56,9 +56,9 @@ export const instrumentFormat: Format<InstrumentQuery, Instrument> = {
       symbol: requiredKey(wire['symbol'], 'symbol', notes),
       extra: noExtra,
     }
-    // An instrument is recorded whatever a field of its specification says: it is kept without what cannot be understood.
+    // A field that cannot be understood is left out, so that the instrument is recorded all the same.
     for (const [name, field] of fields) row[name] = field(wire[name], name, notes) ?? null
-    // The table of fields in the vocabulary is the definition, and each was read as what it says.
+    // Each field was read as the kind that `instrumentFields` declares.
     const instrument = row as Instrument
     if (notes.problems.length === 0) {
       checkRepeated('category', instrument.category, query.category, notes)

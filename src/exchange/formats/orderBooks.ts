@@ -4,7 +4,7 @@ import type { Decimal } from '../../market/values.js'
 import { type Notes, problemText, readDecimal, requiredTime } from './fields.js'
 import { anObject, type Format, noExtra, type RowContext, type WireObject } from './format.js'
 
-/** Levels on one side of a book. */
+/** Largest number of levels on one side of a book. */
 const maxLevels = 10_000
 
 export interface BookQuery {
@@ -25,7 +25,7 @@ export const orderBookFormat: Format<BookQuery, OrderBook> = {
   timeOf: ({ ts }) => ts,
 }
 
-/** Its levels have the visible (non-RPI) size second and the RPI size third. */
+/** The levels of an RPI book have the visible (non-RPI) size second and the RPI size third. */
 export const rpiOrderBookFormat: Format<BookQuery, RpiOrderBook> = {
   ...orderBookFormat,
   read(wire, context, notes) {
@@ -59,7 +59,7 @@ function bookOf(
   }
 }
 
-/** The columns of one side of a book, prices first. */
+/** Returns the columns of one side of a book, prices first; no column if a level cannot be understood. */
 function readLevels(wire: WireObject, name: 'a' | 'b', width: 2 | 3, { problems }: Notes): Decimal[][] {
   const refuse = (what: string, value: unknown): Decimal[][] => {
     problems.push(problemText(name, what, value))

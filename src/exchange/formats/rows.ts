@@ -6,7 +6,7 @@ import { jsonText, numbersAsText, type ServiceResponse } from '../response.js'
 import { expectedText, isStorable, type Notes } from './fields.js'
 import { type Format, noExtra, type RowContext, type WireObject } from './format.js'
 
-/** Times outside of it are no times of the market. */
+/** Bounds of the times of rows. A row with a time outside of them is rejected. */
 export interface PossibleTimes {
   readonly earliest: TimeMs
   readonly latest: TimeMs
@@ -21,23 +21,23 @@ interface RowsRequest<Query> extends RowContext<Query> {
 
 interface ReadRows<Row> {
   readonly rows: readonly Row[]
-  /** Rows that could not be understood, and remarks about rows that were kept; up to a bound. */
+  /** Rows that could not be understood, and remarks about rows that were kept, up to a bound. */
   readonly rejected: readonly RejectedRow[]
-  /** How many more rows could not be understood. */
+  /** Number of further rows that could not be understood. */
   readonly rejectedUnkept: number
 }
 
-/** Fields of a row that the specification does not name, and their bytes as JSON, names included. */
+/** Bounds of the unspecified fields of a row that are kept: their number, and their bytes as JSON with names. */
 const maxUnknownFields = 64
 const maxUnknownBytes = 16_384
-/** Rows of one response that could not be understood and are kept as text; the others are counted. */
+/** Largest number of rejected rows of one response that are kept as text. Further ones are only counted. */
 const maxRejectedRows = 100
-/** Longer uninterrupted work would delay requests that are due. */
+/** Longest uninterrupted work. Longer work would delay requests that are due. */
 const sliceMs = 3
-/** Rows of the ordinary kind that are read between two looks at the clock, which costs as much as a few fields. */
+/** Number of ordinary rows between two looks at the clock. A look costs as much as reading a few fields. */
 const rowsPerLook = 16
 
-/** Reads rows one by one, in slices of a few milliseconds; what cannot be understood is rejected, the rest is kept. */
+/** Reads rows one by one, in slices of a few milliseconds. Rows that cannot be understood do not affect the others. */
 export async function readRows<Query, Row, Wire>(
   format: Format<Query, Row, Wire>,
   { rows: values }: Pick<ServiceResponse, 'rows'>,
@@ -55,7 +55,7 @@ export async function readRows<Query, Row, Wire>(
     const isOrdinary = reader.reason === null
     if (row !== undefined) rows.push(row)
     if (reader.reason !== null) {
-      // The values are in the rows: one remark of a kind is enough for a response.
+      // The row itself is kept, so one remark of each kind suffices for a response.
       const isNews = row === undefined || !remarked.has(reader.kind)
       if (row !== undefined) remarked.add(reader.kind)
       if (isNews && rejected.length < maxRejectedRows)
@@ -82,15 +82,15 @@ function rejection(
 
 /** Reads the rows of one response. */
 class RowReader<Query, Row, Wire> {
-  /** Why the last row was rejected, or what part of it was left out; null when it was taken whole. */
+  /** Why the last row was rejected, or which part of it was left out; null if it was taken whole. */
   reason: string | null = null
-  /** The fields without which the last row was taken. */
+  /** Names of the fields that were left out of the last row. */
   kind = ''
   readonly #format: Format<Query, Row, Wire>
   readonly #request: RowsRequest<Query>
   /** Findings about the row that is being read. It is empty between rows. */
   readonly #notes: Notes = { problems: [], remarks: new Map() }
-  /** The fields of an earlier row that had no others: most rows of a response have the same in the same order. */
+  /** Fields of an earlier row without unspecified ones. Most rows of a response have the same fields in this order. */
   #known: readonly string[] = []
 
   constructor(format: Format<Query, Row, Wire>, request: RowsRequest<Query>) {
@@ -145,7 +145,7 @@ function listed([first = '', ...others]: readonly string[]): string {
   return others.length > 0 ? `${first} (and ${others.length} more)` : first
 }
 
-/** The fields of a row that are kept as they came, up to a bound, and how many are not. */
+/** Returns the fields that are kept as they came, up to a bound, and the number of those left out. */
 function readExtra(wire: WireObject, isKept: (name: string) => boolean): { extra: Extra; left: number } {
   const kept: [string, unknown][] = []
   let bytes = 0

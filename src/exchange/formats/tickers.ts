@@ -21,7 +21,7 @@ const category = requiredWord(tradedCategories)
 export const tickerFormat: Format<TickerQuery, Ticker> = {
   shape: anObject,
   fields: new Set(['category', 'symbol', 'ts', ...Object.keys(tickerFields)]),
-  // Written out, because thousands come every few seconds.
+  // The fields are written out for speed, because thousands of tickers come every few seconds.
   read(wire, { query, requestTime, receivedAt }, notes) {
     const ticker: Ticker = {
       category: query.category,
@@ -56,7 +56,7 @@ export const tickerFormat: Format<TickerQuery, Ticker> = {
   timeOf: ({ ts }) => ts,
 }
 
-/** A ticker names what it is of, as the request did. It may leave out its category. */
+/** Checks that a ticker names the requested symbol and category. It may leave out its category. */
 function checkIdentity(wire: WireObject, symbol: string, query: TickerQuery, notes: Notes): void {
   const named = wire['category'] ?? ''
   if (notes.problems.length > 0) return

@@ -7,9 +7,9 @@ import zlib from 'node:zlib'
 import type { Dispatcher } from 'undici'
 import type { Clock } from '../../runtime/clock.js'
 
-/** The addresses of a host are used this long without asking again. */
+/** How long the addresses of a host are used without another look-up. */
 const freshMs = 30_000
-/** The resolver has so long to respond; after that the last addresses are used, if there are any. */
+/** Longest wait for the resolver. After it the last known addresses are used, if there are any. */
 const maxWaitMs = 5_000
 
 type ResolveHost = (host: string) => Promise<readonly dns.LookupAddress[]>
@@ -22,8 +22,8 @@ interface Known {
 const resolveByTheSystem: ResolveHost = (host) => dns.promises.lookup(host, { all: true })
 
 /**
- * Looks up host names for connections: one look-up a host at a time, shared by all that wait for it. Each look-up by the
- * system holds one of the few threads of the process for as long as the resolver is silent.
+ * Looks up host names for connections. All that wait for a host share one look-up, because each holds one of the
+ * process's few threads for as long as the resolver is silent.
  */
 export function createLookup(clock: Clock, resolve: ResolveHost = resolveByTheSystem): LookupFunction {
   const known = new Map<string, Known>()
@@ -73,22 +73,22 @@ export function createLookup(clock: Clock, resolve: ResolveHost = resolveByTheSy
     })
 }
 
-/** Says that the resolver does not know at the moment. */
+/** Error code that says that the resolver does not respond at the moment. */
 const silentCode = 'EAI_AGAIN'
 
 declare module 'axios' {
   interface AxiosRequestConfig {
-    /** Called as the moments of the request pass. */
+    /** Functions that are called as the request proceeds. */
     moments?: RequestMoments
   }
 }
 
 export interface RequestMoments {
-  /** The request leaves, over a connection that is open. */
+  /** Called when the request leaves, over an open connection. */
   readonly onSent: () => void
-  /** The head of the response is here. */
+  /** Called when the head of the response is here. */
   readonly onResponse: () => void
-  /** The last byte of the response is here. It may still have to be decompressed. */
+  /** Called when the last byte of the response is here. The body may still have to be decompressed. */
   readonly onReceived?: () => void
 }
 
@@ -108,7 +108,7 @@ const decoders: Readonly<Record<string, Decode>> = {
 }
 export const acceptEncoding = 'br, gzip, deflate'
 
-/** The other side, or something between, has ended a connection. */
+/** Error codes of a connection that was ended by the other side, or by something in between. */
 const resetCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
 
 interface Connections {
@@ -119,9 +119,9 @@ interface Connections {
 }
 
 /**
- * Carries the GET requests of axios over undici. The adapter that comes with axios puts streams between the socket
- * and the body, which costs small responses a multiple of the time. It also opens a new connection for each request
- * through a proxy.
+ * Carries the GET requests of axios over undici. The adapters that come with axios put streams between the socket and
+ * the body, which costs small responses a multiple of the time. They also open a connection for each request through a
+ * proxy.
  */
 export function adapterOver({ current, broke }: Connections): AxiosAdapter {
   return async (config) => {
@@ -137,7 +137,7 @@ export function adapterOver({ current, broke }: Connections): AxiosAdapter {
   }
 }
 
-/** The code that Node's decoders give an error about a body beyond what is allowed. */
+/** Error code of Node's decoders for a body that is larger than allowed. */
 export const tooLargeCode = 'ERR_BUFFER_TOO_LARGE'
 
 export function tooLarge(config: InternalAxiosRequestConfig): Error {
@@ -195,6 +195,6 @@ function receive(dispatcher: Dispatcher, config: InternalAxiosRequestConfig): Pr
 
 async function decoded(body: Buffer, encoding = '', maxOutputLength: number): Promise<Buffer> {
   const decode = decoders[encoding.trim().toLowerCase()]
-  // A body in another encoding is left as it is: it is no JSON then.
+  // A body in an unknown encoding is left as it is. It then fails as something that is not JSON.
   return decode === undefined || body.length === 0 ? body : decode(body, { maxOutputLength })
 }

@@ -11,14 +11,14 @@ import { type RawResponse, responseTraits } from '../response.js'
 import { acceptEncoding, adapterOver, createLookup, type RequestMoments, tooLargeCode } from './adapter.js'
 
 export interface TransportOptions {
-  /** Where the service is, for example https://api.example.com; a path is kept as a prefix. */
+  /** Address of the service, for example https://api.example.com. A path is kept as a prefix. */
   readonly baseUrl: string
-  /** From the start of a request to the last byte of its response, in milliseconds. */
+  /** Longest time from the start of a request to the last byte of its response, in milliseconds. */
   readonly timeoutMs: number
   readonly maxConnections: number
   /** The source address, on hosts that have several. */
   readonly localAddress?: string
-  /** URL of an HTTP or HTTPS proxy, with its login if it wants one. */
+  /** URL of an HTTP or HTTPS proxy, with a login if the proxy needs one. */
   readonly proxy?: string
   readonly clock: Clock
   /** Carries the requests instead of connections of this process. */
@@ -27,8 +27,8 @@ export interface TransportOptions {
 
 export interface Transport {
   /**
-   * Any HTTP status is a response; throws an `ExchangeError` when there is none, or not a whole one. The moments of
-   * the request are told as they pass: on a new connection it is sent after the handshakes.
+   * Sends a request. Any HTTP status is a response. Throws an `ExchangeError` if no response, or no whole one, comes.
+   * Functions in `moments` are called as the request proceeds: on a new connection it leaves after the handshakes.
    */
   get(
     operation: Operation,
@@ -40,7 +40,7 @@ export interface Transport {
 }
 
 const pathPrefix = '/api/v3/market/'
-/** Operations whose paths are not made of their names. */
+/** Paths of operations that do not consist of the prefix and the name. */
 const otherPaths: Readonly<Partial<Record<Operation, string>>> = {
   'futures-fills-history': '/api/v2/mix/market/fills-history',
   'spot-fills-history': '/api/v2/spot/market/fills-history',
@@ -65,7 +65,7 @@ export function createTransport(options: TransportOptions): Transport {
     retired.add(broken)
     void broken.close().finally(() => retired.delete(broken))
   }
-  // Without axios' defaults: they are for bodies, cookies and forms, and are merged with each request.
+  // The defaults of axios are left out: they serve bodies, cookies and forms, and cost a merge with each request.
   const instance = new Axios({
     adapter: options.adapter ?? adapterOver({ current: () => dispatcher, broke }),
     headers: {
@@ -88,18 +88,18 @@ export function createTransport(options: TransportOptions): Transport {
   }
 }
 
-/** An idle connection is closed then, before anything between here and there forgets it without a word. */
+/** Time after which an idle connection is closed, before something on the way to the service drops it silently. */
 const maxIdleMs = 15_000
 
-/** One connection for each request under way; those that are idle are kept for a while. */
+/** Opens a dispatcher. Each request under way has its own connection, and idle connections are kept for a while. */
 function openDispatcher(options: TransportOptions, clock: Clock, signal: AbortSignal): Dispatcher {
   const { maxConnections, localAddress, proxy, timeoutMs } = options
-  // The signal ends connections that are being opened, too: they would hold the process up.
+  // The signal also ends connections that are being opened, because these would keep the process from ending.
   const connect = { timeout: timeoutMs, keepAliveInitialDelay: 1000, lookup: createLookup(clock), signal }
   const settings: Pool.Options = {
     connections: maxConnections,
     pipelining: 1,
-    // One deadline stands over the whole request.
+    // These timeouts are off, because one deadline in `get` covers the whole request.
     headersTimeout: 0,
     bodyTimeout: 0,
     keepAliveTimeout: maxIdleMs,
@@ -109,7 +109,7 @@ function openDispatcher(options: TransportOptions, clock: Clock, signal: AbortSi
   if (proxy === undefined) return new Agent({ ...settings, connect })
   return new ProxyAgent({
     uri: proxy,
-    // Requests over plain HTTP are handed to the proxy as they are: many proxies open tunnels to port 443 alone.
+    // Requests over plain HTTP need no tunnel, and many proxies open tunnels only to port 443.
     proxyTunnel: false,
     proxyTls: connect,
     requestTls: { timeout: timeoutMs, signal },
@@ -120,7 +120,7 @@ function openDispatcher(options: TransportOptions, clock: Clock, signal: AbortSi
   })
 }
 
-/** Enough for one turn of the event loop, in which everything that has come is read. */
+/** Long enough for one turn of the event loop, in which all bytes that have come are read. */
 const shortestReadMs = 1
 
 interface TransportRequest extends TransportOptions {
@@ -135,7 +135,7 @@ async function get(instance: Axios, address: string, options: TransportRequest):
   const maxContentLength = responseTraits(operation).bytes
   const cut = new AbortController()
   let isLate = false
-  // One deadline over everything, from connecting to the last byte.
+  // One deadline covers everything, from connecting to the last byte.
   const dueMs = clock.monotonicMs() + timeoutMs
   let stopTimer = clock.after(timeoutMs, () => {
     // After a standstill of the process, timers fire before the bytes that came meanwhile are read. Those bytes are
@@ -153,7 +153,7 @@ async function get(instance: Axios, address: string, options: TransportRequest):
     const { status, data, headers } = await instance.get<Buffer>(query === '' ? address : `${address}?${query}`, {
       signal: cut.signal,
       maxContentLength,
-      // What is here in time is kept, however long a busy machine takes to decompress it.
+      // A response that came in time is kept, however long a busy machine takes to decompress it.
       moments: { ...moments, onReceived: () => stopTimer() },
     })
     return {
@@ -180,7 +180,7 @@ const networkCodes: Readonly<Record<string, string>> = {
   EAI_AGAIN: 'host name could not be looked up',
   ETIMEDOUT: 'connection timed out',
   UND_ERR_CONNECT_TIMEOUT: 'connection timed out',
-  // The other side closed the connection, or did so before all that it had announced.
+  // undici gives these codes when the other side closed the connection before the end of the response.
   UND_ERR_SOCKET: 'connection reset before the end of the response',
   UND_ERR_RES_CONTENT_LENGTH_MISMATCH: 'connection reset before the end of the response',
   EHOSTUNREACH: 'host unreachable',
@@ -188,7 +188,7 @@ const networkCodes: Readonly<Record<string, string>> = {
   EADDRNOTAVAIL: 'the local address is not available',
 }
 
-/** Broken HTTP framing and broken compression: something answered, but not the service. */
+/** Error codes of broken HTTP and broken compression: something responded, but not the service. */
 const brokenCodes = /^(HPE_|Z_|ERR_BROTLI|ERR__ERROR|ERR_ASSERTION|UND_ERR_HEADERS_OVERFLOW)/
 
 function explainFailure(
@@ -207,14 +207,14 @@ function explainFailure(
   return ['network', describe(cause)]
 }
 
-/** Which host, or which address and port, as the operating system's error names it. */
+/** Names the host, or the address and port, that the operating system's error names. */
 function placeOf(cause: unknown): string {
   const { hostname, address, port } = (cause ?? {}) as Readonly<Record<string, unknown>>
   if (typeof hostname === 'string') return `: ${hostname}`
   return typeof address === 'string' && typeof port === 'number' ? `: ${address}:${port}` : ''
 }
 
-/** Axios' errors hold the request and its configuration: too much to keep, and nothing for a log. */
+/** Returns the error behind an axios error, which also holds the request and its configuration: too much for a log. */
 function causeOf(error: unknown): unknown {
   if (!isAxiosError(error)) return error
   return error.cause ?? Object.assign(new Error(error.message), { code: error.code })
@@ -233,7 +233,7 @@ function readCount(value: unknown): number | undefined {
   return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined
 }
 
-/** Seconds or a date. */
+/** Reads a Retry-After header, which holds seconds or a date. */
 function readRetryAfter(value: unknown, clock: Clock): number | undefined {
   const seconds = readCount(value)
   if (seconds !== undefined) return seconds * 1000

@@ -2,30 +2,31 @@
 const logGuardMs = 6
 
 interface BudgetOptions {
-  /** How many arrivals the service admits in any window. */
+  /** Number of arrivals that the service admits in any window. */
   readonly limit: number
   readonly windowMs: number
-  /** How much later than another a request may arrive after its departure. */
+  /** How much the time from departure to arrival varies. */
   readonly latencyJitterMs: number
-  /** How much longer than a window plus jitter `limit` evenly spaced departures take. At least the log's guard. */
+  /** Time added to a window plus jitter, over which `limit` departures are spread evenly. At least `logGuardMs`. */
   readonly spacingGuardMs: number
-  /** How far departures may lag behind their places, because of late timers, and still make up for it. */
+  /** Largest lag of departures behind their places, because of late timers, that later ones may make up for. */
   readonly catchUpMs: number
   readonly startMs: number
 }
 
 /**
  * One limit of the service, as a schedule of departures. Three rules hold at once:
- * - even spacing, from the first request on: so that a predecessor process of which nothing is known, spaced evenly
- *   too, and this one stay inside the limit together. Only what late timers have cost may be made up for;
- * - a log of actual departures: of those within a window plus the jitter there are fewer than `limit` when the next one departs;
- * - one that departed before that and has no response yet takes one of the `limit` as long as that lasts: a network or a service
- *   that stood still may count it at any moment from now on, together with all others that wait there.
  *
- * Why no strict window at the service holds more than `limit` arrivals, however late timers fire, in whatever order requests arrive
- * and however long some are held up: take the one that departed last of those that arrive within a window. When it departed,
- * each of the others had no response yet, or is in the log with a departure that is at most the jitter before its arrival (a late
- * response corrects it). Both kinds were counted then, and there were fewer than `limit`.
+ * - Departures are evenly spaced from the first one on. So this process and an unknown predecessor, which spaced its
+ *   own departures, together stay inside the limit. Only delays of timers are made up for.
+ * - A log keeps actual departures. When a request departs, it has fewer than `limit` within a window plus the jitter.
+ * - An older departure without a response takes one of the `limit`, too. A network or a service that stood still may
+ *   count such a request at any moment from now on, together with all others that wait there.
+ *
+ * These rules imply that no strict window at the service holds more than `limit` arrivals, in whatever order requests
+ * arrive and however long some are held up. Consider the last departure among the arrivals of a window. At that moment,
+ * each of the others either had no response, or is in the log. A late response corrects the log, so a logged departure
+ * is at most the jitter before its arrival. Both kinds were counted, and there were fewer than `limit`.
  */
 export class Budget {
   readonly limit: number
@@ -33,11 +34,11 @@ export class Budget {
   readonly #strictMs: number
   readonly #spacingMs: number
   readonly #catchUpMs: number
-  /** The moments of departure by place, the newest at `#next - 1`: a ring of twice the limit. */
+  /** The moments of departure, as a ring of twice the limit. The newest is at `#next - 1`. */
   readonly #log: Float64Array
-  /** The moments as first noted, which are in order: they say where to stop counting. */
+  /** The moments of departure as first noted. They are in order, so they tell where to stop counting. */
   readonly #noted: Float64Array
-  /** Departure times of requests that have no response yet, by their number. */
+  /** Departure times of requests without a response, by number. */
   readonly #open = new Map<number, number>()
   #maxPostponedMs = 0
   /** Number of the next departure. */
@@ -56,45 +57,45 @@ export class Budget {
     this.beginAfterOther(options.startMs)
   }
 
-  /** Begins, or begins again, behind a predecessor that may have sent its last request a moment ago, and have caught up before. */
+  /** Delays the next departure: another process may have sent its last request just now, after catching up. */
   beginAfterOther(nowMs: number): void {
     this.#dueMs = Math.max(this.#dueMs, nowMs + this.#spacingMs + this.#catchUpMs)
   }
 
   /**
-   * The earliest moment for the next departure as far as is known now; infinite when only responses can make room.
+   * Returns the earliest moment for the next departure as known now; infinite if only responses can make room.
    *
-   * @param respondsWithinMs longer than that a response takes only when something is held up
+   * @param respondsWithinMs usual time to a response. A response that takes longer is held up.
    */
   readyAtMs(nowMs: number, respondsWithinMs = 0): number {
     const room = this.limit - this.#overdue(nowMs - Math.max(this.#strictMs, respondsWithinMs))
     if (room <= 0) return Number.POSITIVE_INFINITY
     const readyMs = Math.max(this.#dueMs, this.#departure(room) + this.#strictMs)
     if (readyMs > nowMs || this.countSince(nowMs - this.#strictMs, room) < room) return readyMs
-    // Corrected departures are not in order: some of those further back are later.
+    // Corrected departures are not in order: some that are further back in the log are later.
     return (this.#log.toSorted().at(-room) as number) + this.#strictMs
   }
 
   /**
-   * Reserves a place at `nowMs`, which is not before `readyAtMs()`, for a request that is there since `wantedMs`, and
-   * returns its number. `rate` below 1 makes the next place later.
+   * Reserves a place at `nowMs`, which must not be before `readyAtMs()`, for a request that waits since `wantedMs`.
+   * Returns its number. A `rate` below 1 makes the next place later.
    */
   take(nowMs: number, wantedMs: number, rate: number): number {
-    // Unused places expire: a burst after a quiet time would not be even.
+    // Unused places expire, because a burst after a quiet time would break the even spacing.
     const placeMs = Math.max(this.#dueMs, wantedMs, nowMs - this.#catchUpMs)
     this.#dueMs = placeMs + this.#spacingMs / rate
     this.#open.set(this.#next, nowMs)
     return this.#record(nowMs)
   }
 
-  /** Corrects the noted departure of a request without a response, when it turns out to have left later. */
+  /** Corrects the noted departure of a request without a response, if the request turns out to have left later. */
   postpone(number: number, departedMs: number, nowMs: number): void {
     const before = this.#open.get(number)
     if (before === undefined || departedMs <= before) return
     this.#open.set(number, departedMs)
     const size = this.#log.length
     if (number < this.#next - size) {
-      // A later departure has its place in the log, so record it again, as if it had departed now.
+      // A later departure has taken its place in the log, so it is recorded again, as if it had departed now.
       if (departedMs > nowMs - this.#strictMs) this.#record(nowMs)
       return
     }
@@ -108,21 +109,21 @@ export class Budget {
     return this.#open.get(number)
   }
 
-  /** Notes that a request has its response, or will get none. */
+  /** Notes that a request has its response, or will not get one. */
   close(number: number): void {
     this.#open.delete(number)
   }
 
-  /** Counts requests of others on the same IP as if they had departed now. */
+  /** Counts requests of other processes at the same IP address, as if they had departed now. */
   takeForOthers(nowMs: number, count: number): void {
     for (let i = 0; i < Math.min(count, this.limit); i++) this.#record(nowMs)
   }
 
-  /** How many departures were later than `sinceMs`, up to `max` and to twice the limit. */
+  /** Counts the departures later than `sinceMs`, up to `max` and to twice the limit. */
   countSince(sinceMs: number, max = Number.POSITIVE_INFINITY): number {
     const size = this.#log.length
-    // Departures are only moved later, so all that were noted after `sinceMs` count. Those noted up to
-    // `#maxPostponedMs` earlier may have been moved beyond it.
+    // Corrections only move departures later, so all that were noted after `sinceMs` count. A departure that was noted
+    // up to `#maxPostponedMs` earlier may have been moved beyond `sinceMs`.
     let count = this.#notedSince(sinceMs)
     const stopMs = sinceMs - this.#maxPostponedMs
     for (let back = count + 1; back <= size && count < max; back++) {
@@ -144,7 +145,7 @@ export class Budget {
     return count
   }
 
-  /** How many were noted later than `sinceMs`: found by halving, because limits may be large and each response asks. */
+  /** Counts departures noted later than `sinceMs`, by bisection: limits may be large, and each response needs this. */
   #notedSince(sinceMs: number): number {
     let low = 0
     let high = this.#log.length
@@ -156,7 +157,7 @@ export class Budget {
     return low
   }
 
-  /** The moment of the departure `back` places before the next one. */
+  /** Returns the moment of the departure `back` places before the next one. */
   #departure(back: number): number {
     return this.#log[this.#placeOf(back)] as number
   }
@@ -177,14 +178,14 @@ export class Budget {
 
 /** The fastest response counts as the ordinary one after this many of about the same time. */
 const minResponses = 30
-/** How quickly a fastest time that is never met again is given up: half of it in some 1,400 responses. */
+/** How fast a fastest time that is never met again is forgotten: by half in some 1,400 responses. */
 const forgetting = 0.000_5
 
-/** The time from departure to response without any delay on the way: the fastest of the recent ones. */
+/** Measures the time from departure to response without any delay on the way: the fastest of recent responses. */
 export class RoundTrip {
   readonly #jitterMs: number
   #fastestMs = Number.POSITIVE_INFINITY
-  /** Responses that were about as fast as the first of them. */
+  /** Number of responses that were about as fast as the fastest. */
   #count = 0
   #firstMs = Number.POSITIVE_INFINITY
 
@@ -192,13 +193,13 @@ export class RoundTrip {
     this.#jitterMs = jitterMs
   }
 
-  /** Too short rather than too long: 0 as long as little is known. */
+  /** The fastest time, rather too short than too long; 0 while few responses are known. */
   get fastestMs(): number {
     return this.#count < minResponses ? 0 : this.#fastestMs
   }
 
   observe(ms: number): void {
-    // Responses that were all held up together tell nothing about others.
+    // A much faster response shows that all before it were held up together, so counting begins again.
     if (ms < this.#firstMs - this.#jitterMs) {
       this.#count = 0
       this.#firstMs = ms

@@ -2,12 +2,12 @@ import { backoffMs, type Clock } from '../../runtime/clock.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'
 import { errorKinds, type ExchangeErrorKind } from '../errors.js'
 
-/** An operation is out of order for everybody after this many failures in a row, over at least this time. */
+/** An operation counts as out of order after this many failures in a row, over at least this time. */
 const failuresToOpen = 10
 const minFailingMs = 2_000
 const pauses = { minMs: 1_000, maxMs: 5_000 }
 
-/** `unknown` when a request told nothing, because it was given up or refused for its rate. */
+/** `unknown` means that a request told nothing about the operation: it was given up, or refused for the rate. */
 type CircuitOutcome = 'works' | 'fails' | 'unknown'
 
 export interface CircuitPass {
@@ -19,8 +19,8 @@ export interface CircuitPass {
  *
  * closed ──ten failures in a row──▶ open ──a probe succeeds──▶ closed
  *
- * While the circuit is open, one request at a time finds out whether the operation works again. The others wait, so that
- * they spend neither budget nor connections. All of them go on when the circuit closes.
+ * While the circuit is open, one request at a time finds out whether the operation works again. The others wait, so
+ * that they spend neither budget nor connections. All of them go on when the circuit closes.
  */
 export class Circuit {
   readonly #clock: Clock
@@ -37,12 +37,12 @@ export class Circuit {
   }
 
   /**
-   * Resolves when a request may be made: at once while closed. Who entered leaves with the pass that it got. Rejects with
-   * the signal's reason.
+   * Resolves when a request may be made, which is at once while the circuit is closed. The caller must call `leave`
+   * with the pass. Rejects with the signal's reason.
    */
   async enter(signal: Ending): Promise<CircuitPass> {
     while (this.#isOpen) {
-      // Also in the moment in which it was woken.
+      // The signal may have aborted in the moment in which this request was woken.
       if (signal.aborted) throw signal.reason
       if (!this.#isProbing && this.#stopPause === undefined) {
         this.#isProbing = true
@@ -80,7 +80,7 @@ export class Circuit {
     this.#stopPause = undefined
   }
 
-  /** No probe for a while. */
+  /** Lets no probe begin for a while. */
   #pause(): void {
     this.#stopPause?.()
     this.#pauses++

@@ -14,13 +14,13 @@ export interface PacerOptions {
   }
   /** How much the time from departure to arrival varies. */
   readonly latencyJitterMs: number
-  /** Departures wait while so many are not settled: behind a full connection pool they would arrive late. */
+  /** Departures wait while this many are not settled, because behind a full connection pool they would arrive late. */
   readonly maxInFlight?: number
   /** How long the service blocks an address that went over its limits. Default 5 minutes. */
   readonly blockMs?: number
   readonly clock: Clock
   readonly logger: Logger
-  /** Asked before each departure: a process that was stopped may have lost the right to send meanwhile. Default: always. */
+  /** Called before each departure, because a frozen process may have lost the right to send. Default: always true. */
   readonly mayDepart?: () => boolean
 }
 
@@ -58,13 +58,13 @@ interface Timer {
  */
 const operationGuardMs = 17
 const overallGuardMs = 300
-/** Longest delay of timers that may be made up for. A busy machine holds up a timer for less. */
+/** Longest delay of timers that is made up for. A busy machine holds up a timer for less. */
 const catchUpMs = 300
 
 /**
  * Decides when each request departs, so that the service never counts more arrivals in a window than it admits.
- * The class `live` goes before `repair` and `repair` before `backfill`; within a class the earliest deadline goes first,
- * and equal deadlines in order of arrival. An operation whose own budget is used up holds back nothing else.
+ * The class `live` goes before `repair`, and `repair` before `backfill`. Within a class the earliest deadline goes
+ * first, and equal deadlines go in order of arrival. An operation whose budget is used up holds back no other.
  */
 export class Pacer {
   readonly #clock: Clock
@@ -107,8 +107,8 @@ export class Pacer {
   }
 
   /**
-   * Resolves when the request is to be sent at once. Its place is reserved before that: two callers that only check
-   * could both pass. The caller must `settle` the departure. Rejects with the reason of the signal when that aborts.
+   * Resolves when the request must be sent at once. Its place is reserved before, because two callers that only check
+   * could both pass. The caller must `settle` the departure. Rejects with the signal's reason when the signal aborts.
    */
   acquire(operation: Operation, options: AcquireOptions = {}): Promise<Departure> {
     return new Promise((resolve, reject) => {
@@ -136,7 +136,7 @@ export class Pacer {
     })
   }
 
-  /** The last byte of a request has left, after a busy moment or a handshake: its window begins only now. */
+  /** Notes that a request leaves only now, after a busy moment or a handshake. Its window begins now. */
   sent(departure: Departure): void {
     const nowMs = this.#clock.monotonicMs()
     this.#budgets[departure.operation].postpone(departure.number, nowMs, nowMs)
@@ -167,12 +167,12 @@ export class Pacer {
     this.#dispatchSoon()
   }
 
-  /** Stops every departure until `resume`, because another process may send from this address; what waits keeps waiting. */
+  /** Stops all departures until `resume`, because another process may send from this address. Requests keep waiting. */
   suspend(): void {
     this.#isSuspended = true
   }
 
-  /** This process alone may send from now on. Until a moment ago another one may have, while this one waited. */
+  /** Lets this process send again. Until a moment ago another process may have sent from this address. */
   resume(): void {
     this.#isSuspended = false
     const nowMs = this.#clock.monotonicMs()
@@ -229,7 +229,7 @@ export class Pacer {
     }
   }
 
-  /** When the first operation that someone waits for may be asked; infinite when nobody waits. */
+  /** Returns when the first operation with waiting requests is ready; infinite if none waits. */
   #earliestReadyMs(nowMs: number): number {
     return Math.min(...this.#queues.wanted().map((operation) => this.#readyAtMs(operation, nowMs)))
   }
@@ -238,13 +238,14 @@ export class Pacer {
     return this.#budgets[operation].readyAtMs(nowMs, this.#roundTrips[operation].fastestMs + this.#jitterMs)
   }
 
-  /** Nothing more is to come of a departure: what its end tells of when it was counted is noted. */
+  /** Ends a departure. The service may have counted one that took long later than usual, so its time is corrected. */
   #close({ operation, number, overallNumber }: Departure, nowMs: number): void {
     const budget = this.#budgets[operation]
     const tookMs = nowMs - (budget.departedAtMs(number) ?? nowMs)
     const ordinaryMs = this.#roundTrips[operation].fastestMs + this.#jitterMs
     if (tookMs > ordinaryMs) {
-      // After more than a second it costs next to nothing to take it for counted as late as can be, and of a minute at any time.
+      // After more than a second, the operation's budget takes the request as counted just now, which costs little.
+      // The budget of the minute always does so.
       budget.postpone(number, tookMs > secondMs ? nowMs : nowMs - ordinaryMs, nowMs)
       this.#overall.postpone(overallNumber, nowMs, nowMs)
     }
@@ -255,7 +256,7 @@ export class Pacer {
   #wakeAt(wakeAtMs: number, nowMs: number): void {
     if (this.#timer !== undefined && this.#timer.wakeAtMs <= wakeAtMs) return
     this.#cancelTimer()
-    // Timers count whole milliseconds and may fire early: the dispatch then finds nothing ready and waits again.
+    // Timers count whole milliseconds and may fire early. The dispatch then finds no request ready, and waits again.
     const dispatch = () => {
       this.#timer = undefined
       this.#dispatch()
@@ -263,21 +264,21 @@ export class Pacer {
     this.#timer = { wakeAtMs, cancel: this.#clock.after(Math.ceil(wakeAtMs - nowMs), dispatch) }
   }
 
-  /** A timer for nobody would keep the process alive. */
+  /** Cancels the timer, because a timer without waiting requests would keep the process alive. */
   #cancelTimer(): void {
     this.#timer?.cancel()
     this.#timer = undefined
   }
 
   /**
-   * Compares the service's count of an operation with ours. If it has counted more than all our requests in its
-   * window, something else shares the address. The requests of that fill our window, too.
+   * Compares the service's count of an operation with ours. If the service has counted more than all our requests in
+   * its window, something else shares the address. Its requests then fill our window, too.
    */
   #observeRemaining(departure: Departure, remaining: number, nowMs: number): void {
     const budget = this.#budgets[departure.operation]
     const counted = budget.limit - remaining
     const ours = budget.countSince(departure.atMs - secondMs - this.#jitterMs - 1, counted)
-    // Services differ in whether a request counts itself.
+    // One request more is allowed for, because services differ in whether a request counts itself.
     const others = counted - ours - 1
     if (others <= 0) return
     budget.takeForOthers(nowMs, others)

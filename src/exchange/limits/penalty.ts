@@ -1,11 +1,11 @@
 import type { Operation } from '../../market/stream.js'
 import type { Logger } from '../../runtime/logger.js'
 
-/** A reserved place: the request is to be sent now, and settled when its response is known. */
+/** A reserved place. Its request must be sent now, and settled when its response is known. */
 export interface Departure {
   readonly operation: Operation
   readonly atMs: number
-  /** Its number in its operation's budget, and in that of all. */
+  /** Number of the departure in the budget of its operation; `overallNumber` is that in the overall budget. */
   readonly number: number
   readonly overallNumber: number
 }
@@ -13,14 +13,14 @@ export interface Departure {
 export type Settlement =
   | { readonly outcome: 'response'; readonly remaining?: number | undefined }
   | { readonly outcome: 'rate-limited'; readonly retryAfterMs?: number | undefined }
-  /** No response: it tells nothing about the limits. */
+  /** No response came, which tells nothing about the limits. */
   | { readonly outcome: 'failed' }
 
-/** The pause after going over the limit of a second. Only a further rejection at once is taken for a block. */
+/** Pause after a first rejection, which is taken for the limit of a second. Further ones soon after suggest a block. */
 const firstPauseMs = 1_500
-/** A further rejection within this time after a pause counts as the same trouble. */
+/** A rejection within this time after a pause counts as a repetition, and doubles the next pause. */
 const memoryMs = 60_000
-/** Half speed after a pause, full speed so long after. */
+/** Share of the full rate just after a pause, and the time until the full rate is reached again. */
 const rateAfterPause = 0.5
 const recoveryMs = 50_000
 
@@ -44,17 +44,17 @@ export class Penalty {
     this.#logger = logger
   }
 
-  /** When departures may go on. */
+  /** Returns when departures may go on. */
   readyAtMs(): number {
     return this.#pausedUntilMs
   }
 
-  /** True while a probe is under way: nothing else may depart. */
+  /** True while a probe is under way, because no other request may depart then. */
   get awaitsProbe(): boolean {
     return this.#probe !== undefined
   }
 
-  /** The share of the full rate that may be used: 1 unless a pause was short ago. */
+  /** Returns the share of the full rate that may be used: less than 1 for a while after a pause. */
   rate(nowMs: number): number {
     const sinceMs = Math.max(0, nowMs - Math.max(this.#resumedAtMs, this.#pausedUntilMs))
     return Math.min(1, rateAfterPause + ((1 - rateAfterPause) * sinceMs) / recoveryMs)
@@ -68,7 +68,7 @@ export class Penalty {
     const isProbe = this.#probe === departure
     if (isProbe) this.#probe = undefined
     if (settlement.outcome === 'rate-limited') {
-      // A request from before the pause belongs to the trouble that caused it.
+      // A request that departed before the pause belongs to the trouble that caused the pause.
       if (departure.atMs < this.#pausedAtMs) return
       this.#punish(nowMs, settlement.retryAfterMs ?? 0)
     } else if (isProbe && settlement.outcome === 'response') {

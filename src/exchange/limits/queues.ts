@@ -1,6 +1,6 @@
 import { byOperation, type Operation, operations } from '../../market/stream.js'
 
-/** From the most to the least urgent. */
+/** The classes of requests, from the most to the least urgent. */
 export const priorities = ['live', 'repair', 'backfill'] as const
 export type Priority = (typeof priorities)[number]
 
@@ -8,11 +8,11 @@ export type Priority = (typeof priorities)[number]
 export interface WaitingRequests {
   readonly count: number
   readonly oldestWaitMs: number
-  /** By how much the latest of them has missed its deadline while it waited; 0 when all are in time. */
+  /** Largest time by which a request has missed its deadline while it waited; 0 if all are in time. */
   readonly overdueMs: number
 }
 
-/** The requests that wait: a queue for each class and operation. */
+/** Holds the requests that wait, in a queue for each class and operation. */
 export class RequestQueues<Entry extends Waiting> {
   readonly #queues: Readonly<Record<Priority, Readonly<Record<Operation, WaitQueue<Entry>>>>>
 
@@ -25,7 +25,7 @@ export class RequestQueues<Entry extends Waiting> {
     return this.#queues[priority][operation]
   }
 
-  /** Takes the most urgent one among the operations that are ready. */
+  /** Removes and returns the most urgent request of all operations that are ready. */
   shift(isReady: (operation: Operation) => boolean): Entry | undefined {
     for (const priority of priorities) {
       let first: { readonly entry: Entry; readonly operation: Operation } | undefined
@@ -45,7 +45,7 @@ export class RequestQueues<Entry extends Waiting> {
     return true
   }
 
-  /** The operations that somebody waits for. */
+  /** Returns the operations with waiting requests. */
   wanted(): Operation[] {
     return operations.filter((operation) => priorities.some((priority) => this.queue(priority, operation).size > 0))
   }
@@ -64,7 +64,7 @@ export class RequestQueues<Entry extends Waiting> {
   }
 }
 
-/** An entry of a queue, ordered by deadline and, for equal ones, by arrival. */
+/** An entry of a queue. Entries are ordered by deadline, and equal deadlines by arrival. */
 export interface Waiting {
   readonly deadlineMs: number
   readonly sequence: number
@@ -73,12 +73,12 @@ export interface Waiting {
   cancelled: boolean
 }
 
-/** A binary heap. Cancelled entries stay until they surface or are the majority, so that cancelling costs O(1). */
+/** A binary heap. Cancelled entries stay until they surface or are the majority, so that cancelling is cheap. */
 class WaitQueue<Entry extends Waiting> {
   #heap: Entry[] = []
   #cancelled = 0
 
-  /** How many wait. */
+  /** Number of entries that are not cancelled. */
   get size(): number {
     return this.#heap.length - this.#cancelled
   }
@@ -88,7 +88,7 @@ class WaitQueue<Entry extends Waiting> {
     this.#rise(this.#heap.length - 1)
   }
 
-  /** The first in order, which stays in the queue. */
+  /** Returns the first entry, which stays in the queue. */
   peek(): Entry | undefined {
     while (this.#heap[0]?.cancelled === true) {
       this.#removeFirst()
@@ -108,7 +108,7 @@ class WaitQueue<Entry extends Waiting> {
     entry.cancelled = true
     this.#cancelled++
     if (this.#cancelled * 2 > this.#heap.length) {
-      // A sorted array is a heap.
+      // A sorted array is a valid heap.
       this.#heap = this.#heap.filter((other) => !other.cancelled).toSorted((a, b) => (isBefore(a, b) ? -1 : 1))
       this.#cancelled = 0
     }
@@ -148,7 +148,7 @@ class WaitQueue<Entry extends Waiting> {
   }
 }
 
-/** Compared, not subtracted: deadlines may be infinite. */
+/** Compares deadlines without subtracting them, because they may be infinite. */
 function isBefore(a: Waiting, b: Waiting): boolean {
   return a.deadlineMs < b.deadlineMs || (a.deadlineMs === b.deadlineMs && a.sequence < b.sequence)
 }
