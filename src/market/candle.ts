@@ -15,7 +15,8 @@ export const intervalMs = {
   '6H': 6 * hourMs,
   '12H': 12 * hourMs,
   '1D': 24 * hourMs,
-  // The specification does not list these; where the service has them, days and weeks begin at its own midnight or at that of UTC.
+  // The specification does not list the following intervals. Those of days and weeks begin at the service's midnight
+  // or, if `utc`, at midnight UTC.
   '3D': 3 * dayMs,
   '1W': 7 * dayMs,
   '6Hutc': 6 * hourMs,
@@ -28,7 +29,7 @@ export const intervalMs = {
 export type Interval = keyof typeof intervalMs
 export const intervals = Object.keys(intervalMs) as readonly Interval[]
 
-/** When the candle that opens at `openTime` closes (exclusive end). */
+/** Returns when the candle that opens at `openTime` closes (exclusive end). */
 export function closeTime(openTime: TimeMs, interval: Interval): TimeMs {
   return openTime + intervalMs[interval]
 }
@@ -49,7 +50,7 @@ export interface CandleSeries {
   readonly interval: Interval
 }
 
-/** A series in words, for messages; no two have the same. */
+/** Returns a series in words, for keys and messages. No two series have the same text. */
 export function seriesText({ category, symbol, type, interval }: CandleSeries): string {
   return `${category} ${symbol} ${type} ${interval}`
 }
@@ -63,14 +64,14 @@ export function isSameSeries(one: CandleSeries, other: CandleSeries): boolean {
   )
 }
 
-/** A candle. It is closed when it was read at least the settle delay after its close, by the service's clock. */
+/** A candle. It counts as closed if it was read at least the settle delay after its close, by the service's clock. */
 export interface Candle extends CandleSeries {
   readonly openTime: TimeMs
   readonly open: Decimal
   readonly high: Decimal
   readonly low: Decimal
   readonly close: Decimal
-  /** Null where the service does not say: in old candles of tokenised stocks. */
+  /** Null if the service does not tell it, as in old candles of tokenised stocks. */
   readonly baseVolume: Decimal | null
   readonly quoteTurnover: Decimal | null
   readonly isClosed: boolean
@@ -79,9 +80,8 @@ export interface Candle extends CandleSeries {
 const intervalsOfTokens: ReadonlySet<Interval> = new Set(['1m', '5m', '15m', '1H', '4H', '1D'])
 
 /**
- * Why an instrument of a kind has no such candles; null where it may have them. Tokenised stocks have market candles of some
- * intervals only: asked for another interval the service fails, and asked for another type it gives market candles without
- * saying so.
+ * Says why an instrument of a kind has no such candles; null if it may have them. Tokenised stocks only have market
+ * candles of some intervals. For another interval the service fails. For another type it silently gives market candles.
  */
 export function whyNoCandles(kind: InstrumentKind, type: CandleType, interval: Interval): string | null {
   if (kind !== 'tokenised_stock') return null
@@ -90,8 +90,8 @@ export function whyNoCandles(kind: InstrumentKind, type: CandleType, interval: I
 }
 
 /**
- * When the candles of an interval open: every `lengthMs`, one of them at `anchor`. The anchor is learned from candles that
- * were received, because days were seen to open at 16:00 UTC. Null until one was received.
+ * Tells when the candles of an interval open: every `lengthMs`, one of them at `anchor`. The anchor is learned from
+ * received candles, because days were seen to open at 16:00 UTC. It is null until a candle was received.
  */
 export interface Grid {
   readonly lengthMs: number
@@ -102,32 +102,32 @@ export function gridOf(interval: Interval, anchor: TimeMs | null): Grid {
   return { lengthMs: intervalMs[interval], anchor }
 }
 
-/** The stretches of time that the candles with these opening times fill. This alone is what may be claimed as covered. */
+/** Returns the ranges that candles with these opening times fill. Nothing else may be claimed as covered. */
 export function filledBy(openTimes: Iterable<TimeMs>, lengthMs: number): TimeRange[] {
   const ranges: { from: TimeMs; to: TimeMs }[] = []
   let last: { from: TimeMs; to: TimeMs } | undefined
   for (const from of openTimes) {
     const to = from + lengthMs
-    // Responses have them in order, so that most of them only make the last stretch longer.
+    // Responses are in order, so that most candles only make the last range longer.
     if (last?.to === from) last.to = to
     else ranges.push((last = { from, to }))
   }
   return normalized(ranges)
 }
 
-/** True where a candle may open in the range. As long as the anchor is unknown, one may. */
+/** Returns true if a candle may open in the range, as always while the anchor is unknown. */
 function mayHoldCandle({ lengthMs, anchor }: Grid, { from, to }: TimeRange): boolean {
   if (from >= to) return false
   if (anchor === null || to - from >= lengthMs) return true
   return nextOpening(from, lengthMs, anchor) < to
 }
 
-/** Leaves out what is too narrow to hold a candle: it would be asked for again and again. */
+/** Leaves out ranges that are too narrow to hold a candle, because they would be requested again and again. */
 export function withCandles(grid: Grid, ranges: Ranges): TimeRange[] {
   return ranges.filter((range) => mayHoldCandle(grid, range))
 }
 
-/** The most candles that can open in the ranges. */
+/** Returns the largest number of candles that can open in the ranges. */
 export function candlesIn({ lengthMs }: Pick<Grid, 'lengthMs'>, ranges: Ranges): number {
   return ranges.reduce((sum, { from, to }) => sum + Math.ceil((to - from) / lengthMs), 0)
 }
@@ -143,7 +143,8 @@ interface SilenceBounds {
 }
 
 /**
- * Ranges that one response leaves out between two of its candles: nothing was traded there. Other causes are excluded:
+ * Returns the ranges that one response leaves out between two of its candles. Nothing was traded there, because other
+ * causes are excluded:
  *
  * - The service makes a candle late: only ranges that have settled count.
  * - The service hides rows for a while: the caller has the range looked at again later.

@@ -2,19 +2,19 @@
 export const categories = ['SPOT', 'MARGIN', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'] as const
 export type Category = (typeof categories)[number]
 
-/** The categories that have tickers, order books and candles: margin trades on the spot books. */
+/** The categories that have tickers, order books and candles. Margin has none, because it trades on the spot books. */
 export const tradedCategories = ['SPOT', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'] as const
 export type TradedCategory = (typeof tradedCategories)[number]
 
-/** The identity of an instrument: a symbol alone is none. */
+/** The identity of an instrument. A symbol alone is not enough, because several categories may have it. */
 export interface InstrumentKey {
   readonly category: Category
   readonly symbol: string
 }
 
 /**
- * An instrument in words, for keys and messages; no two have the same. Recorders of one database divide the work by this
- * text, so its form never changes.
+ * Returns an instrument in words, for keys and messages. No two instruments have the same text. Recorders of one
+ * database divide the work by this text, so its form never changes.
  */
 export function instrumentText({ category, symbol }: InstrumentKey): string {
   return `${category} ${symbol}`

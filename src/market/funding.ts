@@ -9,7 +9,7 @@ export const futuresCategories = ['USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'
 export interface FundingRate {
   readonly category: FuturesCategory
   readonly symbol: string
-  /** When it was settled. */
+  /** When the funding was settled. */
   readonly ts: TimeMs
   readonly fundingRate: Decimal
   readonly receivedAt: TimeMs
@@ -24,24 +24,24 @@ export function isFuture(key: InstrumentKey): key is FutureKey {
   return futuresCategories.some((category) => category === key.category)
 }
 
-/** What leaves a history within this time is not asked for: it would have left before its turn. */
+/** Rows that leave a history within this time are not requested, because they would leave before their turn. */
 export const leavesWithinMs = hourMs
 
-/** How far back the service gives settled rates, and how many in one response at most. */
+/** How far back the service gives settled rates, and the largest number in one response. */
 export const fundingReachMs = 90 * dayMs
 export const fundingPageRows = 100
 
-/** The longest time from one settlement to the next. It is one, two, four or eight hours. */
+/** The longest time from one settlement to the next. Instruments settle every one, two, four or eight hours. */
 export const longestFundingMs = 8 * hourMs
 
 /** The time from one known settlement to the next known one. */
 interface FundingStep extends TimeRange {
-  /** False when a settlement lies between. Null of the newest step, when only the next settlement will tell. */
+  /** False if a settlement is missing in between. Null for the newest step, if only the next settlement will tell. */
   readonly isWhole: boolean | null
 }
 
 /**
- * Tells where settlements are missing. The interval of an instrument changes at times. So a step counts as whole when it
+ * Tells where settlements are missing. The interval of an instrument changes at times. So a step counts as whole if it
  * is no longer than the one before or after it.
  *
  * @param times each settlement once, ascending
@@ -57,16 +57,16 @@ export function fundingSteps(times: readonly TimeMs[]): FundingStep[] {
   })
 }
 
-/** How far back the service gives liquidations, and how many in one response at most. */
+/** How far back the service gives liquidations, and the largest number in one response. */
 export const liquidationReachMs = 3 * dayMs
 export const liquidationPageRows = 100
 
-/** A position that was liquidated. It has no id: two equal rows are two of them. */
+/** A liquidated position. Liquidations have no id, so two equal rows are two liquidations. */
 export interface Liquidation {
   readonly category: FuturesCategory
   readonly symbol: string
   readonly ts: TimeMs
-  /** As the service says it: buy means that a long position was liquidated. */
+  /** The service's word. It says `buy` if a long position was liquidated. */
   readonly side: 'buy' | 'sell'
   readonly price: Decimal
   readonly amount: Decimal

@@ -78,7 +78,7 @@ export const instrumentKinds = [
 ] as const
 export type InstrumentKind = (typeof instrumentKinds)[number]
 
-/** The fields of an instrument that tell its kind, as the service set them; null where it did not. */
+/** The fields of an instrument that tell its kind, as the service set them; null if it did not. */
 interface KindSigns {
   readonly category: Category
   readonly isReality: boolean | null

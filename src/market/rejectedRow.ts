@@ -1,21 +1,21 @@
 import { createHash } from 'node:crypto'
 import { oneLine } from './values.js'
 
-/** A row's text is kept up to this length, and a digest of the whole. */
+/** Largest part of a row's text that is kept, in bytes. A digest stands for the whole text. */
 const maxRawBytes = 4_096
 
-/** A row of a response that could not be understood, or not wholly: kept so that its cause can be found. */
+/** A row of a response that could not be understood completely. It is kept so that the cause can be found. */
 export interface RejectedRow {
   readonly operation: string
   readonly parameters: Readonly<Record<string, string>>
   readonly reason: string
-  /** The start of the row's JSON text, at most 4,096 bytes; numbers stand in it as they were sent. */
+  /** The start of the row's JSON text, at most 4,096 bytes, with numbers as they were sent. */
   readonly raw: string
   /** SHA-256 of the whole text, in hexadecimal digits. */
   readonly rawSha256: string
-  /** Length of the whole text. */
+  /** Length of the whole text in bytes. */
   readonly rawBytes: number
-  /** The row was stored, except for a part that is beyond a bound. */
+  /** The row was stored without the part that could not be understood, or that is beyond a bound. */
   readonly isRowStored?: true
 }
 
@@ -24,7 +24,7 @@ interface Request {
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** Keeps the start of a row's text, and of the whole its digest and length: whatever is sent, little is stored. */
+/** Keeps the start of a row's text, with the digest and length of the whole, so that no row takes much space. */
 export function rejectedRow({ operation, parameters }: Request, reason: string, text: string | Buffer): RejectedRow {
   const bytes = typeof text === 'string' ? Buffer.from(text) : text
   return {
@@ -37,7 +37,7 @@ export function rejectedRow({ operation, parameters }: Request, reason: string, 
   }
 }
 
-/** Cut between two characters. */
+/** Returns the start of a text, cut between two characters. */
 function startOf(bytes: Buffer): string {
   if (bytes.length <= maxRawBytes) return bytes.toString('utf8')
   let end = maxRawBytes

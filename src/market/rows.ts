@@ -49,7 +49,7 @@ export type TickerSigns = InstrumentKey & Pick<Ticker, 'ts' | 'receivedAt' | Tic
 
 /** An instrument's ticker, as far as it tells whether and how much was traded. */
 export interface TradeSign {
-  /** When it was true, by the service's clock. */
+  /** Time of the ticker, by the service's clock. */
   readonly ts: TimeMs
   readonly volume24h: string
   readonly lastPrice: string | null
@@ -83,7 +83,7 @@ export interface Fill {
   readonly extra: Extra
 }
 
-/** The service shows at most this many fills as the newest ones. */
+/** Largest number of newest fills that the service shows in one response. */
 export const fillsPerPage = 100
 
 /** A snapshot of an order book. Element 0 of each array is the best level; prices and sizes are parallel arrays. */
@@ -99,7 +99,7 @@ export interface OrderBook {
   readonly extra: Extra
 }
 
-/** An order book whose sizes are the visible (non-RPI) part, with the RPI part of each level beside it. */
+/** An order book whose sizes are the visible (non-RPI) part. The RPI part of each level is in separate arrays. */
 export interface RpiOrderBook extends OrderBook {
   readonly bidRpiSizes: readonly Decimal[]
   readonly askRpiSizes: readonly Decimal[]

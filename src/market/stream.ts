@@ -6,9 +6,9 @@ import type { Extra, FieldType, RowFields, TimeMs } from './values.js'
 interface OperationTraits {
   /** Requests a second that the service allows an address. */
   readonly perSecond: number
-  /** It lies beside the specification: a service may lack it. */
+  /** The operation is not in the specification, so a service may lack it. */
   readonly mayLack?: true
-  /** Its rows are an array in an object, beside what is common to them. */
+  /** The rows are an array inside an object, beside fields that they have in common. */
   readonly isInObject?: true
 }
 
@@ -32,7 +32,7 @@ export const operationTraits = {
   'futures-account-long-short': { perSecond: 1, mayLack: true },
   'futures-position-long-short': { perSecond: 1, mayLack: true },
   'index-components': { perSecond: 10, mayLack: true, isInObject: true },
-  // The limits of these two are not documented. Theirs are assumed.
+  // The limits of `position-tier` and `oi-limit` are not documented, so they are assumed.
   'position-tier': { perSecond: 10, mayLack: true },
   'oi-limit': { perSecond: 10, mayLack: true },
 } as const satisfies Readonly<Record<string, OperationTraits>>
@@ -40,7 +40,7 @@ export const operationTraits = {
 export type Operation = keyof typeof operationTraits
 export const operations = Object.keys(operationTraits) as readonly Operation[]
 
-/** A value for each operation. */
+/** Makes a value for each operation. */
 export function byOperation<Value>(make: (operation: Operation) => Value): Record<Operation, Value> {
   return Object.fromEntries(operations.map((name) => [name, make(name)])) as Record<Operation, Value>
 }
@@ -49,50 +49,50 @@ export const specifiedPerSecond = byOperation((name) => operationTraits[name].pe
 
 /** A table that grows with time. */
 export interface TimeTableShape {
-  /** Columns of the key before the time: rows that agree in them are stored together in the columnstore. */
+  /** Columns of the key before the time. The columnstore keeps rows with equal values in them together. */
   readonly series: readonly string[]
   readonly time: 'ts' | 'open_time'
-  /** The rest of the key. */
+  /** Columns of the key after the time. */
   readonly after: readonly string[]
-  /** Chunks hold some hundred megabytes of a whole market, so that the newest ones fit into memory. */
+  /** Length of a chunk: some hundred megabytes of a whole market, so that the newest chunks fit into memory. */
   readonly chunkHours: number
   readonly columnstoreAfterHours: number
 }
 
 interface StreamTraits {
-  /** The operation that it is requested by. */
+  /** The operation that requests the stream. */
   readonly operation: Operation
-  /** Its group of options in `streams`, and in `storage` where its table grows with time. */
+  /** The stream's group of options in `streams`, and in `storage` if its table grows with time. */
   readonly options: string
-  /** Its name for people. */
+  /** The stream's name for people. */
   readonly title: string
-  /** A list that holds what is true until the next one comes, or rows of a moment each. */
+  /** `list` if a response is true until the next one comes. Otherwise each row has a time of its own. */
   readonly table: 'list' | TimeTableShape
-  /** Fields of its rows besides category, symbol, `ts`, `receivedAt` and `extra`. The columns are named after them. */
+  /** Fields of rows besides category, symbol, `ts`, `receivedAt` and `extra`. They give the columns their names. */
   readonly fields?: Readonly<Record<string, FieldType>>
-  /** Fields that tell the rows of a list apart. Each row is kept by its versions: a change of another field opens a new one. */
+  /** Fields that tell the rows of a list apart. A change of another field opens a new version of the row. */
   readonly entry?: readonly string[]
-  /** Fields that change with nearly every response, and open no version. */
+  /** Fields that change with nearly every response, and therefore open no version. */
   readonly moving?: readonly string[]
-  /** The service can be asked for the same rows again. */
+  /** True if the service gives the same rows again later. */
   readonly isRepeatable: boolean
-  /** What is missing of it is known, because what is complete is proven. */
+  /** It is known what is missing of the stream, because it is proven what is complete. */
   readonly isProven?: true
-  /** Futures alone have it. It takes those that the lists of instruments have, which may be none. */
+  /** Only futures have the stream. It covers the futures on the lists of instruments, which may be none. */
   readonly isOfFutures?: true
 }
 
 const momentsOf = { series: ['category', 'symbol'], time: 'ts', after: [] } as const
 const bookFields = { bidPrices: 'decimals', bidSizes: 'decimals', askPrices: 'decimals', askSizes: 'decimals' } as const
 
-/** Traits of the streams whose rows are periods of five minutes. They share options because people want them together. */
+/** Traits of the streams whose rows are periods of five minutes. They share options, because users want all of them. */
 const ofPositioning = {
   options: 'positioning',
   table: { ...momentsOf, chunkHours: 168, columnstoreAfterHours: 192 },
   isRepeatable: true,
   isOfFutures: true,
 } as const
-/** Lists that change now and then. */
+/** Traits of the streams whose lists rarely change. */
 const ofTerms = { options: 'futuresTerms', table: 'list', isRepeatable: true, isOfFutures: true } as const
 const shareFields = { longShare: 'decimal', shortShare: 'decimal', longShortRatio: 'decimal?' } as const
 
@@ -201,7 +201,7 @@ export const streamTraits = {
       chunkHours: 720,
       columnstoreAfterHours: 168,
     },
-    // Equal ones are numbered: they have no id.
+    // `occurrence` numbers equal liquidations, because they have no id.
     fields: { side: 'side', price: 'decimal', amount: 'decimal', occurrence: 'integer' },
     isRepeatable: true,
     isProven: true,
@@ -259,17 +259,17 @@ type Traits = typeof streamTraits
 export type StreamName = keyof Traits
 export const streamNames = Object.keys(streamTraits) as readonly StreamName[]
 
-/** A value for each stream. */
+/** Makes a value for each stream. */
 export function byStream<Value>(make: (name: StreamName) => Value): Record<StreamName, Value> {
   return Object.fromEntries(streamNames.map((name) => [name, make(name)])) as Record<StreamName, Value>
 }
 
-/** Returns true if what is missing of a stream is known. */
+/** Returns true if it is known what is missing of a stream. */
 export function isProven(name: StreamName): boolean {
   return 'isProven' in streamTraits[name]
 }
 
-/** Returns true if futures alone have rows of a stream. */
+/** Returns true if only futures have rows of a stream. */
 export function isOfFutures(name: StreamName): boolean {
   return 'isOfFutures' in streamTraits[name]
 }
@@ -278,7 +278,7 @@ export function isOfFutures(name: StreamName): boolean {
 export type TimeStream = { [Name in StreamName]: Traits[Name]['table'] extends 'list' ? never : Name }[StreamName]
 export const timeStreams = streamNames.filter((name): name is TimeStream => streamTraits[name].table !== 'list')
 
-/** Streams whose rows have the declared fields. */
+/** Streams that declare the fields of their rows. */
 export type FieldStream = {
   [Name in StreamName]: Traits[Name] extends { readonly fields: object } ? Name : never
 }[StreamName]
@@ -302,12 +302,12 @@ export function isOfVersions(name: StreamName): name is VersionStream {
   return 'entry' in streamTraits[name]
 }
 
-/** Streams of rows that stand for themselves: nothing is proven by them. */
+/** Streams whose rows prove nothing about the time between them. */
 export type MomentStream = {
   [Name in FieldStream]: Traits[Name] extends { readonly isProven: true } ? never : Exclude<Name, VersionStream>
 }[FieldStream]
 
-/** The tables of schema `market`, in the order in which people want to read about them. */
+/** The tables of schema `market`, in the order of the documentation. */
 export const marketTables = [
   'instruments',
   'instrument_history',

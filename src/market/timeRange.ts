@@ -1,6 +1,6 @@
 import type { TimeMs } from './values.js'
 
-/** A half-open range of time: `from` is in it, `to` is not. */
+/** A half-open range of time: `from` belongs to it, `to` does not. */
 export interface TimeRange {
   readonly from: TimeMs
   readonly to: TimeMs

@@ -17,7 +17,7 @@ export interface ValueOfKind {
   side: 'buy' | 'sell'
 }
 type FieldKind = keyof ValueOfKind
-/** The kind of a field's values. With a question mark a value may lack. */
+/** The kind of a field's values. A question mark means that a row may lack the value. */
 export type FieldType = FieldKind | `${FieldKind}?`
 type ValueOf<Type extends FieldType> = Type extends `${infer Kind extends FieldKind}?`
   ? ValueOfKind[Kind] | null
@@ -32,14 +32,14 @@ export const minuteMs = 60 * secondMs
 export const hourMs = 60 * minuteMs
 export const dayMs = 24 * hourMs
 
-/** The beginning of the minute that a time is in. */
+/** Returns the beginning of the minute that a time is in. */
 export function minuteOf(time: TimeMs): TimeMs {
   return Math.floor(time / minuteMs) * minuteMs
 }
 
-/** Text for one line of a log or a table: control characters and line ends become spaces, and what is too long is cut. */
+/** Makes one line of a text: control characters and line ends become spaces, and a long text is cut. */
 export function oneLine(text: string, maxLength = 400): string {
-  // oxlint-disable-next-line no-control-regex -- control characters are what it removes
+  // oxlint-disable-next-line no-control-regex -- this expression removes control characters
   const line = text.replace(/[\s\u0000-\u001f\u007f]+/g, ' ').trim()
   return line.length > maxLength ? `${line.slice(0, maxLength - 1)}…` : line
 }
