@@ -27,8 +27,8 @@ interface RepairOptions {
 const lookbackMs = 7 * dayMs
 
 /**
- * Looks for gaps in the recorded candles and has them filled before any backfill. A restart or an
- * outage leaves one between two covered stretches. Overdue candles after the last stretch are one, too.
+ * Looks for gaps in the recorded candles, and has them filled before any backfill. A restart or an outage leaves a gap
+ * between two covered ranges. Overdue candles after the last covered range are a gap, too.
  */
 export async function repairCandles(options: RepairOptions): Promise<void> {
   const { db, series, clock, logger } = options
@@ -50,7 +50,7 @@ export async function repairCandles(options: RepairOptions): Promise<void> {
   if (due.length > 0) logger.info(`repair: ${due.length} series have gaps; they are being filled`)
 }
 
-/** Gaps of the last days: between covered stretches, and after the last one when its next candles are overdue. */
+/** Finds gaps of the last days: between covered ranges, and after the last one if its next candles are overdue. */
 export async function findGaps(
   db: Kysely<Database>,
   series: readonly CandleSeries[],
@@ -81,7 +81,7 @@ export async function findGaps(
 /** The live streams have this long to catch up at the end of the coverage. */
 const overdueMs = 10 * 60_000
 
-/** The series of candles that have open gaps. */
+/** Resolves to the series of candles that have open gaps. */
 async function openCandleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
   const series = new Map<string, CandleSeries>()
   for (const gap of await listGaps(db, { state: 'open', stream: 'candles' })) {

@@ -32,7 +32,7 @@ import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import { pageParameters, type PageParameters, type PageRequest, type PageResponse } from './sources.js'
 
-/** Fetches slices of candles. They share what is learned about the reach of an operation. */
+/** Fetches slices of candles. All slices share what is learned about the reach of an operation. */
 export class CandleFetcher {
   readonly #context: SliceContext
   readonly #reach = new Map<string, Promise<ReachBook>>()
@@ -170,7 +170,7 @@ async function concludeMissing(
     fresh: still.filter((range) => !isNoted(range)),
     kept: still.filter(isNoted),
   })
-  // In the usual case no candle is missing and there was no gap.
+  // Usually no candle is missing and there was no gap, so that nothing has to be replaced.
   if (left.length > 0 || known.length > 0) {
     const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
     await replaceGaps(trx, series, union(ranges, provisional), subtract(left, open), reason)
@@ -205,11 +205,11 @@ interface PageSourceOptions {
   readonly settleMs: number
   readonly request: RequestOptions
   readonly patience: Patience
-  /** Resolves when another page may come. */
+  /** Stores a page; resolves when another page may come. */
   readonly store: (page: CandlePage) => Promise<void>
 }
 
-/** Asks for pages of one series and hands their closed candles on to be stored. */
+/** Requests pages of one series, and passes their closed candles on to be stored. */
 class PageSource {
   received = 0
   /** Ranges that the responses left out between two of their candles. */
@@ -240,10 +240,10 @@ class PageSource {
     { operation, window }: PageRequest,
   ): TimeRange[] {
     const { series, settleMs } = this.#options
-    // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
+    // Premium, mark and index candles are not made of trades, so one that is missing is missing for another reason.
     if (series.type !== 'market' || rejected.length + surplusRows > 0) return []
     const lengthMs = intervalMs[series.interval]
-    // The start of history-candles was seen to be ignored: its responses may well begin earlier.
+    // The service was seen to ignore the start of a request for history-candles, so responses may begin earlier.
     const from = operation === 'candles' ? window.from - lengthMs : Number.NEGATIVE_INFINITY
     const openTimes = rows.map(({ openTime }) => openTime).filter((time) => time >= from && time <= window.to)
     return silenceBetween(openTimes, { lengthMs, settledUntil: requestTime - settleMs })

@@ -25,7 +25,7 @@ interface HistoryOptions {
   readonly client: ExchangeClient
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
-  /** When the last live response for one of them came. */
+  /** Returns when the last live response for a series came. */
   readonly respondedAt: (series: CandleSeries) => TimeMs | undefined
   /** Returns true if this recorder requests the fills of an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
@@ -49,7 +49,7 @@ export interface History {
   stop(): Promise<void>
 }
 
-/** A database that does not respond must not keep the recorder from ending. */
+/** Longest wait at the end. A database that does not respond must not keep the recorder from ending. */
 const stopWithinMs = 5_000
 
 /** Fetches wanted candles with the budget that the live streams leave, and adds wants for repairs and reviews. */
@@ -71,7 +71,7 @@ export function startHistory(options: HistoryOptions): History {
   let nextLookMs = 0
   return {
     async reports() {
-      // Reading the wants takes longer the more there are, so it may take a tenth of the time.
+      // Reading many wants takes long, so it may take no more than a tenth of the time.
       if (clock.monotonicMs() < nextLookMs) return reports
       const startedMs = clock.monotonicMs()
       const states = await wantStates(db, { limit: maxReports })

@@ -6,19 +6,19 @@ import { candleSource, pagePlaces } from './sources.js'
 import { intersect, type Ranges, totalMs } from '../market/timeRange.js'
 
 interface BackfillLimits {
-  /** Requests per second that are sent at most, latency jitter allowed for. */
+  /** Largest number of requests per second, with an allowance for latency jitter. */
   readonly candles: number
   readonly historyCandles: number
   readonly overall: number
 }
 
-/** Rows with times of their own, such as fills. */
+/** Estimate of a backfill of rows with times of their own, such as fills. */
 export interface EventEstimate {
   readonly rows: number
   readonly requests: number
   readonly minutes: number
   readonly bytes: number
-  /** Series of which nothing is known yet. Their rows are not counted. */
+  /** Number of series whose rate is not known yet. Their rows are not counted. */
   readonly unknown: number
 }
 
@@ -29,20 +29,20 @@ export interface Estimate {
   readonly bytes: number
 }
 
-/** What an estimate needs of a history whose rows have times of their own. */
+/** Properties of a history that its estimate needs. Rows of the history have times of their own. */
 interface EventTraits {
-  /** Rows a second of an instrument; null where that is not known. */
+  /** Returns the rows a second of an instrument; null if the rate is not known. */
   readonly perSecondOf: (series: PlannedSeries['series']) => number | null
   readonly pageRows: number
-  /** The longest time of a page; infinite for any. */
+  /** The longest time that a page may cover; infinite if there is no bound. */
   readonly spanMs: number
-  /** Requests that are sent at most. */
+  /** Largest number of requests per second. */
   readonly requestsPerSecond: number
-  /** Of a row with its index before compression, measured. */
+  /** Bytes of a row with its index before compression, as measured. */
   readonly bytesPerRow: number
 }
 
-/** Estimates the rows of a plan, and what it takes to fetch them. */
+/** Estimates the rows of a plan, and the requests, minutes and bytes that they take. */
 export function estimateEvents(planned: readonly PlannedSeries[], traits: EventTraits): EventEstimate {
   const { perSecondOf, pageRows, spanMs, requestsPerSecond, bytesPerRow } = traits
   let [rows, requests, unknown] = [0, 0, 0]
@@ -59,15 +59,15 @@ export function estimateEvents(planned: readonly PlannedSeries[], traits: EventT
   return { rows: wholeRows, requests: wholeRequests, minutes, bytes: wholeRows * bytesPerRow, unknown }
 }
 
-/** A candle with its index before compression, measured. */
+/** Bytes of a candle with its index before compression, as measured. */
 const bytesPerCandle = 192
-/** Assumed reach of `candles` until it is learned. It was seen for minutes; longer intervals reach further. */
+/** Assumed reach of `candles` until it is learned. It was seen for candles of a minute; longer ones reach further. */
 const assumedReachMs = 30 * dayMs
 
 /**
  * Estimates the candles of a plan, the requests and minutes to fetch them, and their bytes on disk.
  *
- * @param reachOf age up to which `candles` responds for a series; null where that is not known
+ * @param reachOf returns the age up to which `candles` gives rows of a series; null if the age is not known
  */
 export function estimate(
   planned: readonly PlannedSeries[],

@@ -12,22 +12,22 @@ export type EventSeries = Series & { readonly category: TradedCategory }
 /** A request for one page. */
 interface EventQuery {
   readonly series: EventSeries
-  /** The newest rows of this time are wanted. */
+  /** The range of time whose newest rows are wanted. */
   readonly window: TimeRange
   /** The number of the page within the slice, from 1, for operations whose pages are counted from the newest row. */
   readonly page: number
-  /** What the page before gave as the name of this one. */
+  /** Name of this page, as the page before gave it. */
   readonly cursor: string | undefined
 }
 
 /** Part of a history that one page shows completely. */
 interface EventPage<Row> {
   readonly series: EventSeries
-  /** The page holds every row of this time that the history has. */
+  /** The range of time of which the page holds every row that the history has. */
   readonly covered: TimeRange
-  /** The time of which this page and those before it show every row. */
+  /** The range of time of which this page and the adjoining pages before it show every row. */
   readonly shown: TimeRange
-  /** What is to be claimed: the wanted parts of `covered`, and of a minute that the page before has cut. */
+  /** Ranges to be claimed: the wanted parts of `covered`, and of a minute that the page before has cut. */
   readonly wanted: Ranges
   /** The rows of `covered`. */
   readonly rows: readonly Row[]
@@ -40,32 +40,32 @@ interface StoredPage {
   readonly refused?: Ranges
   /** A minute that the page shows in part. Nothing is claimed of it before the next page shows the rest. */
   readonly cut?: TimeRange | null
-  /** Why nothing of the page is stored, and nothing is claimed. */
+  /** Reason why nothing of the page is stored, and nothing is claimed. */
   readonly refusal?: string
   /** True if the refusal holds for everything that the operation gives. */
   readonly isForAll?: boolean
 }
 
 /**
- * The history of a stream of events: an entry of `eventHistories`. `fetchEvents` asks it page by page and gives the
- * pages to `store`, which stores rows and what they prove in one transaction.
+ * The history of a stream of events. `fetchEvents` requests it page by page, and gives the pages to `store`. This
+ * function stores rows and what they prove in one transaction.
  */
 export interface EventHistory<Row> {
   readonly stream: StreamName
   readonly operationOf: (category: TradedCategory) => Operation
   /** The largest number of rows in a page. */
   readonly pageRows: number
-  /** The longest window of a request; null for any. */
+  /** The longest window of a request; null if there is no bound. */
   readonly maxSpanMs: number | null
-  /** Rows older than this are no longer given. */
+  /** Age beyond which the service gives no rows. */
   readonly reachMs: number
   /** Set if pages are counted from the newest row of all, whatever the window. */
   readonly numbered: NumberedPages<Row> | null
-  /** Set if rows are checked by the minute: whole minutes are asked for, once they are over for this long. */
+  /** Set if rows are checked by the minute. Whole minutes are requested, at the earliest this long after their end. */
   readonly minutesLateMs?: number
   readonly ask: (client: ExchangeClient, query: EventQuery, request: RequestOptions) => Promise<Page<Row>>
   readonly timeOf: (row: Row) => TimeMs
-  /** Times of stored rows next to a range, which its pages have to show, too. */
+  /** Resolves to the times of stored rows next to a range. Pages of the range must show these rows, too. */
   readonly neighbours?: (series: EventSeries, range: TimeRange) => Promise<Neighbours>
   /** Called once for a slice without a row above it. Resolves to why nothing can be proven, or null. */
   readonly whyUnproven?: (context: EventContext, series: EventSeries) => Promise<string | null>
@@ -75,33 +75,33 @@ export interface EventHistory<Row> {
 }
 
 interface NumberedPages<Row> {
-  /** What tells rows apart. Equal ones are told apart by their places. */
+  /** Returns a text that tells rows apart. Rows with equal texts are told apart by their places. */
   readonly textOf: (row: Row) => string
-  /** The time below the oldest row of all in which there is nothing, as the last page shows. */
+  /** Length of time before the oldest row of all in which there is no row, as the last page proves. */
   readonly silentBelowMs: number
 }
 
 interface Neighbours {
-  /** At the last millisecond of the range or above; null if other rows may lie between. */
+  /** Time of a row at the last millisecond of the range or later; null if other rows may lie in between. */
   readonly above: TimeMs | null
-  /** Before the range; null if other rows may lie between. */
+  /** Time of a row before the range; null if other rows may lie in between. */
   readonly below: TimeMs | null
 }
 
 interface EventContext {
   readonly client: ExchangeClient
   readonly request: RequestOptions
-  /** Sends a request, again while the service is away. */
+  /** Sends a request, and repeats it while the service is away. */
   readonly ask: <Row>(request: () => Promise<Page<Row>>) => Promise<Page<Row>>
-  /** The service's clock. */
+  /** Returns the time of the service's clock. */
   readonly now: () => TimeMs
   readonly counts: { received: number; inserted: number }
 }
 
 interface EventOutcome {
-  /** Ranges that were asked for in vain. */
+  /** Ranges that were requested in vain. */
   readonly refused: Ranges
-  /** Why everything that the operation gives is refused. */
+  /** Reason why everything that the operation gives is refused. */
   readonly refusalOfAll?: string
 }
 
@@ -109,11 +109,11 @@ interface EventOutcome {
 const marginMs = 600_000
 
 /**
- * Fetches ranges of events page by page, from the newest to the oldest. Each page is stored before the next is asked
- * for, so that an interrupted slice continues where it stopped. Stretches that are not wanted are jumped over.
+ * Fetches ranges of events page by page, from the newest to the oldest. Each page is stored before the next is
+ * requested, so that an interrupted slice continues where it stopped. Ranges that are not wanted are skipped.
  *
- * An empty page proves nothing: a page covers the time from its oldest row to its end. Below that, silence is proven by
- * an older row alone, which is looked for in one window after another, as far as the history reaches.
+ * An empty page proves nothing: a page covers the time from its oldest row to its end. Below that, only an older row
+ * proves silence. It is looked for in one window after another, as far as the history reaches.
  */
 export async function fetchEvents<Row>(
   source: EventHistory<Row>,
@@ -123,20 +123,20 @@ export async function fetchEvents<Row>(
 ): Promise<EventOutcome> {
   const { client, request, ask, now, counts } = context
   const { pageRows, numbered, reachMs, maxSpanMs, minutesLateMs } = source
-  // Two milliseconds are spared, because a request may reach one beyond both ends.
+  // Two milliseconds are spared, because a request may reach one millisecond beyond each end.
   const spanMs = maxSpanMs === null ? Number.POSITIVE_INFINITY : maxSpanMs - 2
   const refused: TimeRange[] = []
   let left = normalized(ranges)
   let isProven = false
-  /** The last rows of numbered pages, with all that are not stored yet, and the oldest time of which everything was shown. */
+  /** The last rows of numbered pages, with all rows not stored yet, and the time from which every row was shown. */
   let shown: readonly Row[] = []
   let shownFrom = Number.POSITIVE_INFINITY
-  /** The time of which the last pages, which adjoin, show every row. */
+  /** The range of time of which the last adjoining pages show every row. */
   let walked: TimeRange = { from: Number.NaN, to: Number.NaN }
-  /** Stored and not claimed yet, in a minute that the last page has cut. */
+  /** Ranges that are stored but not claimed yet, in a minute that the last page has cut. */
   let cut: Ranges = []
   let cursor: string | undefined
-  /** A silent stretch below the last page: its upper end, and where the next window ends. */
+  /** A silent range below the last page: its upper end, and the end of the next window. */
   let silent: { readonly to: TimeMs; readonly end: TimeMs } | null = null
 
   const refuse = async (parts: Ranges, reason: string) => {
@@ -162,10 +162,10 @@ export async function fetchEvents<Row>(
         isProven = true
       }
       const minuteEnd = minuteOf(range.to - 1) + minuteMs
-      // The pages before have shown what is above.
+      // If the range ends where the last pages began, those pages have shown what is above it.
       const isOver = range.to !== walked.from && minuteEnd <= now() - (minutesLateMs ?? Infinity)
       const end = Math.max(range.to, above === null ? 0 : above + 1, isOver ? minuteEnd : 0)
-      // A window too short for a row above it ends at the range: all above that is proven.
+      // If the row above is far away, the window ends at the range, because everything above the range is proven.
       to = end - range.to <= spanMs / 2 ? end : range.to
       const lowest = edges?.below ?? from - marginMs
       window = { from: Math.max(bottom, lowest, to - spanMs), to }
@@ -173,7 +173,7 @@ export async function fetchEvents<Row>(
       to = silent.to
       window = { from: Math.max(bottom, silent.end - spanMs), to: silent.end }
     }
-    // Numbered pages begin with the newest row of all.
+    // Numbered pages begin with the newest row of all, so they have no window that could be empty.
     if (numbered === null && window.from >= window.to) {
       await refuse(left, 'its history shows nothing older')
       break
@@ -199,7 +199,7 @@ export async function fetchEvents<Row>(
     const covered = { from, to: Math.min(to, shownFrom) }
     if (numbered !== null) {
       shownFrom = Math.min(shownFrom, covered.from)
-      // The next page repeats no more than a page holds.
+      // The next page repeats no more rows than a page holds, so earlier rows that are stored are dropped.
       const lastPage = rows.length - Math.max(pageRows, response.rows.length)
       shown = rows.filter((row, place) => place >= lastPage || source.timeOf(row) < shownFrom)
     }
@@ -244,8 +244,8 @@ export async function fetchEvents<Row>(
 }
 
 /**
- * Puts a numbered page below those before it. It repeats their last rows when new ones came meanwhile, which moved all
- * others down. An equal row at the end of one page and the beginning of the next counts as such a repetition.
+ * Joins a numbered page to the pages above it. New rows that came meanwhile move all others down, so that the page
+ * repeats the last rows above it. Equal rows at the end of one page and the beginning of the next count as repeated.
  */
 export function joinPages<Row>(
   above: readonly Row[],

@@ -34,7 +34,7 @@ interface FetchTask {
 interface FetchContext {
   /** Requests a page and has its rows stored. Rejects when the service gives no response. */
   readonly ask: (request: PageRequest) => Promise<PageResponse>
-  /** The service's clock. */
+  /** Returns the time of the service's clock. */
   readonly now: () => TimeMs
   readonly sleep: (ms: number) => Promise<void>
   readonly reach: Reach
@@ -54,7 +54,7 @@ interface FetchOutcome {
 /** An operation counts as silent after this many equal requests without a candle. */
 const maxAttempts = 3
 const retry: Backoff = { minMs: 100, maxMs: 2_000 }
-/** The number of places that must be known before the share is used. */
+/** The number of places that must be known before `sparseShare` is applied. */
 const minPlaces = 50
 /** The largest number of pages of time that one request for a sparse series covers. */
 const widePages = 8
@@ -86,7 +86,7 @@ class Walk {
   #silent: Ranges = []
   #anchor: TimeMs | null
   #oldestKnown: TimeMs | null
-  /** Oldest candle that the operation with a reach has given. */
+  /** Opening time of the oldest candle that the operation with a reach has given. */
   #oldestReached = Number.POSITIVE_INFINITY
   #silentMs = 0
   /** True while the response to a request longer than a page holds the newest candles of the range. */
@@ -147,7 +147,7 @@ class Walk {
       else if (older.length > 0 && this.#isKnown(top)) this.#givesNewest = false
     }
     if (nearest !== null) {
-      // A service that counts candles shows both sides of any silence, asked from above.
+      // A service that counts candles instead of places shows both sides of any silence if it is asked from above.
       if (!this.#isSparse() && this.#isKnown(top)) await this.#isFirst(top)
       if (isProgress()) return
       return this.#giveUp({ from: nearest, to: top })
@@ -178,7 +178,7 @@ class Walk {
     return heard.size > 0
   }
 
-  /** The source of each attempt, in turns. A source whose reach is believed to be too short comes once, at the end. */
+  /** Returns the source of each attempt, in turns. A source whose reach seems too short comes once, at the end. */
   #turns(top: TimeMs): readonly Source[] {
     const isReached = (source: Source) => !source.hasReach || this.#isReached(top - this.#lengthMs)
     const rounds = Array.from({ length: maxAttempts }, () => candleSources.filter(isReached))
@@ -233,7 +233,7 @@ class Walk {
     return openTimes
   }
 
-  /** Notes a candle that the last source gave and the source with a reach, asked down to `vainFrom`, did not. */
+  /** Notes a candle of the last source that the source with a reach did not give, though asked down to `vainFrom`. */
   async #noteMissing(newest: TimeMs, vainFrom: TimeMs): Promise<void> {
     if (newest < vainFrom || this.#oldestReached <= newest) return
     await this.#context.reach.noteMissing(this.#context.now() - newest)
@@ -243,7 +243,7 @@ class Walk {
     return this.#known.some(({ from, to }) => from <= openTime && openTime < to)
   }
 
-  /** End of the newest known stretch below a time. */
+  /** Returns the end of the newest known range below a time; null if there is none. */
   #knownBelow(top: TimeMs): TimeMs | null {
     return this.#known.findLast(({ to }) => to <= top)?.to ?? null
   }
@@ -273,7 +273,7 @@ class Walk {
       if (round > 1) await this.#context.sleep(backoffMs(round, retry))
       for (const { source, window } of windows) {
         let openTimes = await this.#ask(source, window)
-        // An inclusive end: the candle at `top` takes the place of those below.
+        // If the end is inclusive, the candle at `top` takes the place of those below, so the window is narrowed.
         if (window.to === top && openTimes.length > 0 && openTimes.every((time) => time >= top))
           openTimes = await this.#ask(source, { from: window.from, to: top - this.#lengthMs })
         if (openTimes.some((time) => time < top)) return true

@@ -45,7 +45,7 @@ export const fillSpanMs = 7 * dayMs
 /** The service's history may be some seconds behind its newest fills. */
 const settleMs = 20_000
 
-/** The history of fills, of futures and of spot alike. A page is believed if it shows the stored fills of its time. */
+/** Makes the history of fills, for futures and spot. A page is believed if it shows the stored fills of its time. */
 export function fillHistory(db: Kysely<Database>, series: SliceContext['series']): EventHistory<Fill> {
   return {
     stream: 'fills',
@@ -56,7 +56,7 @@ export function fillHistory(db: Kysely<Database>, series: SliceContext['series']
     numbered: null,
     minutesLateMs: settleMs,
     ask(client, { series: { category, symbol }, window: { from, to } }, request) {
-      // A millisecond more on both sides, should the ends be exclusive.
+      // One millisecond more is requested on both sides, because the ends may be exclusive.
       return client.pastFills({ category, symbol, limit: fillPageRows, startTime: from - 1, endTime: to }, request)
     },
     timeOf: ({ ts }) => ts,
@@ -94,11 +94,11 @@ const gapsPerLook = 500
 /** The place before the newest gap. */
 const newest: GapPlace = { notedAt: Date.UTC(9999, 0), id: Number.MAX_SAFE_INTEGER }
 
-/** Wants open gaps in fills from the service's history of them, and tells those that it cannot fill any more. */
+/** Adds wants for open gaps in fills, and marks gaps as lost that the service's history cannot fill any more. */
 export class FillRepair {
   readonly #options: FillRepairOptions
   #place: GapPlace | null = null
-  /** Operations that were found to be there. Gaps that counted as lost for the lack of it are open again. */
+  /** Operations that the service turned out to have. Gaps that were lost without them are open again. */
   readonly #found = new Set<Operation>()
 
   constructor(options: FillRepairOptions) {
@@ -126,8 +126,8 @@ export class FillRepair {
   }
 
   /**
-   * Gaps are lost while the service lacks the operation, and open again once it has it. Where that is not known, resolves to a
-   * lost gap whose request will tell.
+   * Marks gaps as lost while the service lacks the operation, and opens them again once the service has it. While this
+   * is not known, resolves to a lost gap whose request will tell.
    */
   async #followOperation(operation: Operation, now: TimeMs, since: TimeMs): Promise<FillGap[]> {
     const { db, states } = this.#options
@@ -147,7 +147,7 @@ export class FillRepair {
     return []
   }
 
-  /** The next open gaps of this recorder's instruments that are due. */
+  /** Resolves to the next open gaps of this recorder's instruments that are due. */
   async #nextGaps(now: TimeMs, since: TimeMs): Promise<FillGap[]> {
     const { db, states } = this.#options
     const before = this.#place ?? newest
@@ -168,5 +168,5 @@ export class FillRepair {
   }
 }
 
-/** A gap whose last minute is over, and has its candle. */
+/** Returns true if the last minute of a gap is over, so that the minute has its candle. */
 const isOver = ({ range }: FillGap, now: TimeMs) => minuteOf(range.to - 1) + minuteMs <= now - settleMs

@@ -44,7 +44,7 @@ export function fundingHistory(db: Kysely<Database>): EventHistory<FundingRate> 
   }
 }
 
-/** The pages of liquidations, each named by the one before. */
+/** Makes the history of liquidations, in which each page names the next one. */
 export function liquidationHistory(db: Kysely<Database>): EventHistory<Liquidation> {
   return {
     stream: 'liquidations',
@@ -72,7 +72,7 @@ function futureOf({ category, symbol }: InstrumentKey): FutureKey {
 
 interface FuturesRepairOptions {
   readonly db: Kysely<Database>
-  /** The streams to repair, with the time that their rows are kept, milliseconds; null: for ever. */
+  /** The streams to repair, each with the time for which its rows are kept, in milliseconds; null: for ever. */
   readonly streams: readonly { readonly name: keyof typeof reachMs; readonly keptMs: number | null }[]
   /** Returns true if only this recorder requests the instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
@@ -82,8 +82,8 @@ interface FuturesRepairOptions {
 const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
 
 /**
- * Wants missing settled rates and liquidations. They are from before an instrument was first recorded, or the
- * recorder was away so long that no live response has them.
+ * Adds wants for missing funding rates and liquidations. These are older than the first recording of an instrument, or
+ * the recorder was away for so long that no live response shows them.
  */
 export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
   const now = clock.now()

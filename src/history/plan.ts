@@ -48,7 +48,7 @@ export function wantsOf(
     })
 }
 
-/** Missing candles; of rows with times of their own, minutes. */
+/** Counts the missing candles, and the missing minutes of rows with times of their own. */
 export function rowsMissing(planned: readonly PlannedSeries[]): number {
   return planned.reduce((sum, { series, missing }) => sum + candlesIn({ lengthMs: rowMs(series) }, missing), 0)
 }

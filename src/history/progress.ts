@@ -8,15 +8,15 @@ import { type PlannedSeries, planSeries, rowsMissing } from './plan.js'
 import type { Clock } from '../runtime/clock.js'
 
 export interface Progress {
-  /** Candles still to get; of rows with times of their own, minutes. */
+  /** Number of candles still to get, and of minutes if rows have times of their own. */
   readonly left: number
-  /** Everything newer than this time is done. Null when nothing is left. */
+  /** Time above which everything is done; null if nothing is left. */
   readonly reachedAt: TimeMs | null
   readonly wants: number
   readonly wantsEnded: number
 }
 
-/** Reads from the coverage how far wants have come, in any process. They are done when all have ended. */
+/** Reads from the coverage how far any process has come with these wants. The work is done when all have ended. */
 export async function readProgress(db: Kysely<Database>, ids: readonly number[]): Promise<Progress> {
   const states = await wantStates(db, { ids })
   const reached = states.flatMap(({ reachedAt }) => (reachedAt === null ? [] : [reachedAt]))
@@ -37,7 +37,7 @@ export interface Summary {
   /** Ranges of sparse series for which no response shows a candle on both sides. Nothing is claimed about them. */
   readonly unanswered: readonly NamedRange[]
   readonly failed: readonly (NamedRange & { readonly reason: string })[]
-  /** Requested candles that are still missing; of rows with times of their own, minutes. */
+  /** Number of requested candles still missing, and of minutes if rows have times of their own. */
   readonly left: number
 }
 
@@ -48,7 +48,7 @@ export interface NamedRange extends TimeRange {
 /**
  * Summarizes the results of planned series from their wants, the coverage and the gaps.
  *
- * @param options.earlier what the wants had counted before, when earlier work on them is not to be counted
+ * @param options.earlier states of the wants before this work, whose counts are subtracted
  * @param options.isStopped true when ranges that were not requested yet do not count as failed
  */
 export async function summarize(

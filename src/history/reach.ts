@@ -5,11 +5,11 @@ import { dayMs } from '../market/values.js'
 
 /** How far back an operation gives candles, as the age of their opening times. */
 export interface Reach {
-  /** Candles of this age are missing there; null where that is not known. */
+  /** Returns the age from which the operation lacks candles; null if the age is not known. */
   ageMs(): number | null
-  /** The operation has given a candle of this age. */
+  /** Notes that the operation has given a candle of this age. */
   noteSeen(ageMs: number): Promise<void>
-  /** The operation was silent about a candle of this age that another one has. */
+  /** Notes that the operation did not give a candle of this age, although another operation did. */
   noteMissing(ageMs: number): Promise<void>
 }
 
@@ -65,12 +65,12 @@ export class ReachBook implements Reach {
   }
 }
 
-/** `resting`: its rows cannot be used. `absent`: the service does not have it. Both end after a day. */
+/** State of an operation. `resting`: its rows are unusable. `absent`: the service lacks it. Both end after a day. */
 type OperationState = 'unknown' | 'present' | 'absent' | 'resting'
 
 const restMs = dayMs
 
-/** Operations beside the specification, as far as this process knows them. */
+/** Keeps the states of operations that are not in the specification, as far as this process knows them. */
 export class OperationStates {
   readonly #clock: Pick<Clock, 'monotonicMs'>
   readonly #states = new Map<Operation, { readonly state: OperationState; readonly untilMs: number }>()

@@ -6,7 +6,7 @@ import { describeDatabaseError } from '../db/databaseError.js'
 import type { Series } from '../db/series.js'
 import type { NewWant, RepairAttempts } from '../ledger/wants.js'
 
-/** The wait before what a repair did not fill is wanted again. */
+/** The wait before ranges that a repair did not fill are wanted again. */
 const again: Backoff = { minMs: 60_000, maxMs: dayMs, factor: 10 }
 
 /** Returns true if no earlier repair is open, and the last one ended long enough ago. */
@@ -14,7 +14,7 @@ export function isDueAgain({ attempts, attemptedAt }: RepairAttempts, now: TimeM
   return attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))
 }
 
-/** A want for ranges that live recording missed. */
+/** Returns a want for ranges that live recording missed. */
 export function repairOf(series: Series, ranges: readonly TimeRange[]): NewWant {
   const floor = ranges[0]?.from ?? 0
   return { kind: 'repair', series, ranges, floor, again: false, isUrgent: false, hasOpenBeginning: false }

@@ -68,12 +68,12 @@ export function resolveRequest(
   for (const instrument of instruments) {
     const { category, symbol } = instrument
     if (!isTradedCategory(category) || !request.categories.includes(category) || !isWanted(symbol)) continue
-    // Only tokenised stocks lack some candles, so the other kinds need not be distinguished.
     if (stream === 'funding' && !isFuture(instrument)) continue
     if (stream !== 'candles') {
       series.push(requestedEvents(stream, instrument, request, serviceNow))
       continue
     }
+    // Only tokenised stocks lack some candles, so the other kinds need not be distinguished.
     const kind = instrument.isReality === true ? 'tokenised_stock' : 'other'
     for (const interval of request.intervals) {
       for (const type of request.types) {
@@ -88,7 +88,7 @@ export function resolveRequest(
   return { series, skipped: [...skipped] }
 }
 
-/** The newest events may not be in the history yet. */
+/** Events newer than this are not requested, because the history may not have them yet. */
 const eventSettleMs = 20_000
 
 function requestedEvents(
@@ -113,7 +113,7 @@ function requestedCandles(
   settleMs: number,
 ): RequestedSeries {
   const lengthMs = intervalMs[series.interval]
-  // The first candle may open before the launch that it holds.
+  // The first candle may open before the launch, which is within the candle.
   const launch = launchTime === null ? null : Math.min(launchTime, firstLaunchTime ?? launchTime)
   const earliest = launch === null ? earliestLaunch : launch - lengthMs + 1
   const latest = Math.min(serviceNow - settleMs - lengthMs + 1, offTime ?? Number.POSITIVE_INFINITY)

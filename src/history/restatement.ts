@@ -15,9 +15,9 @@ import type { Database } from '../db/schema.js'
 import type { Decimal } from '../market/values.js'
 
 /**
- * Checks in the latest changes of a series whether the service has rewritten its history. If so, they are recorded as
- * one restatement, and the old values stay in the revisions. Resolves to the factor of a new restatement, else to null.
- * Call it in a transaction.
+ * Checks by the latest changes of a series whether the service has rewritten its history. If so, the changes are
+ * recorded as one restatement, and the old values stay in the revisions. Resolves to the factor of a new restatement,
+ * else to null. Call this function in a transaction.
  *
  * @param before the last revision before the reading
  */
@@ -98,7 +98,7 @@ export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | 
   return best
 }
 
-/** The revisions that a known factor explains. */
+/** Returns the revisions that a known factor explains. */
 function explainedBy(revisions: readonly OpenRevision[], factor: Fraction): OpenRevision[] {
   const scale = Math.max(0, ...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
   return revisions.filter((revision) => {
@@ -135,7 +135,7 @@ function factorFrom(revisions: readonly OpenRevision[], seed: number, scale: num
   return { factor, explained: explained.filter((revision) => fitsVolume(revision, factor)) }
 }
 
-/** The range of factors that all prices of a candle allow: (new ± a unit of the last place) / old. Null if none. */
+/** Returns the factors that all prices of a candle allow: (new ± a unit of the last place) / old. Null if none. */
 function boundsOf({ old, new: now }: OpenRevision, scale: number): Bounds | null {
   let bounds: Bounds | null = null
   for (const [index, price] of old.prices.entries()) {
@@ -155,8 +155,8 @@ function boundsOf({ old, new: now }: OpenRevision, scale: number): Bounds | null
 }
 
 /**
- * Returns true if the volume was divided by the factor or stayed the same, as without trades. Rounding is allowed for,
- * which adds up over fills.
+ * Returns true if the volume was divided by the factor, or stayed the same as without trades. Rounding adds up over
+ * fills, so small differences are allowed for.
  */
 function fitsVolume({ old, new: now }: OpenRevision, { numerator, denominator }: Fraction): boolean {
   const scale = Math.max(decimalsOf(old.volume), decimalsOf(now.volume))
@@ -181,12 +181,12 @@ function isLess(a: Fraction, b: Fraction): boolean {
   return a.numerator * b.denominator < b.numerator * a.denominator
 }
 
-/** The fraction with the smallest denominator in a closed range of positive numbers. */
+/** Returns the fraction with the smallest denominator in a closed range of positive numbers. */
 export function simplestBetween(low: Fraction, high: Fraction): Fraction {
   const whole = low.numerator / low.denominator
   if (whole * low.denominator === low.numerator) return { numerator: whole, denominator: 1n }
   if (whole < high.numerator / high.denominator) return { numerator: whole + 1n, denominator: 1n }
-  // Both have the same whole part, so the search goes on with the reciprocals of their fractional parts.
+  // Both bounds have the same whole part, so the search goes on with the reciprocals of their fractional parts.
   const rest = simplestBetween(
     { numerator: high.denominator, denominator: high.numerator - whole * high.denominator },
     { numerator: low.denominator, denominator: low.numerator - whole * low.denominator },

@@ -9,15 +9,15 @@ import { type DueReview, dueReviews, type Fraction, seriesToReadAgain } from '..
 import type { Database } from '../db/schema.js'
 import { candleStream } from '../db/series.js'
 
-/** How long after it was noted silence is looked at once more. */
+/** Time after which a noted silence is looked at once more. */
 const silenceAfterMs = dayMs
 /** How often a stretch of each series is read again. */
 const seriesEveryMs = 7 * dayMs
 /** The shortest time between two looks that prove emptiness. A few seconds of empty responses prove nothing. */
 export const confirmEmptyAfterMs = 3_600_000
-/** A page of `candles`: all of the daily candles of years, some hours of minutes. */
+/** Number of candles in a stretch. This page of `candles` holds years of days, or some hours of minutes. */
 const stretchCandles = 1_000
-/** The limit of each search for due reviews. No more are added while this many are open. */
+/** The limit of each search for due reviews. No review is added while this many are open. */
 const maxAtOnce = 200
 /** Silences at most this many candles apart are read in one stretch. */
 const nearCandles = 100
@@ -54,7 +54,7 @@ export async function readAllAgain(db: Kysely<Database>, series: CandleSeries, r
   )
 }
 
-/** Stretches that hold the silent ranges, each with the candles at its ends. */
+/** Returns stretches that hold the silent ranges, each with the candles at its ends. */
 function stretchesOf(series: CandleSeries, silent: readonly TimeRange[]): TimeRange[] {
   const lengthMs = intervalMs[series.interval]
   const stretches: { from: TimeMs; to: TimeMs }[] = []

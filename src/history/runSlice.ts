@@ -17,7 +17,7 @@ import type { Asking } from './slices.js'
 
 type FetchEvents = (slice: Slice, series: EventSeries, work: SliceWork) => Promise<Concluding>
 
-/** Fetches slices, each by the history of its stream. */
+/** Fetches slices from the histories of their streams. */
 export class SliceRunner {
   readonly #context: SliceContext
   readonly #candles: CandleFetcher
@@ -35,10 +35,10 @@ export class SliceRunner {
   }
 
   /**
-   * Fetches what is missing of a slice, records the result and releases the slice. All received rows are committed when
-   * the promise resolves. It rejects only when the database does not store the result.
+   * Fetches the missing rows of a slice, records the result and releases the slice. All received rows are committed
+   * when the promise resolves. It rejects only if the database does not store the result.
    *
-   * @param onAsk called with each operation that the slice asks
+   * @param onAsk called with each operation that the slice requests
    */
   async run(slice: Slice, onAsk: (operation: Asking) => void, signal: AbortSignal): Promise<SliceResult> {
     const { db, clock } = this.#context
@@ -49,7 +49,7 @@ export class SliceRunner {
     try {
       const conclude = await this.#fetch(slice, { patience, request, counts, onAsk, signal })
       return await db.transaction().execute(async (trx) => {
-        // Slices are concluded one at a time, because each replaces what is noted about the time around it.
+        // Slices are concluded one at a time, because each replaces the verdicts on the time around it.
         await lockInTransaction(trx, lockNames.wants)
         const result: SliceResult = { ...counted(), ...(await conclude(trx)) }
         await settleSlice(trx, slice, result)

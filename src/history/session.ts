@@ -15,7 +15,7 @@ import { type HistoryWorker, startHistoryWorker } from './worker.js'
 interface SessionOptions {
   readonly db: Kysely<Database>
   readonly url: string
-  /** Opens the way to the service, when this process is to send. Nothing departs while `mayDepart` is false. */
+  /** Creates the client, once this process may send. No request departs while `mayDepart` returns false. */
   readonly openClient: (mayDepart: () => boolean) => ExchangeClient
   readonly egress: string
   readonly settleMs: number
@@ -31,8 +31,8 @@ interface SessionOptions {
 export interface BackfillSession {
   isOwner(): boolean
   /**
-   * Resolves to the instruments as the service lists them now, with the service's time. Where another process owns the
-   * budget, they are the recorded instruments, with this machine's time.
+   * Resolves to the instruments as the service lists them now, with the service's time. If another process owns the
+   * budget, resolves to the recorded instruments, with this machine's time.
    */
   instruments(categories: readonly TradedCategory[]): Promise<{ instruments: InstrumentSummary[]; serviceNow: TimeMs }>
   /**
@@ -46,8 +46,8 @@ export interface BackfillSession {
 }
 
 /**
- * A recorder may only be too busy to renew its lease. A command that took the budget from it would stop its
- * recording.
+ * How long another owner's lease must stay unrenewed before a command takes the budget. A recorder may only be too busy
+ * to renew it, and would have to stop recording.
  */
 const takeAfterMs = 15_000
 
@@ -76,7 +76,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   const startWorker = async () => {
     if (lease === undefined) {
       await acquire({ takeAfterMs })
-      // Until a moment ago, the other process may have sent.
+      // `resume` delays the first request, because the other process may have sent until a moment ago.
       ownClient().resume()
     }
     worker ??= startHistoryWorker({ ...options, client: ownClient(), series: () => [] })
@@ -90,7 +90,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     isOwner: () => lease !== undefined,
     async instruments(categories) {
       let serviceNow = clock.now()
-      // Where another process owns the budget, that one reads the lists.
+      // If another process owns the budget, that process reads the lists.
       for (const category of lease === undefined ? [] : categories) {
         const page = await ownClient().instruments({ category }, { signal })
         await recordInstruments(db, category, page.rows, page.requestTime, {

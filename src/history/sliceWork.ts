@@ -25,7 +25,7 @@ export interface SliceContext {
   readonly series: () => readonly CandleSeries[]
 }
 
-/** One slice that is being fetched. */
+/** Objects that the work on one slice uses. */
 export interface SliceWork {
   readonly patience: Patience
   readonly request: RequestOptions
@@ -60,12 +60,12 @@ export class Patience {
     this.#respondedMs = clock.monotonicMs()
   }
 
-  /** The service's clock, as far as its responses told it. */
+  /** Returns the time of the service's clock, as the last response told it. */
   now(): TimeMs {
     return this.#clock.now() + this.#skewMs
   }
 
-  /** Rejects with `Postponed` when the service is away for too long, and with the client's error when that is final. */
+  /** Repeats a request until it succeeds. Rejects with `Postponed` after too long, or with an error that is final. */
   async ask<Row>(request: () => Promise<Page<Row>>): Promise<Page<Row>> {
     for (let failures = 1; ; failures++) {
       try {

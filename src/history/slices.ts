@@ -13,7 +13,7 @@ const slicesPerWant = 16
 /** Slices are this much larger while the beginning of a series is unknown, because each has to look for it. */
 const openBeginningFactor = 20
 
-/** Each page of a slice of events is stored by itself, so that slices may be long. */
+/** Longest slice of events. It may be long, because each of its pages is stored by itself. */
 const eventSliceMs = dayMs
 const maxEventRanges = 500
 
@@ -30,7 +30,7 @@ export function cutSlice({ series, ranges, hasOpenBeginning }: OpenWant): TimeRa
   return newest(ranges, (hasOpenBeginning ? size * openBeginningFactor : size) * lengthMs)
 }
 
-/** The newest parts of the ranges, as much time as there is room for. */
+/** Returns the newest parts of the ranges, which together are no longer than `roomForMs`. */
 function newest(ranges: readonly TimeRange[], roomForMs: number): TimeRange[] {
   let roomMs = roomForMs
   const slice: TimeRange[] = []
@@ -51,13 +51,13 @@ const maxSlices = 32
  */
 const maxRecentSlices = 6
 
-/** Pages of a series of events follow one another, so several series keep its limit busy. */
+/** Pages of a series of events are requested one after another, so several series keep the limit busy. */
 const maxEventSlices = 8
 
 /** The operation that a running slice requests at the moment. Null before its first page. */
 export type Asking = Operation | null
 
-/** Slices of candles, of which several of a series run at a time, and of events, of which one of a series does. */
+/** Several slices of candles of one series run at a time, but only one slice of events. */
 export type SliceKind = 'candles' | 'events'
 
 /**

@@ -1,7 +1,7 @@
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 
-/** Operations that hold the past of candles, each asked backwards from an end. */
+/** Operations that give the past of candles, backwards from an end. */
 type CandleOperation = 'candles' | 'history-candles'
 
 /** How an operation gives the past. */
@@ -9,32 +9,32 @@ export interface Source<Operation extends string = string> {
   readonly operation: Operation
   /** The largest number of rows in a page. */
   readonly pageRows: number
-  /** The longest time between the ends of a request; null for any. */
+  /** The longest time between the ends of a request; null if there is no bound. */
   readonly maxSpanMs: number | null
   /** True when the operation lacks candles above some age. Its empty pages show that age. */
   readonly hasReach: boolean
 }
 
-/** In the order in which they are asked: the largest pages first. */
+/** Sources of candles in the order in which they are requested: the largest pages first. */
 export const candleSources: readonly Source<CandleOperation>[] = [
   { operation: 'candles', pageRows: 1000, maxSpanMs: null, hasReach: true },
   { operation: 'history-candles', pageRows: 100, maxSpanMs: 90 * dayMs, hasReach: false },
 ]
 
-/** Asks for the newest page of what opens in `window`. */
+/** A request for the newest page of candles that open in `window`. */
 export interface PageRequest {
   readonly operation: CandleOperation
   readonly window: TimeRange
 }
 
 export interface PageResponse {
-  /** Opening times of its closed candles. */
+  /** Opening times of the closed candles in the response. */
   readonly openTimes: readonly TimeMs[]
   /** Ranges that the response leaves out between two of its candles. */
   readonly silence: readonly TimeRange[]
 }
 
-/** The number of rows at intervals of `lengthMs` that a page holds. */
+/** Returns the number of rows at intervals of `lengthMs` that a page holds. */
 export function pagePlaces({ pageRows, maxSpanMs }: Source, lengthMs: number): number {
   return maxSpanMs === null ? pageRows : Math.max(1, Math.min(pageRows, Math.floor(maxSpanMs / lengthMs)))
 }
@@ -60,18 +60,18 @@ export interface PageParameters {
  * is left out, because it was seen to be ignored and counts towards the 90 days.
  */
 export function pageParameters({ operation, window: { from, to } }: PageRequest, lengthMs: number): PageParameters {
-  // One to spare: a candle beyond an inclusive end must not push out the oldest.
+  // One candle more is requested, so that a candle beyond an inclusive end does not push out the oldest.
   const limit = Math.min(candleSource(operation).pageRows, Math.ceil((to - from) / lengthMs) + 1)
   return operation === 'candles' ? { startTime: from - 1, endTime: to - 1, limit } : { endTime: to, limit }
 }
 
-/** Up to this many pages are all looked at. Of a longer range only a sample of pages is. */
+/** All pages of a range are looked at if there are no more than this. Otherwise only a sample of them is. */
 const maxPages = 64
 /** The first request to a source with a reach covers this many pages. A second request covers the rest. */
 const firstPages = 8
 
 interface Below {
-  /** Sources in the order in which they are asked. */
+  /** Sources in the order in which they are requested. */
   readonly sources: readonly Source[]
   readonly top: TimeMs
   readonly bottom: TimeMs
@@ -87,8 +87,8 @@ interface Look {
 }
 
 /**
- * Requests that look for a candle between two times, nearest first. A service may count the places of a page instead of
- * its candles. Therefore one page may be silent and the next one not.
+ * Returns the requests that look for a candle between two times, the nearest to `top` first. A service may count the
+ * places of a page instead of its candles. Therefore one page may be silent and the next one not.
  */
 export function windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample }: Below): Look[] {
   return sources.flatMap((source) => {
@@ -111,7 +111,7 @@ export function isSampled(top: TimeMs, bottom: TimeMs, lengthMs: number): boolea
   return candleSources.some((source) => !source.hasReach && top - bottom > maxPages * pageLength(source, lengthMs))
 }
 
-/** Pages between two times: all of them, or a sample at ever longer distances with the lowest one. */
+/** Returns the pages between two times: all, or a sample at ever longer distances that includes the lowest page. */
 function pageWindows(top: TimeMs, bottom: TimeMs, pageMs: number, isSample: boolean): TimeRange[] {
   const windows: TimeRange[] = []
   for (let distance = 0; top - distance > bottom; distance = isSample ? distance * 4 + pageMs : distance + pageMs) {
@@ -121,7 +121,7 @@ function pageWindows(top: TimeMs, bottom: TimeMs, pageMs: number, isSample: bool
   return windows
 }
 
-/** The time that a page covers, in milliseconds. One row is spared in case the end is inclusive. */
+/** Returns the time that a page covers, in milliseconds. One row is spared, because the end may be inclusive. */
 function pageLength(source: Source, lengthMs: number): number {
   return Math.max(1, pagePlaces(source, lengthMs) - 1) * lengthMs
 }

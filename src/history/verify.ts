@@ -15,7 +15,7 @@ import type { Database } from '../db/schema.js'
 
 interface Verified {
   readonly check: string
-  /** Series that were looked at. */
+  /** Number of series that were checked. */
   readonly series: number
   readonly disagreements: readonly Disagreement[]
 }
@@ -48,9 +48,9 @@ const checks: readonly Check[] = [
 ]
 
 /**
- * Compares what is stored with what is claimed about it, and with each other.
+ * Compares stored rows with the claims about them, and candles with fills and with shorter candles.
  *
- * @param keptSince candles from before may be there or not: nothing is claimed of them. Default: all are kept.
+ * @param keptSince nothing is claimed before this time, because older candles may be removed. Default: all are kept.
  */
 export async function* verify(
   db: Kysely<Database>,

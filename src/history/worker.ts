@@ -25,20 +25,20 @@ import { refreshRollups } from '../server/timescale/rollups.js'
 
 interface HistoryWorkerOptions {
   readonly db: Kysely<Database>
-  /** Its priority classes keep the live streams first. */
+  /** The client, whose priority classes keep the live streams first. */
   readonly client: ExchangeClient
   /** How long after its close a candle counts as final. */
   readonly settleMs: number
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
-  /** Shared with those who want repairs. Default: its own. */
+  /** States of operations that the worker shares with repairs. Default: the worker has its own. */
   readonly states?: OperationStates
   readonly clock: Clock
   readonly logger: Logger
 }
 
 export interface HistoryWorker {
-  /** Stops asking, stores what was received and releases the slices. */
+  /** Stops sending requests, stores the received rows and releases the slices. */
   stop(): Promise<void>
 }
 
@@ -57,7 +57,7 @@ const extendEveryMs = 2_000
 const endWantsEveryMs = 5_000
 const afterErrorMs = 2_000
 
-/** Fetches what is wanted and missing, the most urgent slice first, until stopped. */
+/** Fetches missing rows of wants, the most urgent slice first, until it is stopped. */
 export function startHistoryWorker(options: HistoryWorkerOptions): HistoryWorker {
   return new Worker(options)
 }
@@ -121,7 +121,7 @@ class Worker implements HistoryWorker {
     return this.#running.size > 0 ? tailPollMs : idlePollMs
   }
 
-  /** Resolves to false when there is room for more slices than there are to take. */
+  /** Takes slices of one kind. Resolves to false if there is room for more slices than there are. */
   async #takeSlicesOf(kind: SliceKind): Promise<boolean> {
     while (!this.#stopping.signal.aborted && this.#hasRoom(kind)) {
       const slice = await takeSlice(this.#options.db, this.#name, cutSlice, kind)
@@ -174,13 +174,13 @@ function everySoOften(clock: Clock, everyMs: number, work: () => Promise<void>):
   }
 }
 
-/** Tries of the last refresh. They take ten seconds together, so that the program ends soon. */
+/** Number of tries of the last refresh. They take ten seconds together, so that the program ends soon. */
 const lastTries = 20
 const betweenTriesMs = 500
 
 /**
- * Remembers the ranges of written candles that are rolled up. A refresh rolls up all instruments of a range at once.
- * Therefore it is done when no slice is left, not after each slice.
+ * Remembers ranges of written candles until they are rolled up. A refresh rolls up all instruments of a range at once,
+ * so it is done when no slice is left, not after each slice.
  */
 export class TouchedRollups {
   #ranges: TimeRange[] = []
@@ -194,8 +194,8 @@ export class TouchedRollups {
   }
 
   /**
-   * Never rejects: after a failure the server's own schedule refreshes the ranges. Resolves to false while another
-   * refresh is running, such as a scheduled one. The ranges then wait for the next call.
+   * Refreshes the rollups. Resolves to false while another refresh is running, such as a scheduled one. The ranges then
+   * wait for the next call. Never rejects: after another failure, the server's own schedule refreshes the ranges.
    */
   async refresh(db: Kysely<Database>, logger: Logger): Promise<boolean> {
     const error = await this.#tryRefresh(db)
