@@ -13,11 +13,13 @@ export interface FoundGap extends InstrumentKey {
   readonly symbol: string
   readonly range: TimeRange
   readonly reason: string
-  /** `open` where the service still has what is missing. Default `lost`. */
+  /** The gap is `open` if the service still has the missing rows. Default `lost`. */
   readonly state?: 'open' | 'lost'
 }
 
-/** Everything that one response of the service brings to the database. Plain data: it can wait on disk. */
+/**
+ * Everything that one response of the service brings to the database. It is plain data, so that it can wait on disk.
+ */
 export interface Batch<Target = unknown, Row = unknown> {
   readonly stream: StreamName
   readonly target: Target
@@ -25,30 +27,30 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly receivedAt: TimeMs
   readonly rows: readonly Row[]
   readonly rejected: readonly RejectedRow[]
-  /** Rows of the response that are neither stored nor kept as rejected: beyond a bound, they are only counted. */
+  /** Number of rows of the response beyond a bound. They are counted, but neither stored nor kept as rejected. */
   readonly unkept?: number
-  /** Rows of the response that came before all others, and are older than their table keeps. */
+  /** Number of rows left out of the response because they are older than their table keeps rows. */
   readonly tooOld?: number
   /** The service has older rows on a further page. */
   readonly hasMore?: boolean
-  /** What joined pages of candles left out between two candles. Of a single response, its rows show it. */
+  /** Ranges between two candles that joined pages leave out. Without it, the rows of a single response show them. */
   readonly silence?: readonly TimeRange[]
   readonly gaps: readonly FoundGap[]
-  /** The rows are only some of the response's: what is not among them has not disappeared. */
+  /** True if the batch has only some rows of the response. A list is then incomplete, and no entry has disappeared. */
   readonly isPart: boolean
 }
 
 /** A response with fills of an instrument. */
 export type FillBatch = Batch<InstrumentKey, Fill>
 
-/** How many rows of the response are not among those to be stored. */
+/** Returns the number of rows of the response that are not stored, whether they are rejected or only counted. */
 export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | 'unkept'>): number {
   return unkept + rejected.filter(({ isRowStored }) => isRowStored !== true).length
 }
 
 /**
- * Returns true if entries that are not in the batch have disappeared. An empty list is taken for a fault of the
- * service, not for the end of trading.
+ * Returns true if entries that are not in the batch have disappeared. An empty list is a fault of the service, because
+ * trading never ends for all instruments.
  */
 export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 'isPart'>): boolean {
   return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
@@ -60,8 +62,8 @@ export function isPlain({ rejected, unkept = 0, gaps, isPart }: Batch): boolean 
 }
 
 /**
- * Leaves out rows of streams with a past that would be removed for their age: they would come into days that the archive has. The newest of the
- * old fills stays, because from it on the response shows that nothing else was traded.
+ * Leaves out rows that retention would remove, if the stream has coverage. They would fall on days that are already
+ * archived. The newest old fill stays, because it proves that nothing else was traded after it.
  *
  * @param keptMs how long the table of the stream keeps rows; null: for ever
  */
@@ -69,7 +71,7 @@ export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: n
   if (keptMs === null || !isProven(batch.stream)) return batch
   const timeOf = (row: Row) =>
     batch.stream === 'candles' ? (row as Candle).openTime : (row as { readonly ts: TimeMs }).ts
-  // The earlier of two clocks: rows are not to be lost to one that is ahead.
+  // Uses the earlier of the two clocks, so that a clock that is ahead does not remove rows.
   const before = Math.min(batch.requestTime, batch.receivedAt) - keptMs
   const old = batch.rows.map(timeOf).filter((time) => time < before)
   if (old.length === 0) return batch
@@ -78,13 +80,13 @@ export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: n
   return { ...batch, rows, tooOld: batch.rows.length - rows.length }
 }
 
-/** Names what a batch is about; batches with the same key depend on each other's order. */
+/** Names the series of a batch. Batches with the same key must be stored in their order. */
 export function seriesKey({ stream, target }: Batch): string {
   const { category, symbol, type, interval } = target as Record<string, unknown>
   return [stream, category, symbol, type, interval].join(' ')
 }
 
-/** Subjects of requests, by stream. A batch keeps its target, also while it waits on disk. */
+/** Targets of requests, by stream. A batch keeps its target while it waits on disk. */
 export interface CategoryTarget {
   readonly category: Category
 }
@@ -101,6 +103,6 @@ export interface BookTarget {
 }
 export interface CandleTarget extends CandleSeries {
   readonly settleMs: number
-  /** How many of the newest candles to ask for. */
+  /** Number of newest candles to request. */
   readonly limit: number
 }

@@ -10,7 +10,7 @@ import { knownOf } from './verdicts.js'
 export interface Disagreement {
   readonly series: CandleSeries
   readonly range: TimeRange
-  /** How many candles it concerns. */
+  /** Number of candles that disagree. */
   readonly count: number
   readonly detail: string
 }
@@ -32,7 +32,7 @@ export async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]
   return rows
 }
 
-/** Covered stretches that lack candles and are not known to have none: what is claimed and not there. */
+/** Finds covered stretches that lack candles and are not known to be silent. */
 export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     with covered as (
@@ -58,9 +58,9 @@ export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSer
 }
 
 /**
- * Closed candles that no claim covers.
+ * Finds closed candles that no coverage includes.
  *
- * @param keptSince older ones are no longer kept, and stay until their chunk goes
+ * @param keptSince older candles are past retention, and stay only until their chunk is dropped
  */
 export async function rowsWithoutCoverage(
   db: Kysely<Database>,
@@ -77,7 +77,7 @@ export async function rowsWithoutCoverage(
   return disagreements(series, rows, 'stored, but not covered')
 }
 
-/** Closed candles where nothing is claimed to have been traded. */
+/** Finds closed candles in stretches that are recorded as without trades. */
 export async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     select c.open_time as "from", c.open_time + length as "to", 1 as count
@@ -90,7 +90,7 @@ export async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSerie
   return disagreements(series, rows, 'stored, but claimed to have no trade')
 }
 
-/** Candles of a longer interval that the covered 1m candles within do not add up to. */
+/** Finds candles of a longer interval that differ from the sum of their covered 1m candles. */
 export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries): Promise<Disagreement[]> {
   const minutes: CandleSeries = { ...long, interval: '1m' }
   const { rows } = await sql<Found>`
@@ -121,13 +121,13 @@ export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries
       ) as detail
     from compared
     where (open, high, low, close) is distinct from (m_open, m_high, m_low, m_close)
-      -- Volumes that the service does not tell agree with any.
+      -- A null volume agrees with any sum, because the service does not always give volumes.
       or base_volume <> m_volume or quote_turnover <> m_turnover
     order by 1`.execute(db)
   return disagreements(long, rows, 'does not agree with its minutes')
 }
 
-/** Closed 1m candles whose volume is not the sum of the fills, where the fills are complete. */
+/** Finds closed 1m candles whose volume differs from the sum of their fills. Only minutes with complete fills count. */
 export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSeries): Promise<Disagreement[]> {
   const { category, symbol } = minutes
   const { rows } = await sql<Found>`
@@ -144,7 +144,7 @@ export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSer
   return disagreements(minutes, rows, 'does not agree with its fills')
 }
 
-/** Fills where nothing is claimed to have been traded. */
+/** Finds fills in stretches that are recorded as without trades. */
 export async function fillsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { category, symbol } = series
   const { rows } = await sql<Found>`

@@ -10,7 +10,10 @@ import { sameSeries, type Series } from '../db/series.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 import { is, knownOf, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 
-/** Adds what responses prove of an instrument, and books what lies between as gaps. Resolves to the number of new gaps. */
+/**
+ * Adds the ranges of an instrument that responses prove, and records what lies between them as gaps. Resolves to the
+ * number of new gaps.
+ */
 export async function claimEvents(
   trx: Kysely<Database>,
   { stream, category, symbol }: Series,
@@ -21,7 +24,7 @@ export async function claimEvents(
   return callFunction(trx, 'recorder.claim_events', stream, category, symbol, multirangeText(claim), reason)
 }
 
-/** The end of what is proven of an instrument; null when nothing is. */
+/** Resolves to the end of the proven time of an instrument; null if nothing is proven. */
 export async function recordedUntil(db: Kysely<Database>, series: Series): Promise<TimeMs | null> {
   const row = await db
     .selectFrom('recorder.known')
@@ -31,7 +34,7 @@ export async function recordedUntil(db: Kysely<Database>, series: Series): Promi
   return row?.until ?? null
 }
 
-/** Makes lost gaps of the open ones of a stream that end by a time: the service gives nothing older. */
+/** Marks open gaps of a stream that end by a time as lost, because the service gives nothing older. */
 export async function loseGaps(
   db: Kysely<Database>,
   stream: StreamName,
@@ -41,7 +44,7 @@ export async function loseGaps(
   await callFunction(db, 'recorder.lose_gaps', stream, until === 'infinity' ? until : toDate(until), categories)
 }
 
-/** Makes open gaps of the lost ones of a stream that end after a time: the service gives them after all. */
+/** Marks lost gaps of a stream that end after a time as open, because the service still has that time. */
 export async function reopenGaps(
   db: Kysely<Database>,
   stream: StreamName,
@@ -51,12 +54,15 @@ export async function reopenGaps(
   await callFunction(db, 'recorder.reopen_gaps', stream, toDate(since), categories)
 }
 
-/** What is missing of an instrument, and how often it was wanted in vain. */
+/** Missing ranges of an instrument, with the repairs that were tried in vain. */
 interface MissingOfInstrument extends InstrumentKey, RepairAttempts {
   readonly missing: readonly TimeRange[]
 }
 
-/** What is missing since a time, up to what is proven last, of each instrument that a stream has anything of. */
+/**
+ * Finds what each instrument of a stream lacks between `since` and the end of its proven time. Instruments of which
+ * nothing is proven are left out.
+ */
 export async function missingOfStream(
   db: Kysely<Database>,
   stream: StreamName,

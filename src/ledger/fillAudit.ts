@@ -15,9 +15,10 @@ export interface WithdrawnMinute {
 }
 
 /**
- * Compares claims with candles that have come since the last time, and withdraws those of minutes that lack fills.
+ * Compares coverage of fills with candles that arrived since the last audit. Withdraws the coverage of minutes that
+ * lack fills.
  *
- * @param since claims of older minutes have waited for their candles for long enough
+ * @param since minutes before this time no longer wait for their candles
  */
 export async function auditFills(
   db: Kysely<Database>,
@@ -28,10 +29,10 @@ export async function auditFills(
   return rows
 }
 
-/** Few enough that the database has judged them long before it gives up a statement. */
+/** Number of gaps per statement. The database judges this many long before a statement times out. */
 const gapsPerLook = 500
 
-/** Goes through the next gaps. Those that were none are taken back, and their stretches are proven by that. */
+/** Judges the next gaps. Removes gaps in which no fill was lost, and records their ranges as proven. */
 export async function dismissEmptyGaps(
   db: Kysely<Database>,
   { since, after }: { readonly since: TimeMs; readonly after: number },
@@ -39,7 +40,8 @@ export async function dismissEmptyGaps(
   const { empty, last } = await judgeFillGaps(db, { since, after, limit: gapsPerLook })
   for (const gap of empty) {
     await db.transaction().execute(async (trx) => {
-      // The coverage first, as those do that store fills: in another order two transactions could wait for each other.
+      // Adds the coverage first, in the order of the writers of fills. In another order two transactions could
+      // deadlock.
       await addCoverage(trx, instrumentStream('fills', gap), [gap.range])
       await removeGap(trx, gap)
     })
@@ -47,7 +49,7 @@ export async function dismissEmptyGaps(
   return { dismissed: empty.length, last }
 }
 
-/** A gap in fills that turned out to be none. */
+/** A gap between fills in which no fill was lost. */
 interface EmptyGap {
   readonly category: Category
   readonly symbol: string
@@ -55,20 +57,20 @@ interface EmptyGap {
 }
 
 interface JudgedGaps {
-  /** Those in which nothing was lost. They are still there. */
+  /** Gaps in which no fill was lost. They are still stored. */
   readonly empty: readonly EmptyGap[]
-  /** The last gap that was looked at; null when there is none after it to look at. */
+  /** Number of the last judged gap; null if no gap is left after it. */
   readonly last: number | null
 }
 
 /**
- * Judges gaps in fills that nobody has judged yet, in the order of their numbers: nothing was lost in one whose every minute
- * has a closed candle with exactly the volume of the stored fills. Two responses may adjoin without sharing a fill, which looks
- * like a gap. The others are marked as judged, so that each is compared once, however many there are. A gap waits while a minute
- * has no closed candle, and while fills of its minutes may still be on their way to the database.
+ * Judges gaps in fills that nobody has judged yet, in the order of their numbers. No fill was lost if each minute of
+ * the gap has a closed candle with exactly the volume of its stored fills. Such a gap appears when two responses adjoin
+ * without a shared fill. Other gaps are marked as judged, so that each is compared only once. A gap waits while a
+ * minute has no closed candle, and while fills of its minutes may still arrive.
  *
- * @param since those found earlier have waited for their candles for long enough
- * @param after the number after which to begin
+ * @param since gaps found before this time no longer wait for their candles
+ * @param after the number of the gap before the first one to judge
  */
 export async function judgeFillGaps(
   db: Kysely<Database>,
@@ -84,7 +86,7 @@ export async function judgeFillGaps(
   }>`
     with due as materialized (
       select id, category, symbol, ${gapRange} as range,
-        -- Longer ones are not two responses that adjoin.
+        -- Longer gaps do not come from two responses that adjoin.
         noted_at < ${instant(since)} or gap_until - part >= interval '1 hour' as is_given_up
       from recorder.known
       where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null and id > ${after}
@@ -118,7 +120,7 @@ export async function judgeFillGaps(
   }
 }
 
-/** Takes a gap back. */
+/** Deletes a gap in which no fill was lost. */
 async function removeGap(db: Kysely<Database>, { range, ...instrument }: EmptyGap): Promise<void> {
   await db
     .deleteFrom('recorder.known')

@@ -2,14 +2,16 @@ import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../market/stream.js'
 import type { Database } from '../db/schema.js'
 
-/** Rows that one statement deletes: few, so that it ends soon and its locks are short. */
+/**
+ * Rows that one statement deletes. The number is small, so that each statement ends soon and holds its locks briefly.
+ */
 const rowsPerDelete = 10_000
 
-/** Takes back what is said of the time before: what is proven of a stream, what is silent, and what is missing in it. */
+/** Removes what is known of a stream before a time: its coverage, its silence and its gaps. */
 export async function forget(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   await deleteGaps(db, stream, before)
-  // Of candles, one that opens before goes, and of half a candle nothing can be claimed. Where they open is known by the end of
-  // the range.
+  // A candle that opens before the time is removed, so nothing may be claimed of its remainder. The end of the range
+  // shows at which times its candles open.
   await sql`
     update recorder.known set ranges = ranges - tstzmultirange(tstzrange(null, coalesce((
       select upper(r) - length * floor(extract(epoch from upper(r) - kept_from) / extract(epoch from length))::float8
@@ -19,7 +21,7 @@ export async function forget(db: Kysely<Database>, stream: string, before: Date)
     from (select ${before}::timestamptz as kept_from) as given
     where stream = ${stream} and verdict in ('recorded', 'silent', 'no trade') and part < kept_from
       and ranges && tstzmultirange(tstzrange(null, kept_from))`.execute(db)
-  // The first part of what is recorded stays: its row is the lock on the series.
+  // Keeps the first part of the recorded ranges, because its row is the lock on the series.
   await db
     .deleteFrom('recorder.known')
     .where('stream', '=', stream as StreamName)
@@ -29,7 +31,7 @@ export async function forget(db: Kysely<Database>, stream: string, before: Date)
     .execute()
 }
 
-/** Nobody asks what is missing in time that is not kept. */
+/** Deletes gaps that end before a time. Gaps in time that is not kept are of no use. */
 async function deleteGaps(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   for (;;) {
     const { numAffectedRows = 0n } = await sql`

@@ -11,17 +11,22 @@ import { claimEvents } from './events.js'
 
 interface StoredRates extends WriteResult {
   readonly gapsFound: number
-  /** What is proven by them. */
+  /** Ranges that the stored rates prove. */
   readonly proven: Ranges
 }
 
 const missedReason = 'settlements are missing by the interval of the instrument'
-/** The settlements of two steps before and after a time tell whether those in it are whole. */
+/** Stored rates this far around the new ones are read too. They show whether a settlement is missing between rates. */
 const marginMs = 3 * longestFundingMs
-/** A settled rate appears within a second. The rest is for a service that is late. */
+/**
+ * Time after which a settled rate must have appeared. It usually takes a second; the rest allows for a late service.
+ */
 const lateMs = minuteMs
 
-/** What a live response shows of an instrument, besides its rows; null when it shows nothing for sure. */
+/**
+ * Returns the time of which a live response shows all rates of an instrument. Returns null if it shows none for
+ * certain.
+ */
 export function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | null {
   const { rows, requestTime, isPart, tooOld = 0 } = batch
   if (rows.length === 0 || isPart || missingRows(batch) > 0) return null
@@ -32,10 +37,10 @@ export function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | nu
 }
 
 /**
- * Stores settled rates with what they prove, in the transaction that `trx` is. The interval of a rate is the time since
- * the settlement before it, where that is known.
+ * Stores settled rates with what they prove. `trx` must be a transaction. The interval of a rate is the time since the
+ * settlement before it, if that is known.
  *
- * @param shown the time of which these are all rates that the service has
+ * @param shown the time of which `rates` are all that the service has; null: unknown
  */
 export async function storeFundingRates(
   trx: Kysely<Database>,
@@ -81,7 +86,10 @@ function wholeHours({ from, to }: TimeRange): number | null {
   return (to - from) % hourMs === 0 ? (to - from) / hourMs : null
 }
 
-/** Steps with a settlement between, as far as is known, and the time that the next settlement is for. */
+/**
+ * Returns the steps in which a settlement is missing, and the time from the next expected settlement on. Neither is
+ * proven.
+ */
 function notProven(steps: ReturnType<typeof fundingSteps>, newest: TimeMs): TimeRange[] {
   const last = steps.at(-1)
   const broken = steps.filter(({ isWhole }) => isWhole === false).map((step) => ({ from: step.from + 1, to: step.to }))

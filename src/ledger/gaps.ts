@@ -12,9 +12,9 @@ import { multirangeText, verdictOf } from './verdicts.js'
 interface NewGap extends Series {
   readonly range: TimeRange
   readonly reason: string
-  /** `lost` when it is known at once that the service cannot fill it. Default `open`. */
+  /** `lost` if the service is known to be unable to fill the gap. Default `open`. */
   readonly state?: 'open' | 'lost'
-  /** Default: now, by the database's clock. */
+  /** Time when the gap was found. Default: now, by the database's clock. */
   readonly detectedAt?: TimeMs
 }
 
@@ -29,8 +29,8 @@ export interface Gap extends Series {
 }
 
 /**
- * Records a gap. The same gap found again changes nothing, and of two with the same beginning the longer one stays. Throws when the
- * range is empty.
+ * Records a gap. A gap that is already known changes nothing. Of two gaps with the same beginning the longer one stays.
+ * Throws if the range is empty.
  */
 export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(gap)
@@ -48,7 +48,7 @@ interface GapFilter {
   readonly stream?: StreamName
 }
 
-/** Known gaps, oldest first: all of them, or those that the filter names. There may be millions of lost ones. */
+/** Reads known gaps, oldest first. A filter narrows them, because there may be millions of lost ones. */
 export async function listGaps(db: Kysely<Database>, { state, exceptState, stream }: GapFilter = {}): Promise<Gap[]> {
   const verdicts = (['open', 'lost', 'repaired'] as const)
     .filter((one) => (state === undefined || one === state) && one !== exceptState)

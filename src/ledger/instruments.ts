@@ -10,7 +10,10 @@ import { rowTable } from '../db/writeRows.js'
 import type { RpiSymbol } from '../market/rows.js'
 import { recordVersions, type VersionsResult } from './versions.js'
 
-/** Columns whose change opens a new version. An unknown field may move with every list. */
+/**
+ * Columns whose change opens a new version. `extra` is not among them, because unknown fields may change with every
+ * list.
+ */
 const compared: readonly ColumnSpec[] = [{ name: 'kind', kind: 'text' }, ...instrumentColumns]
 const specification: readonly ColumnSpec[] = [...compared, { name: 'extra', kind: 'json' }]
 const columns: readonly ColumnSpec[] = [{ name: 'symbol', kind: 'text' }, ...specification]
@@ -22,9 +25,9 @@ const fields: readonly (keyof Instrument | 'kind')[] = [
 ]
 
 /**
- * Stores instruments of one category as the service described them at `seenAt`, and keeps their history: a change closes the
- * open version and opens a new one. With `complete`, an instrument that is not among them is gone and its version closes.
- * A response older than what is known of an instrument does not touch it. One transaction.
+ * Stores instruments of one category as the service described them at `seenAt`, and keeps their history. A change
+ * closes the open version and opens a new one. With `complete`, instruments that are not in the list are gone, and
+ * their versions close. An instrument stays as it is if a later response described it. Runs as one transaction.
  */
 export async function recordInstruments(
   db: Kysely<Database>,
@@ -38,7 +41,7 @@ export async function recordInstruments(
   // The later entry counts when a response contains an instrument twice.
   const bySymbol = new Map(instruments.map((instrument) => [instrument.symbol, instrument]))
   return inTransaction(db, async (trx) => {
-    // Two recorders would otherwise both open a version.
+    // Takes a lock, because two recorders could otherwise both open a version.
     await lockInTransaction(trx, lockNames.instruments(category))
     const differing = await findDiffering(trx, category, [...bySymbol.values()], seenAt)
     const gone = options.complete === true ? await closeMissing(trx, category, [...bySymbol.keys()], seenAt) : 0
@@ -54,7 +57,7 @@ export async function recordInstruments(
   })
 }
 
-/** The instruments whose newest version is not what they are now. Usually none: the rest of the work is for these alone. */
+/** Finds instruments that differ from their newest version. Usually there are none, and no further work is needed. */
 async function findDiffering(
   db: Kysely<Database>,
   category: Category,
@@ -93,7 +96,7 @@ async function openVersions(
     .where('valid_to', 'is', null)
     .where('valid_from', '<', at)
     .execute()
-  // What was empty or silent of the old listing of an instrument says nothing about its new one.
+  // Deletes what is known of the old listing of a relisted instrument. It says nothing about the new listing.
   await sql`
     delete from recorder.known e using ${source(instruments)} as incoming, market.instruments listed
     where listed.category = ${category} and listed.symbol = incoming.symbol
@@ -153,7 +156,10 @@ const rpiSymbols = rowTable<Pick<RpiSymbol, 'category' | 'symbol'>>('market.rpi_
   symbol: 'text',
 })
 
-/** Stores the RPI list as it was at `seenAt`, as periods of membership. With `complete`, who is not on it has left. */
+/**
+ * Stores the RPI list as it was at `seenAt`, as periods of membership. With `complete`, symbols that are not on the
+ * list have left it.
+ */
 export async function recordRpiSymbols(
   db: Kysely<Database>,
   rows: readonly RpiSymbol[],

@@ -9,22 +9,22 @@ import { type Batch, missingRows } from './batch.js'
 import { claimEvents, recordedUntil } from './events.js'
 
 interface CountedLiquidation extends Liquidation {
-  /** 1, 2, … of liquidations that are equal: they have no id. */
+  /** Number of this liquidation among equal ones, from 1. Liquidations have no id. */
   readonly occurrence: number
 }
 
-/** A liquidation appears some seconds after it happened, perhaps after later ones. */
+/** Time within which a liquidation appears. It may appear after later ones. */
 const lateMs = minuteMs
 const missedReason = 'more liquidations happened between two responses than one response shows'
 
-/** What tells liquidations apart that are not equal. */
+/** Returns text that is equal for equal liquidations, and different for others. */
 export function liquidationText({ ts, side, price, amount }: Liquidation): string {
   return `${ts} ${side} ${price} ${amount}`
 }
 
 /**
- * Numbers equal liquidations of one response, or of several that were joined. All that a response shows of a moment
- * are counted anew each time. So one that comes later gets the next number, and a replay changes nothing.
+ * Numbers equal liquidations of one response, or of several that were joined. A response shows all liquidations of a
+ * moment, and they are counted anew each time. So a late one gets the next number, and a replay changes nothing.
  */
 export function numberOccurrences(rows: readonly Liquidation[]): CountedLiquidation[] {
   const counts = new Map<string, number>()
@@ -36,7 +36,7 @@ export function numberOccurrences(rows: readonly Liquidation[]): CountedLiquidat
   })
 }
 
-/** Stores a live response with what it proves, in the transaction that `trx` is. */
+/** Stores a live response with what it proves. `trx` must be a transaction. */
 export async function storeLiquidationBatch(
   trx: Kysely<Database>,
   batch: Batch<FutureKey, Liquidation>,
@@ -47,14 +47,19 @@ export async function storeLiquidationBatch(
   let from = requestTime - liquidationReachMs
   if (isFull) from = Math.min(...rows.map(({ ts }) => ts)) + 1
   else if (rows.length === 0) {
-    // An empty response alone proves nothing. It goes on from what is proven, as far as it reaches.
+    // An empty response proves nothing by itself. It extends earlier proof if its reach goes back to the end of that
+    // proof.
     const until = await recordedUntil(trx, instrumentStream('liquidations', target))
     from = until !== null && until >= from ? until : to
   }
   return storeLiquidations(trx, target, rows, isPart || missingRows(batch) > 0 || from >= to ? null : { from, to })
 }
 
-/** @param shown the time of which these are all liquidations that the service has */
+/**
+ * Stores liquidations with what they prove.
+ *
+ * @param shown the time of which `rows` are all that the service has; null: unknown
+ */
 export async function storeLiquidations(
   trx: Kysely<Database>,
   key: FutureKey,

@@ -14,9 +14,9 @@ export interface SeriesRange {
 }
 
 interface MissingCandles extends SeriesRange {
-  /** Neither covered nor confirmed empty, ascending. */
+  /** Ranges that are neither covered nor confirmed as empty, ascending. */
   readonly missing: readonly TimeRange[]
-  /** Opening time of the oldest covered candle of the series; null where nothing is covered. */
+  /** Opening time of the oldest covered candle of the series; null if nothing is covered. */
   readonly oldestKnown: TimeMs | null
 }
 
@@ -44,7 +44,7 @@ export async function missingCandles(
     left join lateral unnest(
       case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
         - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - coalesce((
-          -- The wait is one hour, then four, up to a day.
+          -- A range is requested again after one hour, then after four, and so on, up to a day.
           select range_agg(r) from recorder.known u cross join lateral unnest(u.ranges) as r
           where ${options.leaveOutAskedLately ?? false} and ${sameSeries('u', 's')} and ${is('unanswered', 'u')}
             and u.noted_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()), '{}')
@@ -65,7 +65,7 @@ export async function missingCandles(
   return results
 }
 
-/** The parts of a range that are not recorded, of a series whose rows have times of their own. */
+/** Finds the parts of a range that are not recorded. The rows of the series must have times of their own. */
 export async function missingEvents(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
   if (range.from >= range.to) return []
   const { rows } = await sql<{ ranges: [TimeMs, TimeMs][] }>`
@@ -77,7 +77,7 @@ export async function missingEvents(db: Kysely<Database>, series: Series, range:
   return toRanges(rows[0]?.ranges ?? [])
 }
 
-/** Remembers ranges that were confirmed to hold no candles. */
+/** Records ranges before the beginning of a series. They are confirmed to hold no candles. */
 export async function addEmptyRanges(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -86,16 +86,19 @@ export async function addEmptyRanges(
   if (ranges.length > 0) await addKnown(db, candleStream(series), 'before the beginning', multirangeText(ranges))
 }
 
-/** Open gaps of a series that are known in full by now are repaired; those in which there is nothing have been none. */
+/**
+ * Marks open gaps of a series as repaired if everything in them is known. Deletes gaps before the beginning of the
+ * series, because nothing was missing there.
+ */
 export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Promise<void> {
   await callOfCandles(db, 'settle_gaps', series)
 }
 
 /**
- * Books what is missing after ranges were asked for, and settles all open gaps of the series. Open gaps that these ranges touch are
- * replaced: one of which something is still missing by what that is, among `left`; the others are repaired.
+ * Records what is missing after ranges were requested, and settles all open gaps of the series. `left` replaces open
+ * gaps that the requested ranges touch. Gaps that are not among `left` are repaired.
  *
- * @param left what is missing of the ranges and of the open gaps that they touch
+ * @param left missing parts of the requested ranges and of the open gaps that they touch
  */
 export async function replaceGaps(
   db: Kysely<Database>,
@@ -107,7 +110,7 @@ export async function replaceGaps(
   await callOfCandles(db, 'replace_gaps', series, asked, left, reason)
 }
 
-/** The open gaps of a series, ascending. */
+/** Reads the open gaps of a series, ascending. */
 export async function openGaps(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
   const rows = await db
     .selectFrom('recorder.known')
@@ -119,14 +122,14 @@ export async function openGaps(db: Kysely<Database>, series: CandleSeries): Prom
 
 type ReachKey = Pick<CandleSeries, 'category' | 'type' | 'interval'>
 
-/** How far back `candles` reaches for an interval. */
+/** How far back the operation `candles` reaches for an interval. */
 export interface KnownReach {
-  /** Age of an opening time that it has no candle for. */
+  /** Age of an opening time for which the operation has no candle. */
   readonly ageMs: number
   readonly learnedAt: TimeMs
 }
 
-/** Null when nothing was learned. */
+/** Reads the learned reach of the operation `candles`; null if it is not known. */
 export async function loadReach(db: Kysely<Database>, key: ReachKey): Promise<KnownReach | null> {
   const known = await db
     .selectFrom('recorder.candle_reach')

@@ -7,7 +7,7 @@ import type { Database } from '../db/schema.js'
 import { candlesOf, candleStream, ofSeries, seriesOf } from '../db/series.js'
 import { callOfCandles, is, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
 
-/** From this share of a series' known time on without a trade, one more silent stretch is nothing out of the ordinary. */
+/** Share of known time without trades from which a series counts as sparse. More silence is then nothing unusual. */
 export const sparseShare = 0.05
 
 /**

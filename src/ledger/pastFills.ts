@@ -23,9 +23,9 @@ export type JoinRefusal = 'other ids' | 'other values' | 'incomplete'
 export interface StoredPastFills {
   readonly inserted: number
   readonly refusal: JoinRefusal | null
-  /** Wanted minutes whose candle does not confirm the fills. They are not claimed. */
+  /** Wanted minutes whose candle does not confirm the fills. They are not claimed as recorded. */
   readonly lacking: Ranges
-  /** A minute whose beginning is on the next page. It is not claimed, either. */
+  /** A minute whose beginning is on the next page. It is not claimed as recorded yet. */
   readonly cut: TimeRange | null
 }
 
@@ -33,10 +33,10 @@ const table = streamTable('fills')
 
 const streamOf = (key: FillKey) => instrumentStream('fills', key)
 
-/** A stored fill farther from a range than this counts only if everything between them is recorded. */
+/** A stored fill within this distance of a range is next to it. One further away needs recorded time between them. */
 const nearMs = 10 * minuteMs
 
-/** Times of the stored fills next to a range; null on a side where other fills may lie between. */
+/** Finds the times of the stored fills next to a range. A side is null if other fills may lie between. */
 export async function fillNeighbours(
   db: Kysely<Database>,
   key: FillKey,
@@ -75,21 +75,21 @@ interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
 /** A page of a history of fills. */
 export interface PastFillsPage {
   readonly fills: readonly Fill[]
-  /** The time of which the page shows everything. */
+  /** Time of which the page shows all fills. */
   readonly covered: TimeRange
-  /** The time of which this page and those before it show everything. */
+  /** Time of which this page and the earlier ones show all fills. */
   readonly shown: TimeRange
-  /** Parts of it to be claimed. */
+  /** Parts of `covered` that are to be claimed as recorded. */
   readonly wanted: Ranges
-  /** When it was received. */
+  /** Time when the page was received. */
   readonly at: TimeMs
   /** True if one-minute candles of the instrument are recorded now. */
   readonly hasCandles: boolean
 }
 
 /**
- * Stores a page of a history of fills with its proof, if the stored fills of its time are all among its own. Otherwise
- * nothing changes. Minutes whose candle counts other fills, or is still to come, are not claimed.
+ * Stores a page of a history of fills with its proof. Changes nothing if a stored fill of that time is not on the page.
+ * A minute is not claimed while its candle is missing or counts other fills.
  */
 export async function storePastFills(
   db: Kysely<Database>,
@@ -130,7 +130,7 @@ export async function storePastFills(
   })
 }
 
-/** Compares stored fills with those that a history has of the same time. */
+/** Returns why a history disagrees with the stored fills of the same time; null if it agrees. */
 function whyRefused(known: readonly StoredFill[], fills: readonly Fill[]): JoinRefusal | null {
   const shown = new Map(fills.map((fill) => [fill.execId, fill]))
   const shared = known.filter(({ execId }) => shown.has(execId))
@@ -143,26 +143,26 @@ function whyRefused(known: readonly StoredFill[], fills: readonly Fill[]): JoinR
   }
   if (shared.some(isOther)) return 'other values'
   if (shared.length === known.length) return null
-  // A history that is late shows nothing as new as the stored fills.
+  // A late history does not reach the newest stored fills. Then its ids are not known to differ.
   const times = fills.map(({ ts }) => ts)
   const [oldest, newest] = [Math.min(...times), Math.max(...times)]
   const isAmong = known.some(({ ts }) => ts >= oldest && ts <= newest)
   return shared.length === 0 && isAmong ? 'other ids' : 'incomplete'
 }
 
-/** Compares decimals whatever their trailing zeros. */
+/** Compares decimals without their trailing zeros. */
 function isSame(a: string, b: string): boolean {
   const trimmed = (text: string) => (text.includes('.') ? text.replace(/\.?0+$/, '') : text)
   return trimmed(a) === trimmed(b)
 }
 
-/** A minute is not claimed before its candle, if that is late by no more than this. */
+/** How long a minute waits for its candle before it is claimed without one. */
 const candleLateMs = hourMs
 
 /**
- * Minutes of the wanted ranges whose candle does not confirm the stored fills: it has another volume, it is still to come, or the
- * fills of the rest of the minute are unknown. A candle is to come to a minute after the first recorded one, and of the last hour if
- * candles of the instrument are recorded now.
+ * Finds wanted minutes whose candle does not confirm the stored fills. It has another volume, has not arrived, or the
+ * fills of the minute's rest are unknown. A candle is expected from the first recorded one on. In the last hour it is
+ * expected only if candles are recorded now.
  */
 async function unconfirmedMinutes(
   trx: Kysely<Database>,
@@ -195,7 +195,7 @@ async function unconfirmedMinutes(
   return rows
 }
 
-/** Notes why a range is not stored: as the reason of its gaps, or as a gap of its own. */
+/** Notes why a range is not stored. The reason goes to the gaps in the range, or to a new gap if there are none. */
 export async function explainFills(
   db: Kysely<Database>,
   key: FillKey,
@@ -212,14 +212,14 @@ export async function explainFills(
   if (numUpdatedRows === 0n) await recordGap(db, { ...streamOf(key), range, reason })
 }
 
-/** A gap in fills, and how often it was wanted in vain. */
+/** A gap in fills, with the repairs that were tried in vain. */
 export interface FillGap extends FillKey, RepairAttempts {
   readonly id: number
   readonly notedAt: TimeMs
   readonly range: TimeRange
 }
 
-/** Where a look through the gaps goes on: the gap that it ended with. */
+/** Position in a search through the gaps: the last gap that was read. */
 export interface GapPlace {
   readonly notedAt: TimeMs
   readonly id: number
@@ -228,14 +228,14 @@ export interface GapPlace {
 interface GapSelection {
   readonly state: 'open' | 'lost'
   readonly categories: readonly TradedCategory[]
-  /** Gaps end after this time. */
+  /** Only gaps that end after this time are selected. */
   readonly since: TimeMs
-  /** Gaps were found before this one. */
+  /** Only gaps that were found before this one are selected. */
   readonly before: GapPlace
   readonly limit: number
 }
 
-/** Gaps of single instruments, the newest found first. */
+/** Reads gaps of single instruments. The gap that was found last comes first. */
 export async function selectFillGaps(
   db: Kysely<Database>,
   { state, categories, since, before, limit }: GapSelection,

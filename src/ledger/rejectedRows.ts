@@ -19,12 +19,12 @@ const columns: readonly ColumnSpec[] = [
   { name: 'last_seen_at', kind: 'time' },
 ]
 
-/** New rows of one operation that are kept in an hour, whoever asked for them. */
+/** Number of new rejected rows of one operation that are kept in an hour, for all recorders together. */
 const maxPerHour = 5_000
 
 /**
- * Keeps rows that could not be understood, received at `at`. One that comes with every response is kept once and counted;
- * what is beyond the bound for an hour is left out.
+ * Keeps rows that could not be understood, received at `at`. A row that comes with every response is kept once and
+ * counted. Rows beyond the hourly bound are left out.
  */
 export async function insertRejectedRows(
   db: Kysely<Database>,
@@ -36,7 +36,7 @@ export async function insertRejectedRows(
     const operations = new Set(part.map(({ operation }) => operation))
     const unique = new Map(part.map((row) => [digestOf(row), row]))
     const source = rowsFrom([...unique], columns, ([digest, row], column) => values(digest, row, at)[column] ?? null)
-    // A row counts again only if it was seen later than before, so that a replayed batch changes nothing.
+    // A row counts again only if it was seen later than before. So a replayed batch changes nothing.
     const { rows: written } = await sql<{ inserted: number; updated: number }>`
       with recent as materialized (
         select operation, count(*) as kept from recorder.rejected_row

@@ -7,7 +7,7 @@ import type { Database } from '../db/schema.js'
 import { candleStream, ofCandles, sameSeries, seriesColumns } from '../db/series.js'
 import { is, knownKey } from './verdicts.js'
 
-/** A closed candle before and after the service changed it, a change that belongs to no restatement yet. */
+/** A change of a closed candle by the service that belongs to no restatement yet. */
 export interface OpenRevision {
   readonly id: number
   readonly openTime: TimeMs
@@ -25,15 +25,15 @@ export interface Fraction {
   readonly denominator: bigint
 }
 
-/** Prices were multiplied by the fraction. */
+/** A stored restatement. The service multiplied the prices by the fraction. */
 interface StoredRestatement extends Fraction {
   readonly id: number
 }
 
-/** Revisions found within this time after a restatement belong to it. */
+/** Revisions within this time after a restatement belong to it. */
 const oneEvent = ago(30 * dayMs)
 
-/** The number of the last revision: later ones have higher numbers. */
+/** Reads the number of the last revision. Later revisions have higher numbers. */
 export async function lastRevision(db: Kysely<Database>): Promise<number> {
   const { id } = await db
     .selectFrom('recorder.candle_revision')
@@ -42,7 +42,7 @@ export async function lastRevision(db: Kysely<Database>): Promise<number> {
   return id ?? 0
 }
 
-/** Revisions of a series that belong to no restatement, as far as they may belong to one that is found now. */
+/** Reads recent revisions of a series that belong to no restatement yet. They may belong to one that is found now. */
 export async function openRevisions(db: Kysely<Database>, series: CandleSeries): Promise<OpenRevision[]> {
   const rows = await db
     .selectFrom('recorder.candle_revision')
@@ -61,7 +61,7 @@ export async function openRevisions(db: Kysely<Database>, series: CandleSeries):
   }))
 }
 
-/** Restatements of a series that were detected lately, the newest first. */
+/** Reads restatements of a series that were detected lately, newest first. */
 export async function recentRestatements(db: Kysely<Database>, series: CandleSeries): Promise<StoredRestatement[]> {
   const rows = await db
     .selectFrom('recorder.restatement')
@@ -77,7 +77,7 @@ export async function recentRestatements(db: Kysely<Database>, series: CandleSer
   }))
 }
 
-/** Adds a restatement without candles yet; resolves to its number. */
+/** Adds a restatement without candles. Resolves to its number. */
 export async function addRestatement(
   db: Kysely<Database>,
   { category, symbol, type, interval }: CandleSeries,
@@ -126,8 +126,8 @@ export async function joinRestatement(
 }
 
 /**
- * The series of an instrument that has been restated in one of them: this one and those of which it is not known yet, each from
- * its first to its last candle.
+ * Finds the series of an instrument to read again after one of them was restated. These are that series and all without
+ * the same restatement, each from its first to its last candle.
  */
 export async function seriesToReadAgain(
   db: Kysely<Database>,
@@ -148,15 +148,18 @@ export async function seriesToReadAgain(
 
 export interface DueReview {
   readonly series: CandleSeries
-  /** From the first candle to the last that is known. */
+  /** From the first known candle to the last one. */
   readonly range: TimeRange
-  /** End of the stretch that is next; null before the first. */
+  /** End of the stretch to review next; null before the first review. */
   readonly nextTo: TimeMs | null
-  /** When the instrument was listed anew since the last look; null when it was not. */
+  /** When the instrument was listed again after the last review; null if it was not. */
   readonly relistedAt: TimeMs | null
 }
 
-/** Series of listed instruments whose past was not looked at since `before`, or before they were listed anew; the longest ago first. */
+/**
+ * Finds series of listed instruments that are due for a review. Their last review was before `before`, or before a new
+ * listing of the instrument. New listings come first, then the series that has waited longest.
+ */
 export async function dueReviews(
   db: Kysely<Database>,
   { before, limit }: { readonly before: TimeMs; readonly limit: number },
@@ -189,7 +192,7 @@ export async function dueReviews(
   }))
 }
 
-/** Notes that a stretch of a series was looked at again; without `nextTo`, the stretch that is next stays. */
+/** Notes that a stretch of a series was reviewed. Without `nextTo`, the next stretch stays as it was. */
 export async function noteReview(
   db: Kysely<Database>,
   series: CandleSeries,

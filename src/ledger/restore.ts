@@ -3,7 +3,7 @@ import type { Database, GapState } from '../db/schema.js'
 import { seriesColumns, type Series } from '../db/series.js'
 import { addingRanges, addKnown, verdictOf } from './verdicts.js'
 
-/** Times as the archive has them: text with microseconds. */
+/** A range as the archive stores it: times as text with microseconds. */
 type TextRange = readonly [string, string]
 
 interface ArchivedGap {
@@ -16,7 +16,7 @@ interface ArchivedGap {
   readonly lostAt: string | null
 }
 
-/** Brings back where a series had no rows, in its parts as they were. What is known already stays. */
+/** Restores the ranges in which a series had no rows, in their original parts. Existing knowledge stays. */
 export async function restoreSilence(
   db: Kysely<Database>,
   series: Series,
@@ -42,7 +42,7 @@ export async function restoreSilence(
     group by verdict, begins ${addingRanges}`.execute(db)
 }
 
-/** Brings back gaps. One that is known already stays as it is. */
+/** Restores gaps. A gap that is already known stays as it is. */
 export async function restoreGaps(db: Kysely<Database>, series: Series, gaps: readonly ArchivedGap[]): Promise<void> {
   const { stream, category, symbol, type, interval } = seriesColumns(series)
   for (const { from, to, reason, state, detectedAt, repairedAt, lostAt } of gaps) {

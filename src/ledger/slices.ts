@@ -9,7 +9,7 @@ import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database, SeriesColumns } from '../db/schema.js'
 import { ofSeries, type Series, sameSeries, seriesOf } from '../db/series.js'
 
-/** A want, and what of it is missing and not being fetched by anybody. */
+/** A want with the ranges that are missing and that no worker fetches yet. */
 export interface OpenWant {
   readonly kind: WantKind
   readonly series: Series
@@ -17,36 +17,36 @@ export interface OpenWant {
   readonly hasOpenBeginning: boolean
 }
 
-/** Some minutes' work: a part of a want that one worker fetches, and nobody else. */
+/** A part of a want that one worker alone fetches. It takes some minutes. */
 export interface Slice extends OpenWant {
   readonly id: number
   readonly wantId: number
   readonly floor: TimeMs
   readonly again: boolean
   readonly nextTo: TimeMs | null
-  /** All that was missing of the want and not being fetched when it was taken. */
+  /** All ranges that were missing when the slice was taken and that no worker fetched. */
   readonly missing: readonly TimeRange[]
 }
 
 export interface SliceResult extends WantCounts {
   /**
-   * Ranges that the wants of the series do not request again, whatever the result. Empty if the work was interrupted.
-   * `series` stands for the whole series, which the service does not have.
+   * Ranges that wants of the series need not request again, whatever the result. Empty if the work was interrupted.
+   * `series` stands for the whole series, because the service does not have it.
    */
   readonly done: readonly TimeRange[] | 'series'
-  /** Why it was broken off; then it is tried again after some seconds. */
+  /** Why the work was interrupted. The want is tried again after some seconds. */
   readonly problem?: string
-  /** Why the service refuses it for good. */
+  /** Why the service refuses the slice for good. */
   readonly failure?: string
 }
 
 const retryAfterMs = 5_000
-/** A worker that dies holds up its slices for so long; one that the database does not hear of for so long loses them. */
+/** Length of a lease on a slice. Slices of a worker that died or lost the database become free after it. */
 const leaseEnd = inFuture(20_000)
 
 /**
- * Returns true if anything is wanted or being fetched. Otherwise there is no slice or want to take, extend or end.
- * A worker that is idle for most of the day then needs only this one statement.
+ * Returns true if a want or a slice is open. Otherwise there is nothing to take, extend or end. A worker that is idle
+ * for most of the day then needs only this one statement.
  */
 export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
   const { isLeft } = await db
@@ -61,12 +61,12 @@ export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
 }
 
 /**
- * Leases the most urgent part of what is missing to a worker; null when nothing is to be done. A slice whose lease has ended is
- * missing again.
+ * Leases a part of the most urgent want to a worker. Resolves to null if nothing is to be done. A slice becomes free
+ * when its lease ends.
  *
  * @param worker a name that no other worker has
- * @param cut the part of a want's missing ranges that makes a slice
- * @param kind `events`: rows with times of their own, of which one slice of a series is taken at a time
+ * @param cut returns the part of a want's missing ranges that makes a slice
+ * @param kind `events`: rows with times of their own, with one slice of a series at a time
  */
 export async function takeSlice(
   db: Kysely<Database>,
@@ -88,7 +88,8 @@ export async function takeSlice(
         from recorder.slice s join recorder.want w on w.id = s.want_id cross join lateral unnest(s.ranges) as r
         group by 1, 2, 3, 4, 5
       ), ordered as (
-        -- What is proven is looked up in this order, until something is missing: not for all that anybody wants.
+        -- Subtracts the proven ranges of one want after another, until something is missing. Doing so for all wants
+        -- would take longer.
         select w.*, w.ranges - w.done - coalesce(t.ranges, '{}') as rest
         from recorder.want w
         left join taken t on ${sameSeries('t', 'w')}
@@ -116,8 +117,8 @@ export async function takeSlice(
 }
 
 /**
- * Extends the leases of a worker, and gives up those of slices that it does not work on any more but could not settle. Resolves to
- * the ids of those that it still has: others were cancelled, or somebody else has them by now.
+ * Extends the leases of a worker. Releases its other slices, which it could not settle. Resolves to the ids of the
+ * slices that it still holds. A missing id was cancelled or belongs to another worker now.
  */
 export async function extendLeases(
   db: Kysely<Database>,
@@ -141,7 +142,7 @@ export async function extendLeases(
   return new Set(kept.map(({ id }) => id))
 }
 
-/** Ends wants that others have satisfied. */
+/** Ends wants whose ranges are recorded by now. */
 export async function endSatisfiedWants(db: Kysely<Database>): Promise<void> {
   await inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
@@ -149,7 +150,10 @@ export async function endSatisfiedWants(db: Kysely<Database>): Promise<void> {
   })
 }
 
-/** Releases a slice and records the result for all wants that it was a part of. Call it in the transaction that stores its outcome. */
+/**
+ * Releases a slice and records the result for all wants that need its ranges. Call it in the transaction that stores
+ * the outcome.
+ */
 export async function settleSlice(trx: Kysely<Database>, slice: Slice, result: SliceResult): Promise<void> {
   const { done, requests, received, inserted, updated, problem = null, failure = null } = result
   const ranges = done === 'series' ? '{(,)}' : multirangeText(done)
@@ -159,7 +163,7 @@ export async function settleSlice(trx: Kysely<Database>, slice: Slice, result: S
     .where('id', '=', slice.id)
     .returning('taken_at')
     .executeTakeFirst()
-  // The lease has ended, and somebody else has the slice by now.
+  // The slice is gone: its lease ended, or its want was cancelled.
   if (released === undefined) return
   const isOfTime = (eb: ExpressionBuilder<Database, 'recorder.want'>) =>
     eb.and([

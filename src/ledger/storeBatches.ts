@@ -22,15 +22,15 @@ import { isOfMoments, type Written, writerOf } from './writers.js'
 export interface StoredBatch extends WriteResult {
   readonly rejected: number
   readonly gapsFound: number
-  /** Candles that came where the service had been silent before, as if nothing had been traded. */
+  /** Number of candles that arrived in stretches that had been recorded as silent. */
   readonly turnedUp: number
-  /** Remarks for a person about the data that the service sent, one line each. */
+  /** Remarks about the data of the service for a person, one line each. */
   readonly remarks: readonly string[]
 }
 
 /**
- * The batch is stored, or rows of it that the database refused for their content are among the rejected ones (`rejected`); or the
- * database could not take it, so that the caller keeps it and tries again.
+ * The result of a batch. Rows that the database refused for their content are in `rejected` of a stored batch. If
+ * `isStored` is false, the caller keeps the batch and tries again.
  */
 export type StoreOutcome =
   ({ readonly isStored: true } & StoredBatch) | { readonly isStored: false; readonly error: unknown }
@@ -38,8 +38,8 @@ export type StoreOutcome =
 const attemptsAfterConflict = 4
 
 /**
- * Stores any number of batches, as many as possible in one transaction, and says of each what became of it. A batch is stored as
- * a whole or not at all, and those of one series in their order. One that is refused takes no other with it. Never rejects.
+ * Stores batches, as many as possible in one transaction. Resolves to the outcome of each. A batch is stored as a whole
+ * or not at all, and batches of one series keep their order. A refused batch does not affect the others. Never rejects.
  */
 export async function storeBatches(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoreOutcome[]> {
   const [only] = batches
@@ -48,7 +48,7 @@ export async function storeBatches(db: Kysely<Database>, batches: readonly Batch
   try {
     return (await commit(db, batches)).map((stored) => ({ isStored: true, ...stored }))
   } catch (error) {
-    // One failure is enough when the database is away: the batches are not tried one by one.
+    // Does not try the batches one by one if the database is away. They would all fail in the same way.
     const isAway = (isConnectionError(error) && !isConflictError(error)) || isTimeout(error)
     if (isAway) return batches.map(() => ({ isStored: false, error }))
   }
@@ -58,7 +58,7 @@ export async function storeBatches(db: Kysely<Database>, batches: readonly Batch
   return outcomes
 }
 
-/** Stores one batch. Rejects when the database could not take it. */
+/** Stores one batch. Rejects if the database cannot take it. */
 export async function storeBatch(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   const outcome = await storeOne(db, batch)
   if (!outcome.isStored) throw outcome.error
@@ -70,7 +70,7 @@ async function storeOne(db: Kysely<Database>, batch: Batch): Promise<StoreOutcom
     try {
       return { isStored: true, ...(await storeWithoutRefused(db, batch)) }
     } catch (error) {
-      // Two transactions got into each other's way: the database has ended one of them, which may try again.
+      // The database ended one of two conflicting transactions. The same one may succeed now.
       if (isConflictError(error) && attempt < attemptsAfterConflict) continue
       if (isUnavailable(error)) return { isStored: false, error: await explained(db, error) }
       return rejectBatch(db, batch, error).then(
@@ -81,7 +81,10 @@ async function storeOne(db: Kysely<Database>, batch: Batch): Promise<StoreOutcom
   }
 }
 
-/** When the database refuses a row for its content, that goes to the rejected rows with the database's reason. */
+/**
+ * Stores a batch without the rows that the database refuses for their content. They become rejected rows with the
+ * database's reason.
+ */
 async function storeWithoutRefused(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   try {
     return await commitOne(db, batch)
@@ -96,13 +99,13 @@ async function storeWithoutRefused(db: Kysely<Database>, batch: Batch): Promise<
       return await commitOne(db, { ...batch, rows: good, rejected, unkept, isPart: true })
     } catch (again) {
       if (!isDataError(again)) throw again
-      // Refused together although each was taken alone: kept as text rather than lost.
+      // The rows were refused together, although each was accepted alone. They are kept as text instead of being lost.
       return rejectBatch(db, batch, again)
     }
   }
 }
 
-/** Keeps a batch that the program itself cannot store as rejected rows, with the reason. */
+/** Keeps all rows of a batch as rejected rows with the reason, because the program cannot store the batch. */
 async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unknown): Promise<StoredBatch> {
   const rejected = [...batch.rejected, ...batch.rows.map((row) => refusedRow(batch, row, error))]
   return commitOne(db, { ...batch, rows: [], rejected, isPart: true })
@@ -113,21 +116,21 @@ async function commitOne(db: Kysely<Database>, batch: Batch): Promise<StoredBatc
   return stored as StoredBatch
 }
 
-/** Rows, what they prove and what they show to be missing are committed together or not at all. Rejects when a row is refused. */
+/** Commits rows, what they prove, and the gaps that they show, together or not at all. Rejects if a row is refused. */
 async function commit(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
   const prepared = batches.map(withRepeatsRejected)
   return areOneStatement(prepared) ? write(db, prepared) : db.transaction().execute((trx) => write(trx, prepared))
 }
 
 /**
- * Returns true if one statement stores everything or nothing. Beginning and ending a transaction takes longer than
- * storing most rows.
+ * Returns true if one statement stores everything or nothing. A transaction takes longer to begin and end than most
+ * rows take to store.
  */
 function areOneStatement(batches: readonly Batch[]): boolean {
   const [first] = batches
   if (first === undefined || batches.some((batch) => !isPlain(batch) || batch.stream !== first.stream)) return false
   const rows = batches.reduce((sum, batch) => sum + batch.rows.length, 0)
-  // The writer of candles begins a transaction by itself where it needs one.
+  // The writer of candles begins its own transaction if it needs one.
   if (first.stream === 'candles') return batches.length === 1
   if (first.stream === 'fills') return rows <= 5 * rowsPerStatement
   return isOfMoments(first.stream) && rows <= rowsPerStatement
@@ -135,7 +138,7 @@ function areOneStatement(batches: readonly Batch[]): boolean {
 
 async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
   const written = new Map<Batch, Written>()
-  // In one order of streams, and of series within them, so that two transactions never wait for each other.
+  // All transactions write streams, and series within them, in the same order. So two of them cannot deadlock.
   for (const stream of streamNames) {
     const own = batches.filter((batch) => batch.stream === stream && isWorthWriting(batch))
     if (own.length === 0) continue
@@ -177,7 +180,7 @@ function remarksOn({ target }: Batch, { conflicting = 0, hidden = 0 }: Partial<S
   return remarks
 }
 
-/** A response may hold a fill twice with different values: one of them is kept as rejected. */
+/** Moves repeated fills with different values to the rejected rows. A response may contain a fill twice. */
 function withRepeatsRejected(batch: Batch): Batch {
   if (batch.stream !== 'fills') return batch
   const { others } = withoutRepeats(batch as FillBatch)
@@ -186,7 +189,10 @@ function withRepeatsRejected(batch: Batch): Batch {
   return { ...batch, rejected: [...batch.rejected, ...others.map((row) => refusedRow(batch, row, reason))] }
 }
 
-/** An empty response says something, too, where rows happen now and then: that none did. */
+/**
+ * Returns true if a batch has rows, or proves something without rows. An empty response of fills or liquidations proves
+ * that none happened.
+ */
 function isWorthWriting(batch: Batch): boolean {
   const { stream, rows, isPart } = batch
   return rows.length > 0 || ((stream === 'fills' || stream === 'liquidations') && missingRows(batch) === 0 && !isPart)
@@ -202,7 +208,10 @@ function refusedRow(batch: Batch, row: unknown, reason: unknown): RejectedRow {
   return rejectedRow({ operation, parameters }, line, JSON.stringify(row))
 }
 
-/** A schema that a newer program has changed while this one runs explains nearly any refusal, and has its own remedy. */
+/**
+ * Returns the error of a newer schema in place of the given one. A newer program may have changed the schema. That
+ * explains nearly any refusal, and has its own remedy.
+ */
 async function explained(db: Kysely<Database>, error: unknown): Promise<unknown> {
   if (isConnectionError(error)) return error
   return requireKnownSchema(db).then(
@@ -214,14 +223,16 @@ async function explained(db: Kysely<Database>, error: unknown): Promise<unknown>
 interface RefusedRows<Row> {
   readonly good: Row[]
   readonly refused: { readonly row: Row; readonly error: unknown }[]
-  /** How many rows were not tried any more. */
+  /** Number of rows that were not tried. */
   readonly untried: number
 }
 
 /** The search for refused rows stops after this many, because each costs a dozen transactions. */
 const maxRefused = 100
 
-/** Finds the rows that the database refuses for their content, by trying parts of them; nothing of this is committed. */
+/**
+ * Finds the rows that the database refuses for their content. It tries smaller and smaller parts, and commits nothing.
+ */
 async function findRefusedRows<Row>(
   db: Kysely<Database>,
   rows: readonly Row[],
@@ -260,5 +271,5 @@ async function findRefusedRows<Row>(
   return { good, refused, untried }
 }
 
-/** Ends a transaction that was only a trial. */
+/** Ends a trial transaction without a commit. */
 class RolledBack extends Error {}

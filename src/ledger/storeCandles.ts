@@ -9,16 +9,16 @@ import { inStatements, keyOrder, rowTable, type WriteResult } from '../db/writeR
 import { callOfCandles, multirangeText } from './verdicts.js'
 
 export interface StoredCandles extends WriteResult {
-  /** Candles that came where the service had been silent before, as if nothing had been traded. */
+  /** Number of candles that arrived in stretches that had been recorded as silent. */
   readonly turnedUp: number
 }
 
 /**
- * Stores candles of one series, and with them the claim to have them: exactly the stretches that the closed ones among them fill,
- * and the silence between two of one response. All of it or nothing, so that there is never a claim without its rows: in the
- * transaction that `db` is in, or by itself.
+ * Stores candles of one series with what they prove: the ranges of closed candles, and the silence between two of one
+ * response. All of it is stored or nothing, so that no claim lacks its rows. It uses the transaction that `db` is in,
+ * or one of its own.
  *
- * @param silence what responses left out, see `silenceBetween`
+ * @param silence ranges that responses left out, see `silenceBetween`
  */
 export async function storeCandles(
   db: Kysely<Database>,
@@ -40,12 +40,12 @@ export async function storeCandles(
   })
 }
 
-/** From this many rows on, statements that insert new candles take less than looking each row up does. */
+/** From this many rows on, inserting new candles in bulk is faster than looking each row up. */
 const bulkRows = 700
 const rowsPerInsert = 5_000
 const uniqueViolation = '23505'
 
-/** Stores candles with their claim in one statement: those of a transaction would take longer than a handful of rows do. */
+/** Stores candles with their claim in one statement. A transaction has several, which take longer for a few rows. */
 async function storeAtOnce(
   db: Kysely<Database>,
   { category, symbol, type, interval }: CandleSeries,
@@ -53,7 +53,7 @@ async function storeAtOnce(
   filled: readonly TimeRange[],
   silence: readonly TimeRange[],
 ): Promise<StoredCandles> {
-  // The rows first, as in a transaction: two writers of the same series wait for each other, and never in a circle.
+  // Writes rows before the claim, in the same order as a transaction. So two writers of a series cannot deadlock.
   const { rows } = await sql<{ inserted: number; updated: number; turnedUp: number }>`
     with written as (${upsertOf(candles)}), counted as materialized (
       select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written)
@@ -85,8 +85,8 @@ const values = columns.filter(({ name }) => !key.includes(name))
 const assignments = sql.raw(values.map(({ name }) => `"${name}" = excluded."${name}"`).join(', '))
 
 /**
- * Stores many candles of which none is stored yet. Handling conflicts would take longer than storing the rows. Resolves to null,
- * with nothing changed, if some are stored already, or another writer was faster. Call it in a transaction.
+ * Stores many new candles without handling conflicts, which would take longer than the rows. Resolves to null and
+ * changes nothing if some are already stored, or if another writer was faster. Call it in a transaction.
  */
 async function insertNewCandles(
   trx: Kysely<Database>,
@@ -121,8 +121,8 @@ async function insertNewCandles(
 }
 
 /**
- * Stores candles without a claim. A forming candle is overwritten until a closed one arrives; a closed one is replaced by a closed
- * one only, and the database logs the change to recorder.candle_revision. Of a candle that stands twice in the batch the final one
+ * Stores candles without a claim. Any candle overwrites a forming one, but only a closed candle replaces a closed one.
+ * The database logs that change to recorder.candle_revision. If a candle occurs twice in a batch, the closed one
  * counts.
  */
 export async function upsertCandles(db: Kysely<Database>, candles: readonly Candle[]): Promise<WriteResult> {
@@ -135,7 +135,7 @@ export async function upsertCandles(db: Kysely<Database>, candles: readonly Cand
 
 /** Builds a statement that stores candles. It returns a row with `is_new` for each inserted or updated candle. */
 function upsertOf(candles: readonly Candle[]): RawBuilder<{ readonly is_new: boolean }> {
-  // Rows that would not change are not touched: in the columnstore each would cost the decompression of a batch.
+  // Rows that would not change are left out. In the columnstore, writing one would decompress a batch.
   // xmax is 0 in a row that this statement inserted.
   return sql`
     insert into market.candles as stored (${columnNames(columns)})

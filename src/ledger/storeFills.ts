@@ -10,18 +10,18 @@ import { type FillBatch, missingRows, seriesKey } from './batch.js'
 
 export interface StoredFills extends WriteResult {
   readonly gapsFound: number
-  /** Fills that came with other values than the stored ones. They are kept among the rejected rows. */
+  /** Number of fills that differ from the stored ones. They are kept among the rejected rows. */
   readonly conflicting: number
-  /** Stored fills that the page leaves out although they are of its time: then it proves nothing. */
+  /** Number of stored fills that the page lacks although it covers their time. Such a page proves nothing. */
   readonly hidden: number
 }
 
-/** A statement with so many fills stays clear of the columnstore's limit on rows that one may decompress. */
+/** Number of fills per statement. More could exceed the columnstore's limit on rows that a statement decompresses. */
 const maxFills = 5_000
 
 /**
- * Stores pages of fills with what they prove and what they show to be lost, by `recorder.store_fills`. Pages of one instrument
- * are judged in their order. Several statements are needed only beyond 5,000 fills: then call it in a transaction.
+ * Stores pages of fills with what they prove and the gaps that they show, by `recorder.store_fills`. Pages of one
+ * instrument are judged in their order. Beyond 5,000 fills there are several statements, so call it in a transaction.
  */
 export async function storeFills(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
   const stored: StoredFills[] = []
@@ -38,10 +38,10 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
 
 interface Page {
   readonly batch: FillBatch
-  /** Each of its fills once. */
+  /** The fills of the page without repeats. */
   readonly fills: readonly Fill[]
   readonly times: TimeSpan | null
-  /** Several pages of a series have one turn each, in their order. */
+  /** Place of the page among the pages of its series, from 1. */
   readonly turn: number
 }
 
@@ -98,7 +98,7 @@ function isFull(batch: FillBatch): boolean {
   return tooOld > 0 || rows.length + missingRows(batch) >= fillsPerPage
 }
 
-/** Orders pages by turn. The first turn has one page of each series. */
+/** Orders pages by turn, so that one turn has only one page of each series. */
 function inTurns(batches: readonly FillBatch[]): Page[] {
   const turns = new Map<string, number>()
   const pages = batches.map((batch) => {
@@ -111,8 +111,8 @@ function inTurns(batches: readonly FillBatch[]): Page[] {
 }
 
 /**
- * The milliseconds of the fills of a page that are not stored, because they could not be understood or the database refused them,
- * as a multirange. Null where even the time of one cannot be told. Nothing may be claimed of them.
+ * Returns the milliseconds of a page's fills that are not stored, as a multirange. They could not be understood, or the
+ * database refused them, so their time must not be claimed. Returns null if the time of one is unknown.
  */
 function unreadTimes(batch: FillBatch): string | null {
   if (missingRows(batch) === 0) return '{}'
@@ -122,7 +122,7 @@ function unreadTimes(batch: FillBatch): string | null {
   const ranges: TimeRange[] = []
   for (const { raw } of lost) {
     const ts = Number(timeInText.exec(raw)?.[1] ?? Number.NaN)
-    // A time that is not among those of the others may be what is wrong with the row.
+    // A time outside of the times of the other fills may itself be the mistake in the row.
     if (!(ts >= oldest && ts <= newest)) return null
     ranges.push({ from: ts, to: ts + 1 })
   }
@@ -149,13 +149,10 @@ function isEmpty(extra: Extra): boolean {
 
 const timeInText = /"ts":\s*"?(\d{13})\b/
 
-/** All pages share one set, because a set for each page would be garbage at once. */
+/** All pages share one set, because one set per page would create too much garbage. */
 const seen = new Set<string>()
 
-/**
- * Leaves each fill in the page once. One that stands in it twice with different values is stored as it came first; `others` are the
- * fills that differ from it.
- */
+/** Removes repeated fills from a page. `others` has the repeats that differ from the first fill with their id. */
 export function withoutRepeats({ rows }: FillBatch): {
   readonly rows: readonly Fill[]
   readonly others: readonly Fill[]

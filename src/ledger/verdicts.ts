@@ -52,7 +52,10 @@ export function verdictOf(state: GapState): Verdict {
   return state === 'open' ? 'missing' : state
 }
 
-/** The rows of `recorder.known` that say this of a series. `alias` names the table where a statement has several. */
+/**
+ * Returns a condition for the rows of `recorder.known` with this verdict on a series. `alias` names the table if a
+ * statement has several.
+ */
 export function knownOf(series: Series, verdict: Verdict, alias?: string): Expression<SqlBool> {
   return eb.and([ofSeries(series, alias), is(verdict, alias)])
 }
@@ -75,7 +78,7 @@ export async function callOfCandles<Result = void>(
   return callFunction(db, `recorder.${name}`, category, symbol, type, interval, ...texts)
 }
 
-/** Adds ranges, as the text of a multirange, to those that have a verdict. They are not kept in parts. */
+/** Adds ranges, as the text of a multirange, to the ranges with a verdict. All are kept in one row, not in parts. */
 export async function addKnown(db: Kysely<Database>, series: Series, verdict: Verdict, ranges: string): Promise<void> {
   await db
     .insertInto('recorder.known')
@@ -102,13 +105,13 @@ export function multirange(ranges: readonly TimeRange[]): RawBuilder<string> {
   return sql`${multirangeText(ranges)}::tstzmultirange`
 }
 
-/** A multirange as the server reads it. */
+/** Returns a multirange as text that the server reads. */
 export function multirangeText(ranges: readonly TimeRange[]): string {
   const text = ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
   return `{${text.join(',')}}`
 }
 
-/** The ranges of a multirange, ascending, as `toRanges` takes them. */
+/** Returns SQL for the ranges of a multirange, ascending, in the form that `toRanges` takes. */
 export function rangesAsJson(column: string): RawBuilder<[TimeMs, TimeMs][]> {
   return sql`(select coalesce(json_agg(json_build_array(
       (extract(epoch from lower(r)) * 1000)::bigint, (extract(epoch from upper(r)) * 1000)::bigint) order by r), '[]')
@@ -119,7 +122,7 @@ export function toRanges(pairs: readonly (readonly [TimeMs, TimeMs])[]): TimeRan
   return pairs.map(([from, to]) => ({ from, to }))
 }
 
-/** Adds proven ranges. Call it in the transaction that writes their rows, so that a claim is never without them. */
+/** Adds proven ranges. Call it in the transaction that writes their rows, so that no claim lacks its rows. */
 export async function addCoverage(db: Kysely<Database>, series: Series, ranges: readonly TimeRange[]): Promise<void> {
   await addCoverages(db, [{ series, ranges }])
 }
@@ -129,7 +132,7 @@ interface Claim {
   readonly ranges: readonly TimeRange[]
 }
 
-/** Adds proven ranges of several series, each at most once. */
+/** Adds proven ranges of several series. Each series may occur once. */
 export async function addCoverages(db: Kysely<Database>, claims: readonly Claim[]): Promise<void> {
   const proven = claims
     .map(({ series, ranges }) => ({ ...seriesColumns(series), ranges: ranges.filter(({ from, to }) => from < to) }))

@@ -9,7 +9,7 @@ import type { TimeMs } from '../market/values.js'
 import { type Batch, type FuturesTarget, isWholeList } from './batch.js'
 
 export interface VersionsResult extends WriteResult {
-  /** Rows that a whole list no longer held. */
+  /** Number of rows that a whole list no longer contained. */
   readonly disappeared: number
 }
 
@@ -17,15 +17,18 @@ export interface VersionsResult extends WriteResult {
 interface SeenList<Row> {
   readonly rows: readonly Row[]
   readonly seenAt: TimeMs
-  /** Condition on the `known` rows that are gone when they are not among the rows. Null: none are. */
+  /**
+   * Condition for the `known` rows that the list covers. Such rows have disappeared if the list lacks them. Null for a
+   * list that is not whole.
+   */
   readonly whole: RawBuilder<boolean> | null
   /** Columns whose change opens a new version. */
   readonly compared: RowTable<Row>['columns']
 }
 
 /**
- * Stores a list whose rows are kept by their versions: a change closes the open version of a row and opens a new one. What is known from a
- * later list stays as it is. One transaction.
+ * Stores a list as versions of its rows. A change closes the open version of a row and opens a new one. What a later
+ * list has told stays as it is. Runs as one transaction.
  */
 export async function recordVersions<Row>(
   db: Kysely<Database>,
@@ -35,14 +38,14 @@ export async function recordVersions<Row>(
 ): Promise<VersionsResult> {
   const table = sql.table(`market.${stream}`)
   const at = instant(seenAt)
-  // The later row counts when a response contains one twice.
+  // The later row counts if a response contains a row twice.
   const listed = sql`(select distinct on (${keyOrder(key)}) * from ${source(rows)} as incoming
     order by ${keyOrder(key)}, ordinality desc) as listed`
   const isSame = sql.raw(key.map((name) => `known."${name}" = listed."${name}"`).join(' and '))
   const isOpen = sql`known.valid_to is null and known.valid_from < ${at}`
   return inTransaction(db, async (trx) => {
     const count = async (statement: RawBuilder<unknown>) => Number((await statement.execute(trx)).numAffectedRows ?? 0n)
-    // Two recorders would otherwise both open a version.
+    // Takes a lock, because two recorders could otherwise both open a version.
     await lockInTransaction(trx, lockNames.versions(stream))
     const updated =
       compared.length === 0

@@ -8,13 +8,13 @@ import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
 import { keyColumns, ofSeries, rowMs, type Series, sameSeries, seriesColumns, seriesOf } from '../db/series.js'
 
-/** `review`: a second look at known ranges, with the budget that the other kinds leave. */
+/** Why ranges are wanted. A `review` reads known ranges again, with the budget that the other kinds leave. */
 export type WantKind = 'repair' | 'backfill' | 'review'
 
 export interface NewWant {
   readonly kind: WantKind
   readonly series: Series
-  /** Times, half-open; of candles, their opening times. At least one range. */
+  /** At least one half-open range of times. For candles these are opening times. */
   readonly ranges: readonly TimeRange[]
   /** Beginning of the requested time. Earlier rows are not needed. */
   readonly floor: TimeMs
@@ -22,36 +22,36 @@ export interface NewWant {
   readonly again: boolean
   /** The instrument is about to be delisted. */
   readonly isUrgent: boolean
-  /** The floor is where we stop looking, not where the instrument was launched. */
+  /** True if `floor` is where the search ends, and not the launch of the instrument. */
   readonly hasOpenBeginning: boolean
-  /** Review: the end of the stretch that is next. */
+  /** End of the stretch to review next. Only reviews have it. */
   readonly nextTo?: TimeMs | null
 }
 
 export interface WantCounts {
   readonly requests: number
-  /** Rows received; of candles, closed ones. */
+  /** Number of received rows. Of candles, only closed ones count. */
   readonly received: number
   readonly inserted: number
-  /** Stored rows that had other values before. */
+  /** Number of stored rows that had other values before. */
   readonly updated: number
 }
 
-/** How far a want has come, from what is proven of it. */
+/** Progress of a want, by what is proven of its ranges. */
 export interface WantState extends WantCounts {
   readonly id: number
   readonly kind: WantKind
   readonly series: Series
   readonly isEnded: boolean
   readonly isRunning: boolean
-  /** `total` counts the rows of the want, see `rowMs`, and `left` those still to be requested. */
+  /** `total` is the number of rows in the want, see `rowMs`. `left` is the number of rows still to be requested. */
   readonly total: number
   readonly left: number
   /** Rows newer than this time are done; null when nothing is left. */
   readonly reachedAt: TimeMs | null
-  /** Why the last attempt was broken off, to be repeated. */
+  /** Why the last attempt was interrupted. The want is tried again. */
   readonly problem: string | null
-  /** Why the service refuses some of it for good. */
+  /** Why the service refuses a part of the want for good. */
   readonly failure: string | null
 }
 
@@ -80,8 +80,8 @@ export const provenOfWant = sql<string>`
 const missingOfWant = sql<string>`(w.ranges - w.done - ${provenOfWant})`
 
 /**
- * Stores what is wanted. An open want of the same kind and series grows by it, so that a series is never wanted twice; stretches of
- * a review are wants of their own. Resolves to the ids of all of them.
+ * Stores wants. An open want of the same kind and series is extended, so that a series is never wanted twice. Each
+ * stretch of a review is a want of its own. Resolves to the ids of all wants.
  */
 export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[]): Promise<number[]> {
   if (wants.length === 0) return []
@@ -127,7 +127,7 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
   })
 }
 
-/** Ends the wants, of a series or of all, of which nothing is missing and nothing is being fetched. */
+/** Ends wants whose ranges are neither missing nor being fetched, for one series or for all. */
 export async function endWants(trx: Kysely<Database>, series?: Series): Promise<void> {
   let query = trx
     .updateTable('recorder.want as w')
@@ -149,7 +149,7 @@ export async function endWants(trx: Kysely<Database>, series?: Series): Promise<
   await query.execute()
 }
 
-/** Selects backfills to end: those that match every given field. */
+/** Selects backfills to end. A backfill must match every given field. */
 interface CancelFilter {
   readonly streams?: readonly string[]
   readonly categories?: readonly string[]
@@ -158,7 +158,7 @@ interface CancelFilter {
   readonly isSymbol: (symbol: string) => boolean
 }
 
-/** Ends open backfills and stops the workers on them. Resolves to their series. */
+/** Ends open backfills and takes their slices from the workers. Resolves to their series. */
 export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter): Promise<Series[]> {
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
@@ -192,7 +192,10 @@ export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter
   })
 }
 
-/** The wants with these ids; or at most `limit` that are open or have failed in the last hours, the most urgent first. */
+/**
+ * Reads the wants with these ids. With `limit`, reads open wants and those that failed in the last hours, the most
+ * urgent first.
+ */
 export async function wantStates(
   db: Kysely<Database>,
   which: { readonly ids: readonly number[] } | { readonly limit: number },
@@ -239,15 +242,15 @@ export async function wantStates(
   })
 }
 
-/** The length of all ranges of a multirange, milliseconds. */
+/** Returns SQL for the total length of the ranges of a multirange, in milliseconds. */
 function lengthOf(column: string): RawBuilder<number> {
   return sql`coalesce(
     (select sum(extract(epoch from upper(r) - lower(r)) * 1000) from unnest(${sql.ref(column)}) as r), 0)::bigint`
 }
 
 /**
- * An order of the wants `w`: repairs go before backfills and these before reviews, instruments about to be delisted before others,
- * newer candles before older ones.
+ * Returns SQL that orders wants `w` by urgency. Repairs come before backfills, and backfills before reviews.
+ * Instruments about to be delisted come next, then newer candles before older ones.
  */
 export function byUrgency(ranges: string): RawBuilder<unknown> {
   return sql.raw(
@@ -255,7 +258,7 @@ export function byUrgency(ranges: string): RawBuilder<unknown> {
   )
 }
 
-/** How many wants of a kind are open. */
+/** Counts the open wants of a kind. */
 export async function countOpenWants(db: Kysely<Database>, kind: WantKind): Promise<number> {
   const { count } = await db
     .selectFrom('recorder.want')
@@ -266,30 +269,33 @@ export async function countOpenWants(db: Kysely<Database>, kind: WantKind): Prom
   return count
 }
 
-/** How often something was wanted as a repair in the last days. */
+/** How often something was wanted as a repair lately. */
 export interface RepairAttempts {
   readonly attempts: number
-  /** When the last attempt ended; null while one is open. */
+  /** Time when the last attempt ended; null while one is open. */
   readonly attemptedAt: TimeMs | null
 }
 
-/** The repairs `w` that a condition finds, as one row of `RepairAttempts`. */
+/** Returns SQL that counts the repairs `w` under a condition, as one row of `RepairAttempts`. */
 export function attemptsWhere(condition: RawBuilder<unknown>): RawBuilder<RepairAttempts> {
   return sql`
     select count(*) as attempts, case when bool_and(ended_at is not null) then max(ended_at) end as "attemptedAt"
     from recorder.want w where w.kind = 'repair' and ${condition}`
 }
 
-/** How often a range of a series was wanted as a repair. */
+/** Counts how often a range of a series was wanted as a repair. */
 export async function repairAttempts(db: Kysely<Database>, series: Series, range: TimeRange): Promise<RepairAttempts> {
   const { rows } = await attemptsWhere(sql`${ofSeries(series)} and w.ranges && ${multirange([range])}`).execute(db)
   return rows[0] ?? { attempts: 0, attemptedAt: null }
 }
 
 interface RangeOutcome extends TimeRange {
-  /** `empty`: before the series begins. `unanswered`: asked for, and nothing can be claimed. `gap`: the service does not give it. */
+  /**
+   * `empty`: before the series begins. `unanswered`: requested without a usable response. `gap`: the service does not
+   * give it.
+   */
   readonly what: 'empty' | 'unanswered' | 'gap'
-  /** Recorded reason of a gap. */
+  /** The recorded reason of a gap. */
   readonly reason: string | null
 }
 

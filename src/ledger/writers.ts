@@ -22,10 +22,16 @@ import { storeCandles, type StoredCandles } from './storeCandles.js'
 import { type StoredFills, storeFills } from './storeFills.js'
 import { storeVersions } from './versions.js'
 
-/** Result of a writer. Only the writer of fills finds gaps, and only the writer of candles finds late candles. */
+/**
+ * Result of a writer. Writers of fills, liquidations and funding rates find gaps. The writer of candles finds late
+ * candles.
+ */
 export type Written = WriteResult & Partial<StoredFills & StoredCandles>
 
-/** Stores the rows of batches of its stream and says what became of each: all of them or nothing, in the transaction that `db` is in. */
+/**
+ * Stores the rows of batches of its stream and returns the result of each. All is stored or nothing, in the transaction
+ * that `db` is in.
+ */
 type Writer<Target, Row> = (db: Kysely<Database>, batches: readonly Batch<Target, Row>[]) => Promise<Written[]>
 
 const writers = {
@@ -46,12 +52,14 @@ const writers = {
   open_interest_limits: byVersions('open_interest_limits'),
 } as const satisfies Readonly<Record<Exclude<StreamName, MomentStream>, unknown>>
 
-/** Returns true for a stream of rows that stand for themselves. */
+/** Returns true for a stream whose rows depend on no other rows and claim nothing. */
 export function isOfMoments(stream: StreamName): stream is MomentStream {
   return !(stream in writers)
 }
 
-/** The writer of a stream: target and rows of a batch are those that the same stream made, also after a time on disk. */
+/**
+ * Returns the writer of a stream. Target and rows of a batch must be of the same stream, also after waiting on disk.
+ */
 export function writerOf(stream: StreamName): Writer<unknown, unknown> {
   return (isOfMoments(stream) ? together(stream) : writers[stream]) as Writer<unknown, unknown>
 }
@@ -70,7 +78,10 @@ function byVersions<Name extends VersionStream>(stream: Name): Writer<FuturesTar
   return oneByOne((db, batch) => storeVersions(db, stream, batch))
 }
 
-/** Rows that stand for themselves go into one statement. What it brings is counted with the first batches. */
+/**
+ * Stores all batches with one statement, because the rows depend on no other rows. Inserted rows count for the first
+ * batches.
+ */
 function together<Name extends MomentStream>(stream: Name): Writer<unknown, RowOf<Name>> {
   return async (db, batches) => {
     const rowsOfAll = batches.flatMap(({ rows }) => rows)
@@ -86,7 +97,7 @@ function together<Name extends MomentStream>(stream: Name): Writer<unknown, RowO
 /** Finds the ranges that a response left out between two of its candles. An incomplete response shows none. */
 function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
   const { target, rows, requestTime, isPart, silence } = batch
-  // Premium, mark and index candles are not made of trades: where they lack, it is for another reason.
+  // Premium, mark and index candles are not made of trades. Where they are missing, it is for another reason.
   if (target.type !== 'market') return []
   if (silence !== undefined) return silence
   if (isPart || missingRows(batch) > 0) return []

@@ -8,9 +8,9 @@ import { duration, instant } from '../../db/columns.js'
 
 export interface CandlePage {
   readonly candles: readonly CandleRow[]
-  /** The interval whose rows were read: the asked one, or 1m when they were rolled up from those. */
+  /** The interval whose rows were read: the requested one, or 1m if minutes were rolled up. */
   readonly source: Interval
-  /** True when a request with the first opening time as `before` finds more candles. */
+  /** True if a request with `before` set to the first opening time finds more candles. */
   readonly hasOlder: boolean
 }
 
@@ -18,9 +18,9 @@ export interface CandlePage {
 const maxMinutes = 60_000
 
 /**
- * Candles of a series that open before `before`, ascending and without a gap that could be filled: the newest `limit`, or
- * fewer where another source takes over or they hold very many minutes. Stored candles of the interval are read as far as
- * they go; where there are only minutes, these are rolled up, aligned to 00:00 UTC.
+ * Reads candles of a series that open before `before`, ascending. A page ends at a gap that minutes could fill. It has
+ * the newest `limit` candles, or fewer if the source changes or too many minutes are needed. Stored candles of the
+ * interval come first. Where only minutes are stored, they are rolled up, aligned to 00:00 UTC.
  */
 export async function readCandles(
   db: Kysely<Database>,
@@ -35,7 +35,7 @@ export async function readCandles(
   const nearby = await storedCandlesNearby(db, series, asked)
   const minute = await newestMinute(db, series, before)
   const rolledUp = minute === undefined ? undefined : rolledUpRange(series.interval, { before, limit }, minute.openTime)
-  // Those further back need not be looked for: they are behind, and end before all that is rolled up.
+  // Skips the search for older candles. They would end before the range that is rolled up.
   if (
     rolledUp !== undefined &&
     nearby.candles.length === 0 &&
@@ -59,15 +59,15 @@ export async function readCandles(
 }
 
 /**
- * Returns true if minutes cover a whole candle that is not stored. The current candle is stored late and does not
- * count.
+ * Returns true if the minutes include a whole candle that is not stored. The current candle is stored late, so it does
+ * not count.
  */
 function isBehind(stored: TimeMs | undefined, minute: CandleRow, interval: Interval): boolean {
   const reached = minute.openTime + (minute.isClosed ? intervalMs['1m'] : 0)
   return stored === undefined || reached >= stored + 2 * intervalMs[interval]
 }
 
-/** The newest candles that a page holds when it is rolled up, the one that holds `minute` last. */
+/** Returns the range of a rolled-up page. Its last candle is the one that includes `minute`. */
 function rolledUpRange(interval: Interval, { before, limit }: PageOptions, minute: TimeMs): TimeRange {
   const lengthMs = intervalMs[interval]
   const count = Math.max(1, Math.min(limit, Math.floor((maxMinutes * intervalMs['1m']) / lengthMs)))
@@ -75,7 +75,7 @@ function rolledUpRange(interval: Interval, { before, limit }: PageOptions, minut
   return { from: end - count * lengthMs, to: Math.min(end, before) }
 }
 
-/** The page of a range, or of its part behind the newest stored candle. */
+/** Rolls up the minutes of a range, or of its part after the newest stored candle. */
 async function rollUp(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -105,7 +105,9 @@ async function newestMinute(
   return candle
 }
 
-/** The end of the last gap of a candle or more among the stored ones for which there are minutes; -Infinity without one. */
+/**
+ * Finds the end of the last gap between stored candles that minutes could fill. Resolves to -Infinity if there is none.
+ */
 async function endOfLastGap(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -131,23 +133,26 @@ async function endOfLastGap(
 
 type CandleRow = Omit<Candle, keyof CandleSeries>
 
-/** Where candles are without gaps, so many times the asked number of intervals holds all of them. */
+/** A nearby search spans this many times the requested number of intervals, so that some candles may be missing. */
 const lookback = 3
 const minLookbackMs = dayMs
 
 interface CandlesNearby {
   readonly candles: readonly CandleRow[]
-  /** Candles that open before were not looked for. */
+  /** Candles that open before this time were not searched. */
   readonly from: TimeMs
 }
 
-/** The newest `limit` candles that open before `before`. */
+/** Selects the newest `limit` candles that open before `before`. */
 interface PageOptions {
   readonly before: TimeMs
   readonly limit: number
 }
 
-/** The newest `limit` stored candles that open in a short time before `before`, ascending: few chunks are looked into. */
+/**
+ * Reads the newest `limit` stored candles shortly before `before`, ascending. The short range limits the search to few
+ * chunks.
+ */
 async function storedCandlesNearby(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -158,8 +163,8 @@ async function storedCandlesNearby(
 }
 
 /**
- * The newest `limit` stored candles that open before `before`, ascending. They are looked for nearby first: a search without
- * a beginning looks into every chunk that there is.
+ * Reads the newest `limit` stored candles that open before `before`, ascending. It searches nearby first, because a
+ * search without a beginning reads every chunk.
  */
 async function storedCandles(
   db: Kysely<Database>,
@@ -191,12 +196,15 @@ async function candlesWithin(
   return rows.toReversed()
 }
 
-/** From here on a candle holds so many minutes that telling them apart by candle costs more than another look-up. */
+/**
+ * From this length on, each candle is a slice of its own. Grouping its many minutes would cost more than another
+ * look-up.
+ */
 const longMs = intervalMs['4H']
 
 /**
- * Candles of the series' interval, made of the stored minutes of a range and aligned to 00:00 UTC; ascending. One counts as
- * closed when all of its minutes are and the last of them is there.
+ * Rolls up the stored minutes of a range into candles of the series' interval, ascending and aligned to 00:00 UTC. A
+ * candle counts as closed if all of its minutes are closed and the last one is stored.
  */
 async function rolledUpCandles(
   db: Kysely<Database>,
@@ -207,14 +215,15 @@ async function rolledUpCandles(
   const minutes = ofCandles({ ...series, interval: '1m' })
   const length = duration(lengthMs)
   const beforeLast = duration(lengthMs - minuteMs)
-  // Slice by slice, so that the groups of one stay in the processor's cache. Not finer than a day where candles are
-  // short: a compressed table gives out a thousand minutes at a time.
+  // Reads slice by slice, so that the groups of a slice stay in the processor's cache. A slice of short candles is a
+  // whole day, because a compressed table returns a thousand minutes at a time.
   const sliceMs = lengthMs < longMs ? dayMs : lengthMs
   const slice = duration(sliceMs)
   const opens = sliceMs === lengthMs ? sql.ref('slice') : sql`date_bin(${length}, open_time, timestamptz 'epoch')`
-  // No sorting for the first and the last price: they are those of the first and the last minute, and only where one of
-  // these is missing the minute that stands in for it is looked up.
-  // Beside every other bound: by these the planner leaves out chunks, and it sees through neither greatest() nor a column.
+  // The first and last price need no sorting, because they are those of the first and last minute. If one of these is
+  // missing, the minute in its place is looked up.
+  // This plain range stands beside all other bounds, because the planner leaves out chunks by it. It cannot do that by
+  // greatest() or a column.
   const inRange = sql`open_time >= ${instant(from)} and open_time < ${instant(to)}`
   const { rows } = await sql<CandleRow>`
     select opens as "openTime",

@@ -9,14 +9,14 @@ import type { Database, GapState, SeriesColumns } from '../../db/schema.js'
 import { candlesOf, keyColumns, ofCandles, ofSeries, sameSeries, type Series, seriesOf } from '../../db/series.js'
 import { timeRange } from '../verdicts.js'
 
-/** How much of a day of a series is proven, and how much of it is known to be missing. */
+/** How much of one day of a series is proven, and how much is known to be missing. */
 export interface SeriesDay {
-  /** 00:00 UTC. */
+  /** Beginning of the day, 00:00 UTC. */
   readonly day: TimeMs
   readonly coveredMs: number
   readonly openGapMs: number
   readonly lostMs: number
-  /** True when the day has any row. */
+  /** True if any row of the day is stored. Always true for streams other than candles and fills. */
   readonly hasRows: boolean
 }
 
@@ -26,19 +26,19 @@ interface SeriesDays {
 }
 
 interface SeriesFilter {
-  /** Part of the symbol, whatever its case; empty for all. */
+  /** Part of the symbol, in any case. An empty text matches all symbols. */
   readonly text: string
   readonly stream?: StreamName | undefined
   readonly category?: Category | undefined
-  /** Exactly this symbol. */
+  /** The exact symbol. */
   readonly symbol?: string | undefined
   readonly limit: number
   readonly offset: number
 }
 
 /**
- * The series of which something is proven or known to be missing, day by day (UTC) over the range. Those with gaps in the
- * range come first. `total` counts all that match.
+ * Reads the series with known ranges or gaps, day by day (UTC) over the range. Series with gaps in the range come
+ * first. `total` is the number of all matching series.
  */
 export async function coverageCalendar(
   db: Kysely<Database>,
@@ -48,7 +48,8 @@ export async function coverageCalendar(
   const found = await findSeries(db, filter, range)
   if (found.rows.length === 0) return { series: [], total: found.total }
   const keys = rowsFrom(found.rows, keyColumns, (key, column) => key[keyColumns[column]?.name ?? 'stream'])
-  // Days of 24 hours may end after the range. By bounds that do not depend on the day the planner leaves out chunks.
+  // The last 24-hour day may end after the range. The planner leaves out chunks only by bounds that are the same for
+  // all days.
   const end = range.from + Math.ceil((range.to - range.from) / dayMs) * dayMs
   const { rows } = await sql<SeriesDay & { place: number }>`
     with known as (
@@ -104,7 +105,7 @@ interface SeriesRanges {
 /** Largest number of ranges, and of gaps, in one response. */
 const maxRanges = 1000
 
-/** Reads the proven ranges and the known gaps of one series within a range; the newest thousand of each. */
+/** Reads the proven ranges and the known gaps of one series within a range. Each list has the newest 1,000. */
 export async function seriesRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<SeriesRanges> {
   const within = timeRange(range)
   const [covered, gaps] = await Promise.all([
@@ -126,7 +127,9 @@ export async function seriesRanges(db: Kysely<Database>, series: Series, range: 
   return { covered: covered.rows.toReversed(), gaps: gaps.toReversed() }
 }
 
-/** The parts of the proven ranges of a candle series in which there is no candle: nothing traded, or nothing was listed. */
+/**
+ * Finds the parts of the proven ranges of a candle series that have no candle. Nothing was traded or listed in them.
+ */
 export async function emptyRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
   const candles = candlesOf(series)
   if (candles === null) return []
@@ -198,7 +201,7 @@ async function findSeries(
 
 const seriesKey = keyColumns.map(({ name }) => name)
 
-/** How much of the day `d.day` a multirange of `known` covers, milliseconds. */
+/** Returns SQL for the part of the day `d.day` that a multirange of `known` covers, in milliseconds. */
 function overlapMs(column: string): RawBuilder<unknown> {
   return sql`coalesce((
     select sum(extract(epoch from upper(r) - lower(r)))::float8 * 1000

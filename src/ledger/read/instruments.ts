@@ -15,7 +15,7 @@ interface InstrumentRow {
   readonly status: string | null
   readonly kind: InstrumentKind
   readonly pricePrecision: number | null
-  /** When the service had stopped listing it; null while it does. */
+  /** When the service stopped listing the instrument; null while it is listed. */
   readonly disappearedAt: TimeMs | null
 }
 
@@ -23,8 +23,8 @@ const coins = ['base_coin as baseCoin', 'quote_coin as quoteCoin'] as const
 const columns = ['category', 'symbol', ...coins, 'status', 'kind', 'price_precision as pricePrecision'] as const
 
 /**
- * Instruments of which symbol, coins, category or kind contain every word of `text`, whatever its case: "btc usdt" and "futures"
- * find what a person means. Those that begin with it come first, and of those the shorter. An empty text finds all.
+ * Finds instruments whose symbol, coins, category or kind together contain every word of `text`, in any case. Listed
+ * instruments come first, then matches at the beginning, then shorter symbols. An empty text matches all.
  */
 export async function searchInstruments(
   db: Kysely<Database>,
@@ -66,8 +66,8 @@ export async function findInstrument(db: Kysely<Database>, key: InstrumentKey): 
 }
 
 /**
- * The turnover on this service by a ticker `t` of an instrument `i`, by the rule of `turnoverHere` in the vocabulary. It is null for
- * a tokenised stock without turnover here.
+ * Returns SQL for the turnover on this service by a ticker `t` of an instrument `i`. It follows `turnoverHere` in the
+ * vocabulary. It is null for a tokenised stock without turnover here.
  */
 export const turnoverHere = sql`case
   when t.platform_turnover_24h > 0 then t.platform_turnover_24h
@@ -75,7 +75,7 @@ export const turnoverHere = sql`case
   else t.turnover_24h
 end`
 
-/** The instrument with the highest turnover here of those with candles: what a visitor sees who asks for none. */
+/** Finds the instrument with candles that has the highest turnover on this service. The page opens with it. */
 export async function busiestInstrument(db: Kysely<Database>): Promise<InstrumentKey | null> {
   const { rows } = await sql<InstrumentKey>`
     select i.category, i.symbol
@@ -89,19 +89,19 @@ export async function busiestInstrument(db: Kysely<Database>): Promise<Instrumen
       select from market.candles c
       where c.category = i.category and c.symbol = i.symbol and c.type = 'market' and c.interval = '1m'
     )
-    -- Only like compares with like: turnover in another coin says nothing.
+    -- Turnover can be compared only in the same coin, so dollar markets come first.
     order by (i.quote_coin in ('USDT', 'USDC', 'USD')) desc, t.turnover desc nulls last
     limit 1`.execute(db)
   return rows[0] ?? null
 }
 
-/** An instrument as the newest list has it, as far as covering it depends on it. */
+/** An instrument of the newest list, with the properties that decide whether a stream covers it. */
 interface ListedRow extends InstrumentKey {
   readonly status: string | null
   readonly kind: InstrumentKind
 }
 
-/** The instruments that the newest stored lists of these categories hold. */
+/** Reads the instruments of these categories from the newest stored lists. */
 export async function listedInstruments(db: Kysely<Database>, categories: readonly Category[]): Promise<ListedRow[]> {
   if (categories.length === 0) return []
   return db
@@ -112,7 +112,7 @@ export async function listedInstruments(db: Kysely<Database>, categories: readon
     .execute()
 }
 
-/** The members of the newest stored RPI list. */
+/** Reads the members of the newest stored RPI list. */
 export async function listedRpiSymbols(db: Kysely<Database>): Promise<InstrumentKey[]> {
   return db.selectFrom('market.rpi_symbols').select(['category', 'symbol']).where('valid_to', 'is', null).execute()
 }
@@ -139,7 +139,7 @@ export async function newestTickerSigns(db: Kysely<Database>, keys: readonly Ins
 }
 
 interface FillRate extends InstrumentKey {
-  /** Fills a second. */
+  /** Number of events per second. */
   readonly perSecond: number
 }
 
@@ -148,8 +148,8 @@ const sampled = 300
 const lookbackMs = 3 * dayMs
 
 /**
- * How often each instrument traded lately, as it was recorded: over the time that its newest fills span, until the newest fill
- * of all. Instruments without fills of the last three days are left out.
+ * Estimates how often each instrument traded lately. The rate spans the time from its sampled fills to the newest fill
+ * of all. Instruments without fills in the last three days are left out.
  */
 export async function recentFillRates(db: Kysely<Database>, now: TimeMs): Promise<FillRate[]> {
   const since = instant(now - lookbackMs)
@@ -174,7 +174,7 @@ export async function recentFillRates(db: Kysely<Database>, now: TimeMs): Promis
   return rows
 }
 
-/** How often funding of each instrument is settled, by its specification. */
+/** Reads how often funding of each instrument is settled, by its specification. */
 export async function fundingFrequencies(db: Kysely<Database>): Promise<FillRate[]> {
   const listed = await db
     .selectFrom('market.instruments')
@@ -197,7 +197,7 @@ export type InstrumentSummary = Pick<
   readonly firstLaunchTime?: TimeMs | null
 }
 
-/** Instruments that the service lists, by category and symbol. */
+/** Reads the instruments that the service lists, by category and symbol. */
 export async function listInstruments(db: Kysely<Database>): Promise<InstrumentSummary[]> {
   return db
     .selectFrom('market.instruments')

@@ -8,7 +8,7 @@ import { ago, duration, instant } from '../../db/columns.js'
 import { ofInstrument } from '../../db/series.js'
 import { turnoverHere } from './instruments.js'
 
-/** An instrument with what its newest ticker says. */
+/** An instrument with values of its newest ticker. */
 export interface MarketRow {
   readonly category: Category
   readonly symbol: string
@@ -17,20 +17,20 @@ export interface MarketRow {
   readonly ts: TimeMs
   readonly lastPrice: Decimal | null
   readonly price24hPcnt: Decimal | null
-  /**
-   * Turnover of the last 24 hours on this service. A tokenised stock trades mostly elsewhere, and may have null here.
-   */
+  /** Turnover of the last 24 hours on this service. A tokenised stock trades mostly elsewhere, so it may be null. */
   readonly turnover: Decimal | null
   readonly spreadBps: Decimal | null
   readonly fundingRate: Decimal | null
-  /** Share of the 1m candles of a day that is proven to be stored; null where nothing is. */
+  /** Share of the 1m candles of a day that are proven to be stored; null if none are. */
   readonly completeShare: number | null
 }
 
-/** The newest candles are left out: they need time to close, and quiet instruments time to trade. */
+/** Leaves out the newest candles. They need time to close, and quiet instruments need time to trade. */
 const proofLag = sql`interval '10 minutes'`
 
-/** Every listed instrument with a ticker of the last hour; the bound keeps older chunks out of the search. */
+/**
+ * Reads every listed instrument with a ticker of the last hour. The bound on age keeps older chunks out of the search.
+ */
 export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
   const { rows } = await sql<MarketRow>`
     select i.category, i.symbol, i.quote_coin as "quoteCoin", i.kind, t.ts, t.last_price as "lastPrice",
@@ -55,11 +55,11 @@ export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
 }
 
 interface PriceCurve extends InstrumentKey {
-  /** The last price at the end of each hour, the oldest first; null where no ticker of that time is stored. */
+  /** The last price of each hour, oldest first; null if no ticker of that hour is stored. */
   readonly prices: (Decimal | null)[]
 }
 
-/** Prices of the last 24 hours, one for each hour: few enough for as many instruments as a screen shows. */
+/** Reads prices of the last 24 hours, one for each hour. So few prices suffice for many instruments on one screen. */
 export async function priceCurves(db: Kysely<Database>, keys: readonly InstrumentKey[]): Promise<PriceCurve[]> {
   const { rows } = await sql<PriceCurve>`
     select k.category, k.symbol, array(
@@ -82,7 +82,7 @@ interface NewestFill {
   readonly size: Decimal
 }
 
-/** The newest fills of the last hour, the newest first. */
+/** Reads the newest fills of the last hour, newest first. */
 export async function newestFills(db: Kysely<Database>, key: InstrumentKey, limit: number): Promise<NewestFill[]> {
   return db
     .selectFrom('market.fills')
@@ -113,11 +113,11 @@ interface TickerRow {
 
 /** Summary of the tickers in a span of time. */
 interface TickerPoint {
-  /** Begin of the span. */
+  /** Beginning of the span. */
   readonly time: TimeMs
-  /** The newest funding rate in it, a fraction. */
+  /** The newest funding rate in the span, as a fraction. */
   readonly fundingRate: Decimal | null
-  /** Mean and highest of (best ask − best bid) / middle, in basis points, rounded to four places. */
+  /** Mean of (best ask − best bid) / middle over the span, in basis points with four decimal places. */
   readonly spreadBps: Decimal | null
   readonly maxSpreadBps: Decimal | null
 }
@@ -137,7 +137,7 @@ export async function latestTicker(db: Kysely<Database>, key: InstrumentKey): Pr
   return newest ?? null
 }
 
-/** Funding rate and spread over time, one point for each `stepMs` in which there were tickers, ascending. */
+/** Reads funding rate and spread over time, ascending. Each `stepMs` with tickers gives one point. */
 export async function tickerHistory(
   db: Kysely<Database>,
   key: InstrumentKey,
@@ -172,10 +172,10 @@ interface BookRow {
   readonly asks: BookSide
 }
 
-/** How much newer a book without RPI sizes must be to be worth more than one with them. */
+/** A book without RPI sizes must be this much newer to be preferred to one with them. */
 const rpiTrustMs = 60_000
 
-/** The newest snapshot of an instrument, cut to `depth` levels a side; one that tells the RPI part where there is one. */
+/** Reads the newest snapshot of an instrument, cut to `depth` levels a side. It prefers a book with RPI sizes. */
 export async function latestBook(db: Kysely<Database>, key: InstrumentKey, depth: number): Promise<BookRow | null> {
   const columns = ['ts', 'received_at', 'bid_prices', 'bid_sizes', 'ask_prices', 'ask_sizes'] as const
   const [plain, rpi] = await Promise.all([

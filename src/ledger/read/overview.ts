@@ -14,11 +14,11 @@ interface GapCount {
 export interface StoreOverview {
   /** Size of the database on disk. */
   readonly bytes: number
-  /** Number of known gaps, the most frequent first; at most a hundred kinds. */
+  /** Number of known gaps by kind, the most frequent kind first. At most a hundred kinds are listed. */
   readonly gaps: readonly GapCount[]
 }
 
-/** Reads figures about the whole database that are cheap to get. */
+/** Reads figures about the whole database. They are cheap to compute. */
 export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview> {
   const [size, gaps] = await Promise.all([
     db
@@ -39,10 +39,10 @@ export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview
   return { ...size, gaps }
 }
 
-/** Looks back no further than this for the newest rows: further back a stream is silent, whenever exactly it was. */
+/** Newest rows are searched no further back than this. A stream without rows since then is silent. */
 const lookback = ago(2 * dayMs)
 
-/** When each stream last brought rows into the database, by the time that the rows carry; null when not lately. */
+/** Reads the time of the newest row of each stream, by the time in the row. It is null if no row is recent. */
 export async function newestRows(db: Kysely<Database>): Promise<Record<StreamName, TimeMs | null>> {
   const perInstrument = (table: string, time: string) => sql`
     select max(t.at) from market.instruments i cross join lateral (
@@ -74,14 +74,15 @@ export async function newestRows(db: Kysely<Database>): Promise<Record<StreamNam
 }
 
 /**
- * Responds when the database does; rejects with the driver's error. Resolves to how far a standby is behind, in milliseconds: the age of
- * the newest change that it shows, 0 where it has nothing to catch up with; null for a server that is no standby.
+ * Checks that the database responds. Rejects with the driver's error. Resolves to the delay of a standby in
+ * milliseconds: the age of the newest change that it shows. A standby with nothing left to replay has delay 0. Resolves
+ * to null for a primary server.
  */
 export async function ping(db: Kysely<Database>): Promise<number | null> {
   const { rows } = await sql<{ lagMs: number | null }>`
     select case
       when not pg_is_in_recovery() then null
-      -- The age of the newest change grows while nothing changes, too.
+      -- The age of the newest change also grows while nothing changes, so it is ignored in this case.
       when pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn() then 0
       else (extract(epoch from clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000)::float8
     end as "lagMs"`.execute(db)
@@ -89,7 +90,7 @@ export async function ping(db: Kysely<Database>): Promise<number | null> {
   return lagMs === null ? null : Math.max(0, lagMs)
 }
 
-/** Exact number of rows of each table of schema `market`. Reads all of them. */
+/** Counts the rows of each table of schema `market` exactly. Reads all of them. */
 export async function countRows(db: Kysely<Database>): Promise<Record<MarketTable, number>> {
   const counts = await db
     .selectNoFrom((eb) =>
