@@ -23,15 +23,15 @@ import { DamagedArchive } from './target.js'
 
 export interface ArchiveContext extends ArchiveReader {
   readonly database: RecorderDatabase
-  /** For files in the making. */
+  /** Local folder for files that are being written. */
   readonly folder: string
   readonly isHypertable: boolean
-  /** The newest migration. */
+  /** Name of the newest migration of the database. */
   readonly schema: string
   /** Version of the program. */
   readonly recorder: string
   readonly now: () => number
-  /** Notes in the database that a day is in the archive. */
+  /** Records in the database that a day is archived. */
   readonly note: (day: NotedDay) => Promise<void>
   /** Called with the number of rows of the day processed so far. Throwing an error ends the work. */
   readonly onRows?: (rows: number) => void
@@ -40,22 +40,22 @@ export interface ArchiveContext extends ArchiveReader {
 export interface DueDay {
   readonly table: ArchivedTable
   readonly day: Day
-  /** Versions of the day in the archive, ascending. */
+  /** Numbers of the archived versions of the day, ascending. */
   readonly versions: readonly number[]
   /** Record of the archived day in the database; undefined if the database has none. */
   readonly known: ArchivedDay | undefined
-  /** The room that earlier days needed for their decimals. */
+  /** Columns of earlier days, with the digits that their decimals needed. */
   readonly columns: readonly ManifestColumn[]
-  /** True when files with other columns have to be written, even though the rows are the same. Default false. */
+  /** True if files with other columns must be written, even if the rows are the same. Default false. */
   readonly isReshaped?: boolean
-  /** Digests of the day before, of a table that is kept as a whole. */
+  /** Digests of the day before. Only tables that are archived whole have them. */
   readonly dayBefore?: Digests | undefined
 }
 
 /**
- * Writes a day into the archive as its next version: files first, then, when they were read back and are equal, the manifest that
- * makes them visible. A version has all rows of the one before it. Resolves to null when there is nothing new to write. Throws a
- * `DamagedArchive` when the version before is needed and not whole.
+ * Archives a day as its next version, with all rows of the version before it. Files are written first, read back and
+ * compared. The manifest comes last and makes them visible. Resolves to null if there is nothing new. Throws a
+ * `DamagedArchive` if the version before is needed and damaged.
  */
 export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<Manifest | null> {
   const { table, day, versions, known } = due
@@ -89,7 +89,9 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
   await context.note({ manifest, proofDigest: proofDigest(own) })
   return manifest
 
-  /** Reads the newest version, whose rows the next version must contain. Null if there is none that can be trusted. */
+  /**
+   * Reads the newest version, whose rows the next version must contain. Resolves to null if no version can be trusted.
+   */
   async function formerVersion({ target }: ArchiveContext, { table: { name, timeColumn } }: DueDay) {
     const newest = versions.at(-1)
     if (newest === undefined) {
@@ -161,7 +163,7 @@ async function publish(
   return manifest
 }
 
-/** Removes files of the day that no version has: a killed archiver left them. */
+/** Removes files of the day that belong to no version. A killed archiver leaves such files. */
 async function removeOrphans({ target }: ArchiveContext, table: string, day: Day, versions: readonly number[]) {
   for (const { path } of await target.list(dayFolder(table, day))) {
     const version = Number(/-v(\d+)-\d+\.parquet$/.exec(path)?.[1])

@@ -6,16 +6,16 @@ import { type FileRow, RowDigest } from './rowText.js'
 import { type Day, dayEnd, daysBetween, dayStart } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 
-/** A series; type and interval are empty where there is no such thing, and `*` stands for all symbols. */
+/** Names a series. Type and interval are empty if a stream has none, and `*` stands for all symbols. */
 type SeriesName = Pick<SeriesProof, 'symbol' | 'type' | 'interval'> & { readonly category: string }
 
 interface Selection {
   readonly tables: readonly string[]
-  /** Half-open, by day. */
+  /** First day; `to` is the day after the last one. */
   readonly from: Day
   readonly to: Day
   readonly isWanted: (series: SeriesName) => boolean
-  /** Ends it. */
+  /** Ends the reading on abort. */
   readonly signal?: AbortSignal
 }
 
@@ -27,11 +27,11 @@ export interface Certificate {
 }
 export interface CertifiedTable {
   readonly table: string
-  /** Rows of the wanted series, as everything here. */
+  /** Number of rows of the wanted series. */
   readonly rows: number
-  /** The days that the archive has, with the digests of the wanted rows by category. */
+  /** Archived days, with the digests of the wanted rows by category. */
   readonly days: readonly CertifiedDay[]
-  /** Days of the range that the archive does not have. */
+  /** Days of the range that are not archived. */
   readonly missing: readonly Day[]
   readonly series: readonly CertifiedSeries[]
 }
@@ -56,12 +56,12 @@ export interface CertifiedSeries {
   readonly restatements: SeriesProof['restatements']
 }
 
-/** Tables that have coverage. Snapshots are all that there is of the others: of their times in between nothing is claimed. */
+/** Tables whose completeness is certified. For other tables, nothing is claimed between their rows. */
 const covered: ReadonlySet<string> = new Set<MarketTable>(['fills', 'candles'])
 
 /**
- * Reads every row of the range. A certificate is null, and the problems say why, when a part of the archive is damaged, or has nothing
- * of what is wanted.
+ * Reads every row of the range and certifies it. The certificate is null if a part of the archive is damaged, or if
+ * nothing wanted is archived. `problems` then says why.
  */
 export async function certify(
   target: ArchiveTarget,
@@ -104,7 +104,7 @@ export async function certify(
   return { certificate: problems.length > 0 ? null : { from, to, tables }, problems }
 }
 
-/** Counts and digests the wanted rows of a day. Throws a `DamagedArchive` when any row of it is not as it was written. */
+/** Counts and digests the wanted rows of a day. Throws a `DamagedArchive` if a row is not as it was written. */
 async function certifyDay(reader: ArchiveReader, manifest: Manifest, selection: Selection): Promise<CertifiedDay> {
   const isWanted = rowFilter(manifest, selection)
   const digests: [string, { rows: number; sha256: string }][] = []
@@ -158,7 +158,7 @@ function addDay(known: Map<string, GrowingSeries>, day: Day, proof: SeriesProof)
   known.set(key, series)
   series.coveredMs.set(day, lengthMs(proof.coverage))
   series.noTradeMs += lengthMs(proof.noTrade)
-  // A gap or a restatement over several days stands in each of them.
+  // A gap or a restatement over several days occurs in the proof of each day.
   for (const gap of proof.gaps) series.gaps.set(`${gap.from} ${gap.to}`, gap)
   for (const one of proof.restatements) series.restatements.set(`${one.from} ${one.to} ${one.detectedAt}`, one)
   series.revisions.push(...proof.revisions)
@@ -186,7 +186,7 @@ function certified(
   }
 }
 
-/** Never up to 1 from less. */
+/** Rounds down, so that a share below 1 never becomes 1. */
 function rounded(share: number): number {
   return Math.floor(share * 1e6) / 1e6
 }

@@ -13,15 +13,16 @@ export interface ArchiveReader {
   readonly compression: Compression
 }
 
-/** Rows of a row group, each with the line that is digested. */
+/** Rows of a row group, each with the line that its digest is made of. */
 interface ArchivedBatch {
   readonly rows: readonly FileRow[]
   readonly lines: readonly string[]
 }
 
 /**
- * Reads the rows of a category of a day. Throws a `DamagedArchive` on a file that is not what was written, on a row of another day
- * or category, and at the end when the rows have another digest: whoever reads to the end has exactly what was archived.
+ * Reads the archived rows of a category of a day. Throws a `DamagedArchive` if a file has changed, or has a row of
+ * another day or category. Throws it at the end if the digest differs. So a reader that reaches the end has exactly the
+ * archived rows.
  */
 export async function* archivedRows(
   reader: ArchiveReader,
@@ -72,7 +73,7 @@ async function* fileRows(
   } catch (error) {
     const { code } = error as { code?: unknown }
     if (code === 'ENOENT') throw new DamagedArchive(`${file.path} is missing`, { cause: error })
-    // Errors of the system have a code. A file that cannot be understood gives one without.
+    // An error of the system has a code. A file that cannot be parsed gives an error without one.
     if (error instanceof DamagedArchive || typeof code === 'string') throw error
     throw new DamagedArchive(`${file.path} cannot be read: ${messageOf(error)}`, { cause: error })
   } finally {
@@ -93,24 +94,24 @@ function placeCheck({ table, day, columns }: Manifest, category: string): (row: 
   }
 }
 
-/** `within`: the archive has all rows of the database, and more. */
+/** Result of a comparison. `within` means that the archive has all rows of the database, and more. */
 type Comparison = 'equal' | 'within' | { readonly difference: string }
 
 interface CheckedDay {
   /** Problems of the archive itself, one line each. */
   readonly problems: readonly string[]
-  /** Null when there are problems, or nothing to compare with. */
+  /** Null if the archive has problems, or if there is nothing to compare with. */
   readonly compared: Comparison | null
 }
 
 interface CheckOptions {
-  /** Rows to compare with those of the files, one by one. */
+  /** Database whose rows are compared with those of the files, one by one. */
   readonly database?: { readonly snapshot: Snapshot; readonly isHypertable: boolean } | undefined
-  /** May throw to end it. */
+  /** Called with the number of rows read so far. Throwing an error ends the check. */
   readonly onRows?: ((rows: number) => void) | undefined
 }
 
-/** Reads all rows of a day back from its files, and compares them with the database. */
+/** Reads all rows of a day from its files, and compares them with the database. */
 export async function checkDay(
   reader: ArchiveReader,
   manifest: Manifest,
@@ -145,7 +146,7 @@ function differenceOf(category: string, stored: number, archived: number): strin
   return `${category}: ${stored} rows in the database, ${archived} in the archive`
 }
 
-/** The lines of the database's rows of a day, by category, in the order of the files. */
+/** Reads the database's rows of a day as lines, by category, in the order of the files. */
 async function storedRows(snapshot: Snapshot, manifest: Manifest, isHypertable: boolean) {
   const table = archivedTable(manifest.table)
   const described = await tableColumns(snapshot, table)
@@ -168,14 +169,15 @@ async function storedRows(snapshot: Snapshot, manifest: Manifest, isHypertable: 
   }
 }
 
-/** A value in a column that the archive does not have would be lost with its row. */
+/** Returns true if a row is null in all columns after the known ones. A file would lose other values. */
 function isEmptyAfter(row: QueryRow, known: number): boolean {
   for (let i = known; i < row.length; i++) if (row[i] !== null) return false
   return true
 }
 
 /**
- * Both come in one order: the rows of the database are in the files when they are a part of that sequence.
+ * Compares rows of the database with those of the files. Both have the same order, so each database row must occur in
+ * the sequence of the files.
  *
  * @param stored lines; null for a row that no file can have
  */

@@ -18,16 +18,19 @@ import { proofViews, viewsOver } from './duckViews.js'
 
 export interface ArchiveQuery {
   readonly sql: string
-  /** Source of rows for days that are not in the archive. Absent: only the archive is queried. */
+  /** Source of rows for days that are not archived. Without it, only the archive is queried. */
   readonly database?: RecorderDatabase
-  /** Local folder for rows of the database as files, which are needed only while the query runs. */
+  /** Local folder for files with rows of the database. They are needed only while the query runs. */
   readonly folder: string
   readonly now: number
   readonly maxRows: number
-  /** Half-open, by day; default: all days. Of tables that are kept as a whole the newest day before `to` counts. */
+  /**
+   * First day; `to` is the day after the last one. Default: all days. For a table that is archived whole, the newest
+   * day before `to` counts.
+   */
   readonly from?: Day | undefined
   readonly to?: Day | undefined
-  /** Default: all. */
+  /** Categories whose rows are queried. Default: all. */
   readonly categories?: readonly string[] | undefined
   /** Ends the query at any point. The caller must cancel statements that the database is running. */
   readonly signal?: AbortSignal | undefined
@@ -35,18 +38,18 @@ export interface ArchiveQuery {
 
 export interface ArchiveQueryResult {
   readonly columns: readonly QueryColumn[]
-  /** Decimals exact, times in UTC; null is NULL. */
+  /** Exact decimals, and times in UTC; null is NULL. */
   readonly rows: readonly QueryRow[]
   readonly isTruncated: boolean
 }
 
 /**
- * Runs one query in DuckDB over the archive and, of the days that it does not have, the database: with the same names, such as
- * market.fills. Throws one line when DuckDB is not installed, and on errors of SQL.
+ * Runs one query in DuckDB over the archive, and over the database for days that are not archived. Relations have the
+ * same names, such as market.fills. Throws one line if DuckDB is missing, or on errors of SQL.
  */
 export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): Promise<ArchiveQueryResult> {
   const { DuckDBInstance } = await loadDuck()
-  // Only tables named in the text are looked up: other tables cost nothing.
+  // Looks up only tables that the query names, so that other tables cost nothing.
   const isNamed = (name: string) => new RegExp(`\\b${name}\\b`, 'i').test(query.sql)
   const wanted = marketTables.filter((name) => [name, ...(madeOf[name] ?? [])].some(isNamed))
   const files = new Map<MarketTable, string[]>()
@@ -145,7 +148,7 @@ async function filesOf(target: ArchiveTarget, name: MarketTable, query: ArchiveQ
   return [...files, ...(await fromDatabase(query.database, name, missing, known, query))]
 }
 
-/** Rows of days as files, by the same writer as those of the archive, so that they have the same types. */
+/** Writes database rows of some days to files. It uses the writer of the archive, so that both have the same types. */
 async function fromDatabase(
   database: RecorderDatabase,
   name: MarketTable,
@@ -177,7 +180,7 @@ function isCategoryAsked({ categories }: ArchiveQuery, category: string): boolea
 }
 
 function typeName(type: string): string {
-  // Values that hold several are written as JSON.
+  // Types with several values per field are written as JSON.
   if (/\]$|^(STRUCT|MAP)\(/.test(type)) return 'json'
   if (type.startsWith('DECIMAL')) return 'numeric'
   const names: Readonly<Record<string, string>> = {

@@ -29,16 +29,18 @@ const rollups = {
   ohlcv_1d: '1 day',
 } as const
 
-/** Statements of DuckDB for the views of schema market over files, named and made as those of the database. */
+/**
+ * Returns DuckDB statements for the views of schema market over files. Names and definitions are those of the database.
+ */
 export function viewsOver(files: ReadonlyMap<MarketTable, readonly string[]>): string {
   const there = [...files].filter(([, paths]) => paths.length > 0)
   const names = new Set(there.map(([name]) => name))
   return [
-    // Sorted as in the database.
+    // The enum sorts categories as the database does.
     `create type market.category as enum (${categories.map((name) => `'${name}'`).join(', ')})`,
     ...there.map(([name, paths]) => tableView(name, paths)),
     ...there.flatMap(([name]) => viewsOf(name, names)),
-    // Function of PostgreSQL that queries of both engines use.
+    // Defines a PostgreSQL function, so that a query can run on both engines.
     `create macro market.date_bin(stride, source, of_origin) as
       time_bucket(stride::interval, source::timestamptz, of_origin::timestamptz)`,
   ].join(';\n')
@@ -94,7 +96,7 @@ interface ProofSource {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Value of `said_at` that sorts after every manifest, so that the database takes precedence for gaps that it knows. */
+/** Value of `said_at` that sorts after every manifest. So the database decides about gaps that it knows. */
 const fromDatabase = '9999'
 
 const series = 'category, symbol, stream, type, interval'
@@ -105,7 +107,7 @@ const relations = {
         rows between unbounded preceding and 1 preceding) as known_to
       from recorder_proof where kind = 'coverage'
     ), islands as (
-      -- Manifests cut ranges at the ends of days: what touches is one range again.
+      -- Manifests cut ranges at the ends of days. Ranges that touch are joined again.
       select *, count(*) filter (where known_to is null or from_time > known_to)
         over (partition by ${series} order by from_time, to_time) as island
       from found
@@ -116,7 +118,10 @@ const relations = {
     qualify row_number() over (partition by ${series}, from_time, to_time order by said_at desc) = 1`,
 } as const
 
-/** Statements of DuckDB for market.coverage and market.gaps, as far as they are named: from manifests, and the database if there is one. */
+/**
+ * Returns DuckDB statements for market.coverage and market.gaps, if a query names them. The ranges come from manifests
+ * and from the database, if there is one.
+ */
 export async function proofViews(
   target: ArchiveTarget,
   source: ProofSource,

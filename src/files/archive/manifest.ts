@@ -13,21 +13,21 @@ const count = z.int().min(0)
 const digest = z.string().regex(/^[0-9a-f]{64}$/)
 const name = z.string().regex(/^[a-z_][a-z0-9_]{0,62}$/)
 
-/** Proof for one series in one day. Ranges are half-open, and cut at the ends of the day except for gaps. */
+/** Proof for one series on one day. Ranges are half-open. All but gaps are cut at the ends of the day. */
 const seriesProof = z.strictObject({
   stream: z.string(),
   category: z.enum(categories),
   symbol: z.string(),
-  /** Candle type; empty for other streams, as is `interval`. */
+  /** Candle type. Type and interval are empty for other streams. */
   type: z.string(),
   interval: z.string(),
-  /** Ranges known in full. */
+  /** Ranges in which every row is stored. */
   coverage: z.array(range),
   /** Ranges in which the service has nothing. */
   empty: z.array(range),
-  /** Candles that the service left out because nothing was traded. */
+  /** Ranges of candles that the service left out because nothing was traded. */
   noTrade: z.array(range),
-  /** The part of `noTrade` that was looked at once more. */
+  /** The part of `noTrade` that a second look confirmed. */
   noTradeConfirmed: z.array(range),
   gaps: z.array(
     z.strictObject({
@@ -40,17 +40,17 @@ const seriesProof = z.strictObject({
       lostAt: time.nullable(),
     }),
   ),
-  /** Closed candles that the service changed later, with the values before and after. */
+  /** Closed candles that the service changed later, with old and new values. */
   revisions: z.array(
     z.strictObject({
       openTime: time,
       revisedAt: time,
-      /** open, high, low, close, base volume, quote turnover; either of the last two may be unknown */
+      /** Open, high, low, close, base volume, quote turnover. Either of the last two may be unknown. */
       old: z.array(decimal.nullable()).length(6),
       new: z.array(decimal.nullable()).length(6),
     }),
   ),
-  /** Rewrites of history as a whole that reach into the day. */
+  /** Restatements of a series by the service that reach into the day. */
   restatements: z.array(
     z.strictObject({
       from: time,
@@ -78,7 +78,7 @@ export type ManifestColumn = z.infer<typeof columnSchema>
 
 const place = z.strictObject({ symbol: z.string(), time: time.nullable() })
 const fileSchema = z.strictObject({
-  /** From the root of the archive. */
+  /** Path of the file from the root of the archive. */
   path: z.string(),
   category: z.enum(categories),
   bytes: count,
@@ -93,7 +93,7 @@ const bodySchema = z.strictObject({
   format: z.literal(1),
   table: z.enum(marketTables),
   day: z.iso.date(),
-  /** From 1. The highest one counts; a manifest is written once and never changed. */
+  /** Number of the version, from 1. The highest number counts, and a manifest never changes. */
   version: z.int().min(1),
   recorder: z.string(),
   /** The newest migration of the database. */
@@ -109,7 +109,7 @@ const bodySchema = z.strictObject({
 })
 type ManifestBody = z.infer<typeof bodySchema>
 
-/** SHA-256 of everything else in it, table, day and version included. The database keeps it, too. */
+/** A manifest with the SHA-256 of all its other fields. The database keeps this hash too. */
 export type Manifest = ManifestBody & { readonly sha256: string }
 const manifestSchema = bodySchema.extend({ sha256: digest })
 
@@ -139,7 +139,7 @@ export function manifestText(manifest: Manifest): string {
   return `${JSON.stringify(manifest, null, 1)}\n`
 }
 
-/** Throws a `DamagedArchive` on a text that is no manifest, or not the one of this place. */
+/** Throws a `DamagedArchive` if a text is no manifest, or not the manifest of this place. */
 function parseManifest(at: ManifestPlace, text: string): Manifest {
   const path = manifestPath(at.table, at.day, at.version)
   try {
@@ -180,7 +180,7 @@ function contradiction({ sha256: seal, ...body }: Manifest, at: ManifestPlace): 
   return proof.map((one) => beyondDay(one, table, day)).find((problem) => problem !== null) ?? null
 }
 
-/** A proof reaches no further than its day, so that a forged one cannot claim years. */
+/** Returns why a proof is not limited to its day; null if it is. A forged proof could otherwise claim years. */
 function beyondDay(proof: SeriesProof, table: MarketTable, day: Day): string | null {
   if (proof.stream !== archivedTable(table).stream) return `its proof is of ${proof.stream}`
   const [start, end] = [dayStart(day), dayEnd(day)]
@@ -204,12 +204,16 @@ export function manifestPath(table: string, day: Day, version: number): string {
   return `${manifestsRoot}table=${table}/day=${day}/v${String(version).padStart(4, '0')}.json`
 }
 
-/** Where the files of a day lie. */
+/** Returns the folder for the files of a day. */
 export function dayFolder(table: string, day: Day): string {
   return `table=${table}/day=${day}/`
 }
 
-/** @param number within the category, from 0 */
+/**
+ * Returns the path of a data file.
+ *
+ * @param number number of the file within its category, from 0
+ */
 export function filePath({ table, day, version }: ManifestPlace, category: string, number: number): string {
   return `${dayFolder(table, day)}category=${category}/${table}-v${version}-${number}.parquet`
 }
@@ -223,10 +227,14 @@ function parseManifestPath(path: string): ManifestPlace | null {
   return isDay && manifestPath(table, day, Number(version)) === path ? { table, day, version: Number(version) } : null
 }
 
-/** Versions of each day of each table, ascending, by the manifests, which alone decide. */
+/** Versions of each day of each table, ascending. Only manifests count as versions. */
 type ArchivedDays = ReadonlyMap<string, ReadonlyMap<Day, readonly number[]>>
 
-/** @param table by default all of them */
+/**
+ * Lists the archived days by their manifests.
+ *
+ * @param table default: all tables
+ */
 export async function listDays(target: ArchiveTarget, table?: string): Promise<ArchivedDays> {
   const found = new Map<string, Map<Day, number[]>>()
   for (const { path } of await target.list(table === undefined ? manifestsRoot : `${manifestsRoot}table=${table}/`)) {
@@ -242,13 +250,13 @@ export async function listDays(target: ArchiveTarget, table?: string): Promise<A
   return found
 }
 
-/** The days of a table that the archive has, ascending, each with its versions. */
+/** Lists the archived days of a table, ascending, each with its versions. */
 export async function listTableDays(target: ArchiveTarget, table: string): Promise<Map<Day, readonly number[]>> {
   const days = (await listDays(target, table)).get(table) ?? []
   return new Map([...days].toSorted(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/** Throws a `DamagedArchive` when it is absent or damaged. */
+/** Reads a manifest. Throws a `DamagedArchive` if it is missing or damaged. */
 export async function readManifest(target: ArchiveTarget, table: string, day: Day, version: number): Promise<Manifest> {
   const bytes = await target.read(manifestPath(table, day, version))
   if (bytes === null) throw new DamagedArchive(`${manifestPath(table, day, version)} is missing`)

@@ -9,7 +9,7 @@ import { DamagedArchive } from './target.js'
 
 type Compare = (a: QueryRow, b: QueryRow) => number
 
-/** The order of the rows of a category in a file, which is also their key. */
+/** Returns the order of a category's rows in a file. The rows have unique keys in this order. */
 export async function archivedOrder(
   snapshot: Snapshot,
   { order }: ArchivedTable,
@@ -52,7 +52,7 @@ interface Merging {
   readonly onlyArchived: (rows: number) => void
 }
 
-/** Rows of the database, and the archived ones in between whose keys it does not have. */
+/** Merges rows of the database with archived ones. If both have the same key, the database row is used. */
 export async function* mergeRows(
   own: AsyncIterable<readonly QueryRow[]>,
   { reader, manifest, category, columns, order, onlyArchived }: Merging,
@@ -61,7 +61,7 @@ export async function* mergeRows(
   const toRow = rowsAs(manifest, columns)
   let archived: readonly QueryRow[] = []
   let at = 0
-  /** The next archived row; null at the end. */
+  /** Resolves to the next archived row; null at the end. */
   const next = async (): Promise<QueryRow | null> => {
     while (at === archived.length) {
       const batch = await batches.next()
@@ -97,7 +97,10 @@ export async function* mergeRows(
   }
 }
 
-/** Archived rows with the columns of the table: NULL in one that is newer than they are. */
+/**
+ * Returns a function that gives an archived row the columns of the table. A column that is newer than the archive is
+ * null.
+ */
 function rowsAs({ table, day, columns: archived }: Manifest, columns: readonly ManifestColumn[]) {
   const lost = archived.find(({ name }) => !columns.some((column) => column.name === name))
   if (lost !== undefined) {
@@ -154,7 +157,7 @@ function mergeSeries(archived: SeriesProof, own: SeriesProof): SeriesProof {
   }
 }
 
-/** The first of each key, in the order of a time. */
+/** Keeps the first entry of each key. Sorts the result by a time. */
 function distinct<Time extends string, One extends Readonly<Record<Time, string>>>(
   all: readonly One[],
   key: (one: One) => string,
@@ -169,7 +172,7 @@ function rangesOf(ranges: Ranges): TimeRange[] {
   return normalized(ranges.map(([from, to]) => ({ from: Date.parse(from), to: Date.parse(to) })))
 }
 
-/** As the server writes them: without zeros at the end of a second. */
+/** Formats ranges as the server does, without trailing zeros in seconds. */
 function textsOf(ranges: readonly TimeRange[]): Ranges {
   const text = (time: number) => new Date(time).toISOString().replace(/\.?0*Z$/, 'Z')
   return normalized(ranges).map(({ from, to }) => [text(from), text(to)])

@@ -11,7 +11,10 @@ const inDay = 'tstzrange($2::timestamptz, $3::timestamptz)'
 const rangesOf = (multirange: string) =>
   `(select coalesce(json_agg(json_build_array(lower(r), upper(r)) order by r), '[]') from unnest(${multirange}) as r)`
 
-/** Reads what is proven of each series of a table in a day, in one order everywhere. A series of which nothing is known is left out. */
+/**
+ * Reads what is proven of each series of a table on a day, always in the same order. A series without proof is left
+ * out.
+ */
 export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, day: Day): Promise<SeriesProof[]> {
   if (stream === null) return []
   const found = new Map<string, SeriesProof>()
@@ -54,7 +57,7 @@ export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, d
 async function collectCandles(
   collect: (sql: string, read: (known: SeriesProof, json: unknown) => Part) => Promise<void>,
 ): Promise<void> {
-  // A range stands in the part of the ledger where it begins, whatever day it reaches.
+  // A range is stored in the part of the ledger where it begins, even if it ends later.
   await collect(
     `select ${series}, json_build_object('noTrade', ${rangesOf('silent')}, 'noTradeConfirmed', ${rangesOf('looked_at')})
      from (
@@ -106,7 +109,7 @@ function nothingKnown(
   }
 }
 
-/** `2026-03-01T00:00:00+00:00` as `2026-03-01T00:00:00Z`. */
+/** Shortens times such as `2026-03-01T00:00:00+00:00` to `2026-03-01T00:00:00Z`. */
 function withShortTimes(value: unknown): unknown {
   if (typeof value === 'string') return value.replace(/^(\d{4,}-\d{2}-\d{2}T[\d:.]+)\+00:00$/, '$1Z')
   if (Array.isArray(value)) return value.map(withShortTimes)

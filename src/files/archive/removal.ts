@@ -21,16 +21,15 @@ interface RemovalRequest {
 }
 
 export interface RemovalResult {
-  /** One line a table. */
+  /** What was removed, one line per table. */
   readonly removed: readonly string[]
-  /** The oldest day of each table that is past its age and has to stay, and why. */
+  /** The oldest day of each table that is past its age but must stay, and why. */
   readonly kept: readonly { readonly table: string; readonly day: Day; readonly reason: string }[]
 }
 
 /**
- * Removes rows that are older than the configuration keeps, day by day from the oldest, as long as each day is in the archive: its
- * files are read, and every row of the database is among theirs at this moment. The first day of which that is not true stays,
- * with all after it.
+ * Removes rows past the configured age, day by day from the oldest. A day is removed only if it is safe: its files were
+ * just read, and have every row of the database. The first day that is not safe stays, and all days after it.
  */
 export async function removeArchived(
   database: RecorderDatabase,
@@ -64,14 +63,14 @@ export async function removeArchived(
 interface Kept {
   readonly day: Day
   readonly reason: string
-  /** True when writing the day to the archive again would make it safe there. */
+  /** True if archiving the day again would make it safe. */
   readonly isDue: boolean
 }
 
 interface Removed {
   /** Number of removed rows or chunks, as text for a message; null if none were removed. */
   readonly what: string | null
-  /** Up to where the table was dealt with; null: nowhere. */
+  /** End of the last removed day; null if no day was safe. */
   readonly end: number | null
   /** The first day that is not safe in the archive. */
   readonly stays: Kept | null
@@ -89,7 +88,7 @@ async function removeSafeDays(
   const { days, signal, isHypertable } = range
   const onRows = () => signal?.throwIfAborted()
   const table = archivedTable(name)
-  /** Rows of the days that are safe: of a plain table they are gone. */
+  /** Number of rows on safe days. In a plain table, they are already deleted. */
   let rows = 0
   const fingerprints = new Map<Day, string>()
   let stays: Kept | null = null
@@ -120,7 +119,7 @@ async function removeSafeDays(
     }
   }
 
-  /** Compares a day with the archive and, of a plain table, removes exactly the rows that were compared. */
+  /** Compares a day with the archive. In a plain table, it also deletes exactly the compared rows. */
   async function compareAndRemove(snapshot: Snapshot, day: Day): Promise<Kept | null> {
     const symbols = await symbolsOfDay(snapshot, table, day, isHypertable)
     const version = versions.get(day)?.at(-1)
@@ -157,7 +156,10 @@ async function lastChunkEnd({ db }: RecorderDatabase, { name }: TimeTable, befor
 /** Limits the wait for a lock. Recording must not wait for long, and a reader may keep a transaction open. */
 const maxWait = sql`set local lock_timeout = '10s'`
 
-/** Removes the rows of a day that a snapshot has, series by series along the key: there is no index on the time alone. */
+/**
+ * Deletes the rows of a day that a snapshot has. It goes series by series, because a plain table has no index on the
+ * time alone.
+ */
 async function deleteDay(
   snapshot: Snapshot,
   table: ArchivedTable,
@@ -179,7 +181,7 @@ async function deleteDay(
   return total
 }
 
-/** Takes back what is claimed of the time before, and notes in the same step that the archive has the only proof of it. */
+/** Removes the claims before a time, and notes in the same transaction that only the archive has their proof. */
 async function forget({ db }: RecorderDatabase, table: string, before: number): Promise<void> {
   await db.transaction().execute(async (trx) => {
     await maxWait.execute(trx)
@@ -189,7 +191,7 @@ async function forget({ db }: RecorderDatabase, table: string, before: number): 
   })
 }
 
-/** Changes with any value of any row `t`, and takes the server a microsecond a row: a table stays locked meanwhile. */
+/** SQL that changes with any value of any row `t`. It must be fast, because tables stay locked: a microsecond a row. */
 const fingerprint = `count(*)::text || ' ' || coalesce(sum(hash_record_extended(t, 0)), 0)::text`
 
 async function dayFingerprint(snapshot: Snapshot, table: ArchivedTable, day: Day): Promise<string> {
@@ -199,8 +201,8 @@ async function dayFingerprint(snapshot: Snapshot, table: ArchivedTable, day: Day
 }
 
 /**
- * Drops the chunks of a hypertable that end by a time, as long as the table has before it what was compared with the archive, and
- * nothing else: no row came, and none was changed. Resolves to how many went, and to the first day that has changed.
+ * Drops the chunks of a hypertable that end by a time. Drops nothing if rows were added or changed after they were
+ * compared with the archive. Resolves to the number of dropped chunks and to the first changed day.
  *
  * @param compared fingerprints of the days when they were compared
  */

@@ -23,7 +23,10 @@ import { type ArchiveTarget, DamagedArchive } from './target.js'
 
 interface RestoreRequest {
   readonly tables: readonly string[]
-  /** Half-open, by day; default: everything. Of tables that are kept as a whole the newest day before `to` is restored. */
+  /**
+   * First day; `to` is the day after the last one. Default: all days. For a table that is archived whole, the newest
+   * day before `to` is restored.
+   */
   readonly from?: Day | undefined
   readonly to?: Day | undefined
 }
@@ -32,9 +35,9 @@ interface RestoredDay {
   readonly table: string
   readonly day: Day
   readonly version: number
-  /** Rows in the archive. */
+  /** Number of rows in the archive. */
   readonly rows: number
-  /** The part of them that the database did not have. */
+  /** Number of rows that the database did not have. */
   readonly inserted: number
 }
 
@@ -45,15 +48,15 @@ interface RestoreOptions {
 
 interface RestoreResult {
   readonly restored: readonly RestoredDay[]
-  /** Why days were not restored, one line each: the archive is damaged there. */
+  /** Why days were not restored, one line each. The archive of these days is damaged. */
   readonly problems: readonly string[]
 }
 
 const rowsPerStatement = 2_000
 
 /**
- * Brings days back into the database, with what is proven of them. What is there already stays: a second call changes nothing. Of a
- * day that is not as it was written nothing is restored.
+ * Restores days to the database, with their proof. Existing rows stay, so a second call changes nothing. Nothing is
+ * restored of a day that has changed since it was archived.
  */
 export async function restoreArchive(
   database: RecorderDatabase,
@@ -100,7 +103,10 @@ function goneFrom(table: string, day: Day): string {
   return `${table} of ${day} was archived, and is not in the archive: bring it back from a copy`
 }
 
-/** Resolves to the number of new rows. What is proven of them is restored after them, if all rows equal the archived ones. */
+/**
+ * Restores a day. Resolves to the number of new rows. Its proof is restored after its rows, so that no claim lacks its
+ * rows.
+ */
 async function restoreDay(
   database: RecorderDatabase,
   reader: ArchiveReader,
@@ -130,7 +136,11 @@ async function restoreDay(
   return inserted
 }
 
-/** @param columns whose names and types are those of the table */
+/**
+ * Inserts rows into a table, and keeps existing ones.
+ *
+ * @param columns columns with the names and types of the table
+ */
 async function insertRows(
   db: Kysely<Database>,
   { table, columns }: Pick<Manifest, 'table' | 'columns'>,
@@ -159,7 +169,7 @@ function castOf({ type }: ManifestColumn) {
   return isBuiltIn ? sql.ref(type) : sql.ref(`market.${type}`)
 }
 
-/** Brings back coverage, gaps, ranges without a trade, revisions and restatements, as they were. */
+/** Restores coverage, gaps, ranges without trades, revisions and restatements. */
 async function restoreProof(db: Kysely<Database>, proof: readonly SeriesProof[]): Promise<void> {
   await addCoverages(
     db,

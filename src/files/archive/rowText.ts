@@ -6,14 +6,14 @@ import type { ManifestColumn } from './manifest.js'
 
 type Column = Pick<ManifestColumn, 'type' | 'digits' | 'scale'>
 
-/** A row as a file gives it: decimals as their 16 bytes, times in microseconds. */
+/** A row in the values of a file: decimals as 16 bytes, times in microseconds. */
 export type FileRow = readonly unknown[]
 
 /**
- * The line of a row that is digested: its values in the order of the columns, each ended by a tab. Decimals are written without
- * zeros at the end, times as microseconds since the epoch, lists in brackets, NULL as \\N, and texts as they are, or as JSON where
- * they hold quotes, backslashes or control characters. The types of a file do not matter: a row from the server and the same row
- * from a file have one line.
+ * Makes the lines that the digest of rows is made of. A line has the values in the order of the columns, each with a
+ * tab after it. Decimals lose trailing zeros, times are microseconds since the epoch, and NULL is \\N. Lists have
+ * brackets. A text with quotes, backslashes or control characters is JSON. The types of a file do not matter. So a
+ * row of the server and the same row of a file have equal lines.
  */
 export function linesOf(columns: readonly Column[]): {
   readonly ofServer: (row: QueryRow) => string
@@ -50,7 +50,7 @@ export class RowDigest {
     if (this.#pending.length > 65_536) this.#flush()
   }
 
-  /** Ends it: nothing can be added afterwards. */
+  /** Returns the digest. No line can be added afterwards. */
   hex(): string {
     this.#flush()
     return this.#hash.digest('hex')
@@ -64,7 +64,7 @@ export class RowDigest {
 
 const special = /[\p{Cc}"\\]/u
 
-/** No two values of a column have the same text, and none has a tab or a line end in it. */
+/** Quotes special text. No two values are then equal as text, and none has a tab or a line end. */
 function quoted(text: string): string {
   return special.test(text) ? JSON.stringify(text) : text
 }
@@ -106,7 +106,7 @@ function lineOfFile({ scale }: Column) {
   return textOf
 }
 
-/** Makes of a row of a file what the server would have given: times in microseconds. */
+/** Converts rows of a file to the text that the server would have sent, with times in microseconds. */
 export function serverRow(columns: readonly Column[]): (row: FileRow) => (string | null)[] {
   const texts = columns.map(({ scale }) => {
     const textOf = (value: unknown): string => {
@@ -128,7 +128,7 @@ export function parquetColumns(columns: readonly ManifestColumn[]): ParquetColum
   )
 }
 
-/** Microseconds since the epoch as ISO 8601, exact. */
+/** Formats microseconds since the epoch as ISO 8601, without loss. */
 export function timeText(micros: bigint): string {
   const rest = ((micros % 1000n) + 1000n) % 1000n
   const iso = new Date(Number((micros - rest) / 1000n)).toISOString()

@@ -4,10 +4,10 @@ import { seriesByKey } from '../../db/timeTables.js'
 import { type ParquetColumn, quoteName } from '../parquet/columns.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
 
-/** One state of the database for as many reads as it takes: rows and what is proven of them belong together. */
+/** One state of the database for any number of reads, so that rows and their proof match. */
 export interface Snapshot {
   query(text: string, values?: readonly unknown[]): Promise<readonly QueryRow[]>
-  /** Reads any number of rows in bounded memory. One stream at a time. */
+  /** Reads any number of rows in bounded memory. Only one stream may be open at a time. */
   stream(text: string, values: readonly unknown[]): AsyncIterable<readonly QueryRow[]>
 }
 
@@ -52,7 +52,7 @@ export async function withSnapshot<Result>(
         for (;;) {
           const rows = await next
           const isLast = rows.length < rowsPerFetch
-          // The server finds the rows behind these while they are worked on.
+          // The server fetches the next rows while the caller works on these.
           if (!isLast) next = fetch()
           if (rows.length > 0) yield rows
           if (isLast) break
@@ -70,7 +70,7 @@ export async function withSnapshot<Result>(
   }
 }
 
-/** The columns of a table, but for those that the database computes: readers compute them, too. */
+/** Reads the columns of a table. Computed columns are left out, because readers compute them too. */
 export async function tableColumns(snapshot: Snapshot, { name }: ArchivedTable): Promise<QueryColumn[]> {
   const rows = await snapshot.query(
     `select a.attname, t.typname from pg_attribute a join pg_type t on t.oid = a.atttypid
@@ -80,7 +80,7 @@ export async function tableColumns(snapshot: Snapshot, { name }: ArchivedTable):
   return rows.map(([column, type]) => ({ name: column ?? '', type: type ?? '' }))
 }
 
-/** The rows of a day as they stand after "from", or all of a table that is kept as a whole. */
+/** Returns the SQL after "from" for the rows of a day. For a table that is archived whole, it selects all rows. */
 export function rowsOfDay({ name, timeColumn }: ArchivedTable, day: Day): { sql: string; parameters: unknown[] } {
   if (timeColumn === undefined) return { sql: `market.${name} t`, parameters: [] }
   return {
@@ -89,7 +89,7 @@ export function rowsOfDay({ name, timeColumn }: ArchivedTable, day: Day): { sql:
   }
 }
 
-/** The symbols that have rows in a day, by category, both in the order of their bytes. */
+/** Finds the symbols with rows on a day, by category. Both are sorted by their bytes. */
 export async function symbolsOfDay(
   snapshot: Snapshot,
   table: ArchivedTable,
@@ -115,7 +115,10 @@ export function byBytes(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }
 
-/** A plain table has no index on the time alone: each series is found by a step in the key, and asked for one row of the day. */
+/**
+ * Returns SQL that steps from series to series in the key. It looks for one row of the day in each. A plain table has
+ * no index on the time alone.
+ */
 function alongTheKey(table: ArchivedTable): string {
   const { keyOf, series } = seriesByKey(table)
   return `
@@ -125,7 +128,7 @@ function alongTheKey(table: ArchivedTable): string {
       where (${keyOf('t')}) = (${keyOf('s')}) and t.${table.timeColumn} >= $1::timestamptz and t.${table.timeColumn} < $2::timestamptz)`
 }
 
-/** The rows of these symbols, symbol by symbol as they are given, each in the order of the table. */
+/** Reads the rows of these symbols, in the order given. The rows of each symbol have the order of the table. */
 export async function* rowsOf(
   snapshot: Snapshot,
   table: ArchivedTable,
@@ -153,7 +156,8 @@ export async function* rowsOf(
   for await (const batch of snapshot.stream(sql, [category, symbols, ...range])) {
     for (const row of batch) {
       const index = place.get(row[symbolColumn] ?? '') ?? -1
-      // The digest of a day is one of its rows in their order, which the server is trusted to keep but never promised.
+      // The digest of a day depends on the order of its rows. The server has kept this order so far, but does not
+      // promise it.
       if (index < last)
         throw new Error(`${name} came in another order than it was asked for: report this with your server's version`)
       last = index

@@ -22,18 +22,18 @@ import { type ArchiveTarget, DamagedArchive, explainFullDisk } from './target.js
 
 interface ArchiveRequest {
   readonly tables: readonly string[]
-  /** How long after its end a day is settled, hours. */
+  /** Hours from the end of a day until it counts as settled. */
   readonly afterHours: number
-  /** Only say which days are due. Default false. */
+  /** True to report due days without archiving them. Default false. */
   readonly isDryRun?: boolean
 }
 
-/** What a run has open for the files that it writes. */
+/** Resources that a run opens to write files. */
 export type ArchiveRunFiles = Pick<ArchiveContext, 'folder' | 'compression'>
 
 /**
- * Shows the archive to other engines as tables, and notes days in the same transaction. Returns the days that have to be written
- * again with other columns first, and why tables could not be shown.
+ * Publishes the archive as tables for other engines, and records days in the same transaction. Resolves to days that
+ * must first be written again with other columns, and to reasons why tables were not published.
  */
 type PublishArchive = (
   files: ArchiveRunFiles,
@@ -48,7 +48,7 @@ type PublishArchive = (
 }>
 
 interface ArchiveOptions {
-  /** By default days are only noted. */
+  /** Publishes archived days as tables. Without it, days are only recorded in the database. */
   readonly publish?: PublishArchive | undefined
   readonly now: () => number
   /** Version of the program. */
@@ -71,13 +71,13 @@ interface ArchiveResult {
   readonly written: readonly WrittenDay[]
   /** Days that are new or have changed. */
   readonly due: readonly { readonly table: string; readonly day: Day }[]
-  /** Why days that are due could not be written, one line each: what the archive had of them is damaged. */
+  /** Why due days could not be written, one line each. Their former versions are damaged. */
   readonly problems: readonly string[]
 }
 
 /**
- * Writes every settled day that is not in the archive yet, or has changed since. Goes on where an earlier call was ended, in
- * whatever way. Throws when another archiver of this database is at work, and when a day cannot be written.
+ * Archives every settled day that is new or has changed. Continues where an earlier call ended or was killed. Throws if
+ * another archiver of this database is running, or if a day cannot be written.
  */
 export async function runArchive(
   database: RecorderDatabase,
@@ -142,10 +142,10 @@ export async function runArchive(
   })
 }
 
-/** Days are noted together when they are published. A killed run leaves up to this much to be looked at again. */
+/** Days are recorded together when they are published. A killed run must check up to this many days and rows again. */
 const fullAt = { days: 30, rows: 1_000_000 } as const
 
-/** Days that are in the archive, until the database knows. */
+/** Collects archived days until the database records them. */
 function notebook({ db }: RecorderDatabase, publish: PublishArchive | undefined) {
   let noted: NotedDay[] = []
   const publishNoted = async (files: ArchiveRunFiles) => {
@@ -162,7 +162,7 @@ function notebook({ db }: RecorderDatabase, publish: PublishArchive | undefined)
     publish: publishNoted,
     async publishIfFull(files: ArchiveRunFiles): Promise<void> {
       const rows = noted.reduce((sum, { manifest }) => sum + manifest.rows, 0)
-      // The next run takes a first version for its own, but not a further one that nobody noted.
+      // A later run recognises an unrecorded first version as its own, but no later version.
       const isUrgent = noted.some(({ manifest }) => manifest.version > 1)
       if (isUrgent || noted.length >= fullAt.days || rows >= fullAt.rows) await publishNoted(files)
     },
@@ -205,7 +205,7 @@ async function openContext(
   }
 }
 
-/** The settled days of which the archive has nothing, or something else than the database has now. */
+/** Finds settled days that are not archived, or that differ from the database. */
 async function daysDue(
   context: Omit<ArchiveContext, 'note'>,
   table: ArchivedTable,
@@ -220,7 +220,7 @@ async function daysDue(
   const first = await firstTime(context, table)
   const last = await lastTime(context, table)
   if (first === null || last === null) return []
-  // Days after the last row need no check, however many there are.
+  // Days after the last row and the last proof need no check, however many there are.
   const until = Math.min(settledAt, dayEnd(dayOf(last)))
   const due: Day[] = []
   for (const day of daysBetween(first, until)) {

@@ -15,7 +15,7 @@ import { rowsOf, rowsOfDay, type Snapshot, symbolsOfDay, tableColumns } from './
 import type { ArchivedTable, Day } from './tables.js'
 import { fileDigest } from './target.js'
 
-/** A day in files of this machine that nobody sees yet. */
+/** A day in local files that no reader sees yet. */
 export interface StagedDay {
   readonly columns: readonly ManifestColumn[]
   readonly rows: number
@@ -26,7 +26,7 @@ export interface StagedDay {
 }
 interface StagedFile extends Omit<ManifestFile, 'path'> {
   readonly localPath: string
-  /** Within its category. */
+  /** Number of the file within its category, from 0. */
   readonly number: number
 }
 
@@ -34,15 +34,15 @@ interface StageOptions {
   readonly folder: string
   readonly compression: Compression
   readonly isHypertable: boolean
-  /** The room that earlier days needed for their decimals. */
+  /** Columns of earlier days, with the digits that their decimals needed. */
   readonly known: readonly ManifestColumn[]
-  /** A version whose rows are kept, except where the database has the same key. */
+  /** Former version whose rows are kept, unless the database has a row with the same key. */
   readonly former?: { readonly reader: ArchiveReader; readonly manifest: Manifest } | undefined
-  /** May throw to end it. */
+  /** Called with the number of rows written so far. Throwing an error ends the work. */
   readonly onRows?: ((rows: number) => void) | undefined
 }
 
-/** Many symbols in one file, so that a day has few; not so large that one has to be carried around whole. */
+/** A file holds many symbols, so that a day has few files. The limits keep it small enough to copy. */
 const rowsPerFile = 5_000_000
 const charactersPerFile = 2_000_000_000
 
@@ -52,7 +52,7 @@ const charactersPerFile = 2_000_000_000
  */
 const levels: Readonly<Partial<Record<MarketTable, number>>> = { candles: 9, fills: 1 }
 
-/** Writes the rows that a snapshot, and a former version, have of a day. Memory does not grow with the day. */
+/** Writes the rows that a snapshot and a former version have of a day. Memory does not grow with the day. */
 export async function stageDay(
   snapshot: Snapshot,
   table: ArchivedTable,
@@ -95,16 +95,16 @@ export async function stageDay(
     return await stage(known)
   } catch (error) {
     if (!(error instanceof UnfitDecimal)) throw error
-    // The cursor is at its end or broken off: the day is measured and written anew.
+    // The cursor may still be open. The day is measured and written again with wider decimals.
     await snapshot.query('close all')
     return stage(await measured())
   }
 }
 
-/** Two digits more on each side at first cost nothing, and save most tables from a change of type. */
+/** Spare digits on each side of the point. They cost nothing, and save most tables from a change of type. */
 const spare = 2
 
-/** Adds the room that earlier days needed; null when there is a decimal column that no day has had. */
+/** Adds the digits that earlier days needed. Returns null if a decimal column is new. */
 function withKnownExtents(columns: readonly QueryColumn[], known: readonly ManifestColumn[]): ManifestColumn[] | null {
   const found = columns.map(({ name, type }): ManifestColumn | null => {
     if (!isDecimal(type)) return { name, type }
@@ -114,7 +114,7 @@ function withKnownExtents(columns: readonly QueryColumn[], known: readonly Manif
   return found.includes(null) ? null : (found as ManifestColumn[])
 }
 
-/** Adds the room that the rows of a day and earlier days need. */
+/** Adds the digits that the rows of a day and earlier days need. */
 async function withExtents(
   snapshot: Snapshot,
   from: { readonly sql: string; readonly parameters: readonly unknown[] },

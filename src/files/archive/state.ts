@@ -4,7 +4,7 @@ import type { Database } from '../../db/schema.js'
 import type { Manifest } from './manifest.js'
 import type { Day } from './tables.js'
 
-/** Runs one archiver of a database at a time; the lock ends with its session, however that ends. */
+/** Runs `work` as the only archiver of a database. The lock ends with its session, also after a crash. */
 export async function withArchiveLock<Result>(db: Kysely<Database>, work: () => Promise<Result>): Promise<Result> {
   const refusal = () => new Error('another archiver of this database is at work: wait until it has ended')
   return withSessionLockNow(db, lockNames.archive, refusal, work)
@@ -14,9 +14,9 @@ export async function withArchiveLock<Result>(db: Kysely<Database>, work: () => 
 export interface ArchivedDay {
   readonly version: number
   readonly rows: number
-  /** SHA-256 that the manifest of this version has. */
+  /** SHA-256 of the manifest of this version. */
   readonly digest: string
-  /** SHA-256 of what the database had proven when the day was archived; empty when the day has to be written again. */
+  /** SHA-256 of the proof in the database when the day was archived. Empty if the day must be archived again. */
   readonly proofDigest: string
   readonly isRemoved: boolean
 }
@@ -36,10 +36,10 @@ export async function readArchivedDays(db: Kysely<Database>, table: string): Pro
   )
 }
 
-/** A day that is in the archive, as the database notes it. */
+/** An archived day to be recorded in the database. */
 export interface NotedDay {
   readonly manifest: Pick<Manifest, 'table' | 'day' | 'version' | 'rows' | 'sha256'>
-  /** SHA-256 of what the database has proven, which may be less than the archive has. */
+  /** SHA-256 of the proof in the database. The archive may have more proof. */
   readonly proofDigest: string
 }
 
@@ -55,7 +55,7 @@ export async function noteArchivedDay(db: Kysely<Database>, { manifest, proofDig
     .execute()
 }
 
-/** Has the day written again as its next version, unless its rows have left the database. */
+/** Marks a day to be archived again as its next version. This has no effect if its rows have left the database. */
 export async function markDayDue(db: Kysely<Database>, table: string, day: Day): Promise<void> {
   await db
     .updateTable('recorder.archived_day')
@@ -65,7 +65,7 @@ export async function markDayDue(db: Kysely<Database>, table: string, day: Day):
     .execute()
 }
 
-/** @param before days that end by then */
+/** Records that the rows of the days before `before` have left the database. */
 export async function noteRemoved(db: Kysely<Database>, table: string, before: Day): Promise<void> {
   await db
     .updateTable('recorder.archived_day')
@@ -76,7 +76,10 @@ export async function noteRemoved(db: Kysely<Database>, table: string, before: D
     .execute()
 }
 
-/** Why a manifest is not the one that this database wrote or restored; null when it is, or when the database does not know the day. */
+/**
+ * Returns why a manifest is not the one that this database wrote or restored. Returns null if it is, or if the day is
+ * unknown to the database.
+ */
 export function whyForeign({ table, day, version, sha256 }: Manifest, known: ArchivedDay | undefined): string | null {
   if (known === undefined || (known.version === version && known.digest === sha256)) return null
   const has = known.version === version ? 'another content' : `version ${version}`

@@ -15,18 +15,18 @@ import { dayMs, type FieldType } from '../../market/values.js'
 /** A table of schema `market` that is archived. */
 export interface ArchivedTable {
   readonly name: MarketTable
-  /** Stream under which coverage and gaps are recorded; null where another table has them. */
+  /** Stream under which coverage and gaps are recorded; null if another table has them. */
   readonly stream: StreamName | null
   /** Column by which rows are split into days. Absent for a table that is archived whole, as of the end of a day. */
   readonly timeColumn?: string
-  /** Columns of the key that say which series a row belongs to. */
+  /** Columns of the key that name the series of a row. */
   readonly seriesColumns: readonly string[]
-  /** The order of the rows of an instrument, the same on every server. */
+  /** Order of the rows of an instrument. It is the same on every server. */
   readonly order: readonly string[]
 }
 
 const instrument = ['category', 'symbol']
-/** Texts sort by the rules of a database, unless they are told to sort by their bytes. */
+/** Texts are sorted by their bytes, because otherwise the rules of a database apply. */
 const bytewise = ' collate "C"'
 
 const archivedTables: readonly ArchivedTable[] = marketTables.map((name) => {
@@ -60,7 +60,7 @@ export function archivedTable(name: string): ArchivedTable {
   return found
 }
 
-/** A day in UTC: `2026-03-01`. */
+/** A day in UTC, such as `2026-03-01`. */
 export type Day = string
 
 export function dayOf(time: number): Day {
@@ -75,7 +75,7 @@ export function dayEnd(day: Day): number {
   return dayStart(day) + dayMs
 }
 
-/** All days from the one of `from` to the last that has ended by `to`. */
+/** Lists the days from the day of `from` to the last one that has ended by `to`. */
 export function daysBetween(from: number, to: number): Day[] {
   const days: Day[] = []
   for (let start = Math.floor(from / dayMs) * dayMs; start + dayMs <= to; start += dayMs) days.push(dayOf(start))
@@ -87,7 +87,7 @@ interface Place {
   readonly isHypertable: boolean
 }
 
-/** The oldest time that there are rows or, by default, proof of; null when there is neither. */
+/** Finds the oldest time with a row or, by default, with proof; null if there is none. */
 export async function firstTime(
   { database, isHypertable, withProof = true }: Place & { readonly withProof?: boolean },
   table: ArchivedTable,
@@ -101,7 +101,7 @@ export async function firstTime(
   return rows[0]?.first ?? null
 }
 
-/** The newest time that there are rows or proof of; null when there is neither. */
+/** Finds the newest time with a row or proof; null if there is none. */
 export async function lastTime({ database, isHypertable }: Place, table: ArchivedTable): Promise<number | null> {
   const { name } = table
   const { rows } = await sql<{ last: number | null }>`
@@ -117,7 +117,10 @@ export async function lastTime({ database, isHypertable }: Place, table: Archive
   return rows[0]?.last ?? null
 }
 
-/** A plain table has no index on the time alone: each series is found by a step in the key, and asked for its end. */
+/**
+ * Returns SQL that steps from series to series in the key to find the first or last time. A plain table has no index on
+ * the time alone.
+ */
 function endOfRows(table: ArchivedTable, isHypertable: boolean, end: 'min' | 'max'): RawBuilder<unknown> {
   const { name, timeColumn = '' } = table
   if (isHypertable) return sql.raw(`select ${end}(${timeColumn}) as t from market.${name}`)

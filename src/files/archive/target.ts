@@ -5,40 +5,42 @@ import { dirname, join, relative, sep } from 'node:path'
 import { isFullDisk, makeFolder, syncToDisk, systemDisk } from '../../runtime/disk.js'
 import { randomName } from '../../runtime/randomness.js'
 
-/** A part of an archive that is not as it was written. The message is one line. */
+/** Thrown for a part of an archive that is not as it was written. The message is one line. */
 export class DamagedArchive extends Error {}
 
-/** A place of an archive, a folder or a bucket. Paths begin at its root and have slashes. A failed call can be repeated. */
+/**
+ * Place of an archive: a folder or a bucket. Paths begin at its root and have slashes. A failed call can be repeated.
+ */
 export interface ArchiveTarget {
   /** Name for messages, without credentials. */
   readonly name: string
   /** Lists all finished files below a prefix, ascending by path. */
   list(prefix: string): Promise<{ readonly path: string; readonly bytes: number }[]>
-  /** Reads a small file whole; null when it is absent. */
+  /** Reads a small file whole; null if it does not exist. */
   read(path: string): Promise<Buffer | null>
-  /** Gives a file of any size as a file of this machine until it is released. Throws ENOENT when it is absent. */
+  /** Provides a file of any size as a local file until it is released. Throws ENOENT if it does not exist. */
   fetch(path: string): Promise<{ readonly localPath: string; release(): Promise<void> }>
-  /** Makes an empty folder of this machine for files in the making, and removes what an earlier process left there. */
+  /** Makes an empty local folder for files that are being written. Removes what an earlier process left there. */
   stagingFolder(): Promise<string>
-  /** Moves a finished file of the staging folder to its place, at once. */
+  /** Moves a finished file from the staging folder to its place in one step. */
   publish(localPath: string, path: string): Promise<void>
-  /** Writes a small file at once and for good. False when there is one already. */
+  /** Writes a small file in one step and durably. Resolves to false if the file exists. */
   create(path: string, text: string): Promise<boolean>
   remove(path: string): Promise<void>
   close(): Promise<void>
 }
 
-/** Folder of files in the making. Readers of `table=…` skip a name that begins with a dot. */
+/** Folder for files that are being written. Readers of `table=…` skip names that begin with a dot. */
 const partial = '.partial'
 
-/** An archive in a folder of this machine, or in one that is mounted here. */
+/** An archive in a local or mounted folder. */
 export function folderTarget(root: string): ArchiveTarget {
   const at = (path: string) => join(root, ...path.split('/'))
   let staging: string | undefined
   return {
     name: root,
     async list(prefix) {
-      // A prefix ends with a slash: it is a folder.
+      // A prefix ends with a slash, so it names a folder.
       const entries = await readdir(at(prefix), { recursive: true, withFileTypes: true }).catch(orNothing([]))
       const paths = entries
         .filter((entry) => entry.isFile())
@@ -78,7 +80,7 @@ export function folderTarget(root: string): ArchiveTarget {
         await file.close()
       }
       try {
-        // Unlike a rename this fails where there is one already.
+        // A link fails if the file exists. A rename would replace the file.
         await link(beside, place)
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
@@ -101,7 +103,7 @@ export function folderTarget(root: string): ArchiveTarget {
   }
 }
 
-/** Advises what to do about a full disk or quota; passes any other failure through. */
+/** Adds advice to the error of a full disk or quota. Returns any other error unchanged. */
 export function explainFullDisk(error: unknown, folder: string): unknown {
   if (!isFullDisk(error)) return error
   return new Error(`no space is left on the disk of ${folder}: make room there; the same command goes on from here`, {
@@ -109,14 +111,17 @@ export function explainFullDisk(error: unknown, folder: string): unknown {
   })
 }
 
-/** Bytes and SHA-256 of a file of this machine, in bounded memory. */
+/** Reads a local file in bounded memory. Resolves to its size in bytes and its SHA-256. */
 export async function fileDigest(localPath: string): Promise<{ bytes: number; sha256: string }> {
   const hash = createHash('sha256')
   for await (const chunk of createReadStream(localPath, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
   return { bytes: (await stat(localPath)).size, sha256: hash.digest('hex') }
 }
 
-/** The place of a file. Throws on links that lead out of the archive, and on devices and pipes, which could block a reader. */
+/**
+ * Returns the local path of a file. Throws on links that lead out of the archive, and on devices and pipes, which could
+ * block a reader.
+ */
 async function regularFile(root: string, path: string): Promise<string> {
   const place = join(root, ...path.split('/'))
   const [realRoot, real] = await Promise.all([realpath(root), realpath(place)])

@@ -15,19 +15,19 @@ export interface VerifiedDay {
   readonly day: Day
   readonly version: number
   readonly rows: number
-  /** Null when there is no database to compare with, or it has no more than a part of the day. */
+  /** Null if there is no database to compare with, or if it has only a part of the day. */
   readonly isEqual: boolean | null
   readonly problems: readonly string[]
 }
 
 interface VerifyOptions {
   readonly tables?: readonly string[] | undefined
-  /** Half-open, by day. */
+  /** First day; `to` is the day after the last one. */
   readonly from?: Day | undefined
   readonly to?: Day | undefined
   /** Database to compare with. Without it, a day that is missing as a whole is not noticed. */
   readonly database?: RecorderDatabase | undefined
-  /** Reads the rows of the database, by default with its own login: one that may do nothing else suffices. */
+  /** Connection that reads the rows. Default: the one of `database`. A read-only login suffices. */
   readonly rowReader?: DatabasePool | undefined
   readonly signal?: AbortSignal | undefined
 }
@@ -41,9 +41,9 @@ const advice = {
 } as const
 
 /**
- * Reads every file of every version that the archive has and compares it with its manifest, row by row, and the newest version with
- * the database: with its list of archived days, and with its rows where it has them. A day that is damaged or different is due
- * again. Gives one result for each day; ends with what belongs to no day.
+ * Reads every file of every version and compares it with its manifest, row by row. Compares the newest version with the
+ * database: its list of archived days, and the rows that it still has. A damaged or different day becomes due again.
+ * Yields one result per day, and one for each file that belongs to no manifest.
  */
 export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptions = {}): AsyncIterable<VerifiedDay> {
   const { database, tables = marketTables } = options
@@ -68,14 +68,15 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
           : await verifyVersion(reader, { table, day, version, noted }, named, { ...options, isHypertable })
       if (newest.problems.length === 0) yield newest
       else {
-        // Mark the day here. Rows may come from a spool without a change of the proof, which would go unnoticed.
+        // Marks the day as due here. Rows from a spool may change the day without changing its proof, so no run would
+        // notice.
         if (database !== undefined) await markDayDue(database.db, table, day)
         const isGone = noted?.isRemoved === true && newest.isEqual !== false
         const next = database === undefined ? advice.ask : isGone ? advice.copy : advice.writeAnew
         yield withAdvice(newest, next)
       }
     }
-    // Files can be matched with manifests only when the manifests of all days were read.
+    // Files can be matched with manifests only if the manifests of all days were read.
     if (options.from !== undefined || options.to !== undefined) continue
     for (const { path } of await target.list(`table=${table}/`)) {
       const day = /\/day=([\d-]+)\//.exec(path)?.[1]
@@ -86,7 +87,7 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
   }
 }
 
-/** Ends what is wrong with a day, if anything is, with what to do about it. */
+/** Adds advice to the last problem of a day, if it has problems. */
 function withAdvice(found: VerifiedDay, todo: string): VerifiedDay {
   const last = found.problems.at(-1)
   return last === undefined ? found : { ...found, problems: [...found.problems.slice(0, -1), `${last}; ${todo}`] }
@@ -99,7 +100,11 @@ interface Version {
   readonly noted?: ArchivedDay | undefined
 }
 
-/** @param named takes the paths that the manifest names */
+/**
+ * Compares a version with its manifest.
+ *
+ * @param named collects the paths that the manifest names
+ */
 async function verifyVersion(
   reader: ArchiveReader,
   { noted, ...version }: Version,
@@ -133,7 +138,7 @@ function isInside(day: Day, { from, to }: VerifyOptions): boolean {
 }
 
 interface Pruned {
-  /** Former versions of days. */
+  /** Number of superseded versions of days. */
   readonly versions: number
   readonly files: number
   readonly bytes: number
@@ -141,14 +146,14 @@ interface Pruned {
 
 interface PruneOptions {
   readonly isDryRun?: boolean
-  /** Files that published tables need; null when there are no tables. */
+  /** Files that published tables need; null if there are no tables. */
   readonly needed?: ReadonlySet<string> | null
 }
 
 /**
- * Removes all but the newest version of each day, and files that neither a manifest nor a table needs. To be called by one process
- * at a time. A manifest goes before its files, so that none is ever without them. Throws on a newest version that is damaged, and
- * removes nothing.
+ * Removes superseded versions of days, and files that neither a manifest nor a table needs. Only one process may call
+ * it at a time. A manifest is removed before its files, so that no manifest lacks files. Throws if a newest version is
+ * damaged, and then removes nothing.
  */
 export async function pruneArchive(
   target: ArchiveTarget,

@@ -54,7 +54,7 @@ const byName: Readonly<Record<string, ErrorKind>> = {
   ConditionalRequestConflict: 'passing',
 }
 
-/** Error codes for a network that is down or a connection that was cut. */
+/** Error codes of a network that is down or of a connection that was cut. */
 const networkCodes = new Set([
   'ECONNREFUSED',
   'ECONNRESET',
@@ -156,10 +156,10 @@ export interface BucketPlace {
 }
 
 interface Patience {
-  /** Wait after the first failure, in milliseconds. Each further wait is twice as long, and a random part shorter. */
+  /** Wait after the first failure, in milliseconds. Each further wait is twice as long. A random part is subtracted. */
   readonly minMs: number
   readonly maxMs: number
-  /** No attempt begins later than this after the first failure. */
+  /** No attempt begins later than this after the first failure, in milliseconds. */
   readonly totalMs: number
 }
 
@@ -169,7 +169,7 @@ export interface BucketOptions {
   readonly clock: Clock
   /** Aborts requests in progress. */
   readonly signal?: AbortSignal
-  /** How long a server may be away. */
+  /** How long requests are repeated while the server is away. */
   readonly patience?: Patience
 }
 
@@ -183,7 +183,7 @@ export interface Bucket extends BucketPlace {
   readonly name: string
   /** Client for code that sends its own requests. */
   readonly client: S3Client
-  /** Sends one request, again and again while the server is away. Throws one line that says what to do. */
+  /** Sends one request, and repeats it while the server is away. Throws one line that says what to do. */
   send<Result>(
     doing: string,
     request: (client: S3Client, options: RequestOptions) => Promise<Result>,
@@ -197,8 +197,8 @@ const silenceMs = 30_000
 const connectMs = 10_000
 
 /**
- * Opens a bucket; nothing is sent yet. Credentials are those that the SDK finds in its usual places: the environment, the shared
- * files of profiles, and the roles of containers and machines.
+ * Opens a bucket without sending a request. The SDK finds the credentials in its usual places: the environment, the
+ * shared profiles, or the role of a container or machine.
  */
 export function openBucket(place: BucketPlace, { clock, signal, patience }: BucketOptions): Bucket {
   // Turn off a warning about Node.js versions of later SDK releases: the operator cannot act on it.
@@ -223,7 +223,7 @@ export function openBucket(place: BucketPlace, { clock, signal, patience }: Buck
 }
 
 function settingsOf({ endpoint, region, forcePathStyle }: BucketPlace): S3ClientConfig {
-  // Other services ignore regions, but requests to them are signed for one nevertheless.
+  // Other services ignore regions, but a request to them must still be signed for one.
   const fallback = endpoint === undefined ? undefined : (process.env['AWS_REGION'] ?? 'us-east-1')
   const known = region ?? fallback
   return {
@@ -240,7 +240,8 @@ function settingsOf({ endpoint, region, forcePathStyle }: BucketPlace): S3Client
 }
 
 /**
- * Repeats work after errors that pass by themselves: a server is away, busy or cuts connections. Throws the last error.
+ * Repeats work after errors that pass by themselves: the server is away, busy, or cuts connections. Throws the last
+ * error.
  */
 async function retrying<Result>(
   clock: Clock,
@@ -257,7 +258,7 @@ async function retrying<Result>(
       firstFailureMs ??= clock.monotonicMs()
       const delayMs = backoffMs(failures, patience) * (0.5 + random() / 2)
       const isOver = clock.monotonicMs() - firstFailureMs + delayMs > patience.totalMs
-      // The SDK has learned the server's time from the refusal, and signs with it from then on.
+      // After a refusal for a wrong clock, the SDK knows the server's time and signs with it.
       const isPassing = kind === 'passing' || (kind === 'clock' && failures === 1)
       if (!isPassing || isOver) throw error
       await clock.sleep(delayMs, signal)

@@ -93,7 +93,10 @@ export async function removeObject(bucket: Bucket, path: string): Promise<void> 
   )
 }
 
-/** Puts a file to its key, whatever was there; nobody sees a part of it. A large file goes in parts, one in memory at a time. */
+/**
+ * Uploads a file to its key, and replaces what was there. Readers never see a part of it. A large file is sent in
+ * parts, with one in memory at a time.
+ */
 export async function uploadFile(bucket: Bucket, localPath: string, path: string): Promise<void> {
   const { size } = await stat(localPath)
   const params = { ...objectOf(bucket, path), Body: createReadStream(localPath) }
@@ -101,7 +104,7 @@ export async function uploadFile(bucket: Bucket, localPath: string, path: string
     await new Upload({ client: patientClient(bucket, `write ${path}`), params, queueSize: 1 }).done()
   } catch (error) {
     if (!isKind('no upload')(error)) throw error
-    // Completed by an attempt whose response was lost: then the object is there, as long as the file.
+    // An attempt whose response was lost may have completed the upload. The object then has the size of the file.
     const { ContentLength } = await bucket.send(`read ${path}`, (client, options) =>
       client.send(new HeadObjectCommand(objectOf(bucket, path)), options),
     )
@@ -109,12 +112,12 @@ export async function uploadFile(bucket: Bucket, localPath: string, path: string
   }
 }
 
-/** The client of a bucket, each request of which is sent again while the service is away. */
+/** Returns a client that repeats each request while the service is away. */
 function patientClient(bucket: Bucket, doing: string): S3Client {
   const patient = Object.create(bucket.client) as S3Client
   const send = async (command: Parameters<S3Client['send']>[0]): Promise<unknown> => {
     const sent = bucket.send(doing, (client, options) => client.send(command, options), isKind('no upload'))
-    // Whatever stays of an upload is removed by the next run; what went wrong before is the news.
+    // The next run removes the rest of an upload. The error before this one is the one to report.
     return command instanceof AbortMultipartUploadCommand ? sent.catch(() => undefined) : sent
   }
   return Object.assign(patient, { send })
@@ -125,7 +128,7 @@ export async function putBytes(bucket: Bucket, path: string, body: Uint8Array | 
   await bucket.send(`write ${path}`, (client, options) => client.send(new PutObjectCommand(input), options))
 }
 
-/** Puts a small file to its key if there is none yet. `unsupported` when the server cannot do that. */
+/** Creates a small object if its key is free. Resolves to `unsupported` if the server cannot do that. */
 export async function createObject(
   bucket: Bucket,
   path: string,
@@ -146,7 +149,7 @@ export async function createObject(
   }
 }
 
-/** Removes the parts of uploads below a prefix that nobody will complete. Resolves to how many uploads there were. */
+/** Aborts unfinished uploads below a prefix, because nobody will complete them. Resolves to their number. */
 export async function abortUploads(bucket: Bucket, prefix: string): Promise<number> {
   let aborted = 0
   let place: { KeyMarker?: string | undefined; UploadIdMarker?: string | undefined } = {}
@@ -160,7 +163,7 @@ export async function abortUploads(bucket: Bucket, prefix: string): Promise<numb
         isKind('unsupported'),
       )
     } catch (error) {
-      // A server that does not list them has a rule of its own that removes them.
+      // A server that cannot list uploads removes them by a rule of its own.
       if (isKind('unsupported')(error)) return aborted
       throw error
     }

@@ -12,9 +12,9 @@ export const exportFormats = ['parquet', 'csv'] as const
 
 export type ExportFormat = (typeof exportFormats)[number]
 
-/** A format of files, for the columns of one export. */
+/** A file format, for the columns of one export. */
 export interface FileFormat {
-  /** The SQL that gives a column as the file needs it. */
+  /** Returns SQL that gives a column in the form that the file needs. */
   expression(column: QueryColumn, quoted: string): string
   open(path: string): OpenFile
 }

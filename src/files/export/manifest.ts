@@ -63,7 +63,7 @@ export async function writeManifest(folder: string, manifest: Manifest): Promise
   await rename(`${path}.new`, path)
 }
 
-/** With every day that has files to be written again. */
+/** Returns a manifest in which every day with files is marked to be written again. */
 export function withOutdatedDays(manifest: Manifest): Manifest {
   const parts = Object.entries(manifest.parts).map(([name, part]): [string, typeof part] => [
     name,
@@ -72,7 +72,7 @@ export function withOutdatedDays(manifest: Manifest): Manifest {
   return { ...manifest, parts: Object.fromEntries(parts) }
 }
 
-/** Throws when this request would not bring back all of a day that has to be written again: what is there stays as it is. */
+/** Throws if this request cannot restore a whole day that must be written again. The files then stay as they are. */
 export async function requireReplaceable(
   database: DatabasePool,
   request: ExportRequest,
@@ -81,7 +81,7 @@ export async function requireReplaceable(
   cause?: UnfitDecimal,
 ): Promise<void> {
   const { source, folder } = request
-  // Without days all of it is written anew each time, whatever it was.
+  // An export without days is always written again as a whole.
   if (source.timeColumn === undefined) return
   const because = cause === undefined ? '' : `${cause.message}: `
   const why = `${because}all days in ${folder} have to be written again, with a wider type`

@@ -6,7 +6,7 @@ import type { ExportFormat } from './files.js'
 
 /** Source of an export: a relation of schema `market`, or a query. */
 export interface ExportSource {
-  /** Name of the relation, or `query`; used in the names of files. */
+  /** Name of the relation, or `query`. It is part of file names. */
   readonly name: string
   /** SQL text that follows "from". */
   readonly sql: string
@@ -36,7 +36,7 @@ export async function describeSource(database: DatabasePool, what: string): Prom
 interface Selection {
   readonly from: Date
   readonly to: Date
-  /** Absent: all categories. */
+  /** Categories whose rows are selected. Default: all. */
   readonly categories?: readonly string[]
   readonly symbols?: readonly string[]
 }
@@ -47,7 +47,7 @@ interface Statement {
   readonly parameters: readonly unknown[]
 }
 
-/** Builds the statement for the selected rows, by instrument and time, with each column as given by `expression`. */
+/** Builds the statement for the selected rows, ordered by instrument and time. `expression` gives each column. */
 export function selectRows(
   source: ExportSource,
   expression: (column: QueryColumn, quoted: string) => string,
@@ -96,19 +96,19 @@ export interface ExportRequest {
   readonly source: ExportSource
   readonly folder: string
   readonly format: ExportFormat
-  /** Half-open; only for sources that are cut into days. */
+  /** Beginning of the range, `to` is its end (exclusive). Only for sources that are split into days. */
   readonly from?: TimeMs
   readonly to?: TimeMs
   readonly categories?: readonly string[]
   readonly symbols?: readonly string[]
-  /** From what the symbols were chosen; a later call with the same goes on, though it may know more symbols. */
+  /** Patterns that chose the symbols. A later call with the same patterns continues, even if new symbols match them. */
   readonly symbolPatterns?: readonly string[]
-  /** Begin anew in a folder that holds something else. */
+  /** True to begin again in a folder that holds another export. */
   readonly isOverwriting?: boolean
 }
 
 export interface Part {
-  /** A day, or `all`. */
+  /** Name of the part: a day, or `all`. */
   readonly name: string
   readonly from: TimeMs
   readonly to: TimeMs

@@ -34,7 +34,7 @@ export interface ExportProgress {
 interface ExportResult {
   readonly rows: number
   readonly files: number
-  /** Days that were finished before. */
+  /** Number of days that an earlier call had finished. */
   readonly partsSkipped: number
   /** Columns whose decimals had to be written as text. */
   readonly asText: readonly string[]
@@ -46,14 +46,14 @@ export interface ExportOptions {
   readonly onNote?: (text: string) => void
 }
 
-/** A day that was exported sooner after its end may have been incomplete still. */
+/** Wait after the end of a day. A day that was exported sooner may be incomplete. */
 const settleMs = hourMs
 const rowsPerBatch = 2_000
 
 /**
- * Writes the selected rows to files: day=…/category=…/symbol=…/<name>.<format>, or one file where the source has no instruments
- * or no time. A part is written beside its place and moved there when it is whole; parts that are there already are left as they
- * are, so that the same call goes on after an interruption. Throws when the folder holds another export, or on an abort.
+ * Exports the selected rows to day=…/category=…/symbol=…/<name>.<format>. A source without instruments or time gets one
+ * file. Each part is written beside its place, and moved when it is whole. Finished parts stay as they are, so the same
+ * call continues after an interruption. Throws if the folder holds another export, or on an abort.
  */
 export async function runExport(
   database: DatabasePool,
@@ -69,7 +69,7 @@ export async function runExport(
       return await writeParts(database, request, manifest, options)
     } catch (error) {
       if (!(error instanceof UnfitDecimal)) throw error
-      // A column has one type in all files of an export, so those that were written with the other one are written again.
+      // A column needs one type in all files of an export. So files with the narrower type are written again.
       const outdated = withOutdatedDays((await readManifest(request.folder)) ?? manifest)
       await requireReplaceable(database, request, outdated, options.now(), error)
       options.onNote?.(`${error.message}: all days are written again, with a wider type`)
@@ -78,7 +78,7 @@ export async function runExport(
   }
 }
 
-/** With room for what the selected rows hold, and for what was known before. */
+/** Adds to a manifest the digits that the decimals of the selected rows need. */
 async function withDecimals(
   database: DatabasePool,
   request: ExportRequest,
@@ -212,7 +212,7 @@ async function writePart(
     throw error
   }
   const place = join(folder, folderOf(part))
-  // Moved, which takes no time, and removed behind the new one: whoever is killed meanwhile has lost nothing.
+  // Moves the former files aside, and removes them after the new ones are in place. A kill in between loses nothing.
   const former = `${partial}.former`
   await rm(former, { recursive: true, force: true })
   if ((await stat(place).catch(() => null)) !== null) await rename(place, former)
@@ -236,7 +236,7 @@ async function removeParts(folder: string): Promise<void> {
   }
 }
 
-/** Writes the rows of a part to one file after the other: they come instrument by instrument. */
+/** Writes the rows of a part to one file after another. The rows are ordered by instrument. */
 class PartWriter {
   files = 0
   readonly #key: readonly [category: number, symbol: number] | undefined
@@ -292,7 +292,9 @@ class PartWriter {
   }
 }
 
-/** File systems take names of 255 bytes: a longer one is cut, and told from others by a digest. */
+/**
+ * Longest part of a path, in bytes. A longer name is cut, and a digest keeps it unique. File systems allow 255 bytes.
+ */
 const longestPart = 200
 
 function pathPart(text: string): string {

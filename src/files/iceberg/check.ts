@@ -7,8 +7,8 @@ import { currentSnapshot } from './metadata.js'
 import { publishedTables } from './tables.js'
 
 /**
- * Lists the files that the tables need, by path: those of every snapshot that readers may still hold. Null when nothing was ever
- * published. Throws a `DamagedArchive` when a table cannot be read, because any file may then be one of its own.
+ * Lists the paths of all files that the tables need, for every snapshot that readers may still hold. Resolves to null
+ * if nothing was ever published. Throws a `DamagedArchive` if a table cannot be read, because it may need any file.
  */
 export async function neededFiles(db: Kysely<Database>, target: ArchiveTarget): Promise<Set<string> | null> {
   const pointers = await readPointers(db)
@@ -32,7 +32,7 @@ export async function neededFiles(db: Kysely<Database>, target: ArchiveTarget): 
   return pointers.size === 0 ? null : paths
 }
 
-/** Compares each table with the manifests of the archive. Gives one line for each that differs. */
+/** Compares each table with the manifests of the archive. Yields one line per difference. */
 export async function* verifyTables(
   db: Kysely<Database>,
   target: ArchiveTarget,

@@ -10,11 +10,11 @@ import { entryStatus, type ListedManifest, type ManifestEntry, readAvro } from '
 import { currentSnapshot, type TableMetadata } from './metadata.js'
 import type { PublishedTable } from './tables.js'
 
-/** Names by which engines find the tables: `recorder.market.fills`. */
+/** Catalog and namespace by which engines find the tables, as in `recorder.market.fills`. */
 const catalog = 'recorder'
 const namespace = 'market'
 
-/** Where the metadata of each table are that count, by table. */
+/** Reads the URL of each table's current metadata, by table. */
 export async function readPointers(db: Kysely<Database>): Promise<Map<string, string>> {
   const rows = await db
     .selectFrom('iceberg.iceberg_tables')
@@ -25,7 +25,9 @@ export async function readPointers(db: Kysely<Database>): Promise<Map<string, st
   return new Map(rows.map(({ table_name, metadata_location }) => [table_name, metadata_location ?? '']))
 }
 
-/** Has a table begin at other metadata. Throws when somebody else has moved it since it was read. */
+/**
+ * Makes other metadata the current ones of a table. Throws if another process has moved the pointer since it was read.
+ */
 export async function movePointer(
   db: Kysely<Database>,
   { name, from, to }: { readonly name: string; readonly from: string | null; readonly to: string },
@@ -48,16 +50,16 @@ export async function movePointer(
   }
 }
 
-/** The newest version of a day of an archived table: a table of engines is made of such. */
+/** The newest version of a day of an archived table. A published table consists of such parts. */
 export interface Part {
   readonly source: string
   readonly day: Day
   readonly version: number
-  /** SHA-256 of its manifest. */
+  /** SHA-256 of the part's manifest. */
   readonly sha256: string
 }
 
-/** The metadata of a table that count, and where they are. */
+/** The current metadata of a table, and their URL. */
 export interface Base {
   readonly url: string
   readonly metadata: TableMetadata
@@ -66,7 +68,7 @@ export interface Base {
 /** Advice for a table whose metadata are lost. */
 const advice = 'market-recorder archive rebuild-tables makes it anew'
 
-/** Address of an archive for engines. */
+/** Returns the URL by which engines find an archive. */
 export function urlOf({ name }: ArchiveTarget): string {
   return name.startsWith('s3:') ? name.replace(/\/$/, '') : `file://${name}`
 }
@@ -75,12 +77,12 @@ export function metadataFolder(table: string): string {
   return `iceberg/${table}/metadata/`
 }
 
-/** Number of the metadata at a URL; 0 if there is none. */
+/** Returns the version in the URL of metadata; 0 if there is none. */
 export function versionOf(url: string): number {
   return Number(/\/v(\d+)\.metadata\.json$/.exec(url)?.[1] ?? 0)
 }
 
-/** The key of the part that a file belongs to. */
+/** Returns the key of the part that a file belongs to. */
 export function partOfFile(url: string): string {
   const archived = /\/table=([a-z_]+)\/day=([\d-]{10})\/.*-v(\d+)-\d+\.parquet$/.exec(url)
   const found = archived ?? /\/data\/([a-z_]+)\/([\d-]{10})-v(\d+)\.parquet$/.exec(url)
@@ -97,9 +99,9 @@ export function hashOf(parts: readonly Part[]): string {
 }
 
 /**
- * Lists what a table has to show, by the manifests of the archive.
+ * Lists the parts that a table must show, by the manifests of the archive.
  *
- * @param noted days that are in the archive, and will be noted with the publication
+ * @param noted archived days that the publication will record in the database
  */
 export async function partsOf(
   { db, target }: { readonly db: Kysely<Database> | null; readonly target: ArchiveTarget },
@@ -125,7 +127,7 @@ export async function partsOf(
   return parts
 }
 
-/** Throws a `DamagedArchive` on metadata that are not those of this archive. */
+/** Reads the metadata of a table. Throws a `DamagedArchive` if they are not of this archive. */
 export async function readBase(target: ArchiveTarget, url: string): Promise<Base> {
   if (!url.startsWith(`${urlOf(target)}/`)) throw new DamagedArchive(`it is published elsewhere, ${url}; ${advice}`)
   const bytes = await readWhole(target, url)
@@ -142,7 +144,7 @@ export function readList(target: ArchiveTarget, url: string): Promise<ListedMani
   return readRecords(target, url)
 }
 
-/** Reads the files of a manifest that are still there. */
+/** Reads the entries of a manifest, without those of deleted files. */
 export async function readEntries(target: ArchiveTarget, url: string): Promise<ManifestEntry[]> {
   const entries = await readRecords<ManifestEntry>(target, url)
   return entries.filter(({ status }) => status !== entryStatus.deleted)

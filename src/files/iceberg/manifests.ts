@@ -1,7 +1,7 @@
 import avro from 'avsc'
 import type { Field, PartitionColumn } from './metadata.js'
 
-/** Fields of a record: the id that Iceberg gives each, and its type. A question mark stands for an optional one. */
+/** Fields of a record, each with its id in Iceberg and its type. A question mark stands for an optional field. */
 type Fields = Readonly<Record<string, readonly [id: number, type: AvroType]>>
 type AvroType = string | object
 
@@ -17,7 +17,7 @@ function record(name: string, fields: Fields): object {
   }
 }
 
-/** Avro has no maps by number: Iceberg writes them as lists of pairs. */
+/** Returns the type of a map with numbers as keys. Avro has no such maps, so Iceberg writes lists of pairs. */
 function bounds(keyId: number): object {
   const items = record(`k${keyId}_v${keyId + 1}`, { key: [keyId, 'int'], value: [keyId + 1, 'bytes'] })
   return { type: 'array', logicalType: 'map', items }
@@ -25,7 +25,7 @@ function bounds(keyId: number): object {
 
 type Bounds = readonly { readonly key: number; readonly value: Buffer }[]
 
-/** A file of rows. Bounds are by field id, in Iceberg's form of single values. */
+/** A file of rows. Its bounds are by field id, in Iceberg's binary form of single values. */
 export interface DataFile {
   readonly content: 0
   readonly file_path: string
@@ -37,7 +37,7 @@ export interface DataFile {
   readonly upper_bounds: Bounds
 }
 
-/** What a snapshot did to a file. */
+/** Effects of a snapshot on a file. */
 export const entryStatus = { existing: 0, added: 1, deleted: 2 } as const
 
 export interface ManifestEntry {
@@ -48,7 +48,11 @@ export interface ManifestEntry {
   readonly data_file: DataFile
 }
 
-/** @param partition the columns of the partitions with their ids; a number is a day since the epoch */
+/**
+ * Returns the schema of manifest entries.
+ *
+ * @param partition columns of the partitions with their ids; an `int` is a day since the epoch
+ */
 function entrySchema(partition: Readonly<Record<string, readonly [id: number, type: 'int' | 'string']>>): object {
   const columns = Object.entries(partition).map(([name, [id, type]]): [string, [number, AvroType]] => [
     name,
@@ -106,14 +110,18 @@ const summaries = {
   'element-id': 508,
 }
 
-/** A manifest, as the list of a snapshot has it. */
+/** An entry for a manifest in the list of a snapshot. */
 export type ListedManifest = {
   readonly [Name in keyof typeof manifestFields]: (typeof manifestFields)[Name][1] extends 'string' ? string : number
 } & { readonly partitions: readonly PartitionSummary[] }
 
 export const listSchema = record('manifest_file', { ...manifestFields, partitions: [507, summaries] })
 
-/** @param head texts for the head of the file, where Iceberg keeps the schema and the partitions of a manifest */
+/**
+ * Writes an Avro file.
+ *
+ * @param head texts for the head of the file; Iceberg keeps the schema and partitions of a manifest there
+ */
 export async function writeAvro(
   schema: object,
   records: readonly unknown[],
@@ -127,14 +135,14 @@ export async function writeAvro(
   return Buffer.concat((await encoder.toArray()) as Buffer[])
 }
 
-/** Throws when the bytes are no whole file. */
+/** Reads the records of an Avro file. Throws if the file is not whole. */
 export async function readAvro<Entry>(bytes: Buffer): Promise<Entry[]> {
   const decoder = new avro.streams.BlockDecoder()
   decoder.end(bytes)
   return (await decoder.toArray()) as Entry[]
 }
 
-/** A manifest as it is stored. Engines take the schema and the partitions from its head. */
+/** Returns the bytes of a manifest. Engines read its schema and its partitions from the head. */
 export function manifestBytes(
   entries: readonly ManifestEntry[],
   fields: readonly Field[],
@@ -157,7 +165,7 @@ interface Place {
   readonly path: string
   readonly bytes: number
   readonly partition: readonly PartitionColumn[]
-  /** Of the snapshot that adds it. */
+  /** Id of the snapshot that adds the manifest. */
   readonly id: number
   readonly sequence: number
 }
@@ -200,7 +208,7 @@ function summarize(values: readonly (string | number)[]): PartitionSummary {
   return { contains_null: false, lower_bound: stored(lowest), upper_bound: stored(highest) }
 }
 
-/** Counts of a snapshot, as engines show and use them. */
+/** Counts the files and rows of a snapshot in the form that engines show and use. */
 export function summaryOf(manifests: readonly ListedManifest[], id: number): Record<string, string> {
   const sum = (all: readonly ListedManifest[], count: (one: ListedManifest) => number) =>
     all.reduce((total, one) => total + count(one), 0)

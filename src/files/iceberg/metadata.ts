@@ -25,7 +25,7 @@ interface Snapshot extends Timed {
   readonly summary: Readonly<Record<string, string>>
 }
 
-/** Metadata of a table as they are stored; the rest of what is in them is written and not read. */
+/** Stored metadata of a table. Only fields that are read again have a type here. */
 export interface TableMetadata {
   readonly location: string
   readonly 'table-uuid': string
@@ -57,17 +57,20 @@ interface NewSnapshot {
   readonly partition: readonly PartitionColumn[]
   readonly manifestList: string
   readonly summary: Readonly<Record<string, string>>
-  /** How long snapshots are kept after they were superseded, days. */
+  /** Days for which superseded snapshots are kept. */
   readonly snapshotDays: number
 }
 
-/** Adds a snapshot to the metadata of a table. Those that were superseded long ago are left out; their files stay. */
+/**
+ * Adds a snapshot to the metadata of a table. Leaves out snapshots that were superseded long ago, but keeps their
+ * files.
+ */
 export function nextMetadata(
   base: { readonly url: string; readonly metadata: TableMetadata } | null,
   { id, now, location, fields, partition, manifestList, summary, snapshotDays }: NewSnapshot,
 ): TableMetadata {
   const before = base?.metadata
-  // Iceberg refuses snapshots out of order, and a clock may have gone back.
+  // Iceberg refuses snapshots that are out of order, and a clock may have been set back.
   const time = Math.max(now, (before?.['last-updated-ms'] ?? 0) + 1)
   const sequence = (before?.['last-sequence-number'] ?? 0) + 1
   const isKept = (_: Timed, i: number, all: readonly Timed[]) =>
@@ -115,7 +118,7 @@ export function nextMetadata(
   }
 }
 
-/** Names the columns of files that were written without field ids. */
+/** Maps names of columns to field ids, for files that were written without ids. */
 function nameMapping({ id, name, type }: Field): object {
   const element = typeof type === 'string' ? {} : { fields: [{ 'field-id': type['element-id'], names: ['element'] }] }
   return { 'field-id': id, names: [name], ...element }
@@ -125,7 +128,7 @@ function idsOf({ id, type }: Field): number[] {
   return typeof type === 'string' ? [id] : [id, type['element-id']]
 }
 
-/** A column of the files as Iceberg describes it. */
+/** Describes a column of the files in Iceberg's terms. */
 export function fieldOf({ name, schema: [top, , element] }: ParquetColumn): Field {
   const id = top?.field_id ?? 0
   if (top?.converted_type !== 'LIST') return { id, name, required: false, type: primitive(top) }

@@ -14,10 +14,10 @@ interface Published {
 }
 
 /**
- * Publishes all that the archive has as snapshots of the tables, and notes archived days in the transaction that moves the pointers.
- * Files come first: a process that is killed in between leaves some that no snapshot names.
+ * Publishes the archive as snapshots of the tables. Records archived days in the transaction that moves the pointers.
+ * Files are written first, so a process that is killed leaves files that no snapshot names.
  *
- * @param isAnew writes every manifest again, even if nothing has changed or what there is cannot be read
+ * @param isAnew writes every manifest again, even if nothing has changed or the tables cannot be read
  */
 export async function publishTables(
   context: PublishContext,
@@ -44,7 +44,7 @@ export async function publishTables(
     for (const [name, to] of moved) await movePointer(transaction, { name, from: pointers.get(name) ?? null, to })
   })
   for (const [name, url] of new Map([...pointers, ...moved])) {
-    // Readers by path go by this hint. It follows the pointer, so that it names no metadata that do not count.
+    // Readers by path follow this hint. It is written after the pointer moved, so that it never names other metadata.
     const hint = `${metadataFolder(name)}version-hint.text`
     const version = String(versionOf(url))
     if ((await target.read(hint))?.toString() !== version) await putFile(context, hint, version)

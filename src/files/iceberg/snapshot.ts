@@ -33,22 +33,22 @@ export interface PublishContext {
   readonly db: Kysely<Database>
   readonly target: ArchiveTarget
   readonly compression: Compression
-  /** For files in the making. */
+  /** Local folder for files that are being written. */
   readonly folder: string
   readonly now: () => TimeMs
-  /** How long snapshots are kept after they were superseded, days. */
+  /** Days for which superseded snapshots are kept. */
   readonly snapshotDays: number
 }
 
-/** Days of an archived table whose files have less room for decimals than others. */
+/** Days of an archived table whose files have too few digits for the decimals of other days. */
 export interface NarrowDays {
   readonly table: string
   readonly days: readonly Day[]
-  /** Columns with room for the values of all days. */
+  /** Columns with enough digits for the values of all days. */
   readonly columns: readonly ManifestColumn[]
 }
 
-/** Thrown when files of a table hold a decimal column with different precision: no engine reads them as one column. */
+/** Thrown if files of a table have a decimal column with different types. No engine reads them as one column. */
 export class NotUniform extends Error {
   constructor(readonly narrow: NarrowDays) {
     super(`${narrow.days.length} days of ${narrow.table} have to be written again with more room for decimals`)
@@ -56,13 +56,16 @@ export class NotUniform extends Error {
 }
 
 interface From {
-  /** URL of the metadata that count. */
+  /** URL of the current metadata. */
   readonly pointer: string | undefined
   readonly noted: readonly NotedDay[]
   readonly isAnew: boolean
 }
 
-/** Writes the files of a snapshot. Resolves to the URL of metadata that nobody reads yet; null if there is nothing new. */
+/**
+ * Writes the files of a snapshot. Resolves to the URL of the new metadata, which no reader knows yet. Resolves to null
+ * if there is nothing new.
+ */
 export async function writeSnapshot(
   context: PublishContext,
   table: PublishedTable,
@@ -82,7 +85,7 @@ export async function writeSnapshot(
   const months = monthsOf(parts, known).filter(({ name }) => !empty.includes(shortName(name)))
   const kept = months.flatMap(({ same }) => same ?? [])
   const fresh = new FreshFiles(context, table, base === null || isAnew ? [] : currentFields(base.metadata))
-  // Below 2⁵³, because JSON has it, too.
+  // The id stays below 2⁵³, because it is also a JSON number.
   const id = 1 + Math.floor(random() * 2 ** 52)
   const own = { id, sequence: (base?.metadata['last-sequence-number'] ?? 0) + 1 }
   const changed: { readonly name: string; readonly entries: readonly ManifestEntry[] }[] = []
@@ -124,7 +127,8 @@ export async function writeSnapshot(
     },
     snapshotDays: context.snapshotDays,
   })
-  // A killed process may have left metadata of this number, or another archiver may just have written some.
+  // The number may be taken. A killed process may have left its metadata, or another archiver may have just written
+  // some.
   for (let version = current.versionOf(pointer ?? '') + 1; ; version++) {
     const path = `${folder}v${version}.metadata.json`
     if (await target.create(path, `${JSON.stringify(metadata)}\n`)) return `${current.urlOf(target)}/${path}`
@@ -140,7 +144,7 @@ async function readBase(target: ArchiveTarget, pointer: string, isAnew: boolean)
   }
 }
 
-/** Months whose days have no rows of a table. They have no manifest, and their days need not be read again. */
+/** Name of the list of months without rows of a table. They have no manifest, and their days need not be read again. */
 const emptyMonths = 'empty-months'
 
 function shortName(name: string): string {
@@ -148,15 +152,15 @@ function shortName(name: string): string {
 }
 
 interface Month {
-  /** Begins the name of its manifest. */
+  /** Beginning of the name of the month's manifest. */
   readonly name: string
   readonly parts: readonly current.Part[]
-  /** The manifest that has these very parts. */
+  /** The existing manifest that has exactly these parts. */
   readonly same: ListedManifest | undefined
   readonly former: readonly ListedManifest[]
 }
 
-/** A month has one manifest, so that a publication writes no more than the months of its days. */
+/** Groups parts by month. Each month has one manifest, so that a publication only writes the months that changed. */
 function monthsOf(parts: readonly current.Part[], known: readonly ListedManifest[]): Month[] {
   const fileName = ({ manifest_path: path }: ListedManifest) => path.slice(path.lastIndexOf('/') + 1)
   const names = new Set([...parts.map(({ day }) => day.slice(0, 7)), ...known.map((one) => fileName(one).slice(0, 7))])
@@ -168,7 +172,7 @@ function monthsOf(parts: readonly current.Part[], known: readonly ListedManifest
   })
 }
 
-/** Entries of a changed month: a file that stays keeps the snapshot that added it. */
+/** Returns the entries of a changed month. An existing file keeps the snapshot that added it. */
 async function entriesOf(
   fresh: FreshFiles,
   parts: readonly current.Part[],
@@ -201,7 +205,7 @@ async function entriesOf(
   return entries
 }
 
-/** Files of days that the table does not show yet, and the columns that it has with them. */
+/** Collects files of days that the table does not show yet, and the columns of the table with these files. */
 class FreshFiles {
   readonly fields: Map<string, Field>
   #isUniform = true
@@ -214,7 +218,7 @@ class FreshFiles {
     this.fields = new Map(fields.map((field) => [field.name, field]))
   }
 
-  /** Reads the manifest of a day. Proofs are written as a file on the way. */
+  /** Returns the files of a day by its manifest. For a table of proofs, it first writes the proof as a file. */
   async filesOf(part: current.Part): Promise<DataFile[]> {
     const { target } = this.context
     const manifest = await readManifest(target, part.source, part.day, part.version)
@@ -260,7 +264,7 @@ class FreshFiles {
     return [dataFile(this.table, placed)]
   }
 
-  /** Throws a `NotUniform` when files have a decimal in different shapes. */
+  /** Throws a `NotUniform` if files have a decimal column with different types. */
   async requireUniform(parts: readonly current.Part[]): Promise<void> {
     if (this.#isUniform) return
     const found = new Map<Day, readonly ManifestColumn[]>()

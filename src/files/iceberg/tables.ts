@@ -7,16 +7,16 @@ import { fieldId } from '../parquet/columns.js'
 import type { DataFile } from './manifests.js'
 import type { PartitionColumn } from './metadata.js'
 
-/** A table that engines see. It follows from the manifests of archived tables, day by day. */
+/** A table that engines see. It is made of the manifests of archived tables, day by day. */
 export interface PublishedTable {
   readonly name: string
-  /** Archived tables that it is made of. */
+  /** Archived tables whose days make up this table. */
   readonly sources: readonly string[]
-  /** Column whose days are the partitions. Absent where each day has the table as a whole, and only the newest counts. */
+  /** Column whose days are the partitions. Without it, each day has the whole table, and only the newest day counts. */
   readonly timeColumn?: string | undefined
-  /** Second column of the partitions: a file has one value of it. */
+  /** Second column of the partitions. A file has only one value of it. */
   readonly divider: 'category' | 'stream'
-  /** Columns and rows of a table of proofs. Absent where the rows are the archived files. */
+  /** Columns and rows of a table of proofs. Without it, the rows are those of the archived files. */
   readonly proof?: { readonly columns: readonly ManifestColumn[]; readonly rowsOf: (manifest: Manifest) => QueryRow[] }
 }
 
@@ -25,7 +25,7 @@ const series = ['category', 'symbol', 'stream', 'type', 'interval'] as const
 const values = ['open', 'high', 'low', 'close', 'base_volume', 'quote_turnover']
 const revised = ['old', 'new'].flatMap((when) => values.map((name) => `${when}_${name}`))
 
-/** Every archived table, and what is proven of them. */
+/** All archived tables, and the tables of their proofs. */
 export const publishedTables: readonly PublishedTable[] = [
   ...marketTables.map((name): PublishedTable => {
     const { timeColumn } = archivedTable(name)
@@ -55,7 +55,7 @@ export const publishedTables: readonly PublishedTable[] = [
   ),
 ]
 
-/** Ranges are cut at the ends of each day, so that a day has its own and no time stands twice. */
+/** Cuts ranges at the ends of days, so that no time occurs on two days. */
 function rangeTable(
   name: string,
   more: readonly ManifestColumn[],
@@ -92,7 +92,7 @@ function proofTable(
   }
 }
 
-/** Microseconds since the epoch, exact. */
+/** Converts a time to microseconds since the epoch, without loss. */
 function micros(time: string): string {
   const [, seconds = '', fraction = ''] = /^(.*?)(?:\.(\d+))?Z$/.exec(time) ?? []
   return String(Date.parse(`${seconds}Z`) * 1000 + Number(fraction.padEnd(6, '0')))
@@ -112,11 +112,11 @@ interface PlacedFile {
   readonly dividedBy: string
   readonly rows: number
   readonly bytes: number
-  /** Lowest and highest symbol. */
+  /** Lowest and highest symbol in the file. */
   readonly symbols: readonly [string, string]
 }
 
-/** A file with the bounds that follow from its place, by which engines skip it. */
+/** Describes a file, with the bounds that follow from its place. Engines skip files by these bounds. */
 export function dataFile({ timeColumn, divider }: PublishedTable, file: PlacedFile): DataFile {
   const bounds: [id: number, lower: Buffer, upper: Buffer][] = [
     [fieldId(divider), Buffer.from(file.dividedBy), Buffer.from(file.dividedBy)],

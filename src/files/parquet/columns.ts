@@ -3,18 +3,18 @@ import type { Encoding, SchemaElement } from 'hyparquet'
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import { type DecimalExtent, type DecimalShape, type DecimalType, storeDecimal, widestUsual } from './decimals.js'
 
-/** How a column of the database becomes one of a Parquet file. */
+/** Converts a column of the database to a column of a Parquet file. */
 export interface ParquetColumn {
   readonly name: string
   readonly schema: readonly SchemaElement[]
-  /** The SQL that gives the text from which `convert` makes the value as a file stores it. */
+  /** Returns SQL for the text from which `convert` makes the stored value. */
   expression(quoted: string): string
   readonly convert: (text: string) => unknown
-  /** Default: the writer's choice between a dictionary and plain values. */
+  /** Default: the writer chooses between a dictionary and plain values. */
   readonly encoding?: Encoding
 }
 
-/** The type of each column; of its decimals the shape, by default one with room for all that was ever seen. */
+/** Returns how a column is stored. The default shape of decimals holds all prices and sizes seen so far. */
 export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape = widestUsual): ParquetColumn {
   const plain = { name, expression: (quoted: string) => quoted }
   const optional = (element: Partial<SchemaElement>): SchemaElement[] => [
@@ -63,7 +63,7 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
     case 'float8':
       return { ...plain, schema: optional({ type: 'DOUBLE' }), convert: Number }
     case 'bool':
-      // The vectorised reader of Iceberg in Spark refuses runs of booleans.
+      // Spark's vectorised reader for Iceberg refuses run-length encoded booleans, so they are plain.
       return { ...plain, schema: optional({ type: 'BOOLEAN' }), convert: (value) => value === 't', encoding: 'PLAIN' }
     default:
       return text
@@ -71,8 +71,8 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
 }
 
 /**
- * Number of a column in all files of a table, by which Iceberg finds it. It follows from the name, so that no file needs to know
- * another one. Iceberg never changes the scale of a decimal: a column of another scale is another column.
+ * Returns the number by which Iceberg finds a column in all files of a table. It depends on the name alone, so that
+ * files need not know each other. Iceberg cannot change the scale of a decimal, so another scale is another column.
  */
 export function fieldId(name: string, shape?: DecimalShape): number {
   const hash = createHash('sha256').update(name).digest().readUIntBE(0, 3)
@@ -95,12 +95,12 @@ function decimalElement({ precision, scale }: DecimalType): Partial<SchemaElemen
 
 const same = (text: string): string => text
 
-/** `{1.0,2}` as its elements; decimals need no quotes. */
+/** Splits an array such as `{1.0,2}` into its elements. Decimals have no quotes. */
 export function elements(text: string): string[] {
   return text === '{}' ? [] : text.slice(1, -1).split(',')
 }
 
-/** Columns as the writer takes them: values that were made by `convert`. */
+/** Returns columns in the form that the writer takes. `values` were made by `convert`. */
 export function columnsOf(
   columns: readonly ParquetColumn[],
   values: readonly unknown[][],
@@ -113,10 +113,13 @@ export function columnsOf(
   })
 }
 
-/** Compressed, 16 bytes of which few differ take less than a place in a dictionary and their share of that. */
+/**
+ * Returns true if a column takes less space without a dictionary. Compressed 16-byte values are then shorter than
+ * entries and places.
+ */
 function hardlyRepeats(data: readonly unknown[]): boolean {
   const maxDifferent = data.length / 8
-  // Equal values are one array, as long as there are few of them.
+  // Few decimals are cached as arrays, so equal values among them are the same array.
   const found = new Set<unknown>()
   for (const value of data) {
     if (found.add(value).size > maxDifferent) return true
@@ -128,7 +131,10 @@ export function isDecimal(type: string): boolean {
   return type === 'numeric' || type === '_numeric'
 }
 
-/** The list of a SELECT whose one row gives the room that the decimals of these columns need; empty when there are none. */
+/**
+ * Builds the list of a SELECT that measures the digits of the decimal columns, in one row. It is empty without such
+ * columns.
+ */
 export function extentList(columns: readonly QueryColumn[]): string {
   const decimals = columns.filter(({ type }) => isDecimal(type))
   const list = decimals.flatMap(({ name, type }) => {
@@ -142,7 +148,7 @@ export function extentList(columns: readonly QueryColumn[]): string {
   return list.join(', ')
 }
 
-/** Reads the row of an `extentList`, by column. */
+/** Reads the result row of an `extentList`, by column. */
 export function extentsIn(row: QueryRow, columns: readonly QueryColumn[]): Map<string, DecimalExtent> {
   const decimals = columns.filter(({ type }) => isDecimal(type))
   return new Map(decimals.map(({ name }, i) => [name, extentOf(row[i * 2] ?? null, row[i * 2 + 1] ?? null)]))
@@ -154,7 +160,7 @@ function extentOf(max: string | null, scale: string | null): DecimalExtent {
   return { digits: digits ?? 0, scale: Number(scale ?? 0) }
 }
 
-/** A name as SQL takes it, whatever is in it. */
+/** Quotes a name for SQL, whatever it contains. */
 export function quoteName(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }

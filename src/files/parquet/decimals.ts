@@ -1,6 +1,6 @@
 /**
- * How the decimals of a column are written: as whole numbers of their last digit, of 38 digits. DuckDB multiplies decimals of up to
- * 18 digits in 64 bits, which overflows. `text` where 38 digits are too few.
+ * How the decimals of a column are stored: as whole units of the last digit, with 38 digits. Smaller decimals would
+ * overflow in DuckDB, which multiplies up to 18 digits in 64 bits. `text` stands for columns with more than 38 digits.
  */
 export type DecimalShape = DecimalType | 'text'
 
@@ -9,7 +9,7 @@ export interface DecimalType {
   readonly scale: number
 }
 
-/** The room that the values of a column need. */
+/** Number of digits that the values of a column need. */
 export interface DecimalExtent {
   /** Largest number of digits before the point. */
   readonly digits: number
@@ -17,20 +17,23 @@ export interface DecimalExtent {
   readonly scale: number
 }
 
-/** Room for all prices and sizes that were ever seen: 20 digits before the point and 18 after it. */
+/** Type for all prices and sizes seen so far: 20 digits before the point and 18 after it. */
 export const widestUsual: DecimalType = { precision: 38, scale: 18 }
 
-/** The shape that holds values of this extent. It has no more digits after the point than they do: the others are for products. */
+/**
+ * Returns the shape for values of this extent. Its scale is no larger than theirs, so that products of two values have
+ * room.
+ */
 export function shapeFor({ digits, scale }: DecimalExtent): DecimalShape {
   return digits + scale <= 38 ? { precision: 38, scale } : 'text'
 }
 
-/** The room that two sets of values need together. */
+/** Returns the number of digits that two sets of values need together. */
 export function widen(a: DecimalExtent, b: DecimalExtent): DecimalExtent {
   return { digits: Math.max(a.digits, b.digits), scale: Math.max(a.scale, b.scale) }
 }
 
-/** A value that the type of its column cannot hold exactly. */
+/** Thrown for a value that the type of its column cannot hold exactly. */
 export class UnfitDecimal extends Error {
   constructor(
     readonly column: string,
@@ -41,12 +44,12 @@ export class UnfitDecimal extends Error {
   }
 }
 
-/** Prices and sizes repeat; more of them than this at a time would only take memory. */
+/** Largest number of cached decimals. Prices and sizes repeat, but a larger cache would only take memory. */
 const maxKnown = 16_384
 
 /**
- * Makes of a decimal's text what a file stores: units of the last digit, 16 bytes of two's complement, the highest first. Equal
- * texts may give the same array: it is not to be changed.
+ * Returns a function that converts the text of a decimal to the stored form. That form counts units of the last digit
+ * in 16 bytes, in two's complement, highest byte first. Equal texts may give the same array, so do not change it.
  */
 export function storeDecimal(column: string, shape: DecimalType): (text: string) => Uint8Array {
   const known = new Map<string, Uint8Array>()
@@ -61,7 +64,7 @@ export function storeDecimal(column: string, shape: DecimalType): (text: string)
   }
 }
 
-/** The text of a stored decimal, without zeros at its end. */
+/** Returns the text of a stored decimal, without trailing zeros. */
 export function decimalText(bytes: Uint8Array, scale: number): string {
   const small = smallOf(bytes)
   const units = small ?? unitsIn(bytes)
@@ -88,7 +91,7 @@ const zero = 0x30
 const nine = 0x39
 const dot = 0x2e
 
-/** The units of what fits an exact number, as nearly everything does; null otherwise, and for what is no decimal. */
+/** Returns the units of a decimal that an exact number can hold, as nearly all can. Returns null for any other text. */
 function smallUnits(text: string, scale: number): number | null {
   let units = 0
   let digits = 0
@@ -137,7 +140,7 @@ function bytesOf(units: bigint): Uint8Array {
   return bytes
 }
 
-/** Null for what is negative or 2⁵³ and above. */
+/** Returns the units as a number; null if negative or 2⁵³ and above. */
 function smallOf(bytes: Uint8Array): number | null {
   for (let i = 0; i < 9; i++) if (bytes[i] !== 0) return null
   let units = bytes[9] ?? 0

@@ -12,12 +12,14 @@ import { columnsOf, type ParquetColumn } from './columns.js'
 import { unitsIn } from './decimals.js'
 import type { Compression } from './zstd.js'
 
-/** A row group is held in memory until it is written. */
+/** Largest size of a row group. It is held in memory until it is written. */
 const rowsPerGroup = 50_000
 const charactersPerGroup = 8_000_000
 
 export interface ParquetFile {
-  /** Resolves when the rows are in memory or on the disk. Throws an `UnfitDecimal` on one that its column cannot hold. */
+  /**
+   * Resolves when the rows are in memory or on disk. Throws an `UnfitDecimal` on a value that its column cannot hold.
+   */
   write(rows: readonly QueryRow[]): Promise<void>
   close(): Promise<void>
 }
@@ -37,7 +39,7 @@ export function createParquetFile(
     compressors: { ZSTD: (input) => compression.compress(input, level) },
     createdBy: 'market-recorder',
   })
-  // By column, as the writer takes them: an array for each row would be most of the garbage there is.
+  // Values are collected by column, as the writer takes them. An array per row would be most of the garbage.
   const noRows = (): unknown[][] => columns.map(() => [])
   let pending = noRows()
   let rowsPending = 0
@@ -87,7 +89,10 @@ function withoutDecimals(element: SchemaElement): SchemaElement {
   return plain
 }
 
-/** Bounds of decimals, found as those of bytes, as numbers. Where some are negative the order of bytes is another one. */
+/**
+ * Converts the bounds of decimals from bytes to numbers. Leaves them out if all are negative, because bytes are sorted
+ * differently.
+ */
 function nameDecimalBounds(writer: ParquetWriter): void {
   for (const { columns } of writer.row_groups) {
     for (const { meta_data: found } of columns) {
@@ -101,15 +106,17 @@ function nameDecimalBounds(writer: ParquetWriter): void {
   }
 }
 
-/** A file of rows, in the values that are stored: decimals as their 16 bytes, times in microseconds. */
+/** A Parquet file, read in stored values: decimals as 16 bytes, times in microseconds. */
 interface ParquetRows {
   readonly rows: number
   readonly columns: readonly string[]
-  /** Row group by row group. */
+  /** Yields the rows of one row group at a time. */
   batches(): AsyncIterable<readonly (readonly unknown[])[]>
 }
 
-/** Opens a Parquet file. Throws if it is not one, is cut off, or would unfold to more than is ever written. */
+/**
+ * Opens a Parquet file. Throws if it is another kind of file, is cut off, or would unfold to more than is ever written.
+ */
 export async function openParquet(path: string, compression: Compression): Promise<ParquetRows> {
   const file = await asyncBufferFromFile(path)
   const written = await parquetMetadataAsync(file)
@@ -168,11 +175,14 @@ function afterElement(elements: readonly SchemaElement[], place: number): number
   return next
 }
 
-/** A group as it is written takes 16 bytes for each decimal, which has at least a digit and a comma of text. */
+/**
+ * Largest number of values in a row group, and of their bytes. A decimal takes 16 bytes, and at least a digit and a
+ * comma as text.
+ */
 const maxValues = charactersPerGroup
 const maxBytes = 20 * maxValues
 
-/** A file of some kilobytes can unfold to gigabytes. No group that was written here does. */
+/** Throws if a row group would unfold beyond the limits. A file of some kilobytes can unfold to gigabytes. */
 function requireBounded({ num_rows: rows, columns }: RowGroup): void {
   const chunks = columns.map(({ meta_data: found }) => found)
   const isUsual = chunks.every(

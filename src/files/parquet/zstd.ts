@@ -1,14 +1,18 @@
 import { Zstd } from '@hpcc-js/wasm-zstd'
 
-/** Zstandard, which Node has by itself only from version 22 on. */
+/** Zstandard compression. Node itself has it only from version 22 on. */
 export interface Compression {
-  /** @param level from 1 (fast) up; default 3 */
+  /**
+   * Compresses bytes.
+   *
+   * @param level from 1 (fast) up; default 3
+   */
   compress(input: Uint8Array, level?: number): Uint8Array
   /** Throws unless the input unfolds to exactly `bytes` bytes, and `bytes` is within the limit. */
   decompress(input: Uint8Array, bytes: number): Uint8Array
 }
 
-/** Pages are written with about one MiB, and a single row may be longer. */
+/** Largest size of a page, 256 MiB. Pages usually have about 1 MiB, but a single row may be longer. */
 const maxBytes = 1 << 28
 
 let loading: Promise<Compression> | undefined
@@ -49,15 +53,15 @@ function contentBytes(frame: Uint8Array): number | null {
   }
 }
 
-/** The library's memory. */
+/** Access to the library's memory. */
 interface Heap {
   heapView(block: unknown): Uint8Array
   heapToUint8Array(block: unknown): Uint8Array
 }
 
 /**
- * The library copies every result number by number through a list, which takes longer than compressing it. This copies it at once,
- * as long as the library is made as it is known here.
+ * Makes the library copy results at once. It copies them number by number through a list, which takes longer than
+ * compressing. Does nothing if the library has changed inside.
  */
 function copyAtOnce(zstd: Zstd): void {
   const heap = (zstd as unknown as { readonly ['_mainModule']?: Partial<Heap> })['_mainModule']
