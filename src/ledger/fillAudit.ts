@@ -64,8 +64,8 @@ interface JudgedGaps {
 }
 
 /**
- * Judges gaps in fills that nobody has judged yet, in the order of their numbers. No fill was lost if each minute of
- * the gap has a closed candle with exactly the volume of its stored fills. Such a gap appears when two responses adjoin
+ * Judges gaps in fills that nobody has judged yet, in the order of their numbers. No fill was lost if each minute has
+ * a closed candle with exactly the volume of its stored fills. Such a gap appears when two responses adjoin
  * without a shared fill. Other gaps are marked as judged, so that each is compared only once. A gap waits while a
  * minute has no closed candle, and while fills of its minutes may still arrive.
  *

@@ -2,25 +2,27 @@ import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'n
 import type { Socket } from 'node:net'
 import type { MiddlewareHandler } from 'hono'
 
-/** How long a connection may take to ask, and stay idle. */
+/** Limits on how long a connection may take to send a request, and how long it may stay idle. */
 export const connectionTimeouts = {
   headersTimeout: 10_000,
   requestTimeout: 15_000,
   keepAliveTimeout: 5_000,
   connectionsCheckingInterval: 2_000,
 } as const
-/** A connection on which nothing moves for so long is closed, also in the middle of a response. */
+/** A connection without traffic for this long is closed, even in the middle of a response. */
 const stalledMs = 30_000
-/** Open pages are counted apart, see `maxPages`; others stay for a request. */
+/** Largest number of connections. `maxPages` limits open pages, so that some connections are left for requests. */
 const maxConnections = 512
-/** Rendered responses that wait for slow readers, over all connections. */
+/** Largest amount of rendered responses that wait for slow readers, over all connections. */
 const maxUnsentBytes = 32_000_000
-/** More than so many requests ahead of a response are an attack: the connection is closed without that response. */
+/**
+ * Number of requests ahead of a response that counts as an attack. The connection is then closed without the response.
+ */
 const maxAhead = 16
-/** Different responses that are rendered or wait for the database at once. */
+/** Largest number of different responses that are being rendered at once. */
 const maxRenderings = 200
 
-/** Bounds how many connections there are, and how long one may do nothing. */
+/** Limits the number of connections, and how long one may be idle. */
 export function boundConnections(server: Server): void {
   server.maxConnections = maxConnections
   server.setTimeout(stalledMs)
@@ -87,7 +89,10 @@ interface Rendered {
   readonly body: ArrayBuffer
 }
 
-/** Renders a response once for all who ask for the same thing at the same time. `except` names a path that never ends. */
+/**
+ * Renders a response once for all requests of the same URL at the same time. `except` is the path whose response never
+ * ends.
+ */
 export function renderOnce({ except }: { readonly except: string }): MiddlewareHandler {
   const underWay = new Map<string, Promise<Rendered>>()
   return async (context, next) => {

@@ -6,12 +6,12 @@ import { ping, type StoreOverview, storeOverview } from '../ledger/read/overview
 export interface DatabaseState {
   readonly isReachable: boolean
   readonly latencyMs: number | null
-  /** How far a standby is behind; null where the database itself is read, and when it did not respond. */
+  /** Delay of a standby; null for a primary server, and if it did not respond. */
   readonly lagMs: number | null
   readonly error: string | null
   /** True when the database has responded at least once since the start. */
   readonly wasReachable: boolean
-  /** Last overview that was read; null before the first. */
+  /** The last overview; null before the first one. */
   readonly overview: StoreOverview | null
 }
 
@@ -24,7 +24,7 @@ const patienceMs = 3_000
 const overviewPatienceMs = 500
 const late = Symbol('late')
 
-/** Asks whether the database responds, at most once a second however many want to know. */
+/** Checks whether the database responds, at most once a second for all callers. */
 export class DatabaseProbe {
   readonly #database: RecorderDatabase
   readonly #clock: Clock
@@ -79,7 +79,7 @@ export class DatabaseProbe {
     return this.#state
   }
 
-  /** The overview of a large database takes its time, which says nothing about whether it responds. Never rejects. */
+  /** Reads the overview. It is slow for a large database, so its time does not count as a failure. Never rejects. */
   async #count(): Promise<void> {
     const startedMs = this.#clock.monotonicMs()
     try {
@@ -94,7 +94,7 @@ export class DatabaseProbe {
   }
 }
 
-/** A database that hangs is as good as one that is away. */
+/** Limits the wait, because a database that hangs is as bad as one that is away. */
 async function withPatience<T>(clock: Clock, work: Promise<T>): Promise<T> {
   work.catch(() => undefined)
   const result = await within(clock, patienceMs, work, late)

@@ -4,11 +4,11 @@ import type { Logger } from '../runtime/logger.js'
 import { messageOf } from '../runtime/text.js'
 
 export interface EventClient {
-  /** Series that the client watches besides the status; null when none. */
+  /** Series that the client shows; null if it only shows the status. */
   readonly series: CandleSeries | null
   /** Resolves when the event has left the process. */
   send(event: 'status' | 'instrument', data: string): Promise<void>
-  /** Ends the connection of a client that has taken nothing for too long. */
+  /** Closes the connection of a client that has taken nothing for too long. */
   drop(): void
 }
 
@@ -23,7 +23,7 @@ const patienceMs = 30_000
 /** Number of ticks between two reads of an instrument. */
 const instrumentTicks = 2
 
-/** Sends what is new to all open pages. Each thing is asked for once, however many watch it, and nothing when nobody does. */
+/** Sends new data to all open pages. Each query runs once for all pages, and none runs without a page. */
 export class EventHub {
   readonly #sources: EventSources
   readonly #clock: Clock
@@ -58,7 +58,7 @@ export class EventHub {
     }
   }
 
-  /** Ends all connections: who still may have one makes another. */
+  /** Closes all connections. Clients that may still connect do so again. */
   dropAll(): void {
     for (const client of this.#clients.keys()) client.drop()
   }
@@ -77,7 +77,7 @@ export class EventHub {
     }
   }
 
-  /** Never rejects. Data that cannot be read now is sent with a later tick. */
+  /** Sends new data to clients. Data that cannot be read now is sent later. Never rejects. */
   async #serve(clients: readonly EventClient[], withInstruments: boolean): Promise<void> {
     try {
       const status = JSON.stringify(await this.#sources.status())
@@ -109,7 +109,8 @@ export class EventHub {
       this.#clients.delete(client)
       return client.drop()
     }
-    // A status is left out if anything is unsent, because the next one follows in a second. Other events are, if two are unsent.
+    // A status is skipped while any event is unsent, because the next one follows in a second. Other events are skipped
+    // while two are unsent.
     if (state.events > 1 || (state.events === 1 && event === 'status')) return
     state.events += 1
     client
@@ -123,7 +124,7 @@ export class EventHub {
 }
 
 interface Taking {
-  /** Events on their way to the client. */
+  /** Number of events on their way to the client. */
   events: number
   /** Time when the client last took an event. */
   sinceMs: number

@@ -6,10 +6,10 @@ import type { Config } from '../config/resolve.js'
 import { byStream, type StreamName } from '../market/stream.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 
-/** Time for a response to come and be stored, added to the age at which a stream counts as stale. */
+/** Time for a response to arrive and be stored. It is part of the age at which a stream counts as stale. */
 const graceMs = 30_000
 
-/** The age at which each stream counts as stale, milliseconds; null for streams that are not configured. */
+/** Returns the age at which each stream counts as stale, in milliseconds; null for streams that are not enabled. */
 export function freshnessLimits(config: Config): Record<StreamName, number | null> {
   const enabled = new Map(enabledStreams(config).map((stream) => [stream.name, stream]))
   return byStream((name) => {
@@ -18,7 +18,7 @@ export function freshnessLimits(config: Config): Record<StreamName, number | nul
   })
 }
 
-/** The longest time between two responses of the whole stream. */
+/** Returns the longest normal time between two responses of a stream. */
 function periodMs(stream: AnyStream, config: Config): number {
   if (stream.kind === 'lists') return longestPauseMs(stream.schedule(config))
   const trigger = stream.trigger(config)
@@ -32,7 +32,10 @@ function periodMs(stream: AnyStream, config: Config): number {
   }
 }
 
-/** The longest time between two matches of a cron expression of six fields. Restricted days count as if they were a month apart. */
+/**
+ * Returns the longest time between two matches of a cron expression of six fields. An expression that skips days counts
+ * as 31 days.
+ */
 export function longestPauseMs(expression: string): number {
   const fields = parseCron(expression)
   if (!isOfEachDay(fields)) return 31 * dayMs
@@ -46,7 +49,7 @@ export function longestPauseMs(expression: string): number {
   return pauses.reduce((longest, pause) => Math.max(longest, pause), 0) * 1000
 }
 
-/** How long ago a stream last showed that it works; null when it has not yet. */
+/** Returns how long ago a stream last showed that it works; null if it has not done so yet. */
 export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: TimeMs): number | null {
   const last = Math.max(lastStoredAt ?? -Infinity, lastIdleAt ?? -Infinity)
   return last === -Infinity ? null : Math.max(0, now - last)
@@ -54,18 +57,19 @@ export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: TimeMs): n
 
 type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale'
 
-/** Share of late targets above which the whole stream is stale. Single targets always have troubles of their own. */
+/** Share of late targets above which the whole stream is stale. Single targets often have troubles of their own. */
 const maxLateShare = 0.1
 
-/** The share of targets that were not asked in due time, each by its own rhythm. */
+/** Returns the share of targets that were not requested in time, each by its own schedule. */
 function lateShare({ targets, lateTargets }: Pick<StreamStats, 'targets' | 'lateTargets'>): number {
   return targets === 0 ? 0 : lateTargets / targets
 }
 
 /**
- * A stream is as fresh as its targets are: one row a second of a single instrument says nothing of the others.
+ * Returns how fresh a stream is. All of its targets count, because the rows of one instrument say nothing about the
+ * others.
  *
- * @param limitMs the stream's freshness limit; null when it is not configured
+ * @param limitMs age at which the stream is stale; null if it is not enabled
  */
 export function freshnessOf(
   stats: StreamStats,

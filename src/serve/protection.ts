@@ -13,10 +13,10 @@ import { messageOf } from '../runtime/text.js'
 import { createHmac, randomBytes } from 'node:crypto'
 
 interface Protection {
-  /** Options of a server with TLS; null where HTTP is served. */
+  /** Options of a server with TLS; null for a server without TLS. */
   readonly tlsOptions: { cert: string; key: string; handshakeTimeout: number } | null
   readonly authenticate: MiddlewareHandler
-  /** From now on the server uses what the file says, whenever that changes. */
+  /** Makes the server follow changes of the file. */
   follow(server: Server, onUsersChanged: () => void): void
   close(): void
 }
@@ -24,7 +24,10 @@ interface Protection {
 const lookEveryMs = 1_000
 const handshakeTimeout = 10_000
 
-/** TLS and passwords by the file's word; null when none is named. Rejects with a `ConfigError` when it cannot be used. */
+/**
+ * Reads TLS and passwords from the configured file; null if none is configured. Rejects with a `ConfigError` if the
+ * file cannot be used.
+ */
 export async function openProtection(
   { webConfigFile: file, host }: Config['serve'],
   logger: Logger,
@@ -59,7 +62,10 @@ export async function openProtection(
     close: () => stopped.abort(),
   }
 
-  /** A file may be read half written. Its problem is reported once, and only if the next look finds it, too. */
+  /**
+   * Calls `look` again and again. A file may be read while it is half written. So a problem is reported once, and only
+   * if it occurs twice in a row.
+   */
   async function watchFile(look: () => Promise<void>): Promise<void> {
     let problem = { text: '', looks: 0 }
     while (!stopped.signal.aborted) {
@@ -88,8 +94,8 @@ function refuseLess(file: string, current: WebConfig, next: WebConfig): void {
 }
 
 /**
- * Requires name and password for every path but /healthz, if there are users.
- * That path tells no more than a connection does, and monitors of processes have no passwords.
+ * Requires name and password for every path but /healthz, if there are users. Monitors of processes have no passwords,
+ * and that path tells no more than a connection does.
  */
 function authentication(users: () => ReadonlyMap<string, string>, passwords: Passwords): MiddlewareHandler {
   return async (context, next) => {
@@ -110,7 +116,7 @@ function authentication(users: () => ReadonlyMap<string, string>, passwords: Pas
   }
 }
 
-/** Loaded with the first password. It lets other work run after each tenth of a second. */
+/** Loads bcrypt with the first password. It lets other work run after each tenth of a second. */
 async function compareLater(password: string, hash: string): Promise<boolean> {
   const { compare } = await import('bcryptjs')
   return compare(password, hash)
@@ -141,7 +147,7 @@ export class Passwords {
   readonly #compare: Compare
   readonly #clock: Clock
   readonly #key = randomBytes(32)
-  /** Oldest use first. */
+  /** Digests of known credentials, the longest unused first. */
   readonly #known = new Set<string>()
   readonly #checking = new Map<string, Promise<Verdict>>()
   readonly #waitingOf = new Map<string, number>()
@@ -152,11 +158,15 @@ export class Passwords {
     this.#clock = clock
   }
 
-  /** @param address where it is asked from */
+  /**
+   * Checks credentials.
+   *
+   * @param address IP address of the client
+   */
   async check(users: ReadonlyMap<string, string>, credentials: Credentials, address: string): Promise<Verdict> {
     const { username, password } = credentials
     const ownHash = users.get(username)
-    // The digest includes the hash: a new hash in the file has the password checked again.
+    // The digest includes the hash, so that a new hash in the file causes a new check.
     const digest = createHmac('sha256', this.#key)
       .update(JSON.stringify([username, password, ownHash ?? null]))
       .digest('base64')

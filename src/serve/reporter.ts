@@ -20,7 +20,7 @@ interface ReporterOptions {
 
 const backfillsEveryMs = 2_000
 
-/** Reports on the recorder to whoever asks; what costs a query is asked for at most once in a while. */
+/** Reports on the recorder. Data that costs a query is read at most once per interval. */
 export class StatusReporter {
   readonly #options: ReporterOptions
   readonly #sampler: Sampler
@@ -36,7 +36,7 @@ export class StatusReporter {
     this.#limits = freshnessLimits(options.config)
   }
 
-  /** Never rejects: a database that is away is part of the report. */
+  /** Reports on the recorder. Never rejects, because the report includes a database that is away. */
   async report(): Promise<Status> {
     const { source, version, instanceId, clock } = this.#options
     const database = await this.#probe.state()
@@ -81,11 +81,14 @@ interface ReportInput {
 
 const shownIncidents = 30
 const shownBackfills = 30
-/** Live requests starve if they miss their deadline by more than this. Those of candles are spread over most of a minute. */
+/**
+ * Live requests starve if they miss their deadline by more than this. Requests for candles are spread over nearly a
+ * minute.
+ */
 const starvedAfterMs = 10_000
 const spoolAlarmShare = 0.5
 
-/** Everything that the page, the status command and the health checks say of the recorder. */
+/** Builds the report for the page, the status command and the health checks. */
 export function statusReport(input: ReportInput): Status {
   const { now, instanceId, version, source, database, backfills, sampler } = input
   const budget = source.budget()

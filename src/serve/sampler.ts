@@ -9,7 +9,7 @@ const historySamples = 5
 const historyLength = 60
 const lagResolutionMs = 10
 
-/** Looks at the recorder's counters once a second and remembers five minutes of them. */
+/** Samples the recorder's counters once a second and keeps five minutes of them. */
 export class Sampler {
   readonly #source: RecorderSource
   readonly #timer: NodeJS.Timeout
@@ -17,7 +17,7 @@ export class Sampler {
   #lagP99Ms = 0
   #samples = 0
   #before: Readonly<Record<StreamName, number>>
-  /** Rows written in each of the last seconds, the newest last. */
+  /** Number of rows written in each of the last seconds, newest last. */
   readonly #rows: Record<StreamName, number[]> = byStream(() => [])
   readonly #history: Record<StreamName, number[]> = byStream(() => [])
   readonly #requests: Record<Operation, number[]> = byOperation(() => [])
@@ -45,15 +45,15 @@ export class Sampler {
     return this.#history[stream]
   }
 
-  /** 99th percentile of the last whole minute; of what there is in the first. */
+  /** 99th percentile of the last whole minute. Before its end, it is that of the time since the start. */
   get eventLoopLagP99Ms(): number {
     return this.#lagP99Ms > 0 ? this.#lagP99Ms : this.#measuredLagMs()
   }
 
-  /** One second's sample. */
+  /** Takes the sample of one second. */
   sample(): void {
     const now = rowsOf(this.#source)
-    // The backlog is read here, so that the moment when it began to fill is known to a second.
+    // Reads the backlog, so that the time when the spool began to fill is known to a second.
     this.#source.spool()
     const { operations: used } = this.#source.budget()
     this.#samples += 1
@@ -76,7 +76,9 @@ export class Sampler {
     this.#lag.disable()
   }
 
-  /** The histogram holds the time between two ticks of its timer, the tick itself included. */
+  /**
+   * Returns the lag of the event loop. The histogram measures from tick to tick, so the length of a tick is subtracted.
+   */
   #measuredLagMs(): number {
     const ms = this.#lag.percentile(99) / 1e6 - lagResolutionMs
     return Number.isFinite(ms) ? Math.max(0, ms) : 0

@@ -4,7 +4,7 @@ import { secureHeaders } from 'hono/secure-headers'
 import type { Config } from '../config/resolve.js'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
 
-/** The page loads nothing from elsewhere, runs no inline code, and cannot be framed. */
+/** Sets headers so that the page loads nothing from other sites, runs no inline code and cannot be framed. */
 export function securityHeaders(): MiddlewareHandler {
   const self = ["'self'"]
   const none = ["'none'"]
@@ -19,7 +19,7 @@ export function securityHeaders(): MiddlewareHandler {
       formAction: none,
       frameAncestors: none,
     },
-    // Plain HTTP on one's own machine: a promise of HTTPS would only get in the way of whatever serves there next.
+    // The server may use plain HTTP. A promise of HTTPS would also bind the next server on this host.
     strictTransportSecurity: false,
     referrerPolicy: 'no-referrer',
     xFrameOptions: 'DENY',
@@ -36,7 +36,7 @@ export function ownNamesOnly({
 }: Pick<Config['serve'], 'host' | 'allowedHosts'>): MiddlewareHandler {
   const allowed = new Set(allowedHosts.map((name) => name.toLowerCase()))
   const isChecked = isLoopback(host) || allowed.size > 0
-  // Off loopback, IP addresses are accepted too: an attack by DNS needs a name.
+  // Other hosts also accept IP addresses, because an attack by DNS needs a name.
   const isOwn = (name: string) => isLoopback(name) || allowed.has(name) || (!isLoopback(host) && isIP(name) !== 0)
   return async (context, next) => {
     if (isChecked) {

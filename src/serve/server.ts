@@ -34,12 +34,12 @@ interface ServerOptions {
   readonly config: Config
   readonly source: RecorderSource
   readonly metrics: RecorderMetrics
-  /** Connection string of the database: the server has connections of its own. */
+  /** Connection string of the database. The server opens its own connections. */
   readonly databaseUrl: string
   readonly version: string
   readonly logger: Logger
   readonly clock: Clock
-  /** Where the configured port is taken, the next free one is. */
+  /** True to use the next free port if the configured one is taken. Default false. */
   readonly takesNextPort?: boolean
 }
 
@@ -50,11 +50,11 @@ export interface RunningServer {
 
 const poolSize = 3
 const statementTimeoutMs = 5_000
-/** Each page is one; a browser allows six to a host. */
+/** Largest number of open pages. Each holds a connection, and a browser opens at most six per host. */
 const maxPages = 200
 const maxPortsTried = 100
 
-/** Serves metrics, health, the API and the page until it is closed. Rejects when the address cannot be listened on. */
+/** Serves metrics, health, the API and the page until it is closed. Rejects if it cannot listen on the address. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { config, source, metrics, version, logger, clock } = options
   const protection = await openProtection(config.serve, logger, clock)
@@ -105,7 +105,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     return context.json({ ok: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503)
   })
 
-  // Made of all schemas, which takes many times as long as a response: once.
+  // Built once, because building it from all schemas takes many times as long as a response.
   let description: string | undefined
   app.get('/api', (context) => {
     description ??= JSON.stringify(describeApi(version))
@@ -183,7 +183,7 @@ function servePage(app: OpenAPIHono): void {
     app.get('/', (context) => context.text('The page has not been built: run npm run build.\n', 503))
     return
   }
-  // Their names change with their content.
+  // Assets can be cached for ever, because their names change with their content.
   app.use('/assets/*', async (context, next) => {
     await next()
     if (context.res.ok) context.header('Cache-Control', 'public, max-age=31536000, immutable')
@@ -197,7 +197,7 @@ function servePage(app: OpenAPIHono): void {
 
 type Address = Pick<Config['serve'], 'host' | 'port'>
 
-/** Throws when no server could listen there. */
+/** Throws if a server cannot listen on the address. */
 export async function requireFreePort(address: Address): Promise<void> {
   const probe = createHttpServer()
   await listen(probe, address, 1)
@@ -237,7 +237,7 @@ function urlOf(server: Server, host: string): string {
   return `${scheme}://${inUrl(host)}:${port}`
 }
 
-/** Where the built page is; null when it has not been built. */
+/** Returns the folder of the built page; null if it has not been built. */
 function pageFolder(): string | null {
   const folder = packageFile('dist/page/')
   return existsSync(`${folder}assets`) ? folder : null

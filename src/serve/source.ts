@@ -12,7 +12,7 @@ import { type Clock, within } from '../runtime/clock.js'
 import { makeFolder, readNote, systemDisk } from '../runtime/disk.js'
 import { isRunning } from '../runtime/process.js'
 
-/** How much of the service's limits is in use and who waits. */
+/** How much of the service's limits is in use, and how many requests wait. */
 export type BudgetUse = ReturnType<CollectorDependencies['client']['stats']>
 
 /** Responses in memory that are not committed yet. */
@@ -22,12 +22,12 @@ type Backlog = Pick<ReturnType<Queue['backlog']>, 'batches' | 'rows' | 'oldestRe
 interface SpoolUse {
   readonly bytes: number
   readonly limitBytes: number
-  /** Since when responses have gone to the disk; null when they go straight to the database. */
+  /** Time since when responses have gone to disk; null while they go straight to the database. */
   readonly since: TimeMs | null
   readonly droppedRows: number
 }
 
-/** The running recorder, as the server sees it: read at any moment, never changed. */
+/** The running recorder in the view of the server, which only reads it. */
 export interface RecorderSource {
   readonly egress: string
   readonly startedAt: TimeMs
@@ -40,9 +40,9 @@ export interface RecorderSource {
   spool(): SpoolUse
   /** Returns true if this recorder may send requests. The budget of an egress belongs to one recorder at a time. */
   maySend(): boolean
-  /** How the work is shared with other recorders of the database. */
+  /** Returns how the work is shared with other recorders of the database. */
   fleet(): FleetReport
-  /** Backfills that wait, run or have failed. May ask the database, and may reject when it does not respond. */
+  /** Reads backfills that wait, run or have failed. Rejects if the database does not respond. */
   backfills(): Promise<readonly BackfillStatus[]>
 }
 
@@ -50,9 +50,9 @@ interface CollectorSourceOptions {
   readonly egress: string
   readonly clock: Clock
   readonly spoolMaxBytes: number
-  /** Storing begins before there is a collector: responses left on disk are stored first. */
+  /** The queue, which opens before the collector exists, to store responses left on disk. */
   readonly storing: Pick<OpenQueue, 'stats' | 'incidents'> & { readonly queue: Pick<Queue, 'backlog'> }
-  /** undefined until this recorder owns the budget. */
+  /** Returns the collector; undefined until this recorder owns the budget. */
   readonly collector: () => Collector | undefined
   readonly budget: () => BudgetUse
   readonly maySend: () => boolean
@@ -60,7 +60,7 @@ interface CollectorSourceOptions {
   readonly backfills: () => Promise<readonly BackfillStatus[]>
 }
 
-/** A collector, and the time before there is one, as the server sees it. */
+/** Combines the collector, and the time before it exists, into the view of the server. */
 export function collectorSource(options: CollectorSourceOptions): RecorderSource {
   const { egress, clock, collector, spoolMaxBytes } = options
   const { queue, stats, incidents } = options.storing
@@ -93,11 +93,13 @@ const patienceMs = 2_000
 
 interface Address {
   readonly url: string
-  /** The id of the process that serves at the address. */
+  /** Id of the process that serves at the address. */
   readonly pid: number
 }
 
-/** Leaves the server's address in the data folder, where the status command finds it: the port may be any free one. */
+/**
+ * Writes the server's address to the data folder. The status command needs it, because the port may be any free one.
+ */
 export async function writeAddress(dataDir: string, url: string): Promise<void> {
   await makeFolder(dataDir, 0o700)
   await writeFile(join(dataDir, fileName), `${JSON.stringify({ url, pid: process.pid } satisfies Address)}\n`, {
@@ -105,7 +107,7 @@ export async function writeAddress(dataDir: string, url: string): Promise<void> 
   })
 }
 
-/** The address that a server has left; null without one. The server may have ended since. */
+/** Reads the address that a server left; null if there is none. That server may have ended since. */
 export async function readAddress(dataDir: string): Promise<string | null> {
   return (await readAddressNote(dataDir)).url ?? null
 }
@@ -115,7 +117,10 @@ async function readAddressNote(dataDir: string): Promise<Partial<Address>> {
   return /^https?:\/\//.test(note?.url ?? '') ? (note ?? {}) : {}
 }
 
-/** The address that a server has left, if it still serves there; else null. After a crash another may have its port. */
+/**
+ * Reads the address that a server left, if it still serves there; otherwise null. After a crash another program may
+ * have its port.
+ */
 export async function respondingAddress(clock: Clock, dataDir: string): Promise<string | null> {
   const { url, pid } = await readAddressNote(dataDir)
   if (url === undefined || pid === undefined || !isRunning(pid)) return null
@@ -124,7 +129,7 @@ export async function respondingAddress(clock: Clock, dataDir: string): Promise<
   return response?.ok === true ? url : null
 }
 
-/** Takes the address away again, unless another server has left its own since. */
+/** Removes the address, unless another server has written its own since. */
 export async function removeAddress(dataDir: string, url: string): Promise<void> {
   if ((await readAddress(dataDir)) === url) await rm(join(dataDir, fileName), { force: true })
 }

@@ -4,7 +4,7 @@ import type { Status } from './api/contract.js'
 
 const milli = 1000
 
-/** Metrics of what is: written from a status report just before each scrape. */
+/** Metrics of the current state, written from a status report just before each scrape. */
 export class StatusMetrics {
   readonly #metrics: ReturnType<typeof define>
 
@@ -13,8 +13,10 @@ export class StatusMetrics {
   }
 
   /**
-   * @param pageClients how many pages are open
-   * @param lostLogLines how many lines of the log could not be written
+   * Writes the metrics.
+   *
+   * @param pageClients number of open pages
+   * @param lostLogLines number of log lines that could not be written
    */
   update(status: Status, pageClients: number, lostLogLines: number): void {
     const m = this.#metrics
@@ -216,7 +218,7 @@ function define(registry: Registry) {
 
 type Labels<Label extends string> = Partial<Record<Label, string | number>>
 
-/** The recorder counts by itself: its count replaces the metric's. */
+/** Sets a counter to a value, because the recorder counts by itself. */
 function setCounter<Label extends string>(counter: Counter<Label>, labels: Labels<Label>, value: number): void {
   counter.remove(labels)
   counter.inc(labels, value)

@@ -6,19 +6,19 @@ import { z } from 'zod'
 import { ConfigError } from '../config/configError.js'
 import { type ConfigSource, parseYaml } from '../config/problems.js'
 
-/** How the page is protected: what a web configuration file says, and the files that it names. */
+/** Protection of the page: the content of a web configuration file, and of the files that it names. */
 export interface WebConfig {
-  /** PEM; null where HTTP is served. */
+  /** Certificate and key in PEM; null for HTTP. */
   readonly tls: { readonly cert: string; readonly key: string } | null
-  /** By name, the bcrypt hash of the password. */
+  /** The bcrypt hash of each user's password, by name. */
   readonly users: ReadonlyMap<string, string>
   /** Fingerprint that changes with any other field. */
   readonly digest: string
 }
 
-// Each step of the cost doubles the time of a check, which others may have to wait for: 15 takes seconds.
+// Each step of the cost doubles the time of a check, and other checks wait for it. Cost 15 already takes seconds.
 const bcryptHash = z.string().regex(/^\$2[aby]\$(0[4-9]|1[0-5])\$[./A-Za-z0-9]{53}$/)
-// A colon ends the name in the header that carries it.
+// A name has no colon, because a colon ends it in the header that carries it.
 const userName = z.string().regex(/^[^:]+$/)
 
 const fileSchema = z.strictObject({
@@ -30,8 +30,9 @@ const fileSchema = z.strictObject({
 })
 
 /**
- * Reads a file in the format of Prometheus' web configuration; of its options those for a certificate and for users are known.
- * Rejects with a `ConfigError` with one line for each problem. No line holds a value: a password may stand where its hash belongs.
+ * Reads a file in the format of Prometheus' web configuration. Only options for a certificate and for users are known.
+ * Rejects with a `ConfigError` with one line per problem. No line has a value, because a password may stand in place of
+ * its hash.
  */
 export async function readWebConfig(file: string): Promise<WebConfig> {
   const text = await readNamed(file, 'correct serve.webConfigFile')
@@ -39,7 +40,7 @@ export async function readWebConfig(file: string): Promise<WebConfig> {
   const parsed = fileSchema.safeParse(source.value)
   if (!parsed.success) throw new ConfigError(parsed.error.issues.flatMap((issue) => problemLines(issue, source)))
   const { tls_server_config: files, basic_auth_users: users = {} } = parsed.data
-  // An editor empties a file before it writes it: that must not open the page.
+  // An editor empties a file before writing it. The page must stay protected meanwhile.
   if (files === undefined && Object.keys(users).length === 0) {
     throw new ConfigError([
       `${file}: protects nothing; give tls_server_config or basic_auth_users, or leave serve.webConfigFile out`,

@@ -1,7 +1,8 @@
 import { z } from 'zod'
 import { count, orNull, stream, time } from './parameters.js'
 
-// What the API says of the recorder. Tests check the responses against it, and the reference is generated from it.
+// Schemas of the responses about the recorder. Tests check responses against them, and the reference is generated from
+// them.
 
 const problem = z
   .strictObject({

@@ -25,8 +25,8 @@ function endpoint<const Path extends string, Query extends z.ZodObject, Response
 }
 
 /**
- * Paths of the JSON API with their parameters and responses. The routes follow these definitions.
- * The reference and the types of the page are derived from them.
+ * Defines the paths of the JSON API with their parameters and responses. The routes, the reference and the types of the
+ * page follow from these definitions.
  */
 export const endpoints = {
   '/api/status': endpoint('/api/status', 'How the recorder is doing.', queries.nothing, recorderResponses.status),
@@ -121,7 +121,7 @@ export const readyz = createRoute({
   },
 })
 
-/** The description of the API for programs, OpenAPI 3.1. */
+/** Describes the API for programs, in OpenAPI 3.1. */
 export function describeApi(version: string) {
   const app = new OpenAPIHono()
   for (const route of [...Object.values(endpoints), events, healthz, readyz]) app.openAPIRegistry.registerPath(route)

@@ -142,7 +142,7 @@ const coverage = z.strictObject({
   gaps: candles.shape.gaps.describe('Known gaps of the series between `from` and `to`.'),
 })
 
-/** Event with the instrument that an open page shows, sent every two seconds. */
+/** Event about the instrument that an open page shows. It is sent every two seconds. */
 const instrumentEvent = z.strictObject({
   ticker,
   book,
@@ -180,7 +180,7 @@ const curves = z.strictObject({
   ),
 })
 
-/** Responses about the market and what is proven of it, by the last part of their path; `event` is sent by /api/events. */
+/** Responses about the market and its proof, by the last part of their path. `event` is sent by /api/events. */
 export const marketResponses = {
   instruments,
   instrument,

@@ -12,7 +12,7 @@ export const count = (what: string) => z.int().nonnegative().describe(what)
 export const orNull = <T extends z.ZodType>(schema: T) => schema.nullable().describe(schema.description ?? '')
 
 export const category = z.enum(categories).describe('Product line.')
-/** Characters that no name has, and that the database cannot hold. */
+/** Text without control characters. No name has them, and the database cannot store some of them. */
 const plainText = z
   .string()
   .refine((text) => !/[\p{Cc}\p{Cs}]/u.test(text), { error: 'must not hold control characters' })
@@ -21,10 +21,10 @@ export const stream = z.enum(streamNames).describe('Stream, named as the table t
 export const candleType = z.enum(candleTypes).describe('What the candles are made of.')
 export const interval = z.enum(intervals).describe('Length of a candle.')
 
-// Parameters arrive as text.
-/** The year 10000. Later times are mistakes, and some exceed the range of the database. */
+// Query parameters arrive as text.
+/** The end of the year 9999. Later times are mistakes, and some exceed the range of the database. */
 const endOfTimeMs = Date.UTC(10_000, 0, 1) - 1
-/** `facts` stand in the description of the API: of a number that arrives as text the library knows too little. */
+/** Number that arrives as text. `facts` are for the description of the API, because the library cannot derive them. */
 const number = (min: number, max: number, facts: { default?: number; param?: { required: true } } = {}) =>
   z.coerce
     .number<number>()
@@ -94,7 +94,7 @@ export const queries = {
   nothing: z.strictObject({}),
 } as const
 
-/** One line that names every wrong parameter. */
+/** Returns one line that names every wrong parameter. */
 export function wrongParameters(issues: readonly z.core.$ZodIssue[], given: object): string {
   // Names and values come from the request and may hold line ends.
   return oneLine(issues.map((issue) => describe(issue, given)).join('; '))

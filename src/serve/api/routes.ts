@@ -23,7 +23,7 @@ import { endpoints } from './endpoints.js'
 
 /** Dependencies of the routes. */
 export interface ApiContext {
-  /** Read-only connections of its own, so that a busy page never takes one from the recording. */
+  /** Read-only connections for the page alone, so that a busy page takes none from the recording. */
   readonly database: RecorderDatabase
   readonly clock: Clock
   readonly status: () => Promise<Status>
@@ -35,7 +35,7 @@ const historyPoints = 240
 const shownFills = 15
 const marketEveryMs = 4_000
 
-/** Adds all of the API besides the stream of events: everything is read, nothing can be changed. */
+/** Adds the API without the stream of events. It only reads, and can change nothing. */
 export function addRoutes(app: OpenAPIHono, { database: { db }, clock, status }: ApiContext): void {
   const fresh = { 'Cache-Control': 'no-store' }
 
@@ -63,7 +63,7 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, status }:
     return context.json({ instrument, ticker, book, fills }, 200, fresh)
   })
 
-  // However many pages are open: it reads the newest ticker of thousands of instruments.
+  // All open pages share one result, because the query reads the newest ticker of thousands of instruments.
   let market: Promise<MarketRow[]> | undefined
   let marketMs = -Infinity
   app.openapi(endpoints['/api/market'], async (context) => {
@@ -151,7 +151,7 @@ async function candlesResponse(
   return { candles: [...candles], source, hasOlder, covered: [...covered], gaps: [...gaps] }
 }
 
-/** The newest of an instrument, for those who watch it. */
+/** Reads the newest data of an instrument, for open pages that show it. */
 export async function instrumentNow(
   { database: { db }, clock }: ApiContext,
   series: CandleSeries,
@@ -170,7 +170,7 @@ type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
 /** Allowed lag of today's proven coverage, milliseconds. Candles need time to close; quiet instruments, to trade. */
 const lagMs = 10 * 60_000
 
-/** One word for a day of a series. Of today only what has passed is asked for. */
+/** Returns one word for a day of a series. Of the current day, only the time until now counts. */
 export function dayStatus(day: SeriesDay, interval: Interval | null, now: TimeMs): DayStatus {
   if (day.lostMs > 0) return 'lost'
   if (day.coveredMs <= 0) return day.openGapMs > 0 ? 'partial' : 'none'

@@ -2,7 +2,7 @@ import { useEffect, useState } from 'preact/hooks'
 import './api.css'
 import { Panel } from './panel.js'
 
-/** What is used of a schema of the API's description. */
+/** The fields of a schema in the API's description that this panel shows. */
 interface Schema {
   readonly type?: string | readonly string[]
   readonly description?: string
@@ -25,7 +25,7 @@ interface Description {
   readonly paths: Readonly<Record<string, { readonly get: Endpoint }>>
 }
 
-/** The API's own description, to be read by people. */
+/** Shows the API's own description to people. */
 export function Api() {
   const [description, setDescription] = useState<Description | null>(null)
   useEffect(() => {

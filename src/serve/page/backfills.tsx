@@ -2,7 +2,7 @@ import type { BackfillStatus, Status } from '../api/contract.js'
 import { duration, exactCount } from './format.js'
 import { Panel } from './panel.js'
 
-/** History that is being fetched: all of it in one line, then the series that run or have failed. */
+/** Shows running backfills: a line about all of them, then the series that are running or have failed. */
 export function Backfills({ status }: { status: Status | null }) {
   const { waiting = 0, running = 0, failed = 0 } = status?.backfillCounts ?? {}
   const shown = (status?.backfills ?? []).filter(({ state }) => state !== 'waiting')

@@ -3,7 +3,7 @@ import type { Status } from '../api/contract.js'
 import { duration, exactCount, perSecond } from './format.js'
 import { Panel } from './panel.js'
 
-/** How much of the service's limits is in use, and who waits. */
+/** Shows how much of the service's limits is in use, and how many requests wait. */
 export function Budget({ status }: { status: Status | null }) {
   const budget = status?.budget
   const notes =

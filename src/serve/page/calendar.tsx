@@ -20,10 +20,10 @@ const meanings = {
   none: 'nothing recorded',
 } as const
 
-/** Each series by day; a day opens to its exact ranges. */
+/** Shows the coverage of each series by day. Each day opens a view of its exact ranges. */
 export function Calendar({ view, change }: { view: View; change: ChangeView }) {
   const [page, setPage] = useState(0)
-  /** A moment of the last day that is shown; undefined for today. */
+  /** A moment on the last day that is shown; undefined for today. */
   const [end, setEnd] = useState<number | undefined>()
   const days = useDays()
   const question = { search: view.coverage, days, to: end, limit: pageSize, offset: page * pageSize }
@@ -117,7 +117,7 @@ function Grid({ response, view, change }: { response: MarketResponses['calendar'
     (_, index) => response.from + index * dayMs,
   )
   const table = useRef<HTMLTableElement>(null)
-  // One day can be reached with the tab key; from there the arrow keys lead on.
+  // The tab key reaches one day of the calendar. From there, the arrow keys lead to the others.
   const [cursor, setCursor] = useState<readonly [row: number, column: number]>([0, dates.length - 1])
   const row = Math.min(cursor[0], response.series.length - 1)
   const column = Math.min(cursor[1], dates.length - 1)
@@ -225,11 +225,11 @@ function daysThatFit(): number {
   return Math.max(7, Math.min(70, Math.floor(room / cell)))
 }
 
-/** The month where it begins, and the day of each Monday. */
+/** Returns the month at its first day, and the day of the month in the first column and on Mondays. */
 function dateMark(date: number, index: number): string {
   const at = new Date(date)
   if (at.getUTCDate() === 1) return at.toLocaleDateString('en-GB', { month: 'short', timeZone: 'UTC' })
-  // Right after the name of a month there is no room.
+  // The name of a month leaves no room for a number right after it.
   const isMonday = at.getUTCDay() === 1 && at.getUTCDate() > 3
   return index === 0 || isMonday ? String(at.getUTCDate()) : ''
 }

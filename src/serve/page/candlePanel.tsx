@@ -21,14 +21,14 @@ interface Props {
   readonly precision: number | null
 }
 
-/** Candles and volume, with what is missing marked and the forming candle pale. */
+/** Shows candles and volume. Missing candles are marked, and the forming candle is pale. */
 export function CandlePanel({ view, change, live, precision }: Props) {
   const { symbol, interval, at } = view
   const { isTraded, error, current, candles, loadOlder, loadNewer, reload } = useCandles(view, live)
   const [pointed, setPointed] = useState<number | null>(null)
   const lengthMs = intervalMs[interval]
   const chartGaps = current === null ? [] : chartGapsOf(candles, lengthMs, current, Date.now())
-  /** What a change of the interval keeps in view; null when nothing was changed. */
+  /** Range that stays in view when the interval changes; null without a change. */
   const kept = useRef<TimeRange | null>(null)
   const focus = kept.current ?? (at === null ? null : { from: at - 60 * lengthMs, to: at + 60 * lengthMs })
   const changeInterval = (next: Interval, span: TimeRange) => {
@@ -224,7 +224,7 @@ function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps
   )
 }
 
-/** Says that there is nothing, and how it comes. */
+/** Explains why there are no candles, and how to get them. */
 function nothingText({ category, symbol, type, interval, at }: View): string {
   if (category === null || !isTradedCategory(category)) return 'This category has no candles.'
   const ofType = type === 'market' ? '' : ` --type ${type}`

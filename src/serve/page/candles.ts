@@ -8,7 +8,7 @@ import { type Candle, mergeCandles, withTrades } from './chart/model.js'
 import type { View } from './view.js'
 
 const pageSize = 500
-/** Beyond these, candles at the far end are forgotten, and asked for again when the visitor comes back to them. */
+/** Limits of the loaded candles. Candles beyond them are dropped, and loaded again when the visitor returns to them. */
 const maxCandles = 5000
 const maxNewerPages = 4
 
@@ -22,11 +22,11 @@ interface Loaded {
   readonly gaps: Page['gaps']
   readonly source: Interval
   readonly hasOlder: boolean
-  /** Whether the newest candle is among them, so that they follow what happens. */
+  /** True if the newest candle is loaded. Then live events update the candles. */
   readonly hasNewest: boolean
 }
 
-/** The candles around the time that the view is at, and more of them on either side as they are asked for. */
+/** Loads the candles around the view's time, and more on either side on request. */
 export function useCandles({ category, symbol, type, interval, at }: View, live: LiveEvent | null) {
   const isTraded = category !== null && symbol !== null && isTradedCategory(category)
   const lengthMs = intervalMs[interval]
@@ -50,7 +50,9 @@ export function useCandles({ category, symbol, type, interval, at }: View, live:
   }, [key, live])
 
   const isLoading = useRef(false)
-  /** Runs one load at a time. A failed load is repeated when the visitor scrolls again; a notice tells of the failure. */
+  /**
+   * Runs one load at a time. A failed load is repeated when the visitor scrolls again, and a notice shows the failure.
+   */
   const load = async (run: () => Promise<void>) => {
     if (isLoading.current) return
     isLoading.current = true
@@ -72,7 +74,7 @@ export function useCandles({ category, symbol, type, interval, at }: View, live:
       change((state) => withNewer(state, newer))
     })
   useEffect(() => {
-    // The server rolls up only so much at a time: what a first response left out follows at once.
+    // The server rolls up a limited number of minutes at a time. The rest of the page is loaded at once.
     if (current !== null && current.candles.length < pageSize) void loadOlder()
   }, [loaded])
 
@@ -88,7 +90,7 @@ export function useCandles({ category, symbol, type, interval, at }: View, live:
 
 type Series = Omit<Question<'/api/candles'>, 'before'>
 
-/** The next pages after a candle, ascending; the stretch behind it may be empty, or hold many pages. */
+/** Loads the next pages after a candle, ascending. The time after the candle may be empty, or hold many pages. */
 async function askNewer(
   series: Series,
   newest: number,
@@ -107,7 +109,7 @@ async function askNewer(
     page = await ask('/api/candles', { ...series, before: first.openTime })
     pages.unshift(page)
   }
-  // With more of them, the candle itself would be forgotten.
+  // With more pages, the limit on candles would drop the candle where they begin.
   const hasNewest = pages.length <= maxNewerPages && newest + reachMs >= Date.now()
   return { pages: pages.slice(0, maxNewerPages), hasNewest }
 }
@@ -157,7 +159,7 @@ function joined(parts: readonly Part[]): Part {
   }
 }
 
-/** Some may be stored and the others rolled up, which is then said of all. */
+/** Returns the source of joined candles. If any are rolled up, all count as rolled up. */
 function sourceOf(parts: readonly Pick<Page, 'source'>[]): Interval {
   return parts.find(({ source }) => source === '1m')?.source ?? parts[0]?.source ?? '1m'
 }

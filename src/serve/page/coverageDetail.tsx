@@ -7,16 +7,16 @@ import { type ChangeView, readView } from './view.js'
 import { dayMs } from '../../market/values.js'
 
 interface Props {
-  /** stream.category.symbol, for candles also .type.interval */
+  /** `stream.category.symbol`, for candles with `.type.interval` after it. */
   readonly series: string
   readonly day: string
   readonly change: ChangeView
 }
 
-/** The exact ranges of one day of a series. */
+/** Shows the exact ranges of one day of a series. */
 export function CoverageDetail({ series, day, change }: Props) {
   const [stream = '', category = '', ...rest] = series.split('.')
-  // A symbol may hold a point; type and interval may not.
+  // A symbol may contain a point, but type and interval do not.
   const [type, interval] = stream === 'candles' ? rest.slice(-2) : []
   const symbol = (stream === 'candles' ? rest.slice(0, -2) : rest).join('.')
   const from = Date.parse(`${day}T00:00:00Z`)

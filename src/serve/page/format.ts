@@ -1,7 +1,10 @@
-/** Everything is in UTC and in one notation, whatever the browser's own: recordings are compared across desks. */
+/**
+ * Locale of all texts. Times are in UTC. So people who compare recordings see the same, whatever their browser's
+ * locale.
+ */
 const locale = 'en-GB'
 
-// British texts have m and bn, where prices are read as M and B.
+// Uses US English, because British English writes m and bn instead of M and B.
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
 const grouped = new Intl.NumberFormat(locale)
 const rate = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 })
@@ -51,13 +54,13 @@ export function day(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10)
 }
 
-/** 2026-11-20 14:03:27; with milliseconds where they are not zero. */
+/** Formats a time as 2026-11-20 14:03:27, with milliseconds if they are not zero. */
 export function moment(ms: number): string {
   const text = new Date(ms).toISOString()
   return `${text.slice(0, 10)} ${ms % 1000 === 0 ? text.slice(11, 19) : text.slice(11, 23)}`
 }
 
-/** A decimal as it was sent, its whole part grouped: nothing is rounded. */
+/** Formats a decimal with groups of three digits. It is not rounded. */
 export function decimal(text: string): string {
   const [whole = '', fraction] = text.split('.')
   const sign = whole.startsWith('-') ? '−' : ''
@@ -65,7 +68,7 @@ export function decimal(text: string): string {
   return `${sign}${digits}${fraction === undefined ? '' : `.${fraction}`}`
 }
 
-/** For drawing and for figures that need not be exact. */
+/** Converts a decimal to a number, for drawings and inexact figures. */
 export function approximate(text: string): number {
   return Number.parseFloat(text)
 }
@@ -74,7 +77,7 @@ export function compactDecimal(text: string): string {
   return compact.format(approximate(text))
 }
 
-/** A fraction as a percentage with a sign: +0.73 %. */
+/** Formats a fraction as a percentage with a sign, such as +0.73 %. */
 export function percent(text: string, digits = 2): string {
   const value = approximate(text) * 100
   return `${value > 0 ? '+' : value < 0 ? '−' : ''}${Math.abs(value).toFixed(digits)} %`

@@ -105,7 +105,7 @@ export function applyTheme(theme: Theme): void {
 
 const pauseMs = 120
 
-/** Finds an instrument by its symbol: a text field with a list of matches, reached with the "/" key from anywhere. */
+/** Finds an instrument by its symbol, with a list of matches. The "/" key moves to the text field. */
 function Search({ change }: { change: ChangeView }) {
   const input = useRef<HTMLInputElement>(null)
   const [text, setText] = useState('')
@@ -114,7 +114,7 @@ function Search({ change }: { change: ChangeView }) {
   const [active, setActive] = useState(0)
   const question = { search: asked, limit: 12 }
   const { response, isPrevious } = useResponse('/api/instruments', isOpen ? question : null, { keepsPrevious: true })
-  // While the response to what was typed last is under way, the list is still that of what was typed before.
+  // While the newest response is awaited, the list still shows matches of the previous text.
   const isCurrent = asked === text.trim() && response !== null && !isPrevious
   const [isEntered, setEntered] = useState(false)
   const found = isOpen ? (response?.instruments ?? []) : []
@@ -196,7 +196,7 @@ function Search({ change }: { change: ChangeView }) {
             id={`found-${index}`}
             role="option"
             aria-selected={index === active}
-            // Before the field loses the focus and the list closes.
+            // Runs before the field loses the focus, because the list then closes.
             onMouseDown={(event) => {
               event.preventDefault()
               choose(index)

@@ -18,7 +18,7 @@ interface InstrumentProps {
   readonly change: ChangeView
 }
 
-/** One instrument: candles, order book, funding and spread. */
+/** Shows one instrument: candles, order book, funding and spread. */
 export function Instrument({ view, change }: InstrumentProps) {
   const { category, symbol } = view
   const isChosen = category !== null && symbol !== null
@@ -98,7 +98,7 @@ function Figure({ name, value, shown }: { name: string; value: string | null; sh
   )
 }
 
-/** An index price has sixteen decimals; all of them are in the tooltip. */
+/** Shortens a price for display. An index price has sixteen decimals, which the tooltip shows in full. */
 function shortened(text: string): string {
   const [whole = '', fraction] = text.split('.')
   return fraction === undefined ? whole : `${whole}.${fraction.slice(0, 4)}`
@@ -109,7 +109,7 @@ const spans = [1, 6, 24, 168]
 type History = MarketResponses['history']
 type Field = Exclude<keyof History['points'][number], 'time'>
 
-/** Spread of the last hours and, where there is one, the funding rate. */
+/** Shows the spread of the last hours and, for a future, the funding rate. */
 function HistoryPanel({ category, symbol }: { category: Category; symbol: string }) {
   const [hours, setHours] = useState(6)
   const { response, error } = useResponse('/api/history', { category, symbol, hours }, { everyMs: 15_000 })
@@ -164,7 +164,7 @@ function Lines({ history, hours, digits, label, lines }: LinesProps) {
   useEffect(() => {
     if (!isReady) return
     const to = Math.max(Date.now(), history?.points.at(-1)?.time ?? 0)
-    // Nothing until this instrument's response is there, rather than the curves of the one before.
+    // Shows nothing until this instrument's response has arrived, instead of the previous instrument's curves.
     drawing.current?.show(lines, { from: to - hours * hourMs, to }, history?.stepMs ?? hourMs)
   }, [isReady, history])
   return <div class="chart small" ref={container} role="img" aria-label={label} />

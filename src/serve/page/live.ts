@@ -9,17 +9,17 @@ import type { View } from './view.js'
 export interface Live {
   readonly status: Status | null
   readonly isConnected: boolean
-  /** When the last event came, by this machine's clock. */
+  /** Time of the last event, by this machine's clock; null before the first. */
   readonly lastEventAt: number | null
 }
 
-/** Where the events of what is shown come from: the recorder's status, and an instrument that trades. */
+/** Returns the URL of the event stream for a view: the recorder's status, and an instrument that has candles. */
 export function eventsUrl({ category, symbol, type, interval }: View): string {
   if (category === null || symbol === null || !isTradedCategory(category)) return '/api/events'
   return urlOf('/api/events', { category, symbol, type, interval } satisfies EventsQuestion)
 }
 
-/** The recorder's status as it changes. Events of an instrument are kept under the address that they came from. */
+/** Follows the recorder's status. Keeps events of an instrument under the URL of their stream. */
 export function useLive(url: string): Live {
   const [live, setLive] = useState<Live>({ status: null, isConnected: true, lastEventAt: null })
 
@@ -40,7 +40,7 @@ export function useLive(url: string): Live {
       })
       source.addEventListener('error', () => {
         setLive((before) => ({ ...before, isConnected: false }))
-        // The browser gives up on some failures; we never do.
+        // The browser stops after some failures. The page connects again after any failure.
         if (source.readyState === EventSource.CLOSED) retry = setTimeout(connect, 2000)
       })
     }

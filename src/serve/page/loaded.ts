@@ -9,40 +9,37 @@ import { useEffect, useReducer, useState } from 'preact/hooks'
 import type { MarketResponses } from '../api/marketContract.js'
 import type { ApiPath, ResponseOf, Question } from '../api/endpoints.js'
 
-/**
- * All that the page has loaded, each response kept under the question that it belongs to: what was asked of one instrument is
- * never taken for another's.
- */
+/** Keeps every response under its request, so that data of one instrument never appears for another. */
 const client = new QueryClient({
   defaultOptions: {
     queries: {
-      // The recorder may be on this very machine: whether the browser is online says nothing about it.
+      // The recorder may run on the same machine, so requests do not depend on the browser being online.
       networkMode: 'always',
-      // The next interval asks again, as does the return of the recorder or its database.
+      // A failed request is repeated at the next interval, or when the recorder or its database returns.
       retry: false,
       gcTime: 60_000,
-      // A page that nothing changes on is not drawn again.
+      // Redraws only when one of these values changes.
       notifyOnChangeProps: ['data', 'error', 'isPlaceholderData'],
     },
   },
 })
 
 interface Asked<Data> {
-  /** The last response to this very question, also while the next one is awaited and when that fails; null before the first. */
+  /** The last response to this request; null before the first. It stays while the next one is awaited or fails. */
   readonly response: Data | null
   readonly error: string | null
-  /** The response is still that to the question before; only where `keepsPrevious` allows it. */
+  /** True if the response belongs to the previous request, which only `keepsPrevious` allows. */
   readonly isPrevious: boolean
 }
 
 interface AskOptions {
-  /** Asks again at this pace; a page in the background does not. */
+  /** Interval at which the request is repeated. A page in the background does not repeat it. */
   readonly everyMs?: number | undefined
-  /** Shows the response to the question before until the first one to this question comes. */
+  /** True to show the previous response until the first response to this request arrives. */
   readonly keepsPrevious?: boolean
 }
 
-/** Response of the API to a request. A null `question` sends no request. */
+/** Requests data from the API and redraws on changes. A null `question` sends no request. */
 export function useResponse<Path extends ApiPath>(
   path: Path,
   question: Question<Path> | null,
@@ -57,17 +54,17 @@ export function useResponse<Path extends ApiPath>(
   })
 }
 
-/** Asks everything that is shown again: the recorder was restarted, or its database came back. */
+/** Repeats all visible requests after the recorder was restarted or its database came back. */
 export function askAgain(): void {
   void client.invalidateQueries()
 }
 
-/** Keeps an event under the address that it came from. */
+/** Keeps an event under the URL of its stream. */
 export function keepEvent(url: string, event: MarketResponses['event']): void {
   client.setQueryData([url], event)
 }
 
-/** The newest event from an address of /api/events. */
+/** Returns the newest event of the stream at a URL; null before the first. */
 export function useEvent(url: string): MarketResponses['event'] | null {
   return useStored<MarketResponses['event']>({ queryKey: [url], queryFn: skipToken }).response
 }
@@ -80,12 +77,15 @@ function useStored<Data>(given: StoredOptions<Data>): Asked<Data> {
   const [, redraw] = useReducer((times: number) => times + 1, 0)
   useEffect(() => observer.subscribe(() => redraw(undefined)), [observer])
   useEffect(() => observer.setOptions(options))
-  // Reads the result for the new options. The observer itself learns of a new question only after this render.
+  // Reads the result for the new options. The observer gets a new request only after this render.
   const { data, error, isPlaceholderData } = observer.getOptimisticResult(options)
   return { response: data ?? null, error: error?.message ?? null, isPrevious: isPlaceholderData }
 }
 
-/** Asks the API. Rejects with the server's own words, or briefly for what a notice at the top tells at length. */
+/**
+ * Sends a request to the API. Rejects with the server's message. If a notice at the top explains the failure, the
+ * message is short.
+ */
 export async function ask<Path extends ApiPath>(
   path: Path,
   question: Question<Path>,
@@ -102,7 +102,7 @@ export async function ask<Path extends ApiPath>(
   return body
 }
 
-/** The address of a question. What is undefined or empty is left out, so that equal questions have equal addresses. */
+/** Returns the URL of a request. Undefined and empty values are left out, so that equal requests have equal URLs. */
 export function urlOf(path: string, question: object): string {
   const fields = question as Readonly<Record<string, string | number | undefined>>
   const given = Object.entries(fields).flatMap(([name, value]) =>

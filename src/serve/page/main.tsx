@@ -20,7 +20,7 @@ function App() {
   const { status } = live
   const now = useNow()
 
-  // A visitor who asks for no instrument sees the busiest; it comes a moment after a recorder's very first start.
+  // Without an instrument in the address, the page shows the busiest one. A new recorder has none for a moment.
   const busiest = useResponse('/api/instruments/busiest', view.symbol === null ? {} : null, { everyMs: 3000 })
   useEffect(() => {
     const first = busiest.response?.instruments[0]
@@ -73,7 +73,7 @@ function App() {
   )
 }
 
-/** This machine's clock, once a second. */
+/** Returns this machine's time, updated once a second. */
 function useNow(): number {
   const [now, setNow] = useState(Date.now)
   useEffect(() => {
@@ -91,7 +91,7 @@ function useView(): [View, ChangeView] {
     return () => removeEventListener('popstate', onBack)
   }, [])
   const change: ChangeView = (part, how = 'push') => {
-    // The view is read from the address, not from the last render: two changes in one turn must not undo each other.
+    // Reads the view from the address, not from the last render. Otherwise two quick changes would undo each other.
     const next = { ...readView(location.search), ...part }
     const url = writeView(next)
     if (how === 'push') history.pushState(null, '', url)

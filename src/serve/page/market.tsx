@@ -6,7 +6,7 @@ import { instrumentId, type Key, type Row, Rows } from './marketRows.js'
 import { Panel } from './panel.js'
 import type { ChangeView } from './view.js'
 
-/** All instruments with their newest ticker, sorted and filtered. */
+/** Shows all instruments with their newest ticker, sorted and filtered. */
 export function Market({ change, now }: { change: ChangeView; now: number }) {
   const { response, error } = useResponse('/api/market', {}, { everyMs: 5_000 })
   const [text, setText] = useState('')
@@ -88,7 +88,7 @@ function Choice({ name, values, chosen, choose }: ChoiceProps) {
 
 const favouritesKey = 'market-recorder.favourites'
 
-/** Instruments that this browser's user has marked. */
+/** Reads and stores the instruments that the user of this browser has marked. */
 function useFavourites(): [ReadonlySet<string>, (row: Row) => void] {
   const [favourites, setFavourites] = useState(
     () => new Set((localStorage.getItem(favouritesKey) ?? '').split(' ').filter((id) => id !== '')),
@@ -102,7 +102,7 @@ function useFavourites(): [ReadonlySet<string>, (row: Row) => void] {
   return [favourites, toggle]
 }
 
-/** Every word stands somewhere in what is known of the instrument. */
+/** Returns true if the instrument's names contain every word of the text. */
 function matches(row: Row, text: string, category: string, kind: string): boolean {
   if ((category !== '' && row.category !== category) || (kind !== '' && row.kind !== kind)) return false
   const known = `${row.symbol} ${row.quoteCoin ?? ''} ${row.category} ${row.kind}`.toUpperCase()
@@ -125,7 +125,7 @@ function sorted(rows: readonly Row[], key: Key, isUp: boolean): readonly Row[] {
 }
 
 function figure(row: Row, key: Exclude<Key, 'symbol'>): number | null {
-  // An age grows as its time falls.
+  // Ages grow as times fall, so the sign is reversed.
   if (key === 'ts') return -row.ts
   const value = row[key]
   return value === null ? null : Number(value)

@@ -18,7 +18,7 @@ const columns: readonly (readonly [Key, string])[] = [
   ['ts', 'Age'],
 ]
 const rowPx = 27
-/** Rows that are drawn above and below what is seen, so that scrolling shows none that is empty. */
+/** Number of extra rows drawn above and below the visible ones, so that scrolling shows no empty space. */
 const spareRows = 12
 
 interface RowsProps {
@@ -31,13 +31,13 @@ interface RowsProps {
   readonly onOpen: (row: Row) => void
 }
 
-/** The table of instruments. Only the rows that are seen are drawn, however many there are. */
+/** Shows the table of instruments. It draws only visible rows, because there may be thousands. */
 export function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: RowsProps) {
   const box = useRef<HTMLDivElement>(null)
   const [seen, setSeen] = useState({ first: 0, count: 30 })
   const look = () => {
     const { scrollTop = 0, clientHeight = 800 } = box.current ?? {}
-    // Drawn anew only when some rows have gone by, not with each frame that scrolls.
+    // Redraws only after some rows have passed, not with each frame of scrolling.
     const first = Math.floor(scrollTop / rowPx / spareRows) * spareRows
     const count = Math.ceil(clientHeight / rowPx)
     setSeen((before) => (before.first === first && before.count === count ? before : { first, count }))
@@ -115,7 +115,7 @@ export function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen 
   )
 }
 
-/** Stands for the rows that are not drawn. */
+/** Fills the space of rows that are not drawn. */
 function Space({ rows }: { rows: number }) {
   if (rows <= 0) return null
   return (
@@ -150,12 +150,12 @@ export function instrumentId({ category, symbol }: Pick<Row, 'category' | 'symbo
   return `${category}:${symbol}`
 }
 
-/** The rows must stand still for this long before their curves are asked for. */
+/** Time for which the rows must rest before their curves are requested. */
 const restMs = 150
 const curvesAtOnce = 60
 const curvesLastMs = 600_000
 
-/** Prices of the last 24 hours of the rows that are drawn, loaded once the list stands still. */
+/** Loads prices of the last 24 hours for the drawn rows, once the list rests. */
 function useCurves(rows: readonly Row[]): ReadonlyMap<string, readonly (string | null)[]> {
   const [curves, setCurves] = useState<ReadonlyMap<string, readonly (string | null)[]>>(new Map())
   const [keys, setKeys] = useState('')

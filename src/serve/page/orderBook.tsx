@@ -8,7 +8,9 @@ type Side = Book['bids']
 
 const levels = 12
 
-/** The newest snapshot: asks above, bids below, the RPI part of each level told apart from what everybody can take. */
+/**
+ * Shows the newest snapshot, asks above bids. The RPI part of each level is marked, because not everybody can take it.
+ */
 export function OrderBook({ book, isKnown }: { book: MarketResponses['instrument']['book']; isKnown: boolean }) {
   return (
     <Panel
@@ -99,7 +101,7 @@ function sizes({ sizes: visible, rpiSizes }: Side): number[] {
   return visible.slice(0, levels).map((size, index) => approximate(size) + approximate(rpiSizes?.[index] ?? '0'))
 }
 
-/** What would be taken by an order that reaches this far. */
+/** Returns running totals: the size that an order takes if it reaches this level. */
 function sums(side: Side): number[] {
   let total = 0
   return sizes(side).map((size) => (total += size))
@@ -117,7 +119,7 @@ function spreadText({ bids, asks }: Book): string {
   return `spread ${bps.toFixed(2)} bps`
 }
 
-/** The newest fills that are stored, the newest first; null before they are known. */
+/** Shows the newest stored fills, newest first; `fills` is null until they are loaded. */
 export function Fills({ fills }: { fills: MarketResponses['instrument']['fills'] | null }) {
   return (
     <Panel id="fills" title="Newest fills">

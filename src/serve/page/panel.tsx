@@ -3,12 +3,12 @@ import type { ComponentChildren } from 'preact'
 interface PanelProps {
   readonly id: string
   readonly title: string
-  /** Beside the title: a figure or a control. */
+  /** A figure or control beside the title. */
   readonly aside?: ComponentChildren
   readonly children: ComponentChildren
 }
 
-/** A part of the page with its heading. */
+/** Shows a part of the page with its heading. */
 export function Panel({ id, title, aside, children }: PanelProps) {
   return (
     <section id={id} class="panel" aria-labelledby={`${id}-title`}>
@@ -29,7 +29,7 @@ interface RadiosProps<Value extends string | number> {
   readonly shown?: (value: Value) => string
 }
 
-/** A choice of one of a few values, side by side. */
+/** Shows a choice between a few values, side by side. */
 export function Radios<Value extends string | number>(props: RadiosProps<Value>) {
   const { name, values, chosen, choose, shown = String } = props
   return (
@@ -45,7 +45,7 @@ export function Radios<Value extends string | number>(props: RadiosProps<Value>)
   )
 }
 
-/** The meaning of marks: of each its class and a word. */
+/** Explains marks. `keys` gives a word for each class. */
 export function Legend({ keys, children }: { keys: Readonly<Record<string, string>>; children?: ComponentChildren }) {
   return (
     <p class="legend">
@@ -63,7 +63,7 @@ const width = 120
 const height = 20
 const slots = 60
 
-/** A small chart without axes: bars from the left, the newest at the right end. */
+/** Draws a small bar chart without axes, with the newest value at the right end. */
 export function Sparkline({ values, label }: { values: readonly number[]; label: string }) {
   const shown = values.slice(-slots)
   const highest = Math.max(...sortedWithoutOutlier(shown), 0.001)
@@ -88,7 +88,10 @@ export function Sparkline({ values, label }: { values: readonly number[]; label:
   )
 }
 
-/** The first seconds bring a thousand times what follows: that one bar would flatten all the others. */
+/**
+ * Sorts values and drops the highest one. After a start, the first seconds have a thousand times the usual rate. Such a
+ * bar would flatten all others.
+ */
 function sortedWithoutOutlier(values: readonly number[]): number[] {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted.length > 3 ? sorted.slice(0, -1) : sorted

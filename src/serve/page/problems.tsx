@@ -21,7 +21,7 @@ export function Notices({ live, now }: { live: Live; now: number }) {
     const ago = lastEventAt === null ? '' : `, ${duration(Math.max(1000, now - lastEventAt))} ago.`
     lines.push({ level: 'bad', text: `The recorder does not respond; trying again.${since}${ago}` })
   } else {
-    // While the database is away the rest follows from it.
+    // While the database is away, all other problems follow from that.
     const problems = status?.problems ?? []
     const ofDatabase = problems.filter(({ about }) => about === 'database')
     for (const { message, isBlocking } of status?.database.isReachable === false && ofDatabase.length > 0

@@ -4,7 +4,7 @@ import type { Status, StreamStatus } from '../api/contract.js'
 import { count, duration, exactCount, perSecond } from './format.js'
 import { Panel, Sparkline } from './panel.js'
 
-/** The colours of a state; none for one that says nothing of health. */
+/** Colour class of each state; empty if a state says nothing about health. */
 const levelOf: Readonly<Record<StreamStatus['state'], string>> = {
   off: '',
   idle: '',
@@ -22,7 +22,7 @@ const columns = [
   ...['Rows/s', 'Stored', 'Failed', 'Skipped', 'Rejected', 'Gaps'].map((name) => [name, 'number'] as const),
 ] as const
 
-/** Each stream with how fresh it is, how fast it grows and what went wrong. */
+/** Shows how fresh each stream is, how fast it grows, and what failed. */
 export function Streams({ status }: { status: Status | null }) {
   const isUnstored = status !== null && (!status.database.isReachable || status.spool.since !== null)
   const reasons = (status?.streams ?? []).flatMap(({ name, leftOut }) => {
@@ -107,7 +107,7 @@ function Row({ stream, isUnstored }: { stream: StreamStatus; isUnstored: boolean
   )
 }
 
-/** Why a stream covers no more than it does; empty when it leaves nobody out. */
+/** Explains which instruments a stream leaves out. Empty if it leaves out none. */
 function leftOutText({ kind, turnover, number, limits }: StreamStatus['leftOut']): string {
   const parts = [
     kind > 0 ? `${exactCount(kind)} of kinds that select.kinds does not name` : '',

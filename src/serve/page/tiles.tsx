@@ -4,7 +4,7 @@ import { inBytes } from '../../runtime/text.js'
 import type { Status } from '../api/contract.js'
 import { count, duration, exactCount, perSecond } from './format.js'
 
-/** The figures that tell at a glance whether all is well. */
+/** Shows the figures that tell at a glance whether all is well. */
 export function Tiles({ status }: { status: Status | null }) {
   if (status === null) return <dl class="tiles" aria-busy="true" />
   const { streams, budget, database, backlog, spool, process, gaps } = status

@@ -2,15 +2,15 @@ import { type CandleType, candleTypes, type Interval, intervals } from '../../ma
 import { type Category, categories } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
 
-/** State of the page. All of it is in the address, so that a link shows the same to everybody. */
+/** State of the page. The address holds all of it, so that a link shows the same to everybody. */
 export interface View {
   readonly category: Category | null
   readonly symbol: string | null
-  /** What the page is about: one instrument, all of them, or the API. */
+  /** Subject of the page: one instrument, all of them, or the API. */
   readonly shows: 'instrument' | 'market' | 'api'
   readonly type: CandleType
   readonly interval: Interval
-  /** The time that the chart was sent to; null while it follows the newest candle. */
+  /** Time around which the chart is shown; null while it follows the newest candle. */
   readonly at: TimeMs | null
   /** Filter of the coverage calendar. */
   readonly coverage: string
@@ -19,7 +19,7 @@ export interface View {
   readonly day: string | null
 }
 
-/** Anything in the address that makes no sense is left out: it may have been typed by hand. */
+/** Reads the view from the address. Invalid parts are ignored, because people edit addresses by hand. */
 export function readView(search: string): View {
   const parameters = new URLSearchParams(search)
   const text = (name: string) => parameters.get(name)
@@ -62,12 +62,12 @@ export function writeView(view: View): string {
 
 export type ChangeView = (change: Partial<View>, how?: 'push' | 'replace') => void
 
-/** A minute as the address and the browser's fields of dates spell it: 2026-11-20T14:03, in UTC. */
+/** Formats a minute as addresses and date fields do: 2026-11-20T14:03, in UTC. */
 export function minuteText(time: TimeMs): string {
   return new Date(time).toISOString().slice(0, 16)
 }
 
-/** The time of a minute's text; null for anything else. */
+/** Parses the text of a minute; null if it is anything else. */
 export function timeOf(text: string): TimeMs | null {
   const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/.test(text) ? Date.parse(`${text}Z`) : Number.NaN
   return time >= 0 ? time : null

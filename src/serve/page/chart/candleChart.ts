@@ -16,19 +16,19 @@ import { type ChartGap, placesOf, type Slot } from './model.js'
 import { chartOptions, colour } from './drawing.js'
 
 export interface ChartEvents {
-  /** The pointer is over this place; null when it has left. */
+  /** Called with the time under the pointer; null when the pointer leaves the chart. */
   onPoint(time: number | null): void
-  /** The view has come near the oldest candle, or near the newest. */
+  /** Called when the view comes near the oldest candle. `onNewest` is called near the newest one. */
   onOldest(): void
   onNewest(): void
-  /** So much time is in view that a candle takes less than a pixel. */
+  /** Called when the view spans so much time that a candle is narrower than a pixel. */
   onTooMany(span: TimeRange): void
 }
 
 const volumePane = 1
 const nearEnd = 30
 
-/** The drawing of candles and volume: told what to show, it keeps the visitor's zoom. */
+/** Draws candles and volume. The chart keeps the visitor's zoom when its candles change. */
 export class CandleChart {
   readonly #chart: IChartApi
   readonly #candles: ISeriesApi<'Candlestick'>
@@ -38,7 +38,11 @@ export class CandleChart {
   #gaps: readonly ChartGap[] = []
   #lengthMs = 60_000
 
-  /** @param events asked for at each event, as the page draws itself anew with every change */
+  /**
+   * Draws an empty chart.
+   *
+   * @param events returns the current handlers, because the page replaces them with every change
+   */
   constructor(container: HTMLElement, events: () => ChartEvents) {
     this.#chart = createChart(container, chartOptions())
     this.#candles = this.#chart.addSeries(CandlestickSeries, { priceLineVisible: true, borderVisible: true })
@@ -60,7 +64,11 @@ export class CandleChart {
     })
   }
 
-  /** @param focus what the first candles are shown with in view, and what stays in view; null for the newest of them */
+  /**
+   * Shows candles. The first call after `reset` brings `focus` into view.
+   *
+   * @param focus range to keep in view; null follows the newest candle
+   */
   show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number, focus: TimeRange | null = null): void {
     const before = this.#slots
     const range = this.#chart.timeScale().getVisibleLogicalRange()
@@ -83,18 +91,18 @@ export class CandleChart {
     else if (range !== null && (focus !== null || range.to < before.length)) this.#keepInView(before, range)
   }
 
-  /** The time in view. */
+  /** Returns the time range in view. */
   span(): TimeRange {
     const { from = 0, to = 0 } = this.#chart.timeScale().getVisibleLogicalRange() ?? {}
     return { from: this.#timeAt(from), to: this.#timeAt(to) }
   }
 
-  /** Whether the newest of the candles is in view. */
+  /** Returns true if the newest candle is in view. */
   isAtNewest(): boolean {
     return (this.#chart.timeScale().getVisibleLogicalRange()?.to ?? 0) >= this.#slots.length - 1
   }
 
-  /** Forgets what is in view: the candles shown next are shown from the newest. */
+  /** Forgets the view, so that the next candles are shown from the newest one. */
   reset(): void {
     this.#slots = []
   }
@@ -102,18 +110,18 @@ export class CandleChart {
   #focusOn(focus: TimeRange | null): void {
     if (focus === null) return this.toNewest()
     const isLater = this.#slots.every(({ time }) => time < focus.from)
-    // Room for what is missing follows the last candle, and more candles may follow that.
+    // After the last candle there are places for missing ones, and perhaps for more candles.
     const from = this.#slots.findLastIndex(({ time, candle }) => (isLater ? candle !== null : time <= focus.from))
     const to = isLater ? from : this.#slots.findLastIndex(({ time }) => time <= focus.to)
     const bars = Math.max(40, to - from)
     this.#chart.timeScale().setVisibleLogicalRange({ from: (from + to - bars) / 2, to: (from + to + bars) / 2 })
   }
 
-  /** Candles may have come or gone on either side: those in view stay where they are. */
+  /** Keeps the visible candles in place when others are added or removed on either side. */
   #keepInView(before: readonly Slot[], { from, to }: { readonly from: number; readonly to: number }): void {
     const anchor = Math.max(0, Math.min(before.length - 1, Math.round(from)))
     const place = this.#slots.findIndex(({ time }) => time === before[anchor]?.time)
-    // The drawing itself moves only where its last candle is in view.
+    // The chart moves by itself only while its last candle is in view.
     const last = before.findLastIndex(({ candle }) => candle !== null)
     if (place < 0 || (place === anchor && to < last)) return
     this.#chart.timeScale().setVisibleLogicalRange({ from: from + place - anchor, to: to + place - anchor })
@@ -128,7 +136,7 @@ export class CandleChart {
     this.#candles.applyOptions({ priceFormat: { type: 'price', precision: digits, minMove: 10 ** -digits } })
   }
 
-  /** Takes the page's colours again after they have changed. */
+  /** Applies the page's colours again after they changed. */
   restyle(): void {
     this.#chart.applyOptions(chartOptions())
     this.show(this.#slots, this.#gaps, this.#lengthMs)
@@ -140,7 +148,11 @@ export class CandleChart {
     scale.setVisibleLogicalRange({ from: Math.max(-2, this.#slots.length - bars), to: this.#slots.length + 3 })
   }
 
-  /** @param share of what is visible, to the left when negative */
+  /**
+   * Scrolls the chart.
+   *
+   * @param share part of the visible range; negative to the left
+   */
   scroll(share: number): void {
     const scale = this.#chart.timeScale()
     const range = scale.getVisibleLogicalRange()
@@ -149,7 +161,11 @@ export class CandleChart {
     scale.setVisibleLogicalRange({ from: range.from + by, to: range.to + by })
   }
 
-  /** @param factor below 1 shows less, larger */
+  /**
+   * Zooms the chart.
+   *
+   * @param factor ratio of the new range to the visible one
+   */
   zoom(factor: number): void {
     const scale = this.#chart.timeScale()
     const range = scale.getVisibleLogicalRange()
@@ -182,7 +198,7 @@ function barOf({ time, candle }: Slot, { up, down, upSoft, downSoft }: Palette) 
   const [open, high, low, close] = [candle.open, candle.high, candle.low, candle.close].map(approximate)
   if (open === undefined || high === undefined || low === undefined || close === undefined) return { time: at }
   const edge = close >= open ? up : down
-  // A candle that still forms is pale.
+  // A candle that is still forming is pale.
   const body = candle.isClosed ? edge : close >= open ? upSoft : downSoft
   return { time: at, open, high, low, close, color: body, borderColor: edge, wickColor: edge }
 }
@@ -195,7 +211,7 @@ function volumeOf({ time, candle }: Slot, { upSoft, downSoft }: Palette) {
 }
 
 interface Band {
-  /** The first and the last place on the axis that it takes, seconds. */
+  /** First and last place of the band on the axis, in seconds. */
   readonly from: number
   readonly to: number
   readonly colour: string
@@ -203,7 +219,7 @@ interface Band {
 
 type Target = Parameters<IPrimitivePaneRenderer['draw']>[0]
 
-/** Coloured stretches behind the candles. */
+/** Draws coloured bands behind the candles. */
 class Bands implements ISeriesPrimitive {
   #chart: IChartApi | undefined
   #update: (() => void) | undefined

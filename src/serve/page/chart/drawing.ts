@@ -2,15 +2,15 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { type ChartOptions, ColorType, CrosshairMode, type DeepPartial } from 'lightweight-charts'
 
 interface Drawing {
-  /** Takes the page's colours again after they have changed. */
+  /** Applies the page's colours again after they changed. */
   restyle(): void
   close(): void
 }
 
 /**
- * A drawing that is kept over renders; its code is loaded after the rest of the page has been painted.
+ * Keeps a drawing over renders. Its code is loaded after the first paint of the page.
  *
- * @param draw loads it and draws into the element, once
+ * @param draw loads the code and returns a function that draws into the element; called once
  */
 export function useDrawing<Kind extends Drawing>(draw: () => Promise<(container: HTMLElement) => Kind>) {
   const container = useRef<HTMLDivElement>(null)
@@ -35,7 +35,7 @@ export function useDrawing<Kind extends Drawing>(draw: () => Promise<(container:
   return { container, drawing, isReady }
 }
 
-/** Calls `run` whenever the colours may have changed. Returns what ends it. */
+/** Calls `run` whenever the colours may have changed. Returns a function that ends this. */
 function onThemeChange(run: () => void): () => void {
   const system = matchMedia('(prefers-color-scheme: dark)')
   system.addEventListener('change', run)
@@ -46,7 +46,7 @@ function onThemeChange(run: () => void): () => void {
   }
 }
 
-/** Options that follow the page's colours. */
+/** Returns chart options in the page's colours. */
 export function chartOptions(): DeepPartial<ChartOptions> {
   const line = colour('chart-grid')
   return {
@@ -56,7 +56,7 @@ export function chartOptions(): DeepPartial<ChartOptions> {
       textColor: colour('dim'),
       fontSize: 11,
       fontFamily: getComputedStyle(document.body).fontFamily,
-      // The notice is at the foot of the page; the logo would bring a style of its own, which the page does not allow.
+      // The page's footer has the attribution. The logo needs an inline style, which the page forbids.
       attributionLogo: false,
       panes: { separatorColor: colour('border'), separatorHoverColor: colour('border'), enableResize: false },
     },
@@ -68,11 +68,11 @@ export function chartOptions(): DeepPartial<ChartOptions> {
   }
 }
 
-/** A colour of the style sheet, as it is now: rgb(…) of the scheme in use. */
+/** Returns a colour of the style sheet in the current scheme, as rgb(…). */
 export function colour(name: string): string {
   const probe = document.body.appendChild(document.createElement('span'))
   probe.style.color = `var(--${name})`
-  // Where the system chooses the colours, all would be its text colour.
+  // If the system forces its own colours, every colour would be its text colour.
   probe.style.setProperty('forced-color-adjust', 'none')
   const { color } = getComputedStyle(probe)
   probe.remove()

@@ -16,11 +16,11 @@ export interface Line {
   readonly colour: string
   readonly width: 1 | 2
   readonly isStepped?: boolean
-  /** Values by the time at which their step begins. */
+  /** Values by the beginning of their step. */
   readonly values: ReadonlyMap<number, number>
 }
 
-/** Lines over the whole of a span of time; what is not known leaves a space as wide as it was long. */
+/** Draws lines over a whole range of time. Unknown values leave a space of their length. */
 export class LineChart {
   readonly #chart: IChartApi
   readonly #digits: number
@@ -62,7 +62,7 @@ export class LineChart {
   }
 }
 
-/** A place on the axis for each step, with or without a value. */
+/** Returns a place on the axis for each step, with or without a value. */
 function placesOf(values: ReadonlyMap<number, number>, { from, to }: TimeRange, stepMs: number) {
   const places: (LineData<UTCTimestamp> | WhitespaceData<UTCTimestamp>)[] = []
   for (let at = Math.ceil(from / stepMs) * stepMs; at < to; at += stepMs) {
@@ -70,7 +70,7 @@ function placesOf(values: ReadonlyMap<number, number>, { from, to }: TimeRange, 
     const value = values.get(at)
     const isBeforeGap = at + stepMs < to && !values.has(at + stepMs)
     if (value === undefined) places.push({ time })
-    // The line would lead across the gap: nobody knows what was in it.
+    // The line must not cross a gap, because the values in it are unknown.
     else places.push({ time, value, ...(isBeforeGap && { color: 'transparent' }) })
   }
   return places

@@ -8,37 +8,37 @@ interface Range {
   readonly to: number
 }
 
-/** A stretch of the chart without candles, or with a known gap; it begins where a candle would open. */
+/** A stretch of the chart without candles, or with a known gap. It begins at an opening time. */
 export interface ChartGap extends Range {
-  /** empty: proven that nothing is missing. missing: not recorded, or not yet. lost: gone for good. */
+  /** empty: proven that nothing is missing. missing: not recorded, or not yet. lost: cannot be recorded any more. */
   readonly kind: 'empty' | 'missing' | 'lost'
 }
 
-/** A place on the time axis: a candle, or the place of one that is not there. */
+/** A place on the time axis, with a candle or for a missing one. */
 export interface Slot {
   readonly time: number
   readonly candle: Candle | null
 }
 
-/** Longer stretches without candles are drawn shorter: the candles around them are what the chart is for. */
+/** Largest number of places that a gap takes up. Longer gaps are drawn shorter, to leave room for the candles. */
 const slotsPerGap = 40
 
-/** Candles by opening time; of two with the same the later one counts. */
+/** Joins candles by opening time. Of two with the same time, the later one counts. */
 export function mergeCandles(before: readonly Candle[], more: readonly Candle[]): Candle[] {
   const byTime = new Map(before.map((candle) => [candle.openTime, candle]))
   for (const candle of more) byTime.set(candle.openTime, candle)
   return [...byTime.values()].toSorted((a, b) => a.openTime - b.openTime)
 }
 
-/** A price at a moment: a fill's, or the last price of a ticker. */
+/** A price at a moment, from a fill or from the last price of a ticker. */
 export interface Trade {
   readonly ts: number
   readonly price: string
 }
 
 /**
- * Candles that follow the trades which are newer than the last of them. A candle is read when it closes, so between two reads the
- * trades say where the price is. The volume of a candle that only they form is not known.
+ * Extends candles by newer trades. A candle is read only when it closes, so trades show the price in between. A candle
+ * made only of trades has no known volume.
  */
 export function withTrades(candles: readonly Candle[], trades: readonly Trade[], lengthMs: number): readonly Candle[] {
   const last = candles.at(-1)
@@ -67,9 +67,9 @@ export function withTrades(candles: readonly Candle[], trades: readonly Trade[],
 }
 
 /**
- * Where candles are missing between the first and `until`, and the known gaps.
+ * Finds missing candles between the first candle and `until`, and adds known gaps.
  *
- * @param until up to when candles are expected; the recorder's clock
+ * @param until end of the time with expected candles, by the recorder's clock
  */
 export function chartGapsOf(
   candles: readonly Candle[],
@@ -81,7 +81,7 @@ export function chartGapsOf(
   const ends = candles.slice(1).map(({ openTime }) => openTime)
   for (const [index, { openTime }] of candles.entries()) {
     const from = openTime + lengthMs
-    // The next candle may not have been asked for yet: it is late after two more of its lengths.
+    // The next candle may not have been requested yet. It counts as late after two more intervals.
     const to =
       ends[index] ?? (until - from > 2 * lengthMs ? from + Math.floor((until - from) / lengthMs) * lengthMs : from)
     if (to > from) chartGaps.push({ from, to, kind: kindOf({ from, to }, known) })
@@ -91,7 +91,7 @@ export function chartGapsOf(
     if (gap.state === 'repaired' || gap.to <= first) continue
     if (chartGaps.some(({ from, to }) => from <= gap.from && gap.to <= to)) continue
     const before = Math.floor((Math.max(gap.from, first) - first) / lengthMs)
-    // Candles need not open at a multiple of their length: the first one tells where the others do.
+    // Candles need not open at a multiple of their interval. The first candle shows where the others open.
     chartGaps.push({ from: first + before * lengthMs, to: gap.to, kind: gap.state === 'lost' ? 'lost' : 'missing' })
   }
   return chartGaps.toSorted((a, b) => a.from - b.from)
@@ -105,7 +105,7 @@ function kindOf(
   return covered.some(({ from, to }) => from <= range.from && range.to <= to) ? 'empty' : 'missing'
 }
 
-/** The places on the time axis, ascending: candles, and room for what is missing. */
+/** Returns the places on the time axis, ascending: candles, and room for missing ones. */
 export function slotsOf(candles: readonly Candle[], chartGaps: readonly ChartGap[], lengthMs: number): Slot[] {
   const times = new Map<number, Candle | null>(candles.map((candle) => [candle.openTime, candle]))
   for (const { from, to } of chartGaps) {
@@ -114,7 +114,7 @@ export function slotsOf(candles: readonly Candle[], chartGaps: readonly ChartGap
   return [...times].map(([time, candle]) => ({ time, candle })).toSorted((a, b) => a.time - b.time)
 }
 
-/** The opening times that a gap takes up on the axis; it begins at one. */
+/** Returns the opening times for which a gap takes room on the axis. A gap begins at an opening time. */
 export function placesOf({ from, to }: Range, lengthMs: number): number[] {
   const places: number[] = []
   for (let time = from; time < to && places.length < slotsPerGap; time += lengthMs) places.push(time)
