@@ -28,11 +28,14 @@ import { requireFreePort, type RunningServer, startServer } from './serve/server
 import { acquireLease, type Lease } from './lease/lease.js'
 import { noteSpool } from './lease/leaseRow.js'
 
-/** Time for all parts together to close after what is in hand is stored, and the least time for each part. */
+/** Time in which all parts together must close after received rows are stored. The second is the least for one part. */
 const closeWithinMs = 3_000
 const shortestCloseMs = 500
 
-/** Name of the address that requests leave from. Recorders with the same address send in turn. A proxy has its own. */
+/**
+ * Returns the name of the address that requests leave from. Recorders with the same address send in turn. A proxy has a
+ * name of its own.
+ */
 export function egressOf({ collector, exchange }: Config): string {
   if (collector.egress !== undefined) return collector.egress
   return exchange.proxy === undefined ? hostname() : `proxy ${new URL(exchange.proxy).host}`
@@ -64,13 +67,13 @@ export function openExchange(
 export interface Recorder {
   readonly collector: Collector
   readonly store: OpenStore
-  /** Address of the page; null when nothing is served. */
+  /** Address of the page; null if it is not served. */
   readonly pageUrl: string | null
   readonly metrics: RecorderMetrics
   /**
-   * Stops asking, stores what is in hand and closes everything. Resolves to whether all of it was stored in time.
+   * Stops requests, stores received rows and closes everything. Resolves to whether all rows were stored in time.
    *
-   * @param lastLook called when everything is stored and the database is still open
+   * @param lastLook called when all rows are stored and the database is still open
    */
   stop(lastLook?: () => Promise<void>): Promise<boolean>
 }
@@ -90,9 +93,9 @@ export async function startRecorder(
   options: World & {
     readonly signal?: AbortSignal
     readonly acceptNewUrl?: boolean
-    /** Serves the page on the next free port where the configured one is taken. */
+    /** True to serve the page on the next free port if the configured one is taken. */
     readonly takesNextPort?: boolean
-    /** Called when the embedded server has died and cannot be started again: nothing more can be stored. */
+    /** Called when the embedded server has died and cannot be started again. Nothing more can be stored then. */
     readonly onDatabaseLost?: (error: Error) => void
   } = {},
 ): Promise<Recorder> {
@@ -108,7 +111,7 @@ export async function startRecorder(
       observeRequest(metrics, event)
       if (event.outcome === 'ok' && event.attempt === 1) parts.storing?.incidents.succeeded(repeated(event.operation))
     },
-    // Its response may have been sent and lost on its way: the next one shows something else.
+    // The response may have been sent and lost on its way. The next response then shows something else.
     onRepeated: (error) =>
       parts.storing?.incidents.failed(repeated(error.operation), `once more after ${error.message}`),
     mayDepart: () => parts.lease?.check() ?? false,
@@ -131,16 +134,19 @@ export async function startRecorder(
     pausedMs: () => client.stats().pausedMs,
     onChange: (ownership) => parts.collector?.assign(ownership),
   })
-  // In the reverse order of the start; what has not been started yet is left out.
+  // Stops parts in the reverse order of the start. Parts that were not started are left out.
   const stopping = new AbortController()
   const stop = async (lastLook?: () => Promise<void>) => {
     stopping.abort()
     const startedMs = clock.monotonicMs()
     const leftMs = () => drainTimeoutMs - (clock.monotonicMs() - startedMs)
-    /** All parts share one deadline. A part that hangs on a silent database is left; the disk keeps its data. */
+    /**
+     * Closes a part within the shared deadline. A part that hangs on a silent database is abandoned; the disk keeps its
+     * data.
+     */
     const close = (part: Promise<unknown> | undefined) =>
       within(clock, Math.max(shortestCloseMs, leftMs() + closeWithinMs), Promise.resolve(part), undefined)
-    // Leave first: the other recorders need not wait until this one has stored everything.
+    // Leaves the fleet first, so that other recorders need not wait until this one has stored everything.
     await close(fleet.leave(() => parts.lease?.leave() ?? Promise.resolve()))
     const history = parts.history?.stop()
     const drained = (await parts.collector?.stop(leftMs())) ?? true
@@ -158,10 +164,10 @@ export async function startRecorder(
   try {
     const preparing = { logger, clock, signal: stopping.signal, accept: options.acceptNewUrl === true }
     const { isAway: isDatabaseAway, prepared } = await prepareOrWait(store, config, preparing)
-    // Beside the recording: features of large tables can take hours, and another process may be at work on them.
+    // Configures features while recording runs. They can take hours for large tables, and another process may be
+    // changing them.
     const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
-    // The queue opens before the recorder has the right to send: what an earlier run left on the disk waits for the
-    // database alone.
+    // The queue opens before the recorder may send. Responses of an earlier run need only the database.
     const storing = await openQueue({
       config,
       url: store.url,
@@ -190,7 +196,7 @@ export async function startRecorder(
     parts.lease = await acquireLease(store.url, egress, {
       logger,
       clock,
-      // Waiting requests go on waiting until this recorder may send again.
+      // Requests continue to wait until this recorder may send again.
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
       isPatient: isDatabaseAway,
       disk,
@@ -226,7 +232,10 @@ export async function startRecorder(
   }
 }
 
-/** Warns when the address had its data in another folder, where responses wait that only a recorder of that folder stores. */
+/**
+ * Warns if the address had its data in another folder. Only a recorder of that folder stores the responses that wait
+ * there.
+ */
 async function reportFormerSpool(db: Kysely<Database>, config: Config, disk: Disk, logger: Logger): Promise<void> {
   const root = join(resolve(config.database.dataDir), 'spool')
   const prefix = `${hostname()}:`
@@ -250,7 +259,7 @@ interface RunningParts {
   retention?: Retention
 }
 
-/** Throws before anything is created when the page could not be served, and says which recorder is there already. */
+/** Throws if the page cannot be served, before anything is created. Names a recorder that already serves there. */
 async function refuseTakenAddress(
   { serve: { host, port }, database }: Config,
   clock: Clock,
@@ -287,7 +296,7 @@ async function serve(
   }
 }
 
-/** Name of the incident of requests that a repetition has made good. */
+/** Returns the name of the incident for requests that were repeated with success. */
 const repeated = (operation: Operation): string => `repeated requests of ${operation}`
 
 /** Starts these counters at 0. Otherwise Prometheus would see no increase at the first rejection. */

@@ -1,14 +1,15 @@
 #!/usr/bin/env node
-// Node would open its inspector, through which anybody with this user's rights could run code here.
+// Without a listener, Node opens its inspector on this signal. Any program of this user could then run code here.
 process.on('SIGUSR1', () => undefined)
 
-/** The types of Node leave it out. */
+/** The types of Node lack WebAssembly. */
 declare const WebAssembly: { readonly Memory: new (pages: { readonly initial: number }) => object }
 
 try {
-  // Node's HTTP client, loaded in passing, would end the process with a stack trace where it has no room for this.
+  // Fails early with one line if there is no room. Otherwise Node's HTTP client would end the process with a stack
+  // trace.
   void new WebAssembly.Memory({ initial: 1 })
-  // Imported here, so that a module that cannot be loaded is one line, too.
+  // Imported here, so that the error of a module that cannot be loaded is also one line.
   const { keepHeapSmall } = await import('./runtime/process.js')
   keepHeapSmall()
   const { runProgram } = await import('./cli/program.js')

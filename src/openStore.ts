@@ -16,18 +16,18 @@ export interface OpenStore {
   readonly database: RecorderDatabase
   /** Connection string, with its password. */
   readonly url: string
-  /** Connection string of a login in market_reader, unless the configuration has none. */
+  /** Connection string of a login in market_reader. It equals `url` if the configuration has no such login. */
   readonly readUrl: string
-  /** The login of the page, which on the embedded server is one of its own. */
+  /** Connection string of the page's login. On the embedded server, the page has a login of its own. */
   readonly pageUrl: string
   readonly isEmbedded: boolean
   close(): Promise<void>
 }
 
 /**
- * Opens the configured database, or starts the embedded one. Neither is migrated.
+ * Opens the configured database, or starts the embedded one. Migrates neither.
  *
- * @param mayCreate for what records: creates the embedded one where there is none, which otherwise is an error
+ * @param mayCreate true for a recording, which creates a missing embedded database; otherwise that is an error
  * @param onLost called when the embedded server has died and cannot be started again
  */
 export async function openStore(
@@ -43,7 +43,7 @@ export async function openStore(
       : undefined
   const url = embedded?.url ?? configuredUrl ?? ''
   try {
-    // A command that only reads need not load what builds statements.
+    // Loaded here, because a command that only reads needs no query builder.
     const { openDatabase } = await import('./db/database.js')
     const database = openDatabase({ url, poolSize, applicationName: 'market-recorder' })
     return {
@@ -53,7 +53,7 @@ export async function openStore(
       pageUrl: readUrl ?? embedded?.pageUrl ?? url,
       isEmbedded: embedded !== undefined,
       async close() {
-        // A query that a silent server does not end keeps a connection, and nothing else.
+        // A query that a silent server does not end only keeps a connection open.
         await within(systemClock, closeWithinMs, database.close(), undefined)
         await embedded?.stop()
       },
@@ -64,9 +64,7 @@ export async function openStore(
   }
 }
 
-/**
- * Opens the database for the queries of people: read-only, and by a login that could do nothing else where there is one.
- */
+/** Opens the database for users' queries, read-only. It uses a login without other rights if there is one. */
 export async function openReader(
   { database: { url, readUrl, dataDir, poolSize } }: Config,
   logger: NonNullable<EmbeddedOptions['logger']>,

@@ -63,13 +63,14 @@ interface PrepareOptions {
   readonly logger: Logger
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** Takes the configured service in the place of the one that the database holds. */
+  /** True to replace the service that the database holds by the configured one. */
   readonly accept: boolean
 }
 
 /**
- * Migrates at the start of a recording that needs no database to begin with: where the database is away, as soon as it is there.
- * Rejects at once on everything else, such as a wrong password. Resolves to what waits for it, and to whether the database is away.
+ * Prepares the database at the start of a recording. If it is away, the preparation waits until it is available.
+ * Rejects at once on other errors, such as a wrong password. Resolves to whether the database is away, and to a promise
+ * of the preparation.
  */
 export async function prepareOrWait(
   store: OpenStore,
@@ -85,7 +86,7 @@ export async function prepareOrWait(
     await prepare()
     return { isAway: false, prepared: Promise.resolve(true) }
   } catch (error) {
-    // A reader's open transaction that a change of a table would have to wait for: no reason not to record.
+    // A table may be locked by a reader's open transaction. That is no reason not to record.
     if (store.isEmbedded || !(isAway(error) || isLockedError(error))) throw error
     logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
   }
@@ -96,7 +97,7 @@ export async function prepareOrWait(
   return { isAway: true, prepared }
 }
 
-/** Brings the time-series features in line with the configuration while recording goes on. Resolves to whether that was done. */
+/** Brings the features in line with the configuration while recording runs. Resolves to whether that was done. */
 export async function configureBeside(store: OpenStore, config: Config, options: PrepareOptions): Promise<boolean> {
   const work = () => configure(store, config, options.logger)
   try {
@@ -108,7 +109,7 @@ export async function configureBeside(store: OpenStore, config: Config, options:
   return untilDone(work, options, 'the features of the database are not as configured yet')
 }
 
-/** Tries again and again: what goes wrong must not end a recording that goes well. False when it is stopped. */
+/** Repeats work until it succeeds, because its failure must not end the recording. Resolves to false after an abort. */
 async function untilDone(
   work: () => Promise<void>,
   { logger, clock, signal }: PrepareOptions,

@@ -42,7 +42,8 @@ export function archiveCommand(): Command {
     .option('--json', 'print the result as JSON')
     .addHelpText('after', examples)
     .action(runIt)
-  // Options that both have are read by this one, wherever they stand: subcommands take them from here.
+  // This command reads options that a subcommand shares with it, wherever they stand. The subcommands take them from
+  // it.
   for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand(), rebuildTablesCommand()]) {
     command.addCommand(sub.exitOverride())
   }
@@ -193,7 +194,7 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   const stop = stopSignal()
   const target = await openArchive(config, stop.signal)
   const store = options.offline === true ? null : await openStore(config, createLogger('warn'))
-  // Look up rows that archive files name over a read-only connection, which needs no further rights.
+  // A read-only connection suffices to look up the rows that archive files hold.
   const rowReader = store && openDatabase({ url: store.readUrl, isReadOnly: true })
   const results: VerifiedDay[] = []
   const count = { days: 0, rows: 0, compared: 0, problems: 0 }

@@ -58,7 +58,7 @@ async function runCertify(options: CertifyOptions): Promise<void> {
       signal: stop.signal,
       isWanted: ({ category, symbol, type, interval }) =>
         isAmong(options.category, category) &&
-        // A gap of all symbols is one of each.
+        // A gap of all symbols counts for each symbol.
         (symbol === '*' || isSymbol(symbol)) &&
         isAmong(options.interval, interval) &&
         isAmong(options.type, type),
@@ -72,7 +72,7 @@ async function runCertify(options: CertifyOptions): Promise<void> {
   }
 }
 
-/** The report as Markdown, to read and to attach. */
+/** Formats a certificate as Markdown, to read and to attach. */
 function certificateText({ from, to, tables }: Certificate): string {
   const head = [`# What was recorded from ${from} to ${to} (not included), UTC`, '']
   return printable(`${[...head, ...tables.flatMap(tableLines)].join('\n')}\n`)
@@ -128,7 +128,7 @@ function details(series: CertifiedSeries): string[] {
   return lines.length === 0 ? [] : [`${nameOf(series)}:`, '', ...lines, '']
 }
 
-/** Rounded down: what is not complete does not look it. */
+/** Formats a share as a percentage. Rounds down, so that an incomplete range never shows 100 %. */
 function percent(share: number): string {
   return `${(Math.floor(share * 10_000) / 100).toFixed(2)} %`
 }

@@ -123,9 +123,9 @@ function linesOf(output: string): string[] {
 }
 
 /**
- * Opens the archive that the configuration names. What it takes to speak with a bucket is loaded only then.
+ * Opens the configured archive. The client for buckets is only loaded for a bucket.
  *
- * @param signal ends what is under way
+ * @param signal aborts requests in progress
  */
 export async function openArchive({ archive, database }: Config, signal?: AbortSignal): Promise<ArchiveTarget> {
   const { folder, bucket, prefix = '', endpoint, region, forcePathStyle } = archive
@@ -150,7 +150,7 @@ export async function openArchive({ archive, database }: Config, signal?: AbortS
   })
 }
 
-/** Publishes an archive as tables. What it takes to write them is loaded only then. */
+/** Returns the function that publishes an archive as tables. The code that writes tables is only loaded here. */
 export async function openPublisher(
   { archive }: Config,
   { db }: RecorderDatabase,
@@ -167,13 +167,13 @@ export function tableOption(what: string): Option {
 }
 
 interface OldRemoval extends RemovalResult {
-  /** Why nothing was looked at; null when it was. */
+  /** Why no table was checked; null if they were. */
   readonly problem: string | null
 }
 
 export const noRemoval: OldRemoval = { removed: [], kept: [], problem: null }
 
-/** Removes what is past its age and in the archive, by the earlier of this machine's clock and the database's. */
+/** Removes archived rows past their age. The age counts by the earlier of this machine's clock and the database's. */
 export async function removeOld(
   database: RecorderDatabase,
   target: ArchiveTarget,

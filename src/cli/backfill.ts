@@ -139,7 +139,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
     const goesOn = stop.signal.aborted && !session.isOwner()
     if (options.json === true) await writeOut(`${JSON.stringify(summary)}\n`)
-    // What the recorder has in hand is not counted yet.
+    // The recorder may still hold rows that the counts lack, so there is no summary yet.
     else if (!goesOn) await printSummary(summary, request.stream)
     if (stop.signal.aborted) {
       process.stderr.write(goesOn ? goesOnLines : stoppedLines(commandLine()))
@@ -152,7 +152,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
   }
 }
 
-/** Candles that are older than the configuration keeps are removed again soon, and their rollups are final by then. */
+/** Warns of candles past retention. They are removed again soon, and their rollups are final by then. */
 function warnOfRemoval(config: Config, series: readonly RequestedSeries[], now: TimeMs): void {
   const { retentionDays, isArchived } = storageOf(config).candles
   if (retentionDays === undefined || isArchived) return
@@ -190,14 +190,14 @@ function kindOf({ category, type, interval }: CandleSeries): string {
   return seriesText({ category, symbol: '*', type, interval })
 }
 
-/** What an estimate of a past takes from its stream. */
+/** How a stream takes part in an estimate of its history. */
 interface EventPast {
   readonly operationText: string
   readonly operations: readonly Operation[]
   readonly pageRows: number
   readonly spanMs: number
   readonly bytesPerRow: number
-  /** How often there were rows lately. */
+  /** Reads how often rows occurred lately. */
   readonly frequencies: typeof recentFillRates
 }
 
@@ -242,7 +242,7 @@ async function eventForecastOf(
   })
 }
 
-/** The service gives no rows that are older than a stream's reach. */
+/** Warns if the service has no rows as old as requested. */
 function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries[]): void {
   const begin = Math.min(...series.map(({ range }) => range.from))
   if (from !== 'launch' && from < begin)
@@ -258,7 +258,7 @@ function stoppedLines(command: string): string {
 const goesOnLines =
   'the recorder on this host goes on with it; see market-recorder status, and end it with market-recorder backfill --cancel\n'
 
-/** Throws when options are missing, and names all of them. */
+/** Builds the request. Throws if options are missing, and names all of them. */
 function requestOf(options: BackfillOptions): BackfillRequest & { readonly stream: PastStream } {
   const { stream = 'candles', type = ['market'], to } = options
   if (stream !== 'candles' && (options.interval !== undefined || options.type !== undefined))

@@ -83,16 +83,16 @@ interface ProgressDisplay {
 }
 
 interface ProgressOptions {
-  /** Rows to get. */
+  /** Number of rows to fetch. */
   readonly total: number
-  /** `candles`; of other streams `minutes of fills` and the like. */
+  /** What the rows are called: `candles`, or for example `minutes of fills` for other streams. */
   readonly unit: string
   readonly clock: Clock
-  /** Another process on this host does the work. */
+  /** True if another process on this host does the work. */
   readonly isHandedOver: boolean
 }
 
-/** Shows how far the work has come, see `progressLine`. */
+/** Shows the progress of the work, see `progressLine`. */
 export function openProgress({ total, unit, clock, isHandedOver }: ProgressOptions): ProgressDisplay {
   if (isHandedOver) process.stderr.write('the recorder on this host is doing the work; showing its progress\n')
   const describe = createDescriber(total, unit, clock)

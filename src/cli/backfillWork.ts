@@ -13,7 +13,7 @@ import { openProgress } from './backfillOutput.js'
 
 const minLookMs = 200
 
-/** Ends with `signal`, or when it is closed. */
+/** Opens a session that fetches wants. It ends when `signal` aborts, or when it is closed. */
 export async function openBackfill(
   config: Config,
   store: OpenStore,
@@ -32,7 +32,7 @@ export async function openBackfill(
   })
 }
 
-/** Has missing candles fetched and shows the progress. Resolves to a summary when done, or when `signal` aborts. */
+/** Fetches missing candles and shows the progress. Resolves to a summary when all are done, or when `signal` aborts. */
 export async function fetchMissing(
   session: BackfillSession,
   db: Kysely<Database>,
@@ -43,7 +43,7 @@ export async function fetchMissing(
   const open = planned.filter(({ missing }) => missing.length > 0)
   const ids = await insertWants(db, wantsOf(open, options))
   if (ids.length === 0) return summarize(db, [], [])
-  // An open want of an interrupted run is continued.
+  // An interrupted run may have left an open want, which continues here. Its earlier counts are subtracted.
   const earlier = await wantStates(db, { ids })
   const unable = new AbortController()
   session.work().catch((error: unknown) => unable.abort(error))
@@ -56,7 +56,7 @@ export async function fetchMissing(
     display.update(progress)
     while (progress.wantsEnded < progress.wants && !signal.aborted) {
       unable.signal.throwIfAborted()
-      // Reading the progress takes longer the more candles are wanted.
+      // Reading the progress takes longer for more candles, so the pause grows with it.
       await systemClock.sleep(Math.max(minLookMs, 10 * tookMs), signal).catch(() => undefined)
       const startedMs = systemClock.monotonicMs()
       progress = await readProgress(db, ids)

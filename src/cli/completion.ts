@@ -7,7 +7,7 @@ interface Entry {
 }
 
 interface Completed {
-  /** The words that lead to the command: `archive verify`. */
+  /** Words that lead to the command, such as `archive verify`. */
   readonly path: string
   readonly command: Command
 }
@@ -137,13 +137,15 @@ function optionsWithChoices(all: readonly Completed[]): [string, readonly string
   return [...new Map(options.flatMap(({ long, argChoices }) => (long && argChoices ? [[long, argChoices]] : [])))]
 }
 
-/** Paths of two words as alternatives of a shell's `case`. */
+/** Returns the paths of two words as alternatives of a shell's `case`. */
 function patterns(all: readonly Completed[]): string {
   const nested = all.map(({ path }) => path).filter((path) => path.includes(' '))
   return nested.length === 0 ? "' '" : nested.map(quoted).join(' | ')
 }
 
-/** A word for a shell. A quote in it becomes a typographic one, because the three shells escape quotes differently. */
+/**
+ * Quotes a word for a shell. Quotes in it become typographic ones, because the three shells escape quotes differently.
+ */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", '’')}'`
 }

@@ -32,7 +32,7 @@ export function demoCommand(): Command {
 async function runDemo(options: DemoOptions): Promise<void> {
   const stop = stopSignal()
   const logger = createLogger('info')
-  // A module of its own also when bundled: the thread loads no more than this.
+  // The simulator is a module of its own even when bundled, so that the thread loads nothing else.
   const { startSimulatorThread } = await import('../simulator/thread.js')
   const simulator = await startSimulatorThread({ scale: 'small' })
   try {
@@ -68,7 +68,7 @@ Ctrl-C stops it; run it again to continue with the same data.
 `)
 }
 
-/** Leaves out tables of streams that are off, unless an earlier run has left rows. */
+/** Prints the number of rows per table. Leaves out tables of streams that are off, unless an earlier run left rows. */
 function printCounts(counts: Readonly<Record<string, number>>, config: Config): void {
   console.log('\nRows stored:')
   const off = streamNames.filter((name) => !config.streams[streamTraits[name].options].enabled)
@@ -89,8 +89,8 @@ const request = {
 const pollMs = 250
 
 /**
- * Wants some days of candles of a few instruments as soon as these are known, so that a new page has something to
- * show. The recorder fetches them. Never rejects: the demo also works without.
+ * Inserts wants for some days of candles of a few instruments as soon as these are known. So a new page has something
+ * to show. The recorder fetches the candles. Never rejects, because the demo also works without them.
  */
 async function wantDemoHistory(
   { store }: Recorder,

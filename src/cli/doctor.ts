@@ -45,19 +45,22 @@ async function printFindings(options: DoctorOptions): Promise<void> {
 export interface Finding {
   readonly what: string
   readonly verdict: 'ok' | 'warning' | 'failure'
-  /** The finding and, unless the verdict is `ok`, the remedy. */
+  /** The finding, and the remedy unless the verdict is `ok`. */
   readonly detail: string
 }
 
-/** Clocks further apart than this make logs and gaps hard to read; candles are judged by the service's clock alone. */
+/**
+ * Clock skew that is reported. Larger skew makes logs and gaps hard to read. It does not affect candles, which follow
+ * the service's clock.
+ */
 const maxSkewMs = 2_000
-/** Less room than for this is a warning: there is time to do something about it. */
+/** Free space for fewer days than this is a warning. The user then has time to act. */
 const minDays = 14
 const listWithinMs = 30_000
-/** So many statements may read a whole table at once: the page, analysts and the archiver. */
+/** Number of statements that may read a whole table at once: of the page, analysts and the archiver. */
 const wholeReaders = 4
 
-/** Looks at everything that recording needs. One failure does not keep the others from being looked at. */
+/** Checks everything that recording needs. All checks run, even if one fails. */
 export async function runDoctor(config: Config, logger: Logger): Promise<Finding[]> {
   const service = await checkService(config, logger)
   const plan = planFleet(config, service.universe ?? assumedUniverse(), config.collector.egresses)
@@ -84,7 +87,7 @@ function checkLimits(plan: Plan, isListed: boolean): Finding {
 
 interface ServiceFindings {
   readonly findings: Finding[]
-  /** Instruments that the service lists; null when it did not respond. */
+  /** Instruments that the service lists; null if it did not respond. */
   readonly universe: PlanUniverse | null
 }
 
@@ -97,10 +100,10 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
     )
     try {
       const sentAt = Date.now()
-      // The response of the RPI list does not depend on any category being there.
+      // Requests the RPI list, because that response does not depend on categories.
       const page = await client.rpiSymbols()
       const roundTripMs = page.receivedAt - sentAt
-      // The service's clock is read somewhere in the middle of the round trip.
+      // Assumes that the service reads its clock in the middle of the round trip.
       const skewMs = Math.round(page.requestTime - (sentAt + roundTripMs / 2))
       const findings: Finding[] = [
         {
@@ -130,7 +133,7 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
 
 interface DatabaseFindings {
   readonly findings: Finding[]
-  /** Kind of the database server; null when the server could not be reached. */
+  /** Kind of the database server; null if it could not be reached. */
   readonly kind: ServerKind | null
 }
 
@@ -178,7 +181,10 @@ async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean)
   return { kind, findings: [{ what: 'database', verdict: 'ok', detail: `${name}: ${meaningOf[kind]}` }, schema] }
 }
 
-/** Checks that statements which read a whole table find room for their locks, one or more for each chunk (error 53200 without). */
+/**
+ * Checks that the server has room for the locks of statements that read a whole table. Each chunk takes one or more.
+ * Without room, such a statement fails with error 53200.
+ */
 async function checkLocks(db: RecorderDatabase['db']): Promise<Finding> {
   const what = 'locks'
   const { room, largest } = await readLockRoom(db)
@@ -219,7 +225,7 @@ async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): P
   const folder = resolve(config.database.dataDir)
   try {
     const existing = await existingPart(folder)
-    // Rights do not tell it: a disk can be read-only, and /proc takes no folder from anybody.
+    // Creates a folder to test this, because rights do not tell. A disk can be read-only, and /proc accepts no folders.
     await rmdir(await mkdtemp(join(existing, '.market-recorder-')))
     const { bavail, bsize } = await statfs(existing)
     return judgeDisk(config, plan, { kind, folder, freeBytes: bavail * bsize })
@@ -247,7 +253,7 @@ interface Room {
   readonly freeBytes: number
 }
 
-/** Judges the free space: for a database on this machine, otherwise for the spool. */
+/** Judges the free space for a database on this machine, or else for the spool. */
 export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes }: Room): Finding {
   const what = 'disk'
   const { url } = config.database

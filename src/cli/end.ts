@@ -27,23 +27,26 @@ export function failedOrStopped(error: unknown, stop: AbortSignal): unknown {
   return new Failed()
 }
 
-/** Resolves after `seconds`, or when the signal aborts; without `seconds` only then. */
+/** Resolves after `seconds`, or when the signal aborts. Without `seconds`, only an abort ends it. */
 export async function sleepUnlessStopped(seconds: number | undefined, signal: AbortSignal): Promise<void> {
   const endAt = seconds === undefined ? Infinity : systemClock.monotonicMs() + seconds * 1000
   while (!signal.aborted && systemClock.monotonicMs() < endAt) {
-    // It is started again for as long as it takes.
+    // A timer has a maximum, so a longer sleep starts several in turn.
     const restMs = Math.min(longestTimerMs, endAt - systemClock.monotonicMs())
     await systemClock.sleep(restMs, signal).catch(() => undefined)
   }
 }
 
-/** Ends a process whose work is done although something keeps it, such as a blocked log. Waits for output that is still read. */
+/**
+ * Ends a process whose work is done, even if something such as a blocked log keeps it alive. Waits while output is
+ * still read.
+ */
 export function endWithin(timeoutMs: number): void {
   const end = () => process.stdout.writableLength === 0 && endNow()
   setInterval(end, timeoutMs).unref()
 }
 
-/** Ends the process after so long, whatever it does then; the result takes that back. */
+/** Ends the process after this time, whatever it is doing. The returned function cancels that. */
 export function endBy(timeoutMs: number): () => void {
   const end = () => {
     process.stderr.write(`error: not everything ended within ${timeoutMs / 1000} s; the process ends now\n`)
@@ -54,7 +57,7 @@ export function endBy(timeoutMs: number): () => void {
 }
 
 function endNow(code?: number): void {
-  // An exit waits for threads, and a look-up holds one for as long as the resolver is silent. A signal does not wait.
+  // An exit waits for threads, and a look-up holds one while the resolver is silent. A signal does not wait.
   if (process.getActiveResourcesInfo().includes('GetAddrInfoReqWrap')) {
     process.removeAllListeners('SIGTERM')
     process.kill(process.pid, 'SIGTERM')

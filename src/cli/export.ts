@@ -36,7 +36,7 @@ Rows with an instrument and a time go to day=…/category=…/symbol=…/, other
 where it was stopped, and adds the days since.`
 
 export function exportCommand(): Command {
-  // The argument is optional for the parser alone, so that a missing one can be explained.
+  // The parser treats the argument as optional, so that the command can explain how to give it.
   return configuredCommand('export')
     .argument('[what]', 'a relation such as candles, or a SELECT')
     .usage('[options] <what>')
@@ -123,14 +123,16 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
   }
 }
 
-/** An option that takes several words has taken this one, too, where it stands before it. */
+/**
+ * Explains that the argument is missing. If --symbol stands before it, that option has taken the argument as a symbol.
+ */
 function whatIsMissing({ symbol = [] }: ExportOptions): string {
   const last = symbol.length > 1 ? symbol.at(-1) : undefined
   const taken = last === undefined ? '' : `; --symbol took "${last}", as it takes every word after it`
   return `what to export is missing${taken}. Give it first: market-recorder export fills --symbol BTCUSDT …`
 }
 
-/** Patterns become the symbols that are known; one without a pattern in it stands for itself. */
+/** Resolves patterns to known symbols. A name without wildcards stands for itself, even if it is unknown. */
 async function matchingSymbols(database: DatabasePool, globs: readonly string[]): Promise<string[]> {
   const known = await knownSymbols(database)
   const options = { nocase: true }
@@ -142,7 +144,7 @@ async function matchingSymbols(database: DatabasePool, globs: readonly string[])
   return symbols.toSorted()
 }
 
-/** How far it has come, as a line of text. */
+/** Describes the progress of an export in one line. */
 function describeProgress({ partsDone, parts, rows }: ExportProgress, startedAt: number): string {
   const seconds = (performance.now() - startedAt) / 1000
   const left = partsDone === 0 ? '' : `, ${Math.ceil((seconds / partsDone) * (parts - partsDone))} s left`

@@ -117,7 +117,7 @@ function wantedBy({ stream, category, symbol }: GapsOptions): (gap: Gap) => bool
   return (gap) =>
     (stream === undefined || stream.includes(gap.stream)) &&
     (category === undefined || category.includes(gap.category)) &&
-    // A gap of all symbols is one of each.
+    // A gap of all symbols counts for each symbol.
     (gap.symbol === '*' || isSymbol(gap.symbol))
 }
 
@@ -130,7 +130,7 @@ function plannedOf({ stream, category, symbol, type, interval, range }: Gap): Pl
   return [{ series, range, missing: [range], isUrgent: false, hasOpenBeginning: false }]
 }
 
-/** The gaps of which some part is still one of the known gaps. */
+/** Returns the gaps of which some part is still a known gap. */
 function stillMissing(gaps: readonly Gap[], known: readonly Gap[]): Gap[] {
   const bySeries = new Map<string, TimeRange[]>()
   for (const { range, ...series } of known) {

@@ -9,7 +9,7 @@ import { exitCodes, Failed } from './end.js'
 import { namesOption, wholeNumber } from './options.js'
 import { planOf } from './plan.js'
 
-/** The decisions of a user. Whatever is not decided keeps its default, and is not written. */
+/** A user's decisions. An option without a decision keeps its default, and is not written. */
 interface Decisions {
   readonly url?: string
   readonly record?: readonly string[]
@@ -67,7 +67,7 @@ async function runInit({ out, yes, force, ...given }: InitOptions): Promise<void
   const isAsking = yes !== true && process.stdin.isTTY && process.stdout.isTTY
   const decisions = isAsking ? await askForRest(given) : given
   const text = configurationText(decisions)
-  // A decision that cannot be used is an error before anything is written.
+  // Checks the decisions before anything is written.
   const config = resolveConfig(process.env, parseYaml(text, out))
   await writeFile(out, text, { flag: force === true ? 'w' : 'wx' })
   console.log(`${out}:\n\n${text}`)
@@ -79,7 +79,7 @@ async function askForRest(given: Decisions): Promise<Decisions> {
   const terminal = createInterface({ input: process.stdin, output: process.stdout })
   // An iterator keeps lines that were pasted before their question.
   const lines = terminal[Symbol.asyncIterator]()
-  /** An empty line, or what is in brackets, keeps the default. */
+  /** Asks a question. An empty line, or the value in brackets, keeps the default. */
   const ask: Ask = async (question, byDefault) => {
     terminal.setPrompt(`${question} [${byDefault}]: `)
     terminal.prompt()
@@ -129,12 +129,12 @@ function words(reply: string | undefined): string[] | undefined {
   return reply?.split(/[\s,]+/).filter((word) => word !== '')
 }
 
-/** Leaves out what is undefined: an option that is absent keeps its default, one that is undefined is a mistake. */
+/** Leaves out undefined decisions. An absent option keeps its default, but an undefined one would be an error. */
 function defined(decisions: { [Key in keyof Decisions]: Decisions[Key] | undefined }): Decisions {
   return Object.fromEntries(Object.entries(decisions).filter(([, value]) => value !== undefined))
 }
 
-/** The configuration as YAML. It holds only what differs from the defaults. */
+/** Returns the configuration as YAML, with only the options that differ from their defaults. */
 function configurationText(decisions: Decisions): string {
   const { url, record = recordedByDefault, dataDir, archive, keepDays } = decisions
   const streams = Object.fromEntries(streamNames.map((name) => [name, streamOf(name, record, decisions)]))

@@ -34,7 +34,7 @@ async function runMigrate(options: MigrateOptions): Promise<void> {
   async function plannedChanges(): Promise<string[]> {
     const pending = await pendingMigrations(store.database)
     const migrations = pending.map((name) => `apply migration ${name}`)
-    // Features belong to tables, which a database without migrations does not have yet.
+    // Pending migrations may create tables, so changes of their features cannot be listed yet.
     if (pending.length > 0) {
       const { kind } = await serverToBe(store.database.db)
       return kind === 'postgresql' ? migrations : [...migrations, `set up the features of ${kind}`]

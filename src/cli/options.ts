@@ -4,7 +4,7 @@ import { setsOptions } from '../config/environment.js'
 import type { Config } from '../config/resolve.js'
 import type { TimeMs } from '../market/values.js'
 
-/** The configuration where nobody sets anything: the build computes it, because the schema takes longer to load than most commands to run. */
+/** Configuration of defaults, computed by the build. Loading the schema takes longer than most commands run. */
 declare const bundledDefaults: Config
 
 export interface CommonOptions {
@@ -12,7 +12,7 @@ export interface CommonOptions {
   readonly dataDir?: string
 }
 
-/** A command that works with the configuration, with the options that all of these share. */
+/** Creates a command that uses the configuration. All such commands share these options. */
 export function configuredCommand(name: string): Command {
   return new Command(name)
     .option('--config <file>', 'configuration in YAML; every option has a default')
@@ -26,7 +26,7 @@ export function acceptNewUrlOption(): Option {
   )
 }
 
-/** The configuration that a command works with: defaults, file, environment, then the command line. */
+/** Reads the configuration for a command: defaults, file, environment, then the command line. */
 export async function readConfig(options: CommonOptions): Promise<Config> {
   const config = options.config === undefined ? await withoutFile() : await readFile(options.config)
   if (options.dataDir !== undefined) config.database.dataDir = options.dataDir
@@ -39,13 +39,13 @@ async function withoutFile(): Promise<Config> {
   return resolveConfig(process.env)
 }
 
-/** YAML is only loaded for who has a file. */
+/** Reads a configuration file. Code for YAML is only loaded if there is a file. */
 async function readFile(file: string): Promise<Config> {
   const { loadConfig } = await import('../config/resolve.js')
   return loadConfig({ file, env: process.env })
 }
 
-/** A day in UTC, as the archive names it. */
+/** Parses a day in UTC, such as 2026-03-01. */
 export function day(text: string): string {
   const isDay = /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text))
   if (!isDay) throw new InvalidArgumentError('Write a day in UTC, such as 2026-03-01.')
@@ -53,7 +53,7 @@ export function day(text: string): string {
 }
 
 /**
- * A moment. Without a zone it is in UTC, as a date alone is; PostgreSQL's form of a time is read, too.
+ * Parses a moment. Without a zone, it is in UTC, and so is a date alone. Times in PostgreSQL's form are accepted too.
  */
 export function moment(text: string): TimeMs {
   const [, date, time, zone] =
@@ -66,7 +66,7 @@ export function moment(text: string): TimeMs {
   return moment
 }
 
-/** An option that takes some of these names, written in any case. */
+/** Creates an option that takes some of these names, in any case. */
 export function namesOption(flags: string, what: string, names: readonly string[]): Option {
   const nameOf = (text: string) => names.find((name) => name.toLowerCase() === text.toLowerCase())
   return new Option(flags, what)
@@ -78,7 +78,7 @@ export function namesOption(flags: string, what: string, names: readonly string[
     })
 }
 
-/** Gives options back. Throws when some are missing, and names all of them. */
+/** Returns the given options. Throws if any are missing, and names all of them. */
 export function requireOptions<Options extends Readonly<Record<string, unknown>>>(
   given: Options,
 ): { [Name in keyof Options]: NonNullable<Options[Name]> } {
@@ -87,7 +87,7 @@ export function requireOptions<Options extends Readonly<Record<string, unknown>>
   return given as { [Name in keyof Options]: NonNullable<Options[Name]> }
 }
 
-/** Reads a whole number between two bounds. */
+/** Returns a parser for a whole number between two bounds. */
 export function wholeNumber(min: number, max: number): (text: string) => number {
   return (text) => {
     const number = Number(text)

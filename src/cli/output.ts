@@ -4,7 +4,7 @@ import type { Recorder } from '../app.js'
 
 let isGuarded = false
 
-/** Writes to standard output and waits while its reader is slower. A reader that has gone, such as `head`, ends the program. */
+/** Writes to standard output, and waits for a slow reader. If the reader has gone, as `head` does, the program ends. */
 export async function writeOut(text: string): Promise<void> {
   if (!isGuarded) {
     isGuarded = true
@@ -20,17 +20,19 @@ function complain(message: string): void {
   process.stderr.write(`${printable(message)}\n`)
 }
 
-/** A logger for a command that ends soon: what is worth a warning, as a line on standard error. */
+/** Logger for short commands. It only shows warnings and errors, as lines on standard error. */
 export const warnings = { info: () => undefined, warn: complain, error: complain }
 
 interface ProgressLine {
-  /** `text` is called when it is time to show something. */
+  /** Shows progress if it is time for that. `text` is only called then. */
   show(text: () => string): void
   note(text: string): void
   end(): void
 }
 
-/** A line that is written over on a terminal, and a line every ten seconds elsewhere; on standard error. */
+/**
+ * Shows progress on standard error. On a terminal, one line is overwritten; elsewhere a line follows every ten seconds.
+ */
 export function progressLine(): ProgressLine {
   const { stderr } = process
   const everyMs = stderr.isTTY ? 200 : 10_000
@@ -45,7 +47,7 @@ export function progressLine(): ProgressLine {
       const now = performance.now()
       if (now - shownAt < everyMs) return
       shownAt = now
-      // A line that the terminal wraps could not be written over.
+      // Cuts the line, because a wrapped line could not be overwritten.
       stderr.write(stderr.isTTY ? `\r\u001b[K${text().slice(0, stderr.columns - 1)}` : `${text()}\n`)
       isOpen = stderr.isTTY
     },
@@ -57,14 +59,14 @@ export function progressLine(): ProgressLine {
   }
 }
 
-/** How much of a limit is used, in twenty cells. */
+/** Draws the used part of a limit as a bar of twenty cells. */
 export function bar(used: number, limit: number): string {
   const cells = 20
   const filled = limit === 0 ? 0 : Math.round(Math.min(1, used / limit) * cells)
   return `${'█'.repeat(filled)}${'░'.repeat(cells - filled)}`
 }
 
-/** Lines for who has just started a recorder: where its page is, and how to query what it records. */
+/** Returns lines for a user who has started a recorder: the page's address, and how to query the database. */
 export function welcomeLines({ pageUrl, store }: Recorder): string {
   return [
     `  Page  ${pageUrl ?? 'not served'}`,
@@ -73,7 +75,7 @@ export function welcomeLines({ pageUrl, store }: Recorder): string {
   ].join('\n')
 }
 
-/** The login of a database that belongs to somebody else. psql asks for its password. */
+/** Removes the password from a database URL that the user configured. psql asks for it. */
 function withoutPassword(address: string): string {
   const url = new URL(address)
   url.password = ''

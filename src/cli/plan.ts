@@ -42,20 +42,23 @@ async function runPlan(options: PlanOptions): Promise<void> {
   if (!plan.fits) throw new Failed()
 }
 
-/** The plan as text: by the instruments that the service lists, or by assumed ones where it has no address or no response. */
+/**
+ * Returns the plan as text. It uses the instruments that the service lists. Without an address or a response, it
+ * assumes a number of instruments.
+ */
 export async function planOf(config: Config): Promise<string> {
   return planText(planFleet(config, await universeToPlanFor(config), config.collector.egresses))
 }
 
 /**
- * Throws unless the service can be reached and the configuration fits its limits. `wait` starts without the service, which
- * then cannot say what it lists, so that nothing can be refused.
+ * Throws unless the service responds and the configuration fits its limits. With `wait`, the service may be away. Its
+ * instruments are then unknown, so nothing is refused.
  */
 export async function refuseOverload(
   config: Config,
   options: { readonly allowOverload?: boolean; readonly wait?: boolean } = {},
 ): Promise<void> {
-  // Whatever the response was, it would start.
+  // With this option, the recorder starts whatever the plan says, so no plan is needed.
   if (options.allowOverload === true) return
   let universe: PlanUniverse
   try {
@@ -92,10 +95,10 @@ async function universeToPlanFor(config: Config): Promise<PlanUniverse> {
   }
 }
 
-/** How long the database may take to say what it has: it only makes the plan better. */
+/** How long the database may take. The plan is better with its rates, but possible without. */
 const ratesWithinMs = 5_000
 
-/** Takes the rates of fills that were recorded lately, where a database is configured and responds. */
+/** Adds the rates of recently recorded fills, if a database is configured and responds. */
 async function readRecordedRates(config: Config, universe: Universe): Promise<void> {
   const { url } = config.database
   if (url === undefined) return
@@ -108,14 +111,14 @@ async function readRecordedRates(config: Config, universe: Universe): Promise<vo
   try {
     universe.setFillRates(await recentFillRates(database.db, Date.now()))
   } catch {
-    // Without the database or its tables, rates come from turnover. The plan says which of the two it went by.
+    // Without the database or its tables, turnover gives the rates. The plan names its source.
   } finally {
     await database.close()
   }
 }
 
 async function askUniverse(config: Config): Promise<Universe> {
-  // A person is waiting for the response: one more attempt is enough.
+  // Tries only twice, because a person is waiting.
   const retry = { ...config.exchange.retry, attempts: Math.min(2, config.exchange.retry.attempts) }
   const client = openExchange({ ...config, exchange: { ...config.exchange, retry } }, createLogger('silent'))
   try {

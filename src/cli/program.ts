@@ -6,8 +6,8 @@ import { exitCodes, Failed, FailedAt } from './end.js'
 import { writeOut } from './output.js'
 
 /**
- * Makes the command line. It loads only the commands that `isNeeded` names. For --help and for misspelt commands, the
- * name and description of the others suffice.
+ * Creates the command line. It only loads the commands that `isNeeded` names. Of all others, --help and the advice on a
+ * misspelt command only need the name and description.
  */
 export async function createProgram(isNeeded: (name: string) => boolean = () => true): Promise<Command> {
   const program = new Command('market-recorder')
@@ -18,7 +18,7 @@ export async function createProgram(isNeeded: (name: string) => boolean = () => 
     const command = isNeeded(name) ? await load() : new Command(name)
     program.addCommand(command.description(description))
   }
-  // Commander hands neither the error output nor the exit to commands that were built on their own.
+  // Commander does not pass these settings on to commands that were created separately.
   for (const command of [program, ...program.commands]) {
     command.exitOverride().configureOutput({ writeOut: (text) => void writeOut(text) })
   }
@@ -26,7 +26,7 @@ export async function createProgram(isNeeded: (name: string) => boolean = () => 
   return program.configureHelp({ subcommandTerm: (command) => command.name() })
 }
 
-/** Runs the command line and resolves to the exit code. A failure is told on standard error, one line for each problem. */
+/** Runs the command line. Resolves to the exit code. Errors go to standard error, one line per problem. */
 export async function runProgram(argv: readonly string[]): Promise<number> {
   try {
     const asked = argv[2] === 'help' ? argv[3] : argv[2]
@@ -35,7 +35,7 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
     return process.exitCode === undefined ? exitCodes.done : Number(process.exitCode)
   } catch (error) {
     if (error instanceof Failed) return error.exitCode
-    // Commander has already said what is wrong.
+    // Commander has already printed the error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.wrongUsage
     if (error instanceof ConfigError) {
       for (const problem of error.problems) process.stderr.write(`error: ${problem}\n`)
@@ -56,11 +56,11 @@ async function describe(error: unknown): Promise<string> {
 interface CommandEntry {
   readonly name: string
   readonly description: string
-  /** Loads the command with all that it needs. */
+  /** Loads the command with all code that it needs. */
   readonly load: () => Promise<Command>
 }
 
-/** The commands in the order of --help, which shows them without loading any. */
+/** Commands in the order of --help, which lists them without loading any. */
 export const commands: readonly CommandEntry[] = [
   {
     name: 'demo',

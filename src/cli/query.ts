@@ -68,7 +68,7 @@ export function queryCommand(): Command {
     .action(runQuery)
 }
 
-/** Asking for a part of the archive is asking for the archive. */
+/** Makes an option imply --archive, because it selects a part of the archive. */
 function ofArchive(option: Option): Option {
   return option.implies({ archive: true })
 }
@@ -126,7 +126,7 @@ async function printTable({ columns, rows, isTruncated }: QueryResult): Promise<
 type Batches = AsyncIterable<readonly QueryRow[]>
 
 async function printCsv(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
-  // A file or a program gets every character as it is, a terminal nothing that commands it.
+  // Control characters are escaped on a terminal only. Files and programs get each character as it is.
   const shown = (text: string) => (process.stdout.isTTY ? printable(text) : text)
   const line = (row: QueryRow) => `${csvLine(row.map((value, i) => csvText(columns[i], value)))}\n`
   await writeOut(shown(`${csvLine(columns.map(({ name }) => name))}\n`))
@@ -148,16 +148,16 @@ async function printJson(columns: readonly QueryColumn[], batches: Batches): Pro
   await writeOut(separator === '[' ? '[]\n' : '\n]\n')
 }
 
-/** Programs that read CSV take `true` for a boolean; PostgreSQL's own `t` is a text to them. */
+/** Formats a boolean for CSV as `true` or `false`. PostgreSQL's `t` would be a text to other programs. */
 function csvText(column: QueryColumn | undefined, value: string | null): string | null {
   return column?.type === 'bool' && value !== null ? String(value === 't') : value
 }
 
-/** The text of a value: as JSON knows it where that is exact in every reader, else a string. */
+/** Formats a value as JSON. A type that not every reader reads exactly becomes a string. */
 function jsonValue(type: string, value: string | null): string {
   if (value === null) return 'null'
   if (type === 'bool') return String(value === 't')
-  // The server names the type of an array after that of its elements.
+  // PostgreSQL's name of an array type is an underscore and the name of its elements' type.
   if (type.startsWith('_')) return jsonArray(type.slice(1), parseArray(value))
   const isJson = type === 'int2' || type === 'int4' || type === 'json' || type === 'jsonb'
   return isJson ? value : JSON.stringify(value)
@@ -178,12 +178,12 @@ interface TableColumn {
 type Row = readonly (string | null)[]
 
 const numericTypes = new Set(['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'])
-/** A text that is cut shorter than this says too little. */
+/** Smallest width of a text column. A shorter text would say too little. */
 const minTextWidth = 8
 
 /**
- * Rows as a table of at most `width` characters. Texts are cut with "…" where they must be, numbers never: what does not fit even
- * then is set as one block a row.
+ * Formats rows as a table of at most `width` characters. Texts are cut with "…" if needed, but numbers never. If the
+ * table is still too wide, each row becomes a block.
  */
 export function rowsTable(given: readonly TableColumn[], values: readonly Row[], width = Infinity): string {
   const columns = given.map(({ name, type }) => ({ name: printable(name), type }))
@@ -192,7 +192,7 @@ export function rowsTable(given: readonly TableColumn[], values: readonly Row[],
   return widths === undefined ? asBlocks(columns, rows, width) : asTable(columns, rows, widths)
 }
 
-/** Widths of the columns' contents; undefined when they cannot be made to fit. */
+/** Returns the widths of the columns' contents; undefined if they cannot fit. */
 function fittingWidths(columns: readonly TableColumn[], rows: readonly Row[], width: number): number[] | undefined {
   const widths = columns.map(({ name }, i) =>
     rows.reduce((widest, row) => Math.max(widest, longestLine(row[i] ?? '')), longestLine(name)),
@@ -201,7 +201,7 @@ function fittingWidths(columns: readonly TableColumn[], rows: readonly Row[], wi
     const natural = widths[i] ?? 0
     return numericTypes.has(type) ? natural : Math.min(natural, Math.max(minTextWidth, name.length))
   })
-  // Every column has a blank on both sides and a line after it; there is a line before the first.
+  // Each column has a space on both sides and a line after it. One line comes before the first column.
   const frame = columns.length * 3 + 1
   const total = (all: readonly number[]) => all.reduce((sum, one) => sum + one, frame)
   if (total(least) > width) return undefined

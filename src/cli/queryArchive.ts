@@ -13,13 +13,13 @@ import { openArchive } from './archiving.js'
 import { Failed } from './end.js'
 
 interface ArchiveSelection extends Pick<ArchiveQuery, 'maxRows' | 'from' | 'to' | 'categories'> {
-  /** True when only the archive is read, without the database. */
+  /** True to read only the archive, without the database. */
   readonly isOffline: boolean
   /** The query is aborted after this time. */
   readonly timeoutMs: number
 }
 
-/** One query over the configured archive and database. */
+/** Runs one query over the configured archive and database. */
 export async function queryConfiguredArchive(
   config: Config,
   sql: string,
@@ -58,7 +58,7 @@ async function ask(
   try {
     if (!isOffline) {
       store = await openStore(config, createLogger('warn'))
-      // Use the read-only login where one is configured.
+      // Uses the read-only login if one is configured.
       database = openDatabase({ url: store.readUrl, isReadOnly: true })
       cancelOnAbort(database, signal)
     }

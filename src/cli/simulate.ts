@@ -99,7 +99,7 @@ function collectQuirk(text: string, quirks: Partial<Quirks>): Partial<Quirks> {
   return { ...quirks, ...orInvalid(() => parseQuirk(text)) }
 }
 
-/** The parser's own error, as one that commander prints as a wrong argument. */
+/** Converts an error of `parse` into one that commander prints for a wrong argument. */
 function orInvalid<Value>(parse: () => Value): Value {
   try {
     return parse()

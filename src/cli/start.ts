@@ -8,7 +8,7 @@ import { acceptNewUrlOption, type CommonOptions, configuredCommand, positiveSeco
 import { refuseOverload } from './plan.js'
 import { welcomeLines } from './output.js'
 
-/** How much longer than the storing of what is in hand the whole end may take. */
+/** Time for the end of the process beyond the time for storing received rows. */
 const endWithinMs = 10_000
 
 interface StartOptions extends CommonOptions {
@@ -40,7 +40,7 @@ async function runStart(options: StartOptions): Promise<void> {
   const stop = stopSignal()
   const lost = new AbortController()
   const ending = AbortSignal.any([stop.signal, lost.signal])
-  // Whatever hangs, in a start as well: what was received is on the disk by then.
+  // Limits the end, and also the start, in case something hangs. Received rows are on disk by then.
   let takeBack = (): void => undefined
   const bound = () => (takeBack = endBy(config.collector.drainTimeoutMs + endWithinMs))
   ending.addEventListener('abort', bound, { once: true })
@@ -57,7 +57,7 @@ async function runStart(options: StartOptions): Promise<void> {
       },
       acceptNewUrl: options.acceptNewUrl === true,
     })
-    // What reads the output of a service expects lines of the log alone.
+    // Programs that read a service's output expect only log lines.
     if (process.stdout.isTTY) console.log(`\n${welcomeLines(recorder)}\n\nCtrl-C stops it.\n`)
     const { clockSkew } = recorder.collector
     const archiving = startArchiving(config, options, {

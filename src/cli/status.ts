@@ -15,15 +15,15 @@ interface StatusOptions extends CommonOptions {
 }
 
 interface Response {
-  /** null when the recorder does not respond. */
+  /** The recorder's status; null if it does not respond. */
   readonly recorder: Status | null
   /** State read from the database, only when the recorder does not respond; otherwise null. */
   readonly stored: StoredState | null
-  /** Why there is no response of the recorder. */
+  /** Why the recorder did not respond; null if it did. */
   readonly reason: string | null
 }
 
-/** Name and password where the page wants them, unless the address has them. */
+/** Environment variables with name and password for the page. They are used if the address has none. */
 const [userVariable, passwordVariable] = ['MARKET_RECORDER_USER', 'MARKET_RECORDER_PASSWORD'] as const
 
 const usualWatchSeconds = 2
@@ -64,10 +64,10 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
   try {
     while (!stop.signal.aborted) {
       const { columns, rows } = process.stdout
-      // The cursor takes the last line.
+      // The cursor takes the last line of the screen.
       const screen = process.stdout.isTTY ? { columns, rows: rows - 1 } : undefined
       const text = textOf(await ask(config, options), screen)
-      // From the top left corner down, so that nothing flickers.
+      // Draws from the top left corner down, so that the screen does not flicker.
       console.log(process.stdout.isTTY ? `\u001b[H\u001b[2J${text}` : `${text}\n`)
       await sleepUnlessStopped(seconds, stop.signal)
     }
@@ -91,7 +91,7 @@ async function ask(config: Config, options: StatusOptions): Promise<Response> {
   }
 }
 
-/** An address may be shown, a password may not. */
+/** Splits the credentials from an address, so that messages can show the address without the password. */
 function withoutCredentials(address: string): { readonly url: string; readonly authorization: string | null } {
   const url = new URL(address)
   const { username, password } = url
@@ -119,7 +119,7 @@ function decoded(text: string): string {
 async function readStatus(url: string, authorization: string | null): Promise<Status> {
   const response = await fetch(new URL('/api/status', url), {
     headers: authorization === null ? {} : { authorization },
-    // A name and a password are for the page alone.
+    // Refuses redirects, because name and password are for the page alone.
     redirect: 'error',
     signal: AbortSignal.timeout(patienceMs),
   })
@@ -136,7 +136,7 @@ async function knownAddress(config: Config): Promise<string | null> {
 }
 
 async function readStored(config: Config, whyNoRecorder: string): Promise<StoredState> {
-  // Only loaded when no recorder responds: it takes longer than all the rest.
+  // These modules are loaded only if no recorder responds, because that takes longer than the rest.
   const [{ openStore }, { createLogger }, { newestRows, storeOverview }, { describeError }, { explainMissing }] =
     await Promise.all([
       import('../openStore.js'),
@@ -145,7 +145,7 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
       import('../db/databaseError.js'),
       import('../db/readOnlyQuery.js'),
     ])
-  // Without either of them nothing is known: both reasons are one line.
+  // Without recorder and database nothing is known. The message gives both reasons.
   const failure = (error: unknown) =>
     new Error(`the recorder is not running here: ${whyNoRecorder}; ${describeError(error)}`, { cause: error })
   const store = await openStore(config, createLogger('warn')).catch((error: unknown) => {

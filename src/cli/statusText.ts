@@ -8,7 +8,7 @@ import { counted, grouped, inBytes, inWords } from '../runtime/text.js'
 import type { StoreOverview } from '../ledger/read/overview.js'
 import { bar } from './output.js'
 
-/** State of the recording as read from the database, without a recorder. */
+/** State of the recording as the database shows it, without a recorder. */
 export interface StoredState extends StoreOverview {
   readonly newest: Readonly<Record<StreamName, TimeMs | null>>
 }
@@ -25,10 +25,10 @@ export interface Screen {
 }
 
 const unlimited: Screen = { columns: Infinity, rows: Infinity }
-/** The table of streams with all its columns needs that many. */
+/** Number of columns that the full table of streams needs. */
 const wideColumns = 100
 
-/** The recorder's status. On a small screen the lines that matter least are left out, and long ones are cut. */
+/** Formats the recorder's status. On a small screen the least important lines are left out, and long lines are cut. */
 export function statusText(status: Status, withColour: boolean, screen = unlimited): string {
   const paint: Paint = (text, colour) => (withColour ? `\u001b[${codes[colour]}m${text}\u001b[0m` : text)
   const { problems, budget, backlog, spool, database, process, backfills, incidents } = status
@@ -74,7 +74,7 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
   return fitted(lines, [operations, leftOut, [''], off], screen).join('\n')
 }
 
-/** Leaves out one group of lines after the other while there are too many, and then the last ones. */
+/** Removes one group of lines after another until the rest fits, and then the last lines. */
 function fitted(lines: readonly string[], groups: readonly (readonly string[])[], { columns, rows }: Screen): string[] {
   const [group, ...others] = groups
   if (lines.length > rows && group !== undefined) {
@@ -84,13 +84,13 @@ function fitted(lines: readonly string[], groups: readonly (readonly string[])[]
   return lines.slice(0, rows).map((line) => cut(line, columns))
 }
 
-/** A line that is cut loses its colour. */
+/** Cuts a long line. A cut line loses its colour. */
 function cut(line: string, columns: number): string {
   const plain = stripVTControlCharacters(line)
   return plain.length <= columns ? line : `${plain.slice(0, columns - 1)}…`
 }
 
-/** Nothing for a recorder without others. */
+/** Returns lines about the other recorders; none if there are no others. */
 function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): string[] {
   if (recorders.length < 2) return []
   const rows = recorders.map(({ egress, state, silentMs, instruments, perSecond }) =>
@@ -103,7 +103,7 @@ function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): st
   return [...inLines(rows, 3).map((line, index) => (index === 0 ? `Recorders  ${line.slice(11)}` : line)), ...lost]
 }
 
-/** The status text when no recorder responds. */
+/** Formats the stored state, for when no recorder responds. */
 export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): string {
   const table = plainTable(['stream', 'newest row', 'ago'], ['left', 'left', 'right'])
   for (const name of streamNames) {
@@ -157,17 +157,17 @@ function streamTable(streams: readonly StreamStatus[], paint: Paint, isNarrow: b
   return table.toString()
 }
 
-/** Columns that a narrow screen leaves out: allowed, stored, skipped. */
+/** Indexes of the columns that a narrow screen leaves out: allowed, stored, skipped. */
 const wideOnly: readonly number[] = [4, 6, 8]
 
-/** Streams that come as whole lists cover those, not instruments one by one. */
+/** Streams whose targets are whole lists, not instruments. */
 const listed: readonly StreamName[] = streamNames.filter((name) => streamNamed(name).kind === 'lists')
 
 function covers({ name, targets }: StreamStatus): string {
   return listed.includes(name) ? `${grouped(targets)} ${targets === 1 ? 'list' : 'lists'}` : grouped(targets)
 }
 
-/** Which streams are late with some of what they cover, and why they cover no more. */
+/** Returns lines about streams with late targets, and about instruments that streams leave out. */
 function leftOutLines(streams: readonly StreamStatus[]): string[] {
   const late = streams.filter(({ lateTargets }) => lateTargets > 0)
   const lateLines = late.map(
@@ -226,7 +226,7 @@ function gapsText(gaps: StoreOverview['gaps']): string {
   return `${grouped(inState('open'))} open, ${grouped(inState('lost'))} lost, ${grouped(inState('repaired'))} repaired`
 }
 
-/** Continues what a label has begun, so many on a line. */
+/** Splits parts into lines that continue a label, with `perLine` parts on each. */
 function inLines(parts: readonly string[], perLine: number): string[] {
   const lines = Array.from({ length: Math.ceil(parts.length / perLine) }, (_, line) =>
     parts.slice(line * perLine, (line + 1) * perLine),

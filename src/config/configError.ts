@@ -1,6 +1,6 @@
 import { closeSync, openSync, readSync } from 'node:fs'
 
-/** Lines of one error. Who has more has given the wrong file, or corrects these first. */
+/** Largest number of lines in one error. More problems mean a wrong file, or can wait until these are corrected. */
 const maxProblems = 50
 
 /** A configuration that cannot be used. `problems` are complete lines, each saying what to do; `message` joins them. */
@@ -14,7 +14,7 @@ export class ConfigError extends Error {
   }
 }
 
-/** Describes the first of the mistakes, and says how many more there are: each takes its time to describe. */
+/** Describes the first mistakes, and says how many more there are. Describing a mistake takes time. */
 export function problemsOf<Mistake>(
   mistakes: readonly Mistake[],
   describe: (mistake: Mistake) => string,
@@ -30,7 +30,7 @@ export function problemsOf<Mistake>(
  */
 export const maxFileBytes = 524_288
 
-/** The text of a file that the configuration names. Throws a `ConfigError` with what to do. */
+/** Reads a file that the configuration names. Throws a `ConfigError` with advice. */
 export function readText(file: string, advice: string): string {
   let text: string | undefined
   try {
@@ -45,13 +45,13 @@ export function readText(file: string, advice: string): string {
   return text
 }
 
-/** Returns the text, or undefined when the file is larger than `maxBytes`. */
+/** Reads a file; undefined if it is larger than `maxBytes`. */
 function readUpTo(file: string, maxBytes: number): string | undefined {
   const descriptor = openSync(file, 'r')
   try {
     const bytes = Buffer.alloc(maxBytes + 1)
     let length = 0
-    // A pipe gives it in pieces.
+    // A pipe returns its content in pieces.
     for (let read = -1; read !== 0 && length <= maxBytes; length += read)
       read = readSync(descriptor, bytes, length, bytes.length - length, null)
     return length > maxBytes ? undefined : bytes.toString('utf8', 0, length)

@@ -1,4 +1,4 @@
-// Stands apart from the schema, which takes longer to load than most commands take to run.
+// This module does not import the schema, which takes longer to load than most commands run.
 import { readText } from './configError.js'
 
 export type Environment = Readonly<Record<string, string | undefined>>
@@ -15,7 +15,7 @@ export const environmentOptions = {
   LOG_LEVEL: ['log', 'level'],
 } as const
 
-/** Variables of which `<name>_FILE` may name a file instead: a secret in a file stays out of what other programs can see. */
+/** Variables with a variant `<name>_FILE` that names a file. A secret in a file is hidden from other programs. */
 export const secretVariables = ['DATABASE_URL', 'DATABASE_READ_URL', 'EXCHANGE_PROXY'] as const
 
 /** Returns true if the environment sets at least one option. */
@@ -24,7 +24,7 @@ export function setsOptions(env: Environment): boolean {
   return variables.some((name) => isSet(env[name]))
 }
 
-/** The environment with the secrets that its variables `<name>_FILE` name. */
+/** Returns the environment with the secrets from files that variables `<name>_FILE` name. */
 export function withSecretFiles(env: Environment): Environment {
   const fromFiles: Record<string, string> = {}
   for (const variable of secretVariables) {
@@ -38,7 +38,7 @@ export function withSecretFiles(env: Environment): Environment {
   return { ...env, ...fromFiles }
 }
 
-/** Sets the options of the environment in what a file says. `variableAt` names the variable that has set an option. */
+/** Applies the environment's options to the value of a file. `variableAt` names the variable that set an option. */
 export function withEnvironment(value: unknown, env: Environment) {
   const used = new Map<string, string>()
   let input = value

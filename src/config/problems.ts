@@ -7,11 +7,11 @@ import { configSchema } from './schema.js'
 /** The value that a configuration file holds, with the position of each part in its text. */
 export interface ConfigSource {
   readonly value: unknown
-  /** `file:line` of the key or value at `path`, or of its nearest ancestor that is written in the file. */
+  /** Returns `file:line` of the key or value at `path`, or of its nearest ancestor in the file. */
   place(path: readonly PropertyKey[]): string
 }
 
-/** Throws a `ConfigError` with the syntax errors, one line each. */
+/** Parses YAML. Throws a `ConfigError` with the syntax errors, one line each. */
 export function parseYaml(text: string, file: string): ConfigSource {
   const lineCounter = new LineCounter()
   const document = parseDocument(text, { lineCounter, prettyErrors: false })
@@ -40,7 +40,7 @@ function toValue(convert: () => unknown, file: string): unknown {
   try {
     return convert()
   } catch (error) {
-    // The library refuses documents whose aliases would expand without bound.
+    // The library refuses a document whose aliases would expand without limit.
     throw new ConfigError([`${file}: ${(error as Error).message}; remove the aliases`], { cause: error })
   }
 }
@@ -64,25 +64,25 @@ function offsetAt(root: unknown, path: readonly PropertyKey[]): number | undefin
   return offset
 }
 
-/** Writes a configuration as YAML, without anchors: people edit it. */
+/** Formats a configuration as YAML. It has no anchors, because people edit it. */
 export function yamlText(value: object): string {
   return stringify(value, { aliasDuplicateObjects: false })
 }
 
 type Path = readonly PropertyKey[]
 
-/** The part of a JSON Schema that is looked at here. */
+/** The part of a JSON Schema that this module reads. */
 interface SchemaNode {
   readonly properties?: Readonly<Record<string, SchemaNode>>
   readonly default?: unknown
-  /** Where the part is that several places share. */
+  /** Reference to a definition that several places share. */
   readonly $ref?: string
   readonly $defs?: Readonly<Record<string, SchemaNode>>
-  /** Keys of a group whose values are all of one kind. */
+  /** Names of the keys of a group whose values all have one schema. */
   readonly propertyNames?: { readonly enum?: readonly string[] }
 }
 
-/** One issue of zod, or one unknown key of it, because zod reports all unknown keys of a group in one issue. */
+/** One issue of zod. Unknown keys of a group are one issue, so each key is a mistake of its own here. */
 interface Mistake {
   readonly issue: z.core.$ZodIssue
   readonly unknownKey?: string
@@ -92,7 +92,7 @@ export function mistakesOf(issue: z.core.$ZodIssue): readonly Mistake[] {
   return issue.code === 'unrecognized_keys' ? issue.keys.map((unknownKey) => ({ issue, unknownKey })) : [{ issue }]
 }
 
-/** The line that explains a mistake in `input`: where it is, what is wrong and what to do. */
+/** Returns a line that explains a mistake in `input`: its place, what is wrong and what to do. */
 export function describeMistake({ issue, unknownKey }: Mistake, input: unknown, place: (path: Path) => string): string {
   const { path } = issue
   if (unknownKey !== undefined) {
@@ -134,7 +134,7 @@ const typeNames: Readonly<Record<string, string>> = {
   object: 'a group of options',
 }
 
-/** Describes the value that was found; empty for a connection string, which may hold a password. */
+/** Describes the value that was found. It is empty for a connection string, which may contain a password. */
 function received(path: Path, input: unknown): string {
   if (['database.url', 'database.readUrl'].includes(dotted(path))) return ''
   const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
@@ -158,7 +158,7 @@ function nearestOption(parent: Path, key: string): string {
   if (nearest && nearest.edits <= Math.max(2, nearest.name.length / 2)) {
     return `did you mean ${dotted([...parent, nearest.name])}?`
   }
-  // `sort` is stable: of equally near names the one nearest to the top of the file wins.
+  // `sort` is stable. Of equally near names, the one nearest to the top of the file wins.
   const [elsewhere] = optionPaths(schemaRoot(), [])
     .filter((path) => edits(String(path.at(-1)), key) <= 1)
     .sort((a, b) => edits(String(a.at(-1)), key) - edits(String(b.at(-1)), key) || a.length - b.length)
@@ -166,7 +166,7 @@ function nearestOption(parent: Path, key: string): string {
   return `options here are ${siblings.join(', ')}; remove it`
 }
 
-/** Case and word separators are what people get wrong most, so they count for nothing. */
+/** Counts the edits between two names. Case and word separators do not count, because people often get them wrong. */
 function edits(a: string, b: string): number {
   const plain = (text: string) => text.toLowerCase().replace(/[-_]/g, '')
   return distance(plain(a), plain(b))
@@ -191,7 +191,7 @@ function propertiesOf(node: SchemaNode | undefined): Readonly<Record<string, Sch
 
 let root: SchemaNode | undefined
 
-/** Made once: it takes milliseconds, and every problem asks for it. */
+/** Returns the schema. It is made once, because that takes milliseconds and every problem needs it. */
 function schemaRoot(): SchemaNode {
   root ??= z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode
   return root

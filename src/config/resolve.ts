@@ -6,7 +6,7 @@ import { type Environment, withEnvironment, withSecretFiles } from './environmen
 import { type ConfigSource, describeMistake, mistakesOf, parseYaml } from './problems.js'
 import { configSchema } from './schema.js'
 
-/** The configuration, complete: every option has its value or its default. */
+/** The complete configuration. Every option has a value or its default. */
 export type Config = z.output<typeof configSchema>
 
 /**
@@ -20,7 +20,7 @@ export function loadConfig({ file, env }: { file?: string | undefined; env: Envi
 
 const nothing: ConfigSource = { value: {}, place: () => 'configuration' }
 
-/** The configuration of defaults, then `source`, then the environment. Throws a `ConfigError` that lists the problems. */
+/** Combines defaults, then `source`, then the environment. Throws a `ConfigError` that lists the problems. */
 export function resolveConfig(env: Environment, source = nothing): Config {
   const { input, variableAt } = withEnvironment(source.value, withSecretFiles(env))
   const result = configSchema.safeParse(input)
@@ -35,13 +35,13 @@ export function hasArchive({ folder, bucket }: Pick<Config['archive'], 'folder' 
 }
 
 type Table = Config['storage'][(typeof streamTraits)[TimeStream]['options']] & {
-  /** Rows leave only when they are in the archive, which is for the archiver to say. */
+  /** True if only the archiver removes rows, after it has archived them. */
   readonly isArchived: boolean
 }
 
 type Storage = Readonly<Record<TimeStream, Table>>
 
-/** How each table is kept, by its name. */
+/** Returns how each table is kept, by its name. */
 export function storageOf({ storage, archive }: Config): Storage {
   const kept = timeStreams.map((name) => {
     const isArchived = hasArchive(archive) && archive.tables.includes(name)
@@ -50,7 +50,7 @@ export function storageOf({ storage, archive }: Config): Storage {
   return Object.fromEntries(kept) as Record<TimeStream, Table>
 }
 
-/** How long the table of a stream keeps its rows; null: for ever. */
+/** Returns how long the table of a stream keeps its rows; null: for ever. */
 export function keptMs(storage: Storage, stream: StreamName): number | null {
   const table = timeStreams.find((name) => name === stream)
   const retentionDays = table && storage[table].retentionDays

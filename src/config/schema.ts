@@ -12,13 +12,14 @@ import {
 import { logLevels } from '../runtime/logger.js'
 import { streams, whole } from './streamsSchema.js'
 
-// A configuration is read once: compiling its checks would take longer than they do.
+// Turns off compiled checks. A configuration is read once, and compiling takes longer than the checks.
 z.config({ jitless: true })
 
-// Descriptions end up in the documentation, the example file and editors: each says what the option decides and its unit.
-// What nobody decides is a constant, and becomes a part of the configuration when it is read.
+// Descriptions appear in the documentation, the example file and editors. Each says what the option decides, and its
+// unit.
+// A value that no user decides is a constant, and joins the configuration when it is read.
 
-// Fewer connections would let a slow query of a command hold up the storing of rows.
+// Number of connections. With fewer, a slow query of a command could hold up the storing of rows.
 const poolSize = 8
 
 const database = z
@@ -68,14 +69,14 @@ const limits = z
 const exchangeConstants = {
   /** A service that hangs must not hold a connection and a place in the limits for longer. */
   timeoutMs: 10_000,
-  /** More at once would only queue in the service: the limits allow no more than a hundred requests a second. */
+  /** More connections would only queue in the service, because the limits allow a hundred requests a second. */
   maxConnections: 64,
   /**
    * The time from sending a request to its being counted varies by this much. Rates stay below
    * limit / (1 + jitter in s), so that two requests which arrive closer together than they left do not exceed a limit.
    */
   latencyJitterMs: 100,
-  /** Random waits up to these bounds keep recorders from trying again all at once after the service was away. */
+  /** Upper bounds of random waits. Without them, recorders would all try again at once after the service was away. */
   retry: { attempts: 4, minDelayMs: 250, maxDelayMs: 5_000, totalMs: 30_000 },
 }
 
@@ -107,7 +108,7 @@ const exchange = z
   .transform((options) => ({ ...options, ...exchangeConstants }))
   .describe('The service that is recorded.')
 
-// Longer, and a service manager would kill the process before the disk has what the database did not take.
+// With a longer time, a service manager would kill the process before the remaining rows are on disk.
 const drainTimeoutMs = 10_000
 
 const collector = z
@@ -139,7 +140,7 @@ const collector = z
   .transform((options) => ({ ...options, drainTimeoutMs }))
   .describe('The recorder itself.')
 
-/** How the table of a stream is kept. */
+/** Defines how the table of a stream is kept. */
 function table(name: TimeStream) {
   const { options: group } = streamTraits[name]
   const names = timeStreams.filter((other) => streamTraits[other].options === group)
@@ -161,7 +162,7 @@ const storage = z
   .prefault({})
   .describe('How long rows are kept.')
 
-/** A service's address carries no credentials: they would be shown wherever the address is. */
+/** Returns true for an address without credentials. They would appear wherever the address is shown. */
 function isServiceUrl(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, username, password } = new URL(text)

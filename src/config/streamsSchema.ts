@@ -5,7 +5,7 @@ import { categories, tradedCategories } from '../market/category.js'
 import { type InstrumentKind, instrumentKinds } from '../market/instrument.js'
 import { isOfFutures, streamNames, streamTraits } from '../market/stream.js'
 
-/** A number without decimals between two bounds. */
+/** Defines a whole number between two bounds. */
 export const whole = (min: number, max: number) =>
   z
     .int({ error: (issue) => (issue.code === 'invalid_type' ? 'must be a whole number' : undefined) })
@@ -19,7 +19,7 @@ const schedule = z
   })
   .meta({ examples: ['*/5 * * * * *'] })
 
-/** Five fields would be valid cron too, but would mean minutes where the others mean seconds: a mistake of factor 60. */
+/** Returns true for six fields. Cron with five fields means minutes in place of seconds, an error by a factor of 60. */
 function hasSecondsField(expression: string): boolean {
   return expression.trim().split(/\s+/).length === 6 && parseCron(expression).second.length > 0
 }
@@ -32,7 +32,7 @@ const distinct = <Element extends z.ZodType<string>>(element: Element) =>
 
 const glob = z.string().min(1).max(100)
 
-// A number is accepted because YAML reads a bare 1000000 as one; it becomes text, as every decimal here.
+// Accepts a number, because YAML reads a bare 1000000 as one. It becomes text, like every decimal here.
 const decimal = z
   .union([
     z.string().regex(/^\d+(\.\d+)?$/, { error: 'must be a decimal number such as 250000 or "0.5"' }),
@@ -42,12 +42,12 @@ const decimal = z
 
 const plainNumber: Intl.NumberFormatOptions = { useGrouping: false, maximumFractionDigits: 20 }
 
-// "all" becomes Infinity, so that "the first n" needs no special case for it.
+// "all" becomes Infinity, so that "the first n" needs no special case.
 const busiest = z
   .union([whole(1, 100_000), z.enum(['fit', 'all'])])
   .transform((value) => (value === 'all' ? Infinity : value))
 
-// The market of a tokenised stock is elsewhere: little or nothing of it trades here, and there are thousands.
+// Tokenised stocks are not recorded by default. There are thousands, and they trade mostly elsewhere.
 const kindsByDefault: readonly InstrumentKind[] = instrumentKinds.filter((kind) => kind !== 'tokenised_stock')
 
 const selection = z
@@ -82,7 +82,7 @@ const selection = z
   })
   .meta({ id: 'select', description: 'Which instruments a stream covers. Every stream that has `select` takes these.' })
 
-/** Every stream of instruments chooses them in one way. */
+/** Selection of instruments, the same for every stream of instruments. */
 const select = selection.prefault({}).describe('Which instruments the stream covers.')
 
 const enabled = z.boolean().default(true).describe('Whether the stream is recorded.')
@@ -148,7 +148,7 @@ const fills = z
   .prefault({})
   .describe('Public fills; the busier an instrument, the more often it is asked.')
 
-// The service still changes a candle for some seconds after its close. A candle taken as final too soon is a wrong one.
+// Wait after a candle's close. The service still changes a candle for some seconds, so an earlier read could be wrong.
 const candleSettleMs = 5_000
 
 const candles = z
@@ -205,12 +205,14 @@ const allStreams = z.strictObject({
 
 export const streams = allStreams.superRefine(refuseMissingLists).prefault({}).describe('What is recorded.')
 
-/** Option groups of futures. They record nothing, without an error, where the lists hold no futures. */
+/** Option groups of futures streams. They record nothing, without an error, if the lists hold no futures. */
 const ofFutures: ReadonlySet<string> = new Set(
   streamNames.filter(isOfFutures).map((name) => streamTraits[name].options),
 )
 
-/** Streams of instruments choose from the lists: without them they would record nothing, and nobody would be told. */
+/**
+ * Refuses streams of instruments without the lists to choose from. They would record nothing, and nobody would notice.
+ */
 function refuseMissingLists(all: z.output<typeof allStreams>, context: z.core.$RefinementCtx): void {
   const refuse = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message, input: all })
   const choosers = Object.entries(all).flatMap(([name, stream]) =>

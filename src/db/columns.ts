@@ -3,7 +3,7 @@ import { stringify } from 'lossless-json'
 import type { Extra, TimeMs } from '../market/values.js'
 import { type Instrument, type InstrumentField, type InstrumentKind, instrumentFields } from '../market/instrument.js'
 
-/** `baseCoin` → `base_coin`, `volume24h` → `volume_24h`, `bid1Price` → `bid1_price`. */
+/** Converts names: `baseCoin` to `base_coin`, `volume24h` to `volume_24h`, `bid1Price` to `bid1_price`. */
 export type SnakeCase<Name extends string> = Name extends `${infer Start}24h${infer Rest}`
   ? `${Snake<Start>}_24h${SnakeCase<Rest>}`
   : Snake<Name>
@@ -20,7 +20,7 @@ export function snakeCase<Name extends string>(name: Name): SnakeCase<Name> {
     .replaceAll('__', '_') as SnakeCase<Name>
 }
 
-/** The type of a column's values. It decides how they are sent to the server and cast there. */
+/** Type of a column's values. It decides how values are sent to the server and cast there. */
 export type ColumnKind = 'text' | 'boolean' | 'integer' | 'decimal' | 'decimals' | 'time' | 'json' | EnumKind
 type EnumKind = 'category' | 'candle_type' | 'candle_interval' | 'side'
 
@@ -57,8 +57,8 @@ const transports: Record<ColumnKind, Transport> = {
 const minSharedRows = 16
 
 /**
- * A source of rows for `from`: `select <columns> from unnest($1::…[], …) with ordinality`. It has one parameter for
- * each column, for any number of rows. `ordinality` is the row's place, from 1.
+ * Builds a source of rows for `from`: `select <columns> from unnest($1::…[], …) with ordinality`. It has one parameter
+ * per column, for any number of rows. `ordinality` is the row's place, from 1.
  */
 export function rowsFrom<Row>(
   rows: readonly Row[],
@@ -81,15 +81,15 @@ export function rowsFrom<Row>(
 }
 
 /**
- * Values as the text of an array, for a parameter that is cast to one. The array is empty if all values are null:
- * `unnest` makes nulls of it again.
+ * Formats values as the text of an array, for a parameter that is cast to one. The array is empty if all values are
+ * null, because `unnest` then returns nulls.
  */
 export function arrayText<Row>(rows: readonly Row[], valueOf: (row: Row) => ColumnValue): string {
   const { elements, isShared } = elementTexts(rows, 0, valueOf)
   return isShared && elements[0] === 'NULL' ? '{}' : `{${elements.join(',')}}`
 }
 
-/** One column of rows, as elements of an array literal; `isShared` when they are all the same. */
+/** Formats one column of rows as elements of an array literal. `isShared` is true if all elements are equal. */
 function elementTexts<Row>(
   rows: readonly Row[],
   column: number,
@@ -112,8 +112,8 @@ function elementTexts<Row>(
 }
 
 /**
- * The text of each source around its parameters, by which of its columns are shared. It is kept because composing it
- * takes longer than writing a few rows.
+ * Text of each source around its parameters, for each set of shared columns. It is kept, because composing it takes
+ * longer than writing a few rows.
  */
 const sourceTexts = new WeakMap<readonly ColumnSpec[], Map<string, TemplateStringsArray>>()
 
@@ -146,7 +146,7 @@ export function columnNames(columns: readonly ColumnSpec[], prefix?: string): Ra
 const needsEscape = /["\\\0]/
 const lossyJsonEscapes = /\\\\|\\u0000|\\ud[89a-f][0-9a-f]{2}/gi
 
-/** An element of an array literal. All text but NULL is quoted, so that no value can be taken for two. */
+/** Formats an element of an array literal. All text but NULL is quoted, so that the server cannot split a value. */
 function elementText(value: ColumnValue): string {
   if (value === null) return 'NULL'
   if (typeof value === 'string') return quoted(value)
@@ -169,45 +169,45 @@ function jsonText(value: Extra): string {
   return '"{}"'
 }
 
-/** JSON text that the server takes: numbers as they were sent, NUL and lone surrogates replaced. */
+/** Formats JSON text that the server accepts. Numbers stay as they were sent; NUL and lone surrogates are replaced. */
 export function toJson(value: unknown): string {
   const text = stringify(value) ?? 'null'
   return text.replaceAll(lossyJsonEscapes, (match) => (match === '\\\\' ? match : '\u{fffd}'))
 }
 
-/** For a parameter whose type the server infers. */
+/** Converts a time for a parameter whose type the server infers. */
 export function toDate(time: TimeMs): Date {
   return new Date(time)
 }
 
-/** For a parameter whose type the server would not infer, or not before it plans which chunks to read. */
+/** Converts a time for a parameter whose type the server must know, for example to plan which chunks to read. */
 export function instant(time: TimeMs): RawBuilder<TimeMs> {
   return sql`${toDate(time)}::timestamptz`
 }
 
-/** A length of time as an interval of the database. */
+/** Returns a length of time as an interval of the database. */
 export function duration(ms: number): RawBuilder<string> {
   return sql`make_interval(secs => ${ms / 1000}::float8)`
 }
 
-/** The time that lies so long after the statement began. */
+/** Returns the time that lies `ms` after the beginning of the transaction. */
 export function inFuture(ms: number): RawBuilder<never> {
   return sql`now() + ${duration(ms)}`
 }
 
-/** The time that lies so long before the statement began. */
+/** Returns the time that lies `ms` before the beginning of the transaction. */
 export function ago(ms: number): RawBuilder<TimeMs> {
   return sql`now() - ${duration(ms)}`
 }
 
-/** Columns of the specification of an instrument, derived from the one table of its fields. */
+/** Columns of an instrument's specification, derived from the table of its fields. */
 export type InstrumentColumns = {
   [Field in InstrumentField as SnakeCase<Field>]: (typeof instrumentFields)[Field] extends 'time'
     ? ColumnType<Instrument[Field], Date | null, Date | null>
     : Instrument[Field]
 } & { kind: InstrumentKind; extra: ColumnType<Extra, string, string> }
 
-/** How each field of the specification is written, in the order of the fields. */
+/** How each field of an instrument's specification is written, in the order of the fields. */
 export const instrumentColumns: readonly (ColumnSpec & { readonly field: InstrumentField })[] = (
   Object.keys(instrumentFields) as InstrumentField[]
 ).map((field) => ({ field, name: snakeCase(field), kind: instrumentFields[field] }))

@@ -17,7 +17,7 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
     pool,
     async close() {
       await db.destroy()
-      // A Kysely that was never asked anything leaves the pool open, and its idle connections keep the process alive.
+      // A Kysely without any query leaves the pool open. Its idle connections would keep the process alive.
       if (!pool.ending) await pool.end()
     },
   }
@@ -48,7 +48,7 @@ export async function inTransaction<Result>(
   return db.isTransaction ? work(db as Transaction<Database>) : db.transaction().execute(work)
 }
 
-/** Calls a function of the database. The server infers the types of the values from its parameters. */
+/** Calls a function of the database. The server infers the types of the values from the function's parameters. */
 export async function callFunction<Result>(
   db: Kysely<Database>,
   name: string,
@@ -77,7 +77,7 @@ const maxApartMs = hourMs
 
 interface Clocks {
   readonly machineNow: () => TimeMs
-  /** Reads the service's clock, where it is known. */
+  /** Reads the service's clock. Absent if that clock is not known. */
   readonly serviceNow?: () => TimeMs
 }
 

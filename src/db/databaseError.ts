@@ -60,7 +60,7 @@ const networkCodes = new Set([
 const connectionLost =
   /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error)/
 
-/** One line: what failed and what to do about it. Never holds a password. */
+/** Returns one line that says what failed and what to do. The line never has a password. */
 export function describeDatabaseError(error: unknown): string {
   const cause = rootOf(error)
   const { code, detail, hint, address, port } = cause as ErrorDetails
@@ -74,7 +74,7 @@ export function describeDatabaseError(error: unknown): string {
   return line.replaceAll(/\s*\n\s*/g, ' ').replaceAll(/(postgres(?:ql)?:\/\/[^:@/\s]*):[^@\s]*@/g, '$1:…@')
 }
 
-/** One line of any failure of a command that asks the database. */
+/** Describes any failure of a command that uses the database, in one line. */
 export function describeError(error: unknown): string {
   if (isDatabaseError(error)) return describeDatabaseError(error)
   return messageOf(error)
@@ -135,7 +135,7 @@ export function isDataError(error: unknown): boolean {
   return code.startsWith('22') || (code === '23514' && rowChecks.has(String(constraint)))
 }
 
-/** The columns of each table whose values the schema checks: of declared fields all but those that may lack. */
+/** Columns of each table whose values the schema checks. Of declared fields these are all but optional ones. */
 const checkedColumns: Readonly<Record<string, readonly string[]>> = {
   candles: ['symbol', 'open', 'high', 'low', 'close', 'base_volume', 'quote_turnover'],
   instrument_history: ['symbol', 'kind', 'extra'],
@@ -153,7 +153,7 @@ const checkedColumns: Readonly<Record<string, readonly string[]>> = {
 /** Names of the checks that a row of the market can violate. Other checks are newer, or not the recorder's own. */
 export const rowChecks: ReadonlySet<string> = new Set([
   ...Object.entries(checkedColumns).flatMap(([table, columns]) => columns.map((column) => `${table}_${column}_check`)),
-  // Checks of whole rows: sides of a book that are equally long, and periods that end after they begin.
+  // Checks of whole rows: sides of a book have equal lengths, and periods end after they begin.
   'instrument_history_check',
   'rpi_symbols_check',
   ...fieldStreams.filter(isOfVersions).map((name) => `${name}_check`),
@@ -163,7 +163,7 @@ export const rowChecks: ReadonlySet<string> = new Set([
   'rpi_order_books_check1',
 ])
 
-/** The first error of a happy-eyeballs attempt on several addresses stands for all of them. */
+/** Returns the error that tells the cause. If attempts on several addresses failed, the first one stands for all. */
 function rootOf(error: unknown): Error {
   if (error instanceof AggregateError && error.errors[0] instanceof Error) return error.errors[0]
   return error instanceof Error ? error : new Error(String(error))

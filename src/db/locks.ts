@@ -7,9 +7,8 @@ import { randomName } from '../runtime/randomness.js'
 import { systemClock } from '../runtime/clock.js'
 
 /**
- * Every lock that the recorder takes in the database, in one place. All of them are rows or tables of schema `recorder`: to
- * take one needs the right to write there, so that nobody who only reads can hold up the recording. (Advisory locks have no
- * such right: anybody who may connect can take any of them.)
+ * All locks that the recorder takes in the database. They are rows or tables of schema `recorder`. Taking one needs the
+ * right to write there, so a login that only reads cannot hold up the recording. Any login could take an advisory lock.
  *
  * | lock                       | who takes it                              | what holds it      | for how long            |
  * | -------------------------- | ----------------------------------------- | ------------------ | ----------------------- |

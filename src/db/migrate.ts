@@ -72,13 +72,13 @@ async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
   })
   const { error, results = [] } = await migrator.migrateToLatest()
   if (error === undefined) return results.map(({ migrationName }) => migrationName)
-  // A database that was away or busy is none of the migration's doing, and may be tried again.
+  // The migration is not the cause if the database was away or busy. The caller may try again.
   if (error instanceof Error && isConnectionError(error)) throw error
   const failed = results.find(({ status }) => status === 'Error')?.migrationName ?? 'before the first'
   throw new Error(`migration failed (${failed}), nothing was changed: ${messageOf(error)}`, { cause: error })
 }
 
-/** The migrator's own tables, one of which is the lock. Several processes may do this at once. */
+/** Creates the migrator's own tables, one of which is the lock. Several processes may call it at once. */
 async function createBooks(connection: Kysely<Database>): Promise<void> {
   if (await isThere(connection, 'recorder.migration_lock')) return
   const { schema } = connection
@@ -109,7 +109,7 @@ export async function requireKnownSchema(db: Kysely<Database>): Promise<void> {
   requireKnown(await executedMigrations(db))
 }
 
-/** Names of the migrations that are missing, in order. Changes nothing. Throws as `migrateToLatest` does. */
+/** Returns the names of missing migrations, in order. Changes nothing. Throws as `migrateToLatest` does. */
 export async function pendingMigrations(database: RecorderDatabase): Promise<string[]> {
   await requireServer(database.db)
   const executed = await executedMigrations(database.db)

@@ -33,7 +33,7 @@ export function openPool(options: DatabaseOptions): pg.Pool {
     throw new RangeError(`poolSize must be a whole number of at least 1, got ${poolSize}`)
   }
   const pool = new pg.Pool({
-    // Read-only connections turn off jit: the planner overrates many small look-ups, and compiling takes longer.
+    // Read-only connections turn off jit. The planner overrates many small look-ups, and compiling would take longer.
     connectionString: connectionString(options.url, options.isReadOnly === true ? readOnlySettings : []),
     max: poolSize,
     application_name: options.applicationName ?? 'market-recorder',
@@ -42,8 +42,8 @@ export function openPool(options: DatabaseOptions): pg.Pool {
     types: { getTypeParser },
     ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
   })
-  // Without a handler a connection that breaks ends the process: 'error' on the pool comes from idle clients, on the
-  // client from one that is checked out, whose query rejects with the same error.
+  // Without these handlers, a broken connection ends the process. The pool emits 'error' for idle clients. A client in
+  // use emits its own, and its query rejects with the same error.
   pool.on('error', () => undefined)
   pool.on('connect', (client) => {
     client.on('error', () => undefined)
@@ -53,15 +53,15 @@ export function openPool(options: DatabaseOptions): pg.Pool {
 }
 
 /**
- * Every session reads and writes values in these forms, whatever the server, the database, the login or the environment
- * (PGOPTIONS, PGDATESTYLE, PGTZ) set: times are parsed and shown by them.
+ * Settings of every session, whatever the server, database, login or environment (PGOPTIONS, PGDATESTYLE, PGTZ) set.
+ * Times are parsed and shown by them.
  */
 const sessionSettings = ['datestyle=ISO,MDY', 'intervalstyle=postgres', 'timezone=UTC']
 const readOnlySettings = ['default_transaction_read_only=on', 'jit=off']
 
 const urlForm = 'write postgresql://user:password@host:port/database'
 
-/** Closes a silent connection. Otherwise a query to a vanished server waits for as long as TCP retransmits. */
+/** Closes a silent connection. Otherwise a query to a vanished server waits until TCP stops to retransmit. */
 function giveUpSilent(client: pg.PoolClient, timeoutMs: number): void {
   const { stream } = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection
   stream.setTimeout(timeoutMs, () => stream.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))
@@ -82,10 +82,10 @@ export function connectionString(url: string, settings: readonly string[] = []):
   if (parsed.protocol !== 'postgresql:' && parsed.protocol !== 'postgres:') {
     throw new Error(`the database URL begins with ${parsed.protocol}; ${urlForm}`)
   }
-  // The driver verifies certificates in these modes already, and prints a warning that libpq would not.
+  // The driver verifies certificates in these modes anyway. This change avoids its warning.
   const mode = parsed.searchParams.get('sslmode')
   if (mode === 'prefer' || mode === 'require' || mode === 'verify-ca') parsed.searchParams.set('sslmode', 'verify-full')
-  // The last value of a repeated setting counts, so these come last. Other options of the URL are kept.
+  // These settings come last, because the last value of a repeated setting counts. Other options of the URL are kept.
   const options = [...sessionSettings, ...settings].map((setting) => `-c ${setting}`)
   const given = parsed.searchParams.get('options')
   parsed.searchParams.set('options', [...(given === null ? [] : [given]), ...options].join(' '))
@@ -97,7 +97,7 @@ const numericArrayOid = 1231
 const textArrayOid: number = 1009
 const parseDate = driverParser(builtins.TIMESTAMPTZ) as (text: string) => Date | number
 
-/** Instants as `TimeMs`; ±infinity stays ±Infinity. */
+/** Parses a timestamp as `TimeMs`. Infinite timestamps become ±Infinity. */
 function parseTime(text: string): TimeMs {
   const value = parseDate(text)
   return typeof value === 'number' ? value : value.getTime()
@@ -105,7 +105,7 @@ function parseTime(text: string): TimeMs {
 
 type Parse = (text: string) => unknown
 
-// numeric stays text by default, but the driver's own parser turns numeric[] into floats.
+// The driver keeps numeric as text, but would parse numeric[] as floats.
 const parsers = new Map<number, Parse>([
   [builtins.INT8, Number],
   [builtins.TIMESTAMPTZ, parseTime],

@@ -19,21 +19,21 @@ export interface QueryResult {
 }
 
 interface QueryOptions {
-  /** The server cancels the query when it has not given all rows after this time. */
+  /** The server cancels the query if it has not sent all rows after this time. */
   readonly timeoutMs: number
-  /** Default: all of them. */
+  /** Largest number of rows to read. Default: all rows. */
   readonly maxRows?: number
 }
 
 interface BatchOptions {
-  /** The server cancels the query when it has not given all rows after this time. Default: it may take its time. */
+  /** The server cancels the query if it has not sent all rows after this time. Default: no limit. */
   readonly timeoutMs?: number
   /** The largest number of rows in memory at once. */
   readonly batchRows: number
   readonly parameters?: readonly unknown[]
 }
 
-/** The server is given this much longer to end a query by itself. */
+/** Time that the server has beyond the timeout to end a query by itself. */
 const graceMs = 1_000
 
 const declare = 'declare recorder_query no scroll cursor for '
@@ -59,8 +59,8 @@ export async function runReadOnlyQuery(
 }
 
 /**
- * Runs one statement that reads, in a read-only transaction, with bounded memory. `use` gets the rows batch by batch,
- * at its own pace. All rows are of one state of the database. There is at least one batch, which may be empty.
+ * Runs one statement that reads, in a read-only transaction, with bounded memory. `use` gets the rows in batches, at
+ * its own pace. All rows show one state of the database. There is at least one batch, which may be empty.
  */
 export async function readInBatches<Result>(
   database: DatabasePool,
@@ -106,7 +106,7 @@ export async function readInBatches<Result>(
     throw await explained(client, error)
   } finally {
     stopTimer?.()
-    // Not returned to the pool: a query can leave locks and settings behind in its session.
+    // The connection is closed, because a query can leave locks and settings in its session.
     client.release(true)
   }
 }
@@ -128,7 +128,7 @@ export function errorExcerpt(sql: string, error: unknown): string[] {
   if (!['42601', '42703', '42883'].includes(error.code ?? '')) return []
   const statement = withoutLeadingComments(sql)
   const sentBefore = isQuery(statement) ? declare.length : 0
-  // The server counts characters from 1. Comments before the statement were not sent.
+  // The server counts characters from 1, and without comments before the statement, which were not sent.
   const leftOut = Array.from(sql.slice(0, sql.indexOf(statement))).length
   return excerptAt(sql, leftOut + Number(error.position) - 1 - sentBefore)
 }
@@ -139,7 +139,9 @@ function cancel(database: DatabasePool, client: pg.PoolClient): void {
   database.pool.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
 }
 
-/** The extended protocol refuses several statements in one text; the identity parsers keep the server's own text. */
+/**
+ * Runs a query and keeps the server's text of each value. The extended protocol refuses several statements in one text.
+ */
 export async function queryText(
   client: pg.PoolClient,
   text: string,
@@ -154,7 +156,7 @@ const asText = (value: string): string => value
 
 export type ArrayElements = readonly (string | null | ArrayElements)[]
 
-// The driver's list of types has no arrays, so a literal would not be accepted.
+// Type of a text array. The driver's list of types has no arrays.
 const textArrayOid = 1009 as number
 
 /** Reads the server's text of an array of any type. The elements keep their text. */
@@ -165,7 +167,7 @@ export function parseArray(text: string): ArrayElements {
 
 const builtinNames = new Map(Object.entries(pg.types.builtins).map(([name, oid]) => [oid, name.toLowerCase()]))
 
-/** The server is only asked for the names of types that the driver does not know. */
+/** Returns the names of types by their id. The server is only queried about types that the driver does not know. */
 async function typeNames(client: pg.PoolClient, fields: readonly pg.FieldDef[]): Promise<Map<number, string>> {
   const unknown = fields.map(({ dataTypeID }) => dataTypeID).filter((oid) => !builtinNames.has(oid))
   if (unknown.length === 0) return builtinNames
@@ -180,7 +182,7 @@ function isQuery(statement: string): boolean {
   return cursorKeywords.test(statement) || statement.startsWith('(')
 }
 
-/** EXPLAIN ANALYZE runs what it explains, and it explains more than queries. */
+/** Returns true for SHOW, and for EXPLAIN of a query. EXPLAIN ANALYZE runs its statement, which may also write. */
 function isShowOrExplain(statement: string): boolean {
   if (/^show\b/i.test(statement)) return true
   const [beginning] = explain.exec(statement) ?? []
@@ -191,14 +193,14 @@ function withoutLeadingComments(sql: string): string {
   return sql.replace(/^(\s+|--[^\n]*(\n|$)|\/\*[\s\S]*?\*\/)+/, '').replace(/[\s;]+$/, '')
 }
 
-/** "relation … does not exist" and "schema … does not exist". */
+/** Codes of "relation … does not exist" and "schema … does not exist". */
 const missingCodes: readonly unknown[] = ['42P01', '3F000']
 
 /**
- * Resolves to an error to throw instead of the server's, with advice on a missing relation. Other errors are returned
- * as they are. A database without tables of the recorder needs a migration. In any other one the name is misspelt.
+ * Resolves to an error with advice on a missing relation. A database without tables of the recorder needs a migration.
+ * In any other one the name is misspelt. Other errors are returned as they are.
  *
- * @param query asks the same database, outside of the transaction that failed
+ * @param query runs on the same database, outside of the failed transaction
  */
 export async function explainMissing(query: pg.ClientBase['query'], error: unknown): Promise<unknown> {
   if (!(error instanceof Error) || !missingCodes.includes((error as { code?: unknown }).code)) return error
@@ -226,7 +228,7 @@ async function relationNames(query: pg.ClientBase['query']): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-/** The name that was probably meant by the one that the message quotes. */
+/** Returns the known name that is nearest to the one in the message; null if none is near. */
 function nearest(message: string, names: readonly string[]): string | null {
   const wanted = /"(?:market\.)?([^"]+)"/.exec(message)?.[1]
   if (wanted === undefined) return null
@@ -236,9 +238,9 @@ function nearest(message: string, names: readonly string[]): string | null {
 
 const width = 76
 
-/** The line of a text in which a character is, and a caret below it; a long line is cut around it. */
+/** Returns the line of a text around a character, and a caret below it. A long line is cut around the character. */
 export function excerptAt(text: string, index: number): string[] {
-  // By code points, as PostgreSQL counts, and not by the halves of some that JavaScript has.
+  // Counts code points as PostgreSQL does. JavaScript counts some characters as two.
   const characters = Array.from(text)
   const at = Math.max(0, Math.min(index, characters.length))
   const before = characters.slice(0, at)

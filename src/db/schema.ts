@@ -5,10 +5,10 @@ import type { FieldsOf, FieldStream, RowOf, StreamName, VersionStream } from '..
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
 import type { InstrumentColumns, SnakeCase } from './columns.js'
 
-/** An instant: read as epoch milliseconds, written as a Date. */
+/** An instant. It is read as epoch milliseconds and written as a Date. */
 type Instant = ColumnType<TimeMs, Date, Date>
 type NullableInstant = ColumnType<TimeMs | null, Date | null | undefined, Date | null>
-/** JSON as an object when read, as its text when written. */
+/** JSON. It is read as an object and written as its text. */
 type Json = ColumnType<Record<string, unknown>, string, string>
 
 interface InstrumentKeyColumns {
@@ -16,7 +16,7 @@ interface InstrumentKeyColumns {
   readonly symbol: string
 }
 
-/** Every relation that the recorder writes, and what its page reads of the books, as the columns are named in SQL. */
+/** Every relation that the recorder writes, and those that its page reads. The columns are named as in SQL. */
 export interface Database extends FieldTables {
   'market.instruments': InstrumentKeyColumns &
     InstrumentColumns & { first_seen_at: Instant; updated_at: Instant; disappeared_at: NullableInstant }
@@ -90,7 +90,7 @@ type IntegerColumns<Name extends FieldStream> = {
   ]: RowOf<Name>[Field & keyof RowOf<Name>]
 }
 
-/** The tables of streams with declared fields, and what the database adds to some of them. */
+/** Tables of streams with declared fields, and columns that the database adds to some of them. */
 type FieldTables = {
   [Name in FieldStream as `market.${Name}`]: Omit<
     ColumnsOf<Name extends VersionStream ? Omit<RowOf<Name>, 'ts' | 'receivedAt'> : RowOf<Name>>,
@@ -100,7 +100,7 @@ type FieldTables = {
     (Name extends keyof AddedColumns ? AddedColumns[Name] : unknown) &
     (Name extends VersionStream ? Period : unknown)
 }
-/** When a version was first seen, and when it was first seen changed or gone. */
+/** When a version was first seen, and when a change or the end of it was first seen. */
 interface Period {
   valid_from: Instant
   valid_to: NullableInstant
@@ -126,7 +126,7 @@ export interface SeriesColumns extends InstrumentKeyColumns {
   interval: Interval | ''
 }
 
-/** Ranges as text, and `part` as an instant that may be infinite. */
+/** Ranges are read as text, and `part` as an instant that may be infinite. */
 interface KnownTable extends SeriesColumns {
   id: GeneratedAlways<number>
   verdict: string
@@ -149,7 +149,7 @@ interface GapView extends SeriesColumns {
   filled_from: 'live' | 'history' | null
 }
 
-/** open: may be repaired. lost: the service no longer has it. */
+/** open: the service may still have the rows. repaired: they are stored now. lost: the service no longer has them. */
 export type GapState = 'open' | 'repaired' | 'lost'
 
 type Values<When extends 'old' | 'new'> = {
@@ -165,7 +165,7 @@ interface CandleReachTable {
   learned_at: Generated<TimeMs>
 }
 
-/** `ranges` and `done` are multiranges as text. */
+/** `ranges` and `done` are multiranges, read as text. */
 interface WantTable extends SeriesColumns {
   id: GeneratedAlways<number>
   kind: 'repair' | 'backfill' | 'review'
@@ -242,7 +242,7 @@ interface IcebergTablesTable {
 
 interface ArchivedDayTable {
   table_name: string
-  /** As `2026-03-01`. The driver would make a local midnight of a date. */
+  /** A day as text, such as `2026-03-01`. The driver would convert a date to a local midnight. */
   day: string
   version: number
   rows: number

@@ -10,7 +10,7 @@ export interface Series {
   readonly stream: StreamName
   readonly category: Category
   readonly symbol: string
-  /** null for streams other than candles, as is `interval`. */
+  /** Type of the candles. Both fields are null for other streams. */
   readonly type: CandleType | null
   readonly interval: Interval | null
 }
@@ -19,18 +19,18 @@ export function candleStream({ category, symbol, type, interval }: CandleSeries)
   return { stream: 'candles', category, symbol, type, interval }
 }
 
-/** A series without type and interval, such as the fills of an instrument. */
+/** Returns a series without type and interval, such as the fills of an instrument. */
 export function instrumentStream(stream: StreamName, { category, symbol }: InstrumentKey): Series {
   return { stream, category, symbol, type: null, interval: null }
 }
 
-/** The candles of a series; null for other streams. */
+/** Returns a series of candles without its stream; null for other streams. */
 export function candlesOf({ stream, category, symbol, type, interval }: Series): CandleSeries | null {
   if (stream !== 'candles' || type === null || interval === null || !isTradedCategory(category)) return null
   return { category, symbol, type, interval }
 }
 
-/** The length of a row that stands on a grid; a minute for rows with times of their own. */
+/** Returns the length of a row of a series in milliseconds. Rows with times of their own count as a minute. */
 export function rowMs({ interval }: Series): number {
   return interval === null ? minuteMs : intervalMs[interval]
 }
@@ -39,12 +39,12 @@ export function streamText({ stream, category, symbol, type, interval }: Series)
   return [category, symbol, ...(type === null || interval === null ? [stream] : [type, interval])].join(' ')
 }
 
-/** The series as columns of schema `recorder`. Empty text stands for null, which a key cannot hold. */
+/** Returns the columns of schema `recorder` that name a series. Empty text stands for null, which a key cannot hold. */
 export function seriesColumns({ stream, category, symbol, type, interval }: Series): SeriesColumns {
   return { stream, category, symbol, type: type ?? '', interval: interval ?? '' }
 }
 
-/** The series that these columns name. */
+/** Returns the series that these columns name. */
 export function seriesOf({ stream, category, symbol, type, interval }: SeriesColumns): Series {
   return {
     stream,
@@ -68,22 +68,22 @@ export const keyColumns = [
   { name: 'interval', kind: 'text' },
 ] as const
 
-/** A condition for the rows of a series in a table that has a column for the stream. */
+/** Returns a condition for the rows of a series, in a table with a column for the stream. */
 export function ofSeries(series: Series, alias?: string): Expression<SqlBool> {
   return areEqual(seriesColumns(series), alias)
 }
 
-/** A condition for the rows of a series of candles in a table that holds only candles. */
+/** Returns a condition for the rows of a series of candles, in a table that holds only candles. */
 export function ofCandles({ category, symbol, type, interval }: CandleSeries, alias?: string): Expression<SqlBool> {
   return areEqual({ category, symbol, type, interval }, alias)
 }
 
-/** A condition for the rows of an instrument. */
+/** Returns a condition for the rows of an instrument. */
 export function ofInstrument({ category, symbol }: InstrumentKey, alias?: string): Expression<SqlBool> {
   return areEqual({ category, symbol }, alias)
 }
 
-/** A condition for rows of the same series in two tables that have a column for the stream. */
+/** Returns a condition for rows of the same series in two tables with a column for the stream. */
 export function sameSeries(a: string, b: string): Expression<SqlBool> {
   return eb.and(keyColumns.map(({ name }) => eb(column(name, a), '=', column(name, b))))
 }

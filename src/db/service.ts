@@ -3,11 +3,11 @@ import { isLoopback, withoutBrackets } from '../runtime/process.js'
 import type { TimeMs } from '../market/values.js'
 import type { Database } from './schema.js'
 
-/** The service whose data the database holds, when another service is about to be recorded into it. */
+/** The service whose data the database holds, if another service is about to be recorded. */
 interface OtherService {
   readonly baseUrl: string
   readonly notedAt: TimeMs
-  /** True when the new address is on this machine. It is then a simulator, which may use any port. */
+  /** True if the new address is on this machine. The new service is then a simulator, which may use any port. */
   readonly isLoopback: boolean
 }
 

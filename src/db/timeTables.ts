@@ -6,7 +6,7 @@ export interface TimeTable {
   readonly timeColumn: 'ts' | 'open_time'
   /** Columns of the key before the time: rows that agree in them are stored together in the columnstore. */
   readonly seriesColumns: readonly string[]
-  /** The rest of the key, so that no part of it is outside of both lists. */
+  /** The other columns of the key. Each column of the key must be in one of the two lists. */
   readonly orderColumns: readonly string[]
 }
 

@@ -5,7 +5,7 @@ import type { FieldType } from '../market/values.js'
 import { type ColumnKind, type ColumnSpec, type ColumnValue, columnNames, rowsFrom, snakeCase } from './columns.js'
 import type { Database } from './schema.js'
 
-/** A statement of this size stays clear of the columnstore's limit on tuples that one may decompress. */
+/** Number of rows per statement. More could exceed the columnstore's limit on tuples that a statement decompresses. */
 export const rowsPerStatement = 1_000
 
 /** Calls `write` for the rows of one statement at a time. Other work of the process runs between statements. */
@@ -24,17 +24,21 @@ export async function inStatements<Row>(
   return { inserted, updated, unchanged: rows.length - inserted - updated }
 }
 
-/** A table with a column for each field of its rows, named after it. */
+/** A table with one column per field of its rows, named after the field. */
 export interface RowTable<Row> {
   readonly name: string
   /** Names of the key's columns. */
   readonly key: readonly string[]
   readonly columns: readonly ColumnSpec[]
-  /** Rows as a source, see `rowsFrom`. */
+  /** Returns rows as a source for `from`, see `rowsFrom`. */
   readonly source: (rows: readonly Row[]) => RawBuilder<unknown>
 }
 
-/** @param kinds how each field is written */
+/**
+ * Defines a table.
+ *
+ * @param kinds how each field is written
+ */
 export function rowTable<Row extends Readonly<Record<keyof Row, ColumnValue>>>(
   name: string,
   key: readonly string[],
@@ -66,7 +70,7 @@ const streamTables = new Map(
   }),
 )
 
-/** The table of a stream, with a column for each of its fields. */
+/** Returns the table of a stream. */
 export function streamTable<Name extends FieldStream>(name: Name): RowTable<StoredRow<Name>> {
   return streamTables.get(name) as unknown as RowTable<StoredRow<Name>>
 }
@@ -96,6 +100,6 @@ export function keyOrder(key: readonly string[]): RawBuilder<unknown> {
 export interface WriteResult {
   readonly inserted: number
   readonly updated: number
-  /** Rows that were stored already, with the same values. */
+  /** Rows that were already stored, or that occur twice in a batch. */
   readonly unchanged: number
 }

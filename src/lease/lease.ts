@@ -24,7 +24,7 @@ const beatMs = 500
 const shortestPauseMs = 100
 const judgeEveryMs = 100
 const responseWithinMs = 1_000
-/** Shorter than the wait for a response, so that a lock is told from silence. */
+/** Longest wait for a lock. It is shorter than the wait for a response, so that a lock can be told from silence. */
 const lockTimeoutMs = 700
 const shareEveryMs = 1_000
 
@@ -34,49 +34,51 @@ export interface LeaseOptions {
   readonly signal?: AbortSignal
   /** Called with `false` when the right to send is lost, and with `true` when it is gained. */
   readonly onChange?: (maySend: boolean) => void
-  /** Where to note whether another recorder waits, for a start without the database. */
+  /** File that notes whether another recorder waits. A start without the database reads it. */
   readonly noteFile?: string
   readonly disk?: Disk
-  /** How long the row of another owner must be seen unrenewed before it is taken. Default and least: 3.5 s. */
+  /** How long the row of another owner must be seen unrenewed before it is taken. Default and minimum: 3.5 s. */
   readonly takeAfterMs?: number
-  /** Do not give up when the database is away at first. */
+  /** True to start even if the database is away at first. Default false. */
   readonly isPatient?: boolean
-  /** The part that this recorder takes in sharing the work; without it, it takes none. */
+  /** This recorder's part in shared work. Without it, the recorder shares no work. */
   readonly sharing?: Sharing
 }
 
 /** The right to send requests from an address. */
 export interface Lease {
-  /** True when requests may be sent, as of a moment ago. */
+  /** True if requests may be sent, as of a moment ago. */
   readonly maySend: boolean
   /**
    * Returns true if requests may be sent now. In a process that was stopped for a while, it returns false until the
    * database has confirmed the right.
    */
   check(): boolean
-  /** Leaves its part of the work to the others. */
+  /** Leaves this recorder's part of the work to the other recorders. */
   leave(): Promise<void>
   release(): Promise<void>
 }
 
 /**
- * Takes the right to send requests from an address: the service counts per address, so one recorder owns its whole budget. Waits
- * while another one has it. Rejects when `signal` aborts meanwhile, or when the database cannot be reached at first. A patient
- * recorder begins without the database as soon as a connection is refused, unless another one was waiting when it last knew.
+ * Takes the right to send requests from an address, and waits while another recorder has it. The service counts
+ * requests per address, so one recorder owns the whole budget. Rejects if `signal` aborts, or if the database cannot be
+ * reached at first. A patient recorder begins without the database as soon as a connection is refused. It waits if
+ * another recorder was waiting at its last contact.
  *
  * The right is one row of `recorder.lease`. Two recorders never exceed the limits of an address together, because:
  *
- * 1. The owner renews its row twice a second, `where owner = me and epoch = mine`. Each renewal lets it send for 3 s, counted from
- *    when the renewal was sent, by whichever of its two clocks runs further (right.ts). Every departure checks that.
- * 2. A row that was given back can be taken at once. Any other row, also a missing one, is taken only by a recorder that has seen
- *    it unrenewed for 3.5 s: at a look each half second, all on one connection. The take compares the row with what was seen.
- * 3. Each look writes to the row. Whatever keeps the owner from renewing, a lock, a full disk, no server, keeps others from
- *    looking. Such a failure extends a right that still holds by 3 s: whoever looks afterwards begins to wait afterwards.
- * 4. A renewal that finds no row of its own ends the right at once: who deletes a row, or puts a pooler in between, stops
+ * 1. The owner renews its row twice a second, `where owner = me and epoch = mine`. Each renewal lets it send for 3 s
+ *    from the time of its request. The clock that ran further counts (right.ts). Every departure checks that.
+ * 2. A row that was given back can be taken at once. Any other or missing row is taken only after 3.5 s without
+ *    renewal. The recorder looks at it each half second, on one connection. The take compares the row with what was
+ *    seen.
+ * 3. Each look writes to the row. A lock, a full disk or a missing server keeps the owner from renewing, and others
+ *    from looking. Such a failure extends a right that still holds by 3 s, because any later look begins a new wait.
+ * 4. A renewal that finds no row of its own ends the right at once. So a deleted row, or a pooler in between, stops
  *    recorders and starts none.
- * 5. A failure that tells nothing extends the right only while no other recorder waits. This is the one exception: a recorder that
- *    begins to wait while the owner's way to the database is silent is not known to the owner, and takes over beside it. The
- *    alternative would be to lose what is sent during every silence. A start without the database has the same exception.
+ * 5. A failure that tells nothing extends the right only while no other recorder waits. This is the one exception: a
+ *    recorder may begin to wait while the owner's connection is silent. The owner does not know it, and both send.
+ *    Otherwise the data of every silence would be lost. A start without the database has the same exception.
  */
 export async function acquireLease(url: string, egress: string, options: LeaseOptions): Promise<Lease> {
   const lease = new RowLease(url, egress, options)
@@ -96,7 +98,7 @@ class RowLease implements Lease {
   #connectedMs = 0
   /** Epoch of the row that this recorder owns; null while it owns none. */
   #epoch: string | null = null
-  /** The row of another recorder: its state, since when it is like that, and when it was last looked at. */
+  /** The row of another recorder: its state, when that began, and when it was last seen. */
   #watch: { readonly stamp: Stamp; readonly sinceMs: number; readonly lookedAt: Moment } | null = null
   #maySend = false
   #isStandby = false
@@ -130,7 +132,7 @@ class RowLease implements Lease {
     try {
       signal?.throwIfAborted()
       if (isPatient !== true) await this.#connect()
-      // From here on the database may go away and come back: a recorder that waits goes on waiting.
+      // From now on the database may be away at times, because a waiting recorder continues to wait.
       for (;;) {
         const failure = await this.#try(signal)
         if (failure !== undefined && !isUnavailable(failure)) throw failure
@@ -172,7 +174,7 @@ class RowLease implements Lease {
     while (await sleepFor(this.#clock, judgeEveryMs, this.#ended.signal)) this.#judge()
   }
 
-  /** Renews the row or tries to take it, one attempt after the other. Resolves to why that failed. */
+  /** Renews the row or tries to take it, one attempt after another. Resolves to the error of a failed attempt. */
   #try(signal?: AbortSignal): Promise<Error | undefined> {
     const attempt = this.#attempt.then(() => this.#tryNow(signal))
     this.#attempt = attempt
@@ -221,7 +223,7 @@ class RowLease implements Lease {
     sharing.onSight(renewed.recorders, this.#clock.monotonicMs() - this.#connectedMs)
   }
 
-  /** Takes the row, or looks at the one of another recorder. */
+  /** Takes the row, or looks at it if another recorder holds it. */
   async #claim(sentAt: Moment): Promise<void> {
     const watch = this.#watch
     const takeAfterMs = watch?.stamp === 'absent' ? leaseMs : Math.max(leaseMs, this.#options.takeAfterMs ?? 0)
@@ -240,7 +242,7 @@ class RowLease implements Lease {
     this.#right.lost()
     const lookedAt = momentOf(this.#clock)
     const stamp = await lookAtRow(this.#run, this.#egress)
-    // A process that was stopped between two looks does not know what was in between.
+    // A process that was stopped between two looks does not know what happened in between.
     const isKnown = watch?.stamp === stamp && elapsedMs(this.#clock, watch.lookedAt) < rightMs
     this.#watch = { stamp, sinceMs: isKnown ? watch.sinceMs : this.#clock.monotonicMs(), lookedAt }
     this.#note(true)
@@ -254,9 +256,8 @@ class RowLease implements Lease {
   }
 
   /**
-   * There is no server that could have given the row to anybody since this machine last looked. Where nobody else was there then,
-   * a patient recorder sends for as long as there is no server. One that was too busy to renew in time begins again, as it would
-   * after a restart.
+   * Lets a patient recorder send while there is no server, because nobody can be given the row. It must not have seen
+   * another recorder at its last contact. A recorder that was too busy to renew begins again, as after a restart.
    */
   async #goOnWithout(sentAt: Moment): Promise<void> {
     const { isPatient, logger } = this.#options
@@ -265,14 +266,14 @@ class RowLease implements Lease {
     this.#right.proven(sentAt, true)
   }
 
-  /** Whether another recorder waited, or had the right, when this machine last asked. */
+  /** Returns true if another recorder waited, or held the right, at this machine's last contact. */
   async #wasContended(): Promise<boolean> {
     const { noteFile, disk = systemDisk } = this.#options
     const note = noteFile === undefined ? null : await readNote<LeaseNote>(disk, noteFile)
     return note?.egress === this.#egress && note.isContended === true
   }
 
-  /** Notes whether another recorder waits, for a start without the database. The file is written only when this changes. */
+  /** Notes whether another recorder waits, for a start without the database. The file is only written on a change. */
   #note(isContended: boolean): void {
     const { noteFile, disk = systemDisk, logger } = this.#options
     if (this.#noted === isContended) return
@@ -307,7 +308,7 @@ class RowLease implements Lease {
     client.on('end', () => {
       if (this.#client !== client) return
       this.#client = undefined
-      // The server may have been away: what was seen before says nothing of that time.
+      // The server may have been away. Earlier looks say nothing about that time.
       this.#watch = null
     })
     this.#connectedMs = this.#clock.monotonicMs()
@@ -319,7 +320,7 @@ class RowLease implements Lease {
     this.#watch = null
     if (client === undefined) return
     const ended = client.end().catch(() => undefined)
-    // A server that does not respond does not say good-bye either.
+    // A server that does not respond never confirms the end, so the wait is short.
     await within(this.#clock, shortestPauseMs, ended, undefined)
     const { connection } = client as unknown as { readonly connection?: { readonly stream?: Pick<Socket, 'destroy'> } }
     connection?.stream?.destroy()

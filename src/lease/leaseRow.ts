@@ -6,51 +6,55 @@ import { leaseMs } from './right.js'
 /** Sends a statement to the database. */
 export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
 
-/** Who asks for the row, and for which address. */
+/** A recorder that wants the row of an address. */
 interface Claimant {
   readonly egress: string
   readonly owner: string
-  /** Where the recorder runs, for a person. */
+  /** Where the recorder runs, as text for people. */
   readonly place: string
 }
 
-/** A recorder that shares the work, as the others see it. */
+/** A recorder that shares the work, in the view of the others. */
 export interface SeenRecorder {
   readonly egress: string
-  /** Requests a minute that the service allows its address. */
+  /** Requests a minute that the service allows the recorder's address. */
   readonly weight: number
   readonly place: string
-  /** Its lease has not ended. */
+  /** True if the recorder's lease has not ended. */
   readonly isLive: boolean
-  /** Time since its last renewal. */
+  /** Time since the recorder's last renewal. */
   readonly silentMs: number
 }
 
 /** What a recorder needs to share the work. */
 export interface Sharing {
-  /** A name that all recorders have that share the work. */
+  /** Name of the group of recorders that share the work. */
   readonly fleet: string
-  /** Requests a minute that the service allows its address. */
+  /** Requests a minute that the service allows this recorder's address. */
   readonly weight: number
   readonly place: string
   /** Returns true if the other recorders can rely on this one for its part of the work. */
   takesPart(): boolean
   /**
-   * Called about once a second with the recorders that are there.
+   * Called about once a second with the recorders of the fleet.
    *
-   * @param connectedMs how long the connection to the database has lasted
+   * @param connectedMs time since the connection to the database was opened
    */
   onSight(recorders: readonly SeenRecorder[], connectedMs: number): void
 }
 
-/** The state of a row at one look: it changes with each renewal. `absent` without a row, `free` when it was given back. */
+/**
+ * State of a row at one look. It changes with each renewal. `absent` stands for no row, `free` for a row that was given
+ * back.
+ */
 export type Stamp = string
 
 const end = `now() + interval '${leaseMs} milliseconds'`
 
 /**
- * Takes the row where it was given back, where its state is still `seen`, or as the first one of this database. Resolves to its
- * epoch, and to whether another recorder waits for it; to null when it is not to be had.
+ * Takes a row that was given back, or that is still in the state `seen`. A missing row can be taken if it is the first
+ * of this database. Resolves to the row's epoch and to whether another recorder waits for it. Resolves to null if the
+ * row cannot be taken.
  */
 export async function takeRow(
   run: RunQuery,
@@ -73,7 +77,7 @@ export async function takeRow(
   return row === undefined ? null : { epoch: row.epoch, isWaitedFor: row.waited }
 }
 
-/** Says that another recorder waits for the row, and tells its state. */
+/** Notes that another recorder waits for the row. Resolves to the state of the row. */
 export async function lookAtRow(run: RunQuery, egress: string): Promise<Stamp> {
   const { rows } = await run(
     `update recorder.lease set waited_until = ${end} where egress = $1
@@ -86,10 +90,10 @@ export async function lookAtRow(run: RunQuery, egress: string): Promise<Stamp> {
 
 /** Values that a recorder sends with a renewal: its part in the work, and the group of recorders to list. */
 interface Part {
-  /** The group that it shares the work with; null while it takes no part. */
+  /** Fleet that the recorder shares the work with; null while it takes no part. */
   readonly fleet: string | null
   readonly weight: number | null
-  /** The group whose recorders it wants to see; null at most renewals. */
+  /** Fleet whose recorders the renewal lists; null at most renewals, because a list costs more. */
   readonly lookAt: string | null
 }
 
@@ -98,7 +102,7 @@ interface Renewed {
   readonly recorders: readonly SeenRecorder[]
 }
 
-/** Renews the owner's row; null when it is not the owner's any more. */
+/** Renews the owner's row. Resolves to null if the owner no longer holds it. */
 export async function renewRow(
   run: RunQuery,
   { egress, owner }: Claimant,
@@ -122,7 +126,7 @@ export async function renewRow(
   return row === undefined ? null : { isWaitedFor: row.waited, recorders: row.recorders }
 }
 
-/** Gives the row back: the next recorder need not wait. */
+/** Gives the row back, so that the next recorder need not wait. */
 export async function releaseRow(run: RunQuery, { egress, owner }: Claimant): Promise<void> {
   await run('update recorder.lease set owner = null, until = now(), fleet = null where egress = $1 and owner = $2', [
     egress,
@@ -130,7 +134,10 @@ export async function releaseRow(run: RunQuery, { egress, owner }: Claimant): Pr
   ])
 }
 
-/** Notes where the owner of an address keeps what waits for the database. Resolves to where the owner before it did. */
+/**
+ * Notes where the owner of an address keeps responses that wait for the database. Resolves to where the previous owner
+ * kept them.
+ */
 export async function noteSpool(db: Kysely<Database>, egress: string, spool: string): Promise<string | null> {
   const ofEgress = db.selectFrom('recorder.lease').select('spool').where('egress', '=', egress)
   const former = await ofEgress.executeTakeFirst()
@@ -138,7 +145,10 @@ export async function noteSpool(db: Kysely<Database>, egress: string, spool: str
   return former?.spool ?? null
 }
 
-/** Text that changes with every renewal, in whatever way the server shows times. NULL for a row that was given back. */
+/**
+ * Returns SQL for text that changes with every renewal, however the server shows times. It is null for a row that was
+ * given back.
+ */
 function stampOf(row: string): string {
   return `${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until)`
 }
@@ -166,7 +176,7 @@ export function isGivenToNobody(error: unknown): boolean {
   return cause instanceof pg.DatabaseError && /^(57P0[23]|55P03|53100|42P01|3F000)$/.test(cause.code ?? '')
 }
 
-/** A response of the server that leaves the connection usable. */
+/** Returns true if the server sent the error and the connection can still be used. */
 export function isReply(error: unknown): boolean {
   return error instanceof pg.DatabaseError && !/^(08|57P|28|3D)/.test(error.code ?? '') && error.severity !== 'FATAL'
 }

@@ -1,4 +1,4 @@
-/** Signal that ends waiting. Where thousands wait, `LightEnding` takes far less memory than an AbortSignal. */
+/** Signal that ends waiting. If thousands wait, `LightEnding` needs far less memory than an AbortSignal. */
 export type Ending = AbortSignal | OwnEnding
 
 interface OwnEnding {
@@ -14,7 +14,7 @@ interface OwnEnding {
  */
 const actionsOf = new WeakMap<AbortSignal, Set<() => void>>()
 
-/** Calls `action` when the signal aborts. The returned function cancels that. One signal may end many requests. */
+/** Calls `action` when the signal aborts. The returned function cancels the call. One signal may end many requests. */
 export function onAbort(signal: Ending | undefined, action: () => void): () => void {
   if (signal === undefined) return () => undefined
   if (!(signal instanceof AbortSignal)) return signal.onAbort(action)
@@ -70,7 +70,7 @@ export class LightEnding implements OwnEnding {
   }
 }
 
-/** Aborted by whichever of two is aborted first. The reason is the first one's where both are. */
+/** An ending that aborts with the first of two endings. If both are aborted, it has the reason of `first`. */
 class EitherEnding implements OwnEnding {
   readonly #first: Ending
   readonly #second: Ending

@@ -8,7 +8,7 @@ export interface Clock {
   monotonicMs(): number
   /** Resolves after `ms`; rejects with the signal's reason when aborted. */
   sleep(ms: number, signal?: Ending): Promise<void>
-  /** Calls `action` after `ms`; the result takes that back. */
+  /** Calls `action` after `ms`. The returned function cancels the call. */
   after(ms: number, action: () => void): () => void
 }
 
@@ -28,8 +28,8 @@ export function momentOf(clock: Clock): Moment {
 }
 
 /**
- * How long ago a moment was, by whichever clock has run further. The monotonic clock stands still on a suspended machine, and the
- * wall clock can be set back.
+ * Returns how long ago a moment was, by the clock that ran further. The monotonic clock stops on a suspended machine,
+ * and the wall clock can be set back.
  */
 export function elapsedMs(clock: Clock, since: Moment): number {
   return Math.max(clock.monotonicMs() - since.ms, clock.now() - since.wall)
@@ -53,7 +53,7 @@ export const systemClock: Clock = {
         reject(signal?.reason as Error)
       })
     }),
-  // Not made of sleep: every request has a timer, and a signal for each takes longer than the timer.
+  // Does not use `sleep`. Every request has a timer, and a signal for each takes longer than the timer.
   after: (ms, action) => {
     const timer = setTimeout(action, ms)
     return () => clearTimeout(timer)
@@ -61,8 +61,7 @@ export const systemClock: Clock = {
 }
 
 /**
- * Milliseconds of work, for code that yields to others after some time. It is real time also where a test sets the
- * clock.
+ * Measures work in milliseconds, for code that yields after some time. It is real time even if a test sets the clock.
  */
 export const workedMs = (): number => performance.now()
 
@@ -96,14 +95,14 @@ export function within<Result, Late>(
 }
 
 export interface Backoff {
-  /** After the first failure. */
+  /** Wait after the first failure, in milliseconds. */
   readonly minMs: number
   readonly maxMs: number
   /** Ratio of each wait to the one before. Default 2. */
   readonly factor?: number
 }
 
-/** How long to wait after so many failures in a row, from 1. */
+/** Returns how long to wait after this number of failures in a row, from 1. */
 export function backoffMs(failures: number, { minMs, maxMs, factor = 2 }: Backoff): number {
   return Math.min(maxMs, minMs * factor ** (failures - 1))
 }
@@ -120,7 +119,7 @@ export class InterruptibleSleep {
     this.#clock = clock
   }
 
-  /** Resolves after `ms`, or when somebody wakes. */
+  /** Resolves after `ms`, or when another caller wakes the sleep. */
   sleep(ms: number): Promise<void> {
     return new Promise((resolve) => {
       const end = () => {
@@ -133,7 +132,7 @@ export class InterruptibleSleep {
     })
   }
 
-  /** Ends the sleep; without one it does nothing. */
+  /** Ends the sleep. Does nothing if no sleep is in progress. */
   wake(): void {
     this.#end?.()
   }

@@ -4,15 +4,15 @@ import type { Logger } from './logger.js'
 
 /** A file that is being written. */
 export interface OpenFile {
-  /** At a position, in bytes, of a file that was opened with `r+`; appends otherwise. May write less than it was given. */
+  /** Writes at a position in bytes of a file that was opened with `r+`; appends otherwise. May write only a part. */
   writev(parts: readonly Uint8Array[], position?: number): Promise<{ readonly bytesWritten: number }>
-  /** Resolves when what was written survives a power cut. */
+  /** Resolves when the written bytes survive a power cut. */
   datasync(): Promise<void>
   sync(): Promise<void>
   close(): Promise<void>
 }
 
-/** The file system, as far as what must not be lost needs it: replaceable in tests, as `Clock` is. Failures are those of Node. */
+/** The file system for data that must not be lost. Tests can replace it, like `Clock`. Failures are those of Node. */
 export interface Disk {
   mkdir(path: string, options: { readonly recursive: true; readonly mode?: number }): Promise<unknown>
   open(path: string, flags: 'ax' | 'r' | 'r+', mode?: number): Promise<OpenFile>
@@ -75,7 +75,7 @@ interface NoteOptions {
   readonly what: string
 }
 
-/** The last note of each file that is being written, or waits for the one before. */
+/** The last note per file that is being written or waits for the one before. */
 const lastWrites = new WeakMap<Disk, Map<string, Promise<void>>>()
 
 /**

@@ -1,7 +1,7 @@
 import type { Clock } from './clock.js'
 import type { Logger } from './logger.js'
 
-/** Equal failures of one thing, from the first to the first success after them. */
+/** Failures of one thing, until all of its parts work again and nothing fails for a while. */
 export interface IncidentReport {
   /** Name of the thing that failed. */
   readonly what: string
@@ -29,12 +29,15 @@ interface Incident {
 }
 
 const repeatAfterMs = 30_000
-/** A storm in which some attempts succeed is one incident: it is over when nothing has failed for so long. */
+/** Time without failures that ends an incident. So a storm of failures with some successes is one incident. */
 const quietMs = 10_000
-/** Enough for a person to read; what happened before is in the log. */
+/** Number of kept incidents, enough for a person to read. The log has the earlier ones. */
 const kept = 100
 
-/** Turns a storm of equal failures into one line at its start, one each half minute with a count, and one at its end. */
+/**
+ * Reports repeated failures of one thing with few lines: one at the start, one each half minute with a count, and one
+ * at the end.
+ */
 export class Incidents {
   readonly #open = new Map<string, Incident>()
   readonly #recent: Incident[] = []
@@ -47,8 +50,10 @@ export class Incidents {
   }
 
   /**
-   * @param what names what failed: failures of the same thing are one incident
-   * @param part where a thing has parts that work or fail each by itself: that others work does not end the incident
+   * Reports a failure.
+   *
+   * @param what name of the thing that failed; failures of the same thing are one incident
+   * @param part part of the thing that failed; successes of other parts do not end the incident
    */
   failed(what: string, message: string, part = ''): void {
     const now = this.#clock.monotonicMs()
@@ -85,12 +90,12 @@ export class Incidents {
     )
   }
 
-  /** The newest first, at most a hundred: those that last and those that are over. */
+  /** Returns current and past incidents, newest first, at most a hundred. */
   recent(): readonly IncidentReport[] {
     return this.#recent
   }
 
-  /** Ends an incident, once every part that failed works again and it has been quiet for a while. */
+  /** Reports a success. Ends the incident if all failed parts work again and nothing has failed for a while. */
   succeeded(what: string, part = ''): void {
     const incident = this.#open.get(what)
     incident?.failing.delete(part)
@@ -104,8 +109,8 @@ export class Incidents {
   }
 
   /**
-   * Says which parts there still are; '' for a thing without any. The others neither fail nor work any more: an incident of theirs
-   * alone is over, as nobody would say so later.
+   * Drops parts that no longer exist; '' is the part of a thing without parts. An incident of dropped parts alone ends,
+   * because nobody would report their success.
    */
   keepOnly(what: string, parts: ReadonlySet<string>): void {
     const incident = this.#open.get(what)
@@ -113,7 +118,7 @@ export class Incidents {
     const areGone = [...incident.failing].filter((part) => !parts.has(part))
     for (const part of areGone) incident.failing.delete(part)
     if (incident.failing.size > 0) return
-    // Remaining parts that work report that themselves.
+    // The remaining parts report by themselves that they work.
     if (areGone.length > 0 || parts.size === 0) this.#end(incident, 'no longer asked for')
   }
 

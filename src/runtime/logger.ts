@@ -4,18 +4,20 @@ import { type Logger, type LoggerOptions, pino, stdTimeFunctions, symbols } from
 import type { PinoPretty } from 'pino-pretty'
 import { counted, printable } from './text.js'
 
-/** Lines that wait for a slow reader or disk. More are dropped: logging may lose lines, never time. */
+/**
+ * Largest number of characters that wait for a slow reader or disk. More are dropped, because logging must not block.
+ */
 const maxWaitingBytes = 1_000_000
 
 interface LogDestination {
   write(line: string): void
-  /** Lines that could not be written since the start. */
+  /** Number of lines that could not be written since the start. */
   readonly lostLines: number
 }
 
 /**
- * Standard error without waiting for it. Lines that a full disk, a closed pipe or a reader that takes nothing refuses are
- * dropped and counted; `onRecovered` is called when a line was written again.
+ * Opens standard error for writes that do not block. Lines are dropped and counted if the disk is full, the pipe is
+ * closed or its reader stops. `onRecovered` is called when a line was written again.
  */
 function openLogDestination(onRecovered: (lostLines: number, reason: string) => void): LogDestination {
   const deliver = fstatSync(2).isFile() || isDevice() ? fileWriter() : writeStream
@@ -25,7 +27,7 @@ function openLogDestination(onRecovered: (lostLines: number, reason: string) => 
   let waiting: string[] = []
   let waitingBytes = 0
   let isWriting = false
-  /** Lines that still wait when the process ends get one more chance. */
+  /** Tries once more to write the waiting lines when the process ends. */
   const writeRest = () => {
     if (waiting.length > 0) tryWriteSync(waiting.join(''))
   }
@@ -45,7 +47,7 @@ function openLogDestination(onRecovered: (lostLines: number, reason: string) => 
     if (!process.listeners('exit').includes(writeRest)) process.once('exit', writeRest)
     deliver(text, (error) => {
       isWriting = false
-      // The waiting lines go first, so that there is room for the report of the loss.
+      // Waiting lines go first, so that there is room for the report of lost lines.
       deliverNext()
       if (error != null) lose(lines, error.message)
       else if (lostNow > 0) {
@@ -94,7 +96,7 @@ function fileWriter(): Deliver {
 
 /** Writes to a pipe or terminal by the stream of Node, which does not wait for the reader of a pipe. */
 function writeStream(text: string, done: (error?: Error | null) => void): void {
-  // Without a listener a reader that has gone would end the process; `done` is told of the error, too.
+  // Without a listener, the error of a reader that has gone would end the process. `done` gets the error too.
   if (process.stderr.listenerCount('error') === 0) process.stderr.on('error', () => undefined)
   process.stderr.write(text, done)
 }
@@ -103,22 +105,25 @@ function tryWriteSync(text: string): void {
   try {
     writeSync(2, text)
   } catch {
-    // The lines are lost: nobody is left to be told.
+    // The lines are lost. No output is left to report that.
   }
 }
 
 export type { Logger } from 'pino'
 
-/** Readable lines on a terminal, JSON lines otherwise; both on standard error, so that standard output stays data. */
+/**
+ * Creates a logger that writes lines to a terminal and JSON elsewhere. Both go to standard error, so that standard
+ * output has only data.
+ */
 export function createLogger(level: LogLevel): Logger {
   const options: LoggerOptions = {
     level,
-    // Times that a person can read and a program can sort, and levels by name.
+    // Times that people can read and programs can sort, and levels by name.
     timestamp: stdTimeFunctions.isoTime,
     formatters: { level: (label) => ({ level: label }) },
     redact: ['url', 'password', '*.password', '*.url'],
     hooks: {
-      // Symbols and messages of others must not command the terminal of whoever reads the log.
+      // Escapes control characters, because symbols and messages of others must not control the reader's terminal.
       logMethod(given, method) {
         const shown = given.map((one: unknown) => (typeof one === 'string' ? printable(one) : one))
         method.apply(this, shown as typeof given)
@@ -132,7 +137,7 @@ export function createLogger(level: LogLevel): Logger {
   return logger
 }
 
-/** Lines that a logger of `createLogger` could not write since the start. */
+/** Returns how many lines a logger of `createLogger` could not write since the start. */
 export function lostLogLines(logger: Logger): number {
   const { [symbols.streamSym]: stream } = logger as { [symbols.streamSym]?: Partial<LogDestination> }
   return stream?.lostLines ?? 0

@@ -1,9 +1,9 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 
-/** Prefix of every metric of the recorder. Those of the process and of Node keep the names that dashboards know. */
+/** Prefix of the recorder's own metrics. Those of the process and of Node keep the names that dashboards know. */
 export const metricPrefix = 'market_recorder_'
 
-/** Code records events here when they happen. States (queues, budgets, freshness) are read at each scrape. */
+/** Metrics of events, which are counted when they happen. States such as queues and budgets are read at each scrape. */
 export interface RecorderMetrics {
   readonly registry: Registry
   readonly requests: Counter<'operation' | 'outcome'>
@@ -13,13 +13,13 @@ export interface RecorderMetrics {
   readonly writeDuration: Histogram<'stream'>
   readonly storeLag: Histogram<'stream'>
   readonly archiveFailing: Gauge
-  /** Only where labels by instrument are switched on: there may be thousands. */
+  /** Stored rows per instrument; null unless configured, because there may be thousands of instruments. */
   readonly instrumentStored: Gauge<'stream' | 'category' | 'symbol'> | null
 }
 
 interface MetricsOptions {
   readonly version: string
-  /** True when each instrument has a series of its own. Default false. */
+  /** True if each instrument has a series of its own. Default false. */
   readonly byInstrument?: boolean
 }
 
@@ -27,10 +27,10 @@ const requestBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 const writeBuckets = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5]
 const lagBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300]
 
-/** Gauges that prom-client names like counters, which Prometheus' own conventions do not allow. */
+/** Gauges that prom-client names like counters. Prometheus' conventions do not allow that. */
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total']
 
-/** One registry for one recorder: several may run in a process. */
+/** Creates a registry for one recorder, because several may run in a process. */
 export function createMetrics({ version, byInstrument = false }: MetricsOptions): RecorderMetrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })

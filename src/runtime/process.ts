@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import { dirname, join } from 'node:path'
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
 
-/** Why a signal of `stopSignal` is aborted. */
+/** Reason of an abort by `stopSignal`. */
 export class Stopped extends Error {
   /** Exit code that shells report for a program ended by the signal. */
   readonly exitCode: number
@@ -15,8 +15,8 @@ export class Stopped extends Error {
 }
 
 /**
- * A signal that aborts on the first SIGINT or SIGTERM. A second one ends the process at once: whoever presses Ctrl-C twice
- * does not want to wait for the rest. `release` gives both back to Node.
+ * Returns a signal that aborts on the first SIGINT or SIGTERM. A second one ends the process at once, for users who
+ * press Ctrl-C twice. `release` returns both signals to Node.
  */
 export function stopSignal(): { readonly signal: AbortSignal; release(): void } {
   const controller = new AbortController()
@@ -41,24 +41,24 @@ export function isRunning(pid: number): boolean {
   try {
     return process.kill(pid, 0)
   } catch (error) {
-    // Another user's process may not be signalled, but is there.
+    // Another user's process cannot be signalled, but it exists.
     return (error as NodeJS.ErrnoException).code === 'EPERM'
   }
 }
 
-/** Room for new objects. By default it grows to 32 MB; what a recorder makes is mostly gone after a response. */
+/** Largest room for new objects. Its default would grow to 32 MB, although objects are rarely used after a response. */
 const maxNewSpaceBytes = 8_000_000
 
 /**
- * Collects garbage when the heap has grown by two fifths. By default V8 lets it grow to several times what is in use, because
- * it sizes itself by the machine's memory; a daemon that lives beside its database has better use for that. With three
- * quarters a daemon at its full budget takes a tenth more memory and a twelfth less processor time; with one fifth it collects
- * every second.
+ * Collects garbage when the heap has grown by two fifths. By default V8 lets the heap grow to several times the used
+ * size, because it goes by the machine's memory. A daemon leaves that memory to its database. With three quarters, a
+ * daemon at full budget takes a tenth more memory and a twelfth less processor time. With one fifth, it collects every
+ * second.
  */
 export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=40')
-  // With so small a heap, parallel collection costs more in coordination than it saves: a tenth of a daemon's processor
-  // time, and half on busy cores.
+  // With such a small heap, parallel collection costs more than it saves: a tenth of a daemon's processor time, and
+  // half on busy cores.
   setFlagsFromString('--no-parallel-scavenge')
 }
 
@@ -84,25 +84,25 @@ export function isLoopback(host: string): boolean {
   return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
-/** A host as sockets take it: URLs and headers have addresses of IPv6 in brackets. */
+/** Removes the brackets of IPv6 addresses in URLs and headers, because sockets do not accept them. */
 export function withoutBrackets(host: string): string {
   return host.replace(/^\[(.*)\]$/, '$1')
 }
 
-/** A host as a URL has it. */
+/** Returns a host in the form for URLs, with brackets around an IPv6 address. */
 export function inUrl(host: string): string {
   return host.includes(':') ? `[${host}]` : host
 }
 
 let root: string | undefined
 
-/** The path of a file of this package, for example `config/demo.yaml`; it need not exist. */
+/** Returns the path of a file of this package, for example `config/demo.yaml`. The file need not exist. */
 export function packageFile(path: string): string {
   root ??= packageRoot()
   return join(root, path)
 }
 
-/** The folder of our package.json: how far above this file it lies differs between the sources and the bundled program. */
+/** Finds the folder of our package.json. Its depth differs between the sources and the bundled program. */
 function packageRoot(): string {
   for (let folder = import.meta.dirname; ; folder = dirname(folder)) {
     const file = join(folder, 'package.json')
@@ -115,7 +115,7 @@ function readPackage(file: string): { readonly name: string; readonly version: s
   return JSON.parse(readFileSync(file, 'utf8')) as { readonly name: string; readonly version: string }
 }
 
-/** The version in package.json. */
+/** Returns the version in package.json. */
 export function packageVersion(): string {
   return readPackage(packageFile('package.json')).version
 }

@@ -4,16 +4,13 @@ export function messageOf(error: unknown): string {
 }
 
 /**
- * Characters that a terminal takes for commands or that turn the order of what is around them: C0 and C1 controls except tab and
- * line feed, separators of lines and paragraphs, and the controls of bidirectional text.
+ * Characters that control a terminal or reorder text: C0 and C1 controls except tab and line feed, separators of lines
+ * and paragraphs, and bidirectional controls.
  */
 // oxlint-disable-next-line no-control-regex -- control characters are what it is about
 const harmful = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
 
-/**
- * Spells out the control characters of text from outside, such as \x1b or \u202e, so that a terminal does not obey
- * them.
- */
+/** Escapes control characters of foreign text, such as \x1b or \u202e, so that a terminal does not obey them. */
 export function printable(text: string): string {
   return text.replaceAll(harmful, (character) => {
     const code = character.charCodeAt(0)
@@ -21,12 +18,12 @@ export function printable(text: string): string {
   })
 }
 
-/** JSON text that says the same and holds none of these characters: in JSON they stand in strings only. */
+/** Escapes control characters in JSON text. The meaning stays the same, because they only occur in strings. */
 export function printableJson(text: string): string {
   return text.replaceAll(harmful, jsonEscape)
 }
 
-/** Every text inside of a value. */
+/** Escapes control characters in every text of a value. */
 export function printableValue<Value>(value: Value): Value {
   if (typeof value === 'string') return printable(value) as Value
   if (Array.isArray(value)) return value.map((inner: unknown) => printableValue(inner)) as Value
@@ -40,7 +37,7 @@ function jsonEscape(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
-// Figures for a person, the same in commands and on the page.
+// Formats of figures for people, the same in commands and on the page.
 
 /** Formats digits in groups of three: 12,345. Does not use Intl, whose tables a recorder would keep in memory. */
 export function grouped(count: number): string {
@@ -48,7 +45,7 @@ export function grouped(count: number): string {
   return [whole.replace(/\B(?=(?:\d{3})+$)/g, ','), ...fraction].join('.')
 }
 
-/** A count and what is counted: 1 file, 2 files. */
+/** Formats a count with its noun: 1 file, 2 files. */
 export function counted(count: number, noun: string): string {
   return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
@@ -61,7 +58,7 @@ export function inBytes(bytes: number): string {
   return `${power > 0 && scaled < 10 ? scaled.toFixed(1) : Math.round(scaled)} ${units[power] ?? ''}`
 }
 
-/** A duration for a person: 45 s, 12 min, 3 h, 2 days. */
+/** Formats a duration for people: 45 s, 12 min, 3 h, 2 days. */
 export function inWords(ms: number): string {
   const seconds = Math.round(ms / 1000)
   if (seconds < 120) return `${seconds} s`
@@ -71,7 +68,7 @@ export function inWords(ms: number): string {
   return hours < 48 ? `${hours} h` : `${Math.round(hours / 24)} days`
 }
 
-/** A line of CSV (RFC 4180) without its end. NULL is nothing at all, an empty text is "". */
+/** Formats a line of CSV (RFC 4180) without its end. NULL is an empty field, and an empty text is "". */
 export function csvLine(values: readonly (string | null)[]): string {
   return values.map(csvValue).join(',')
 }

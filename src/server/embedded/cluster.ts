@@ -9,10 +9,11 @@ import { clusterPath, createCluster, embeddedPaths, lastError, logins, serverEnv
 
 const largestLogBytes = 10_000_000
 
-/** For a small machine that does other things too. */
+/** Settings for a small machine that also runs other programs. */
 const tuning = {
   shared_buffers: '128MB',
-  // Readers are let in while fewer than 67 connections are open, of whomever: more than recorder, page, commands and readers take.
+  // Readers may connect while fewer than 67 connections are open in total. The recorder, its page, commands and readers
+  // need fewer.
   max_connections: '100',
   reserved_connections: '30',
   effective_cache_size: '512MB',
@@ -29,13 +30,15 @@ const tuning = {
   log_timezone: 'UTC',
 }
 
-/** Made at the first start. Readable by nobody but us and the server. */
+/**
+ * Reads a password from its file, which the first start creates. Only this user and the server's account can read it.
+ */
 async function rememberedPassword(file: string, account: Account): Promise<string> {
   const mine = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   await writeFile(mine, `${randomBytes(24).toString('hex')}\n`, { mode: 0o600 })
   try {
     if (account !== undefined) await chown(mine, account.uid, account.gid)
-    // Another process may be first: linking fails then, and its password counts.
+    // Another process may be faster. Linking then fails, and the password of that process counts.
     await link(mine, file).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error
     })
@@ -45,7 +48,7 @@ async function rememberedPassword(file: string, account: Account): Promise<strin
   }
 }
 
-/** A cluster that a server can be started on, and how. */
+/** A cluster with what is needed to start a server on it. */
 interface Cluster {
   readonly account: Account
   /** Path of the server's program. */
@@ -53,8 +56,8 @@ interface Cluster {
 }
 
 /**
- * Creates the cluster with its logins and its database at the first start. Throws when the directory cannot be used, or holds a
- * cluster of another major version.
+ * Creates the cluster, its logins and its database at the first start. Throws if the directory cannot be used, or if
+ * its cluster has another major version.
  */
 export async function requireCluster(
   dataDir: string,
@@ -93,7 +96,7 @@ async function createClusterIn(dataDir: string, account: Account, binaries: Bina
     const user = logins.superuser
     await createCluster({ dataDir, account, program: binaries.initdb, directory, user, settings: tuning })
     await setUpRoles({ account, program: binaries.postgres, directory, database, passwords })
-    // Complete or not there at all; if another process was faster, its cluster counts.
+    // Renames the finished cluster, so that it is never incomplete. If another process was faster, its cluster counts.
     await rename(directory, paths.cluster).catch(async (error: unknown) => {
       if ((await clusterVersion(paths.cluster)) === undefined) throw error
     })
@@ -107,7 +110,7 @@ async function requireOwnDirectory(dataDir: string, account: Account): Promise<v
     const { uid } = await stat(dataDir)
     const own = process.getuid?.()
     if (own !== 0 && uid !== own) throw new Error('it belongs to another user')
-    // On Linux the server gets its directory handed over open and needs no way to it.
+    // On Linux the server gets an open descriptor of its directory, so it needs no access to the parents.
     if (account !== undefined && process.platform !== 'linux') {
       await chmod(dataDir, 0o711)
       if (!(await canEnter(account, dataDir))) throw new Error('the user postgres cannot enter it')
@@ -134,7 +137,7 @@ async function removeUnfinished(dataDir: string): Promise<void> {
   }
 }
 
-/** Keeps the server's log from growing without end. */
+/** Renames the server's log if it is large. It would otherwise grow without end. */
 async function rotateLog(log: string): Promise<void> {
   const size = await stat(log).then(
     (found) => found.size,
@@ -149,12 +152,18 @@ interface Passwords {
   readonly reader: string
 }
 
-/** People who ask at once; more would take connections from the recording. */
+/** Connection limit of the analysts' login. More would take connections from the recording. */
 const maxReaders = 12
-/** More than the page's pool has. A restarted recorder then need not wait for connections of the previous one. */
+/**
+ * Connection limit of the page's login, above the size of its pool. So a restarted recorder need not wait until the
+ * previous one's connections end.
+ */
 const maxPageConnections = 8
 
-/** Applies to databases created later, too. Readers have no use for large objects or messages in the log. */
+/**
+ * Takes rights from public that readers do not need: temporary tables, large objects and messages in the log. The
+ * rights on functions also hold for databases created later.
+ */
 const closeToPublic = `
   do $$
   declare
@@ -173,12 +182,12 @@ const closeToPublic = `
   end
   $$`
 
-/** Run by the superuser. */
+/** Returns the statements that set up roles. The superuser runs them. */
 function roleStatements(passwords: Passwords): string[] {
   const { owner } = logins
   return [
-    // Thousands of rounds make a password that somebody chose harder to guess. These are random, and every connection
-    // would pay for the rounds.
+    // Uses one round of hashing, because the passwords are random. More rounds protect chosen passwords, and would slow
+    // down every connection.
     'set scram_iterations = 1',
     `do $$
     begin
@@ -192,9 +201,10 @@ function roleStatements(passwords: Passwords): string[] {
     `alter role ${owner} login createdb createrole password '${passwords.owner}'`,
     `alter role ${logins.page} login connection limit ${maxPageConnections} password '${passwords.page}'`,
     `alter role ${logins.reader} login connection limit ${maxReaders} password '${passwords.reader}'`,
-    // The owner can then grant these roles. It can also end the session of a member whose query blocks the owner.
+    // With these memberships, the owner can grant the roles. It can also end the session of a member whose query blocks
+    // it.
     `grant market_reader, recorder_writer, ${logins.reader} to ${owner} with admin option`,
-    // Reserved connections remain for the recorder and its page, however many others log in.
+    // Reserved connections remain for the recorder and its page, even if many others log in.
     `grant pg_use_reserved_connections to ${owner}, ${logins.page}`,
     'revoke connect on database postgres, template1 from public',
     `grant connect on database postgres, template1 to ${owner}`,
@@ -203,7 +213,7 @@ function roleStatements(passwords: Passwords): string[] {
 
 interface NewCluster {
   readonly account: Account
-  /** The server's program. */
+  /** Path of the server's program. */
   readonly program: string
   /** Data directory of the cluster. No server uses the directory yet. */
   readonly directory: string
@@ -211,7 +221,7 @@ interface NewCluster {
   readonly passwords: Passwords
 }
 
-/** Sets up the roles of a new cluster, by the server's single-user mode: no login is needed, and none is left over. */
+/** Sets up the roles of a new cluster in the server's single-user mode, which needs no login. */
 async function setUpRoles({ account, program, directory, database, passwords }: NewCluster): Promise<void> {
   const statements = [
     `alter role ${logins.superuser} password null`,
@@ -236,7 +246,7 @@ async function setUpRoles({ account, program, directory, database, passwords }: 
   let output = ''
   child.stderr?.setEncoding('utf8').on('data', (text: string) => (output += text))
   child.stdin?.on('error', () => undefined)
-  // A statement ends with a semicolon and an empty line.
+  // In single-user mode, a semicolon and an empty line end a statement.
   child.stdin?.end(statements.map((statement) => `${statement};\n\n`).join(''))
   const code = await new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))
   if (code === 0 && lastError(output) === undefined) return

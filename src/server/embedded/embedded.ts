@@ -20,13 +20,13 @@ import {
 export interface EmbeddedPostgres {
   /** Connection string of the owner of the database, with the password, on 127.0.0.1. The owner is not a superuser. */
   readonly url: string
-  /** Connection string of a login that reads the market and changes nothing, for analysts and commands. */
+  /** Connection string of a read-only login for analysts and commands. */
   readonly readUrl: string
-  /** Connection string of a login with the same rights, for the page alone. */
+  /** Connection string of a login with the same rights, used by the page alone. */
   readonly pageUrl: string
   /**
-   * Gives the server up. Resolves when it has shut down, or at once when other processes still use it: it ends with its last
-   * user. A second call does nothing.
+   * Leaves the server. Resolves at once if other processes still use it, because it ends with its last user. Otherwise
+   * resolves when it has shut down. A second call does nothing.
    */
   stop(): Promise<void>
 }
@@ -35,9 +35,9 @@ export interface EmbeddedOptions {
   /** A directory for this server alone, created if missing. Its content survives restarts. */
   readonly dataDir: string
   readonly logger?: { info(message: string): void; warn(message: string): void; error(message: string): void }
-  /** Default: the port of the last time if it is free, any free one otherwise. */
+  /** Port to listen on. Default: the previous port if it is free, otherwise any free one. */
   readonly port?: number
-  /** Server settings on top of ours, for this start only. */
+  /** Server settings for this start only. They override the built-in ones. */
   readonly settings?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
   /** Called once when the server has died and cannot be started again. */
@@ -46,19 +46,19 @@ export interface EmbeddedOptions {
 
 const database = 'recorder'
 const startDeadlineMs = 60_000
-/** Recovery after a crash replays the log, which takes longer than a start. */
+/** Longest wait for recovery after a crash. It replays the log, which takes longer than a start. */
 const recoveryDeadlineMs = 600_000
 const stopDeadlineMs = 60_000
-/** A server that dies has taken the writes with it: rows wait on the disk for no longer than this and the start. */
+/** Interval of checks for a dead server. Rows wait on disk for no longer than this and the start. */
 const watchEveryMs = 1_000
-/** A server that keeps dying has a cause that starting it again does not remove. */
+/** Number of deaths after which the server is given up. A new start does not remove the cause. */
 const maxDeaths = 5
 const deathsWithinMs = 600_000
 
 /**
- * Starts a PostgreSQL of our own on a data directory, or joins the one that another process has started there. It listens on
- * 127.0.0.1 only and ends with its last user, also when that user is killed. When the server dies, it is started again on
- * the port that it had. Durable: committed rows survive a crash. Throws one line that says what to do.
+ * Starts an embedded PostgreSQL on a data directory, or joins one that another process started there. It listens on
+ * 127.0.0.1 only. It ends with its last user, even if that user is killed. A server that dies is started again on the
+ * same port. Committed rows survive a crash. Throws one line that says what to do.
  */
 export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<EmbeddedPostgres> {
   if (process.platform === 'win32') {
@@ -67,7 +67,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   const dataDir = resolve(options.dataDir)
   const paths = embeddedPaths(dataDir)
   await makeDirectory(dataDir)
-  // The server shuts down when it finds no user. It cannot have begun to, if somebody had a place before this one.
+  // The server shuts down when it has no user. Another user that came first keeps it running.
   const isBesideOthers = existsSync(paths.users) && hasUsers(paths.users)
   const place = await UserPlace.take(paths.users)
   const ending = new AbortController()
@@ -102,10 +102,10 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
       const state = await readServerState(dataDir)
       if (state?.status === 'ready' && (await isUsable(state))) return state
       if (state === undefined && !isAlive(child)) {
-        // Another process may have won the race to start it, or an old server may only just be gone: both pass.
+        // A failure may pass. Another process may have started a server first, or an old one may only just have ended.
         if (child !== undefined) failure = await whyItEnded(paths.log)
         if (failure !== undefined && !isPassing(failure)) throw startError(failure)
-        // Loaded only to start a server: who joins one, as a query does, need not wait for it.
+        // Loaded only to start a server. A command that joins one, such as a query, need not wait for it.
         const { requireCluster } = await import('./cluster.js')
         const cluster = await requireCluster(dataDir, database, options.logger)
         const port = await freePort(wantedPort, fixedPort !== undefined)
@@ -122,7 +122,10 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     }
   }
 
-  /** A server that is told to stop in this very moment still says that it is ready, so look twice. */
+  /**
+   * Returns true if the server accepts connections. A server that was just told to stop still says `ready`, so it is
+   * checked twice.
+   */
   async function isUsable({ pid, port }: ServerState): Promise<boolean> {
     if (isAlive(child) || isBesideOthers) return canConnect(port)
     await sleep(100)
@@ -148,7 +151,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     }
   }
 
-  /** Starts the server again whenever it has died, until this process gives it up. Does not reject. */
+  /** Starts the server again whenever it dies, until this process leaves it. Never rejects. */
   async function watch(port: number): Promise<void> {
     let deaths: number[] = []
     try {
@@ -176,7 +179,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   }
 }
 
-/** Makes the data directory, for its owner alone. Throws when it cannot be used. */
+/** Creates the data directory, accessible to its owner alone. Throws if it cannot be used. */
 async function makeDirectory(dataDir: string): Promise<void> {
   try {
     await makeFolder(dataDir, 0o700)
@@ -204,7 +207,7 @@ async function readPasswords(dataDir: string): Promise<Passwords> {
   }
 }
 
-/** Any login may change its own password. Each start gives that of the analysts back, which commands know from a file. */
+/** Restores the analysts' password, because any login may change its own. Commands read that password from a file. */
 async function restorePassword(port: number, passwords: Passwords): Promise<void> {
   const client = new pg.Client({ connectionString: serverUrl(port, database, logins.owner, passwords.owner) })
   client.on('error', () => undefined)
@@ -217,7 +220,7 @@ async function restorePassword(port: number, passwords: Passwords): Promise<void
   }
 }
 
-/** Gives up a place; waits for the server's end if it was the last. */
+/** Leaves the server. Waits for its end if no other user is left. */
 async function leave(dataDir: string, place: UserPlace): Promise<void> {
   place.release()
   const startedAt = performance.now()
@@ -233,7 +236,7 @@ function isAlive(child: ChildProcess | undefined): boolean {
   return child !== undefined && child.exitCode === null && child.signalCode === null
 }
 
-/** Failures that go away by themselves: an older server's lock and memory, and a port that another process took. */
+/** Returns true for a failure that passes by itself: an older server's lock or memory, or a port that was taken. */
 function isPassing(failure: string): boolean {
   return /lock file|shared memory block|address already in use|could not bind|could not create any TCP/i.test(failure)
 }
@@ -247,7 +250,7 @@ function serverUrl(port: number, name: string, user: string, password: string): 
   return `postgresql://${user}:${password}@127.0.0.1:${port}/${name}`
 }
 
-/** The wanted port of 127.0.0.1 if it is free (throws when it must be that one), any free one otherwise. */
+/** Returns the wanted port of 127.0.0.1 if it is free, and otherwise any free one. Throws if a fixed port is taken. */
 async function freePort(wanted: number, isFixed: boolean): Promise<number> {
   const listen = (port: number) =>
     new Promise<number>((done, reject) => {
@@ -267,7 +270,7 @@ async function freePort(wanted: number, isFixed: boolean): Promise<number> {
   }
 }
 
-/** Where the embedded PostgreSQL of a data folder is. */
+/** Returns the folder of the embedded PostgreSQL in a data folder. */
 export function embeddedFolder(dataDir: string): string {
   return join(dataDir, 'postgres')
 }
@@ -282,8 +285,8 @@ export async function isExisting(dataDir: string): Promise<boolean> {
 }
 
 /**
- * For commands that ask about what was recorded. A new, empty database would say that nothing is missing, and hide that the folder
- * was mistyped. Throws where there is none.
+ * Throws if a data folder has no database. Commands that read recorded data call it. A new, empty database would say
+ * that nothing is missing, although the folder was only mistyped.
  */
 export async function requireExisting(dataDir: string): Promise<void> {
   if (await isExisting(dataDir)) return

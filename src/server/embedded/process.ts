@@ -7,7 +7,7 @@ import type { Account } from './binaries.js'
 
 const run = promisify(execFile)
 
-/** Where the parts of an embedded server are in its data directory. */
+/** Returns the paths of an embedded server's parts in its data directory. */
 export function embeddedPaths(dataDir: string) {
   return {
     cluster: join(dataDir, 'cluster'),
@@ -21,23 +21,25 @@ export function embeddedPaths(dataDir: string) {
 }
 
 /**
- * The logins of the embedded server. `recorder` owns the database and can create roles, which migrations need, and nothing
- * beyond: no statement of its sessions reads or writes files or ends other people's sessions. `page` and `reader` are members of
- * market_reader. The page alone uses the first, so that analysts, who use the second, as do query and export, can neither
- * change its password nor hold its connections. The superuser `postgres` has no password, so that nobody can log in as it;
- * to become it, stop the server and run `postgres --single`.
+ * Logins of the embedded server. `recorder` owns the database and can create roles, which migrations need. It cannot
+ * read or write files, or end other people's sessions. `page` and `reader` are members of market_reader. Only the page
+ * uses `page`, so that analysts cannot change its password or take its connections. Analysts, query and export use
+ * `reader`. The superuser `postgres` has no password, so nobody can log in as it. To act as it, stop the server and run
+ * `postgres --single`.
  */
 export const logins = { owner: 'recorder', page: 'page', reader: 'reader', superuser: 'postgres' } as const
 
-/** State of a database server, which the server itself writes to a file while it runs. */
+/** State of a database server, as the server writes it to a file while it runs. */
 export interface ServerState {
   readonly pid: number
   readonly port: number
-  /** `ready`, `starting`, `stopping`, … ; empty in the first moment. */
+  /** `ready`, `starting`, `stopping` and others. Empty for a moment at the start. */
   readonly status: string
 }
 
-/** The server that runs on a data directory, if one does. A file left behind by a server that is gone does not count. */
+/**
+ * Reads the state of the server on a data directory; undefined if none runs. The file of a dead server does not count.
+ */
 export async function readServerState(dataDir: string): Promise<ServerState | undefined> {
   const text = await readFile(join(embeddedPaths(dataDir).cluster, 'postmaster.pid'), 'utf8').catch(() => '')
   const lines = text.split('\n').map((line) => line.trim())
@@ -46,10 +48,13 @@ export async function readServerState(dataDir: string): Promise<ServerState | un
   return { pid, port: Number(lines[3] ?? 0), status: lines[7] ?? '' }
 }
 
-/** After a restart of the machine or container the number in the file may belong to any process. */
+/**
+ * Returns true if a process is a PostgreSQL server. After a restart of the machine or container, the number in the file
+ * may be that of any process.
+ */
 async function isPostgres(pid: number): Promise<boolean> {
   if (process.platform === 'linux') {
-    // Second in the line, in parentheses; the state follows, and a zombie runs no more.
+    // The name is the second field, in parentheses. The state follows it, and a zombie does not run any more.
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
     return /^\d+ \(postgres\) [^ZX]/.test(stat)
   }
@@ -60,8 +65,8 @@ async function isPostgres(pid: number): Promise<boolean> {
 }
 
 /**
- * A place among the users of a server. The kernel takes it away when the process ends, however it ends; when the last one is
- * gone, the server's keeper reads the end of the file and shuts the server down.
+ * A place among the users of a server. The kernel removes it when the process ends in any way. After the last one, the
+ * server's keeper reads the end of the pipe and shuts the server down.
  */
 export class UserPlace {
   #descriptor: number | undefined
@@ -72,7 +77,7 @@ export class UserPlace {
 
   static async take(path: string): Promise<UserPlace> {
     if (!existsSync(path)) {
-      // Two processes may do this at once: one of them finds the file made.
+      // Two processes may call this at once. The second one finds the pipe already made.
       await run('mkfifo', ['-m', '600', path]).catch((error: unknown) => {
         if (!existsSync(path)) throw error
       })
@@ -86,14 +91,14 @@ export class UserPlace {
     }
   }
 
-  /** Safe to call twice. */
+  /** Gives up the place. A second call does nothing. */
   release(): void {
     if (this.#descriptor !== undefined) closeSync(this.#descriptor)
     this.#descriptor = undefined
   }
 }
 
-/** Returns true if any process has a place. Reading the pipe reaches its end only when no process has one. */
+/** Returns true if any process has a place. Reading the pipe only reaches its end if no process has one. */
 export function hasUsers(path: string): boolean {
   const reader = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
@@ -107,8 +112,9 @@ export function hasUsers(path: string): boolean {
 }
 
 /**
- * Runs the server and waits for it. Meanwhile a reader waits for the end of the users' pipe, then has the server shut down:
- * fast, and without ceremony if that takes too long. As the server's parent it can never mistake another process for it.
+ * Shell script that runs the server and waits for it. A reader waits for the end of the users' pipe, and then shuts the
+ * server down. It forces the end if that takes too long. As the server's parent, the script cannot mistake another
+ * process for the server.
  */
 const keeper = `
 "$@" 3<&- &
@@ -138,8 +144,8 @@ interface ServerCommand {
 }
 
 /**
- * Starts a server in a session of its own, so that neither Ctrl-C nor the end of this process takes it along unasked.
- * Requires a `UserPlace` to be held.
+ * Starts a server in a session of its own. So neither Ctrl-C nor the end of this process ends it. The caller must hold
+ * a `UserPlace`.
  */
 export function spawnServer({ dataDir, account, program, settings }: ServerCommand): ChildProcess {
   const paths = embeddedPaths(dataDir)
@@ -179,7 +185,7 @@ export async function createCluster(
     '--pwfile': '/dev/fd/3',
     '--auth': 'scram-sha-256',
     '--encoding': 'UTF8',
-    // The server's own, so that sorting does not depend on the machine.
+    // The server's built-in locale makes the order of texts the same on every machine.
     '--locale-provider': 'builtin',
     '--builtin-locale': 'C.UTF-8',
     '--locale': 'C',
@@ -207,19 +213,19 @@ export async function createCluster(
 }
 
 /**
- * The account may be unable to enter the directories above (a checkout below a closed home directory). What is open already
- * needs no way to it: the cluster is descriptor 4 of every process that gets this path.
+ * Returns the path by which the server reaches its cluster. The account may be unable to enter the parent directories.
+ * On Linux, it uses descriptor 4, which is open in every process that gets this path.
  */
 export function clusterPath(path: string, account: Account): string {
   return account !== undefined && process.platform === 'linux' ? '/proc/self/fd/4' : path
 }
 
-/** Nothing of ours reaches the server: no PG… variable changes what it does, and no secret is in its environment. */
+/** Returns the environment of the server. It has no PG… variable, which could change the server, and no secret. */
 export function serverEnvironment(): NodeJS.ProcessEnv {
   return { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
 }
 
-/** The last complaint in the output of a program of the server. */
+/** Returns the last error in the output of a program of the server. */
 export function lastError(output: string): string | undefined {
   const lines = output.split('\n').filter((line) => /\b(FATAL|PANIC|error):/.test(line))
   return lines.at(-1)?.trim()

@@ -17,14 +17,14 @@ import { type TimeTable, timeTables } from '../../db/timeTables.js'
 import { hourMs, type TimeMs } from '../../market/values.js'
 import type { TimeStream } from '../../market/stream.js'
 
-/** One step towards what the configuration asks for. */
+/** One step from the current features to the configured ones. */
 interface Change {
-  /** As it continues "will …". */
+  /** Text that continues "will …". */
   readonly text: string
   apply(db: Kysely<Database>): Promise<void>
 }
 
-/** How often chunks are looked at for conversion and removal. */
+/** Interval at which the server looks for chunks to convert or remove. */
 const upkeepMs = hourMs
 
 /** Returns the changes that bring a database from its current state to the settings, in the order to apply them. */
@@ -40,7 +40,7 @@ export function changesNeeded(
   return [
     ...hypertables,
     ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.name])),
-    // Before any removal is scheduled, so that what is about to be removed is still rolled up.
+    // Rollups come before removals, so that candles are rolled up before they are removed.
     ...rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles, now)),
     ...timeTables.flatMap((table) => retentionChanges(table, current, settings[table.name])),
   ]
@@ -58,7 +58,8 @@ function hypertableChanges(
       {
         text: `make market.${name} a hypertable with chunks of ${hours(chunkHours)}`,
         async apply(db) {
-          // No default index: the primary key serves every query of one instrument, and there are no others worth an index.
+          // Creates no default index. The primary key serves every query of one instrument, and no other query needs an
+          // index.
           await sql`
             select public.create_hypertable(${relation(name)},
               public.by_range(${timeColumn}, make_interval(hours => ${chunkHours}::int)),
@@ -115,14 +116,14 @@ function columnstoreChanges(
 }
 
 function retentionChanges({ name }: TimeTable, { policies }: CurrentState, settings: TableSettings): Change[] {
-  // The server does not know what is in the archive.
+  // The server must not remove rows of an archived table, because it cannot know what is archived.
   const retentionDays = settings.isArchived === true ? undefined : settings.retentionDays
   const policy = policies.get(policyKey('retention', name))
   const note = async (db: Kysely<Database>, afterHours: number) => {
     if (name === 'candles') await noteRemoval(db, new Date(systemClock.now() - afterHours * hourMs))
   }
   const remove = async (db: Kysely<Database>) => {
-    // The server was removing candles also while no recorder noted it.
+    // The server also removed candles while no recorder noted it, so this is noted now.
     if (policy?.afterHours != null) await note(db, policy.afterHours)
     await sql`select public.remove_retention_policy(${relation(name)}, if_exists => true)`.execute(db)
   }
@@ -141,7 +142,7 @@ function retentionChanges({ name }: TimeTable, { policies }: CurrentState, setti
       text: `remove rows of market.${name} after ${retentionDays} days`,
       async apply(db) {
         await remove(db)
-        // Before the server removes the first candle, so that no refresh comes between.
+        // Notes the removal before the server removes the first candle, so that no refresh comes in between.
         await note(db, retentionDays * 24)
         await sql`
           select public.add_retention_policy(${relation(name)},
@@ -169,8 +170,8 @@ function rollupChanges(
   const policy = policies.get(policyKey('refresh', name))
   const afterHours = refreshHours(rollup, candles, { rollupsFinalBefore, policy, now })
   if (policy === undefined) {
-    // The schedule comes last, so that it also says that the filling was finished. Without that, what is older than the
-    // schedule's first run would be missing and never come.
+    // Adds the schedule last, because its presence also shows that the filling is complete. An interrupted filling
+    // would otherwise leave old buckets missing for ever.
     changes.push({
       text: `fill recorder.${name} and refresh it every ${refreshEveryMs / 60_000} minutes`,
       async apply(db) {
@@ -200,8 +201,9 @@ function rollupChanges(
 }
 
 /**
- * How far back the schedule of a rollup looks for changes, hours; null is everything. Only the rollup that reads candles must
- * not look where candles were removed for their age: TimescaleDB would take their rollups along. Others read rollups, which stay.
+ * Returns how many hours back the schedule of a rollup looks for changes; null for all time. A rollup of candles must
+ * not look where candles were removed, because TimescaleDB would remove their rollups too. Other rollups read rollups,
+ * which stay.
  */
 function refreshHours(
   { source }: Rollup,
@@ -213,7 +215,7 @@ function refreshHours(
   const wanted = retentionDays === undefined ? Infinity : retentionDays * 24
   const bound = rollupsFinalBefore === null ? Infinity : Math.floor((now - rollupsFinalBefore) / hourMs)
   if (wanted <= bound) return Number.isFinite(wanted) ? wanted : null
-  // The bound moves with the time. A schedule that keeps to it need not follow.
+  // The bound moves with time. A schedule that stays within it need not change.
   return policy?.afterHours != null && policy.afterHours <= bound ? policy.afterHours : bound
 }
 
@@ -237,7 +239,7 @@ function hours(count: number): string {
   return count % 24 === 0 ? `${count / 24} ${count === 24 ? 'day' : 'days'}` : `${count} hours`
 }
 
-/** Storage settings of one table that grows with time. */
+/** Storage settings of a table that grows with time. */
 interface TableSettings {
   /** Time span of one chunk, hours. */
   readonly chunkHours: number

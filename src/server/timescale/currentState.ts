@@ -14,19 +14,19 @@ export interface CurrentState {
   readonly rollupViews: ReadonlySet<string>
   /** Policies by kind and name of the relation, such as `retention candles`. */
   readonly policies: ReadonlyMap<string, Policy>
-  /** The time before which rollups outlive their candles; null where none was removed for its age. */
+  /** Time before which rollups outlive their candles; null if no candle was removed for its age. */
   readonly rollupsFinalBefore: TimeMs | null
 }
 
 interface Hypertable {
   readonly chunkHours: number
-  /** Absent while the columnstore is off. */
+  /** Columnstore settings. Absent while the columnstore is off. */
   readonly columnstore?: { readonly segmentBy: string; readonly orderBy: string }
 }
 
 export interface Policy {
   readonly everyMs: number
-  /** Age at which it works: conversion to the columnstore, removal, or the oldest to be refreshed. */
+  /** Age for the policy's work, in hours: of rows to convert or to remove, or of the oldest ones to refresh. */
   readonly afterHours: number | null
   /** Buckets in one transaction of a refresh. Null leaves the number to the server. */
   readonly bucketsPerBatch?: number | null

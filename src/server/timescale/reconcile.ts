@@ -13,20 +13,21 @@ import {
 } from './server.js'
 
 interface ReconcileOptions {
-  /** Only say what would change. */
+  /** True to return changes without making them. */
   readonly dryRun?: boolean
   readonly settings: StorageSettings
 }
 
 /**
- * Brings the time-series features of a migrated database in line with the configuration. Returns what it changed (or would
- * change), one line each; empty when nothing is to do. On PostgreSQL without TimescaleDB there is nothing to do. Several
- * processes may call it at once. Cannot run in a transaction. Throws on a TimescaleDB that is too old.
+ * Brings the time-series features of a migrated database in line with the configuration. Returns the changes, one line
+ * each. PostgreSQL without TimescaleDB needs none. Several processes may call it at once. Cannot run in a transaction.
+ * Throws if TimescaleDB is too old.
  */
 export async function reconcile(db: Kysely<Database>, options: ReconcileOptions): Promise<string[]> {
   if (options.dryRun === true) return plannedChanges(db, options.settings)
   return withSessionLock(db, lockNames.reconcile, async (connection) => {
-    // A reader's open transaction must not make the recording queue up behind a change of a table.
+    // Limits the wait for a table lock. While it waits behind a reader's open transaction, recording would wait behind
+    // it.
     await sql`set lock_timeout = '10s'`.execute(connection)
     try {
       return await applyChanges(connection, options.settings)

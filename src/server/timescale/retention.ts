@@ -7,16 +7,18 @@ import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
 import type { StorageSettings } from './changes.js'
 import { counted } from '../../runtime/text.js'
 
-/** Age at which rows that could not be understood are removed, since they were last seen. */
+/** Age at which rejected rows are removed, counted from when they were last seen. */
 const rejectedDays = 30
 
-/** Rows that one statement deletes: few, so that it ends soon and its locks are short. */
+/**
+ * Rows that one statement deletes. The number is small, so that each statement ends soon and holds its locks briefly.
+ */
 const rowsPerDelete = 10_000
 
 /**
- * Removes what is older than the configuration keeps, and takes it back from what is proven to be stored. Returns what was
- * removed, one line a table; empty when nothing was. `forget` takes back what the ledger says of a stream. To be called again and again: only TimescaleDB Community removes rows by
- * itself. Cannot run in a transaction.
+ * Removes rows past the configured age, and what is claimed of them. Returns what was removed, one line per table.
+ * `forget` removes the ledger's claims of a stream. Call it regularly, because only TimescaleDB Community removes rows
+ * by itself. Cannot run in a transaction.
  */
 export async function applyRetention(
   db: Kysely<Database>,
@@ -31,7 +33,7 @@ export async function applyRetention(
     const { retentionDays, isArchived } = settings[table.name]
     if (retentionDays === undefined || isArchived === true || signal?.aborted === true) continue
     const before = new Date(now - retentionDays * dayMs)
-    // First, so that nothing is claimed that is gone. What stays a while longer with its chunk is then merely not claimed.
+    // Claims are removed before their rows, so that no claim lacks its rows. A row may stay longer, with its chunk.
     await forget(db, table.name, before)
     if (table.name === 'candles') await noteRemoval(db, before)
     const what = await removeRows[kind](db, table, before, signal)
@@ -43,7 +45,7 @@ export async function applyRetention(
   return removed
 }
 
-/** Rows that could not be understood and have not come again since. */
+/** Deletes rejected rows that were last seen before a time. */
 async function deleteRejected(db: Kysely<Database>, before: Date, signal?: AbortSignal): Promise<number> {
   for (let total = 0; ;) {
     const { numAffectedRows = 0n } = await sql`
@@ -71,7 +73,8 @@ const removeRows: Readonly<Record<'postgresql' | 'timescale-apache' | 'timescale
 
 async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {
   const { rows } = await db.transaction().execute(async (trx) => {
-    // A reader's open transaction must not make the recording queue up behind the removal.
+    // Limits the wait for a table lock. While it waits behind a reader's open transaction, recording would wait behind
+    // it.
     await sql`set local lock_timeout = '10s'`.execute(trx)
     return sql`
       select public.drop_chunks(${`market.${name}`}::regclass, older_than => ${before}::timestamptz)`.execute(trx)
@@ -80,8 +83,8 @@ async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Dat
 }
 
 /**
- * Row by row, along the key: there is no index on the time alone, and one would cost every insert. Each series is found by a
- * step in the index, so that what there is nothing to remove of costs one look.
+ * Deletes rows series by series, along the key. A plain table has no index on the time alone, because one would slow
+ * down every insert. A series without old rows costs one look-up.
  */
 async function deleteRows(
   db: Kysely<Database>,

@@ -5,13 +5,13 @@ import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../../db/schema.js'
 import { detectServer } from './server.js'
 
-/** A rollup: `market.<name>`, which on TimescaleDB Community reads the continuous aggregate `recorder.<name>`. */
+/** A rollup. On TimescaleDB Community, the view `market.<name>` reads the continuous aggregate `recorder.<name>`. */
 export interface Rollup {
   readonly name: string
   readonly widthMs: number
   /** Relation that the rollup aggregates: candles, or the next shorter rollup. */
   readonly source: string
-  /** How often the server brings it up to date. */
+  /** Interval at which the server refreshes the rollup. */
   readonly refreshEveryMs: number
 }
 
@@ -25,14 +25,15 @@ export const rollups: readonly Rollup[] = [
 ]
 
 /**
- * Age in milliseconds. Newer buckets are always computed from the source, because recent candles may still be missing.
- * A bucket stored without those candles would stay wrong until its next refresh.
+ * Age in milliseconds up to which buckets are computed from the source, because candles may still be missing. A bucket
+ * stored without them would stay wrong until its next refresh.
  */
 export const liveMs = 10 * minuteMs
 
 /**
- * Number of buckets that one transaction of a refresh rolls up: at least a day. The server's default is ten buckets.
- * For 5m candles it reads all rows of a chunk once per 50 minutes. That takes 3 to 5 times as long.
+ * Returns the number of buckets that one transaction of a refresh rolls up: a day of them, at least ten. The server's
+ * default is ten. For 5m candles, it would then read each row of a chunk once per 50 minutes. That takes 3 to 5 times
+ * as long.
  */
 export function bucketsPerBatch({ widthMs }: Rollup): number {
   return Math.max(10, dayMs / widthMs)
@@ -54,7 +55,7 @@ export async function createRollup(db: Kysely<Database>, { name, widthMs, source
   await commentOnRollup(db, name)
 }
 
-/** The columns mean what those of the analysts' view mean. */
+/** Copies the comments of the analysts' view, because the columns mean the same. */
 async function commentOnRollup(db: Kysely<Database>, name: string): Promise<void> {
   const { rows } = await sql<{ column: string; comment: string }>`
     select attname as "column", col_description(attrelid, attnum) as comment from pg_attribute
@@ -66,14 +67,14 @@ async function commentOnRollup(db: Kysely<Database>, name: string): Promise<void
   }
 }
 
-/** Rolls up all candles that are kept. Cannot run in a transaction. */
+/** Rolls up all stored candles. Cannot run in a transaction. */
 export async function fillRollup(db: Kysely<Database>, rollup: Rollup, now: TimeMs): Promise<void> {
   await refresh(db, rollup, await finalBefore(db), lastWhole(rollup, now))
 }
 
 /**
- * Notes that candles from before this time are being removed for their age. TimescaleDB takes a removed candle for a change: a
- * refresh would remove its rollups, too. They are final from now on.
+ * Notes that candles before a time are being removed for their age. Their rollups are final from now on. A refresh
+ * would remove them, because TimescaleDB treats a removed candle as a change.
  */
 export async function noteRemoval(db: Kysely<Database>, before: Date): Promise<void> {
   await db
@@ -82,15 +83,15 @@ export async function noteRemoval(db: Kysely<Database>, before: Date): Promise<v
     .execute()
 }
 
-/** The time before which candles are noted to be removed for their age; null where none is. */
+/** Reads the time before which candles are noted as removed for their age; null if none are. */
 export async function removedBefore(db: Kysely<Database>): Promise<TimeMs | null> {
   const row = await db.selectFrom('recorder.service').select('rollups_final_before as before').executeTakeFirst()
   return row?.before ?? null
 }
 
 /**
- * The time before which rollups outlive their candles; null where no candle was removed for its age. The server removes candles
- * by a schedule of its own, also while no recorder runs that would note it.
+ * Reads the time before which rollups outlive their candles; null if no candle was removed for its age. The server
+ * removes candles by its own schedule, even while no recorder notes it.
  */
 async function finalBefore(db: Kysely<Database>): Promise<TimeMs | null> {
   const { rows } = await sql<{ before: TimeMs | null }>`
@@ -101,14 +102,14 @@ async function finalBefore(db: Kysely<Database>): Promise<TimeMs | null> {
   return rows[0]?.before ?? null
 }
 
-/** Lets the analysts' view read the continuous aggregate. Whoever uses the view keeps using it. */
+/** Makes the analysts' view read the continuous aggregate. Queries of the view need not change. */
 export async function readRollup(db: Kysely<Database>, { name }: Rollup): Promise<void> {
   await sql`
     create or replace view ${sql.table(`market.${name}`)} as
       select category, symbol, open_time, open, high, low, close, base_volume, quote_turnover
       from ${sql.table(`recorder.${name}`)}`.execute(db)
-  // A view reads with its owner's rights, but not where the planner merges a continuous aggregate into a union: there it asks for
-  // those of the caller. Schema recorder stays closed to them.
+  // A view reads with its owner's rights. But if the planner merges a continuous aggregate into a union, it checks the
+  // caller's rights. Schema recorder stays closed to them.
   await sql`
     do $$
     begin
@@ -120,9 +121,9 @@ export async function readRollup(db: Kysely<Database>, { name }: Rollup): Promis
 }
 
 /**
- * Brings the rollups up to date over the ranges of candles that were written, such as those of a backfill; elsewhere that is
- * left to the server's own schedule. Rollups that outlive their candles stay as they are. Does nothing where rollups are plain
- * views, or belong to someone else: their schedule finds the change within three hours. Cannot run in a transaction.
+ * Refreshes rollups over ranges of written candles, such as those of a backfill. The server's schedule refreshes all
+ * other ranges. Rollups that outlive their candles stay as they are. Does nothing if rollups are plain views. Rollups
+ * of another owner are left to their schedule, within three hours. Cannot run in a transaction.
  */
 export async function refreshRollups(
   db: Kysely<Database>,
@@ -146,7 +147,7 @@ export async function refreshRollups(
   }
 }
 
-/** The ranges widened to whole buckets, cut at `end`, and joined where they touch. Ascending. */
+/** Widens ranges to whole buckets, cuts them at `end`, and joins those that touch. Ascending. */
 export function wholeBuckets(ranges: readonly TimeRange[], widthMs: number, end: TimeMs): TimeRange[] {
   return normalized(
     ranges.map(({ from, to }) => ({
@@ -169,7 +170,7 @@ async function refresh(db: Kysely<Database>, rollup: Rollup, from: TimeMs | null
       options => jsonb_build_object('buckets_per_batch', ${bucketsPerBatch(rollup)}::int))`.execute(db)
 }
 
-/** A literal: definitions of views take no parameters. */
+/** Returns an interval as a literal, because view definitions take no parameters. */
 function interval(ms: number) {
   return sql`${sql.lit(`${ms / minuteMs} minutes`)}::interval`
 }

@@ -11,7 +11,7 @@ export interface ServerInfo {
 
 export type ServerKind = 'timescale-community' | 'timescale-apache' | 'postgresql'
 
-/** Which of the servers this is. TimescaleDB counts when its extension exists in this database. */
+/** Detects the kind of server. It is TimescaleDB if the extension exists in this database. */
 export async function detectServer(db: Kysely<Database>): Promise<ServerInfo> {
   const { rows } = await sql<{ server: string; timescale: string | null; license: string | null }>`
     select split_part(current_setting('server_version'), ' ', 1) as server,
@@ -31,7 +31,7 @@ export async function hasHypertables(db: Kysely<Database>): Promise<boolean> {
 export async function canCreateExtension(db: Kysely<Database>): Promise<boolean> {
   const { rows } = await sql<{ isPossible: boolean }>`
     select
-      -- Known only where the server was started with the library; without it creating the extension fails.
+      -- The setting exists only if the server has loaded the library. Otherwise creating the extension would fail.
       current_setting('timescaledb.disable_load', true) is not null
       and exists (
         select from pg_available_extension_versions
@@ -58,7 +58,7 @@ export async function serverWithExtension(db: Kysely<Database>): Promise<ServerI
       return await detectServer(connection)
     } finally {
       await sql`rollback`.execute(connection)
-      // The library stays loaded in the session, and some versions then refuse to create the extension in earnest.
+      // The library stays loaded in the session, and some versions then refuse to create the extension for good.
       await sql`select pg_terminate_backend(pg_backend_pid())`.execute(connection).catch(() => undefined)
     }
   })
@@ -66,7 +66,7 @@ export async function serverWithExtension(db: Kysely<Database>): Promise<ServerI
   return found
 }
 
-/** Waits for a working connection. The pool may still hand out one that has ended without its notice. */
+/** Waits for a working connection. The pool may still return one that has ended without notice. */
 async function connectAgain(db: Kysely<Database>): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     try {
@@ -82,10 +82,13 @@ function kindOf(license: string | null): ServerKind {
   return license === 'apache' ? 'timescale-apache' : 'timescale-community'
 }
 
-/** The columnstore under its present names, refresh policies without a beginning, and options of a refresh. */
+/**
+ * Oldest version with all needed features: present names of the columnstore, refresh policies without a beginning, and
+ * options of a refresh.
+ */
 const oldestCommunity = [2, 21] as const
 
-/** Throws when a Community edition is too old for what is set up on it. */
+/** Throws if a Community edition is too old for the recorder's features. */
 export function requireCommunityVersion(version: string): void {
   const [major = 0, minor = 0] = version.split('.').map(Number)
   const [oldestMajor, oldestMinor] = oldestCommunity
@@ -95,15 +98,15 @@ export function requireCommunityVersion(version: string): void {
   )
 }
 
-/** Locks that statements take. */
+/** Room for locks, and the largest need of a statement. */
 interface LockRoom {
-  /** How many locks the server has room for. */
+  /** Number of locks that the server has room for. */
   readonly room: number
-  /** How many a statement takes that reads a whole table of the market: one for each of its chunks, and one for each index of those. */
+  /** Number of locks for reading the largest market table: one per chunk, and one per index of each chunk. */
   readonly largest: number
 }
 
-/** Reads the server's room for locks, and how many the largest table of the market takes. */
+/** Reads the server's room for locks, and the number of locks that the largest market table needs. */
 export async function readLockRoom(db: Kysely<Database>): Promise<LockRoom> {
   const { rows } = await sql<LockRoom>`
     select current_setting('max_locks_per_transaction')::int
