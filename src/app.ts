@@ -32,10 +32,7 @@ import { noteSpool } from './lease/leaseRow.js'
 const closeWithinMs = 3_000
 const shortestCloseMs = 500
 
-/**
- * Returns the name of the address that requests leave from. Recorders with the same address send in turn. A proxy has a
- * name of its own.
- */
+/** Names the address that requests leave from. Recorders of one address send in turn. A proxy has its own name. */
 export function egressOf({ collector, exchange }: Config): string {
   if (collector.egress !== undefined) return collector.egress
   return exchange.proxy === undefined ? hostname() : `proxy ${new URL(exchange.proxy).host}`
@@ -140,10 +137,7 @@ export async function startRecorder(
     stopping.abort()
     const startedMs = clock.monotonicMs()
     const leftMs = () => drainTimeoutMs - (clock.monotonicMs() - startedMs)
-    /**
-     * Closes a part within the shared deadline. A part that hangs on a silent database is abandoned; the disk keeps its
-     * data.
-     */
+    /** Closes a part within the shared deadline. If it hangs on a silent database, the disk keeps its data. */
     const close = (part: Promise<unknown> | undefined) =>
       within(clock, Math.max(shortestCloseMs, leftMs() + closeWithinMs), Promise.resolve(part), undefined)
     // Leaves the fleet first, so that other recorders need not wait until this one has stored everything.
@@ -164,8 +158,7 @@ export async function startRecorder(
   try {
     const preparing = { logger, clock, signal: stopping.signal, accept: options.acceptNewUrl === true }
     const { isAway: isDatabaseAway, prepared } = await prepareOrWait(store, config, preparing)
-    // Configures features while recording runs. They can take hours for large tables, and another process may be
-    // changing them.
+    // Configures features while recording runs. Large tables take hours, and another process may be at work on them.
     const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
     // The queue opens before the recorder may send. Responses of an earlier run need only the database.
     const storing = await openQueue({
@@ -232,10 +225,7 @@ export async function startRecorder(
   }
 }
 
-/**
- * Warns if the address had its data in another folder. Only a recorder of that folder stores the responses that wait
- * there.
- */
+/** Warns if the address had another data folder. Responses that wait there need a recorder of that folder. */
 async function reportFormerSpool(db: Kysely<Database>, config: Config, disk: Disk, logger: Logger): Promise<void> {
   const root = join(resolve(config.database.dataDir), 'spool')
   const prefix = `${hostname()}:`

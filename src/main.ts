@@ -6,8 +6,7 @@ process.on('SIGUSR1', () => undefined)
 declare const WebAssembly: { readonly Memory: new (pages: { readonly initial: number }) => object }
 
 try {
-  // Fails early with one line if there is no room. Otherwise Node's HTTP client would end the process with a stack
-  // trace.
+  // Fails with one line if there is no room. Node's HTTP client would end the process with a stack trace.
   void new WebAssembly.Memory({ initial: 1 })
   // Imported here, so that the error of a module that cannot be loaded is also one line.
   const { keepHeapSmall } = await import('./runtime/process.js')

@@ -42,8 +42,7 @@ export function archiveCommand(): Command {
     .option('--json', 'print the result as JSON')
     .addHelpText('after', examples)
     .action(runIt)
-  // This command reads options that a subcommand shares with it, wherever they stand. The subcommands take them from
-  // it.
+  // This command reads all options that subcommands share with it. The subcommands take them from it.
   for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand(), rebuildTablesCommand()]) {
     command.addCommand(sub.exitOverride())
   }

@@ -143,9 +143,7 @@ function patterns(all: readonly Completed[]): string {
   return nested.length === 0 ? "' '" : nested.map(quoted).join(' | ')
 }
 
-/**
- * Quotes a word for a shell. Quotes in it become typographic ones, because the three shells escape quotes differently.
- */
+/** Quotes a word for a shell. Quotes in it become typographic, because the three shells escape them differently. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", '’')}'`
 }

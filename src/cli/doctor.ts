@@ -49,10 +49,7 @@ export interface Finding {
   readonly detail: string
 }
 
-/**
- * Clock skew that is reported. Larger skew makes logs and gaps hard to read. It does not affect candles, which follow
- * the service's clock.
- */
+/** Clock skew that is reported, because it makes logs and gaps hard to read. Candles follow the service's clock. */
 const maxSkewMs = 2_000
 /** Free space for fewer days than this is a warning. The user then has time to act. */
 const minDays = 14

@@ -37,10 +37,7 @@ export async function sleepUnlessStopped(seconds: number | undefined, signal: Ab
   }
 }
 
-/**
- * Ends a process whose work is done, even if something such as a blocked log keeps it alive. Waits while output is
- * still read.
- */
+/** Ends a finished process, even if a blocked log keeps it alive. Waits while its output is still read. */
 export function endWithin(timeoutMs: number): void {
   const end = () => process.stdout.writableLength === 0 && endNow()
   setInterval(end, timeoutMs).unref()

@@ -123,9 +123,7 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
   }
 }
 
-/**
- * Explains that the argument is missing. If --symbol stands before it, that option has taken the argument as a symbol.
- */
+/** Explains that the argument is missing. An option --symbol before it takes it as another symbol. */
 function whatIsMissing({ symbol = [] }: ExportOptions): string {
   const last = symbol.length > 1 ? symbol.at(-1) : undefined
   const taken = last === undefined ? '' : `; --symbol took "${last}", as it takes every word after it`

@@ -30,9 +30,7 @@ interface ProgressLine {
   end(): void
 }
 
-/**
- * Shows progress on standard error. On a terminal, one line is overwritten; elsewhere a line follows every ten seconds.
- */
+/** Shows progress on standard error: one changing line on a terminal, elsewhere a line every ten seconds. */
 export function progressLine(): ProgressLine {
   const { stderr } = process
   const everyMs = stderr.isTTY ? 200 : 10_000

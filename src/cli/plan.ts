@@ -42,10 +42,7 @@ async function runPlan(options: PlanOptions): Promise<void> {
   if (!plan.fits) throw new Failed()
 }
 
-/**
- * Returns the plan as text. It uses the instruments that the service lists. Without an address or a response, it
- * assumes a number of instruments.
- */
+/** Returns the plan as text, for the instruments that the service lists, or else for an assumed number. */
 export async function planOf(config: Config): Promise<string> {
   return planText(planFleet(config, await universeToPlanFor(config), config.collector.egresses))
 }

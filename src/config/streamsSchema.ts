@@ -210,9 +210,7 @@ const ofFutures: ReadonlySet<string> = new Set(
   streamNames.filter(isOfFutures).map((name) => streamTraits[name].options),
 )
 
-/**
- * Refuses streams of instruments without the lists to choose from. They would record nothing, and nobody would notice.
- */
+/** Refuses streams of instruments without the lists. They would record nothing, and nobody would notice. */
 function refuseMissingLists(all: z.output<typeof allStreams>, context: z.core.$RefinementCtx): void {
   const refuse = (path: string[], message: string) => context.addIssue({ code: 'custom', path, message, input: all })
   const choosers = Object.entries(all).flatMap(([name, stream]) =>

@@ -10,16 +10,16 @@ import { systemClock } from '../runtime/clock.js'
  * All locks that the recorder takes in the database. They are rows or tables of schema `recorder`. Taking one needs the
  * right to write there, so a login that only reads cannot hold up the recording. Any login could take an advisory lock.
  *
- * | lock                       | who takes it                              | what holds it      | for how long            |
- * | -------------------------- | ----------------------------------------- | ------------------ | ----------------------- |
- * | a row of recorder.slice    | the worker that fetches a slice           | a lease in the row | 20 s, extended          |
- * | reconcile                  | start and migrate, changing features      | a session          | seconds to hours        |
- * | archive                    | who writes the archive or restores from it | a session         | minutes to hours        |
- * | instruments CATEGORY       | the writer of a list of instruments       | a transaction      | milliseconds            |
- * | versions STREAM            | the writer of another list                | a transaction      | milliseconds            |
- * | wants                      | who adds a want or takes a slice          | a transaction      | milliseconds            |
- * | a row of recorder.known    | the writer of fills of an instrument      | a transaction      | milliseconds            |
- * | recorder.migration_lock    | start and migrate, changing the schema    | a transaction      | seconds                 |
+ * | lock                    | who takes it                           | what holds it      | for how long     |
+ * | ----------------------- | -------------------------------------- | ------------------ | ---------------- |
+ * | a row of recorder.slice | the worker that fetches a slice        | a lease in the row | 20 s, extended   |
+ * | reconcile               | start and migrate, changing features   | a session          | seconds to hours |
+ * | archive                 | who writes or restores the archive     | a session          | minutes to hours |
+ * | instruments CATEGORY    | the writer of a list of instruments    | a transaction      | milliseconds     |
+ * | versions STREAM         | the writer of another list             | a transaction      | milliseconds     |
+ * | wants                   | who adds a want or takes a slice       | a transaction      | milliseconds     |
+ * | a row of recorder.known | the writer of fills of an instrument   | a transaction      | milliseconds     |
+ * | recorder.migration_lock | start and migrate, changing the schema | a transaction      | seconds          |
  */
 export const lockNames = {
   reconcile: 'reconcile',
@@ -52,7 +52,7 @@ export async function lockInTransaction(db: Kysely<Database>, name: string): Pro
  */
 type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
 
-/** A name for a session that no other one has. The server cuts names off at 63 characters. */
+/** Returns a unique name for a session. The server cuts names off at 63 characters. */
 export function lockSessionName(purpose: string): string {
   return `market-recorder ${purpose} ${randomName(6)}`
 }

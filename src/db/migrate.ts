@@ -31,7 +31,7 @@ const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...
 /** The oldest major version of PostgreSQL that its makers still fix. */
 const oldestServer = 15
 
-/** The longest wait for a table lock. A longer one, behind a reader's transaction, would hold up the recording. */
+/** Longest wait for a table lock. While it waits behind a reader's transaction, recording waits behind it. */
 const tableLockTimeout = '10s'
 
 /**

@@ -122,7 +122,7 @@ async function explained(client: pg.PoolClient, error: unknown): Promise<unknown
   return explainMissing(client.query.bind(client), error)
 }
 
-/** The line of a statement with the server's error, and a caret below the place. Empty if the error has no place. */
+/** Returns the line of a statement with the server's error, and a caret below. Empty if the error has no place. */
 export function errorExcerpt(sql: string, error: unknown): string[] {
   if (!(error instanceof pg.DatabaseError) || error.position === undefined) return []
   if (!['42601', '42703', '42883'].includes(error.code ?? '')) return []
@@ -139,9 +139,7 @@ function cancel(database: DatabasePool, client: pg.PoolClient): void {
   database.pool.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
 }
 
-/**
- * Runs a query and keeps the server's text of each value. The extended protocol refuses several statements in one text.
- */
+/** Runs a query and keeps the server's text of values. The extended protocol refuses several statements at once. */
 export async function queryText(
   client: pg.PoolClient,
   text: string,

@@ -55,7 +55,7 @@ export function seriesOf({ stream, category, symbol, type, interval }: SeriesCol
   }
 }
 
-// Conditions on the rows of tables that are keyed by series. `alias` names the table where a statement has several.
+// The conditions below select rows of tables with a series in the key. `alias` names the table of several.
 
 const eb = expressionBuilder<Database>()
 

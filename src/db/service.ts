@@ -52,7 +52,7 @@ async function hasRecorded(db: Kysely<Database>): Promise<boolean> {
   return found === true
 }
 
-/** The host of a URL, with the port if it is not the default one. */
+/** Returns the host of a URL, with the port if it is not the default one. */
 function hostOf(url: string): string {
   return new URL(url).host
 }

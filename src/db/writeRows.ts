@@ -34,11 +34,7 @@ export interface RowTable<Row> {
   readonly source: (rows: readonly Row[]) => RawBuilder<unknown>
 }
 
-/**
- * Defines a table.
- *
- * @param kinds how each field is written
- */
+/** @param kinds how each field is written */
 export function rowTable<Row extends Readonly<Record<keyof Row, ColumnValue>>>(
   name: string,
   key: readonly string[],

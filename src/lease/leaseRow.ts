@@ -43,10 +43,7 @@ export interface Sharing {
   onSight(recorders: readonly SeenRecorder[], connectedMs: number): void
 }
 
-/**
- * State of a row at one look. It changes with each renewal. `absent` stands for no row, `free` for a row that was given
- * back.
- */
+/** State of a row at one look, changed by each renewal. `absent`: no row. `free`: the row was given back. */
 export type Stamp = string
 
 const end = `now() + interval '${leaseMs} milliseconds'`
@@ -134,10 +131,7 @@ export async function releaseRow(run: RunQuery, { egress, owner }: Claimant): Pr
   ])
 }
 
-/**
- * Notes where the owner of an address keeps responses that wait for the database. Resolves to where the previous owner
- * kept them.
- */
+/** Notes the folder where an owner's responses wait for the database. Resolves to the previous owner's folder. */
 export async function noteSpool(db: Kysely<Database>, egress: string, spool: string): Promise<string | null> {
   const ofEgress = db.selectFrom('recorder.lease').select('spool').where('egress', '=', egress)
   const former = await ofEgress.executeTakeFirst()
@@ -145,10 +139,7 @@ export async function noteSpool(db: Kysely<Database>, egress: string, spool: str
   return former?.spool ?? null
 }
 
-/**
- * Returns SQL for text that changes with every renewal, however the server shows times. It is null for a row that was
- * given back.
- */
+/** Returns SQL for text that changes with every renewal. It is null for a row that was given back. */
 function stampOf(row: string): string {
   return `${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until)`
 }

@@ -5,7 +5,7 @@ export const rightMs = 3_000
 /** How long a row must be seen unrenewed before another recorder takes it. The half second is for clocks and timers. */
 export const leaseMs = rightMs + 500
 
-/** Why a renewal failed: the database gives the row to nobody at the moment, or nothing is known. */
+/** Why a renewal failed: the database gives the row to nobody now, or its state is unknown. */
 type Failure = 'given to nobody' | 'unknown'
 
 /** The right of one recorder to send, as far as the recorder knows. */
@@ -46,9 +46,7 @@ export class SendingRight {
     this.#isOwner = false
   }
 
-  /**
-   * Returns true if the right holds. After the process was stopped or the machine suspended, that needs a new proof.
-   */
+  /** Returns true if the right holds. After a stop of the process or machine, it needs a new proof. */
   holds(): boolean {
     return this.#isOwner && this.#provenAt !== null && elapsedMs(this.#clock, this.#provenAt) < rightMs
   }

@@ -7,7 +7,7 @@ import { isProven, type StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 
-/** A gap in what was recorded. */
+/** A gap in the recorded data. */
 export interface FoundGap extends InstrumentKey {
   /** `*` stands for all instruments of the category. */
   readonly symbol: string
@@ -17,9 +17,7 @@ export interface FoundGap extends InstrumentKey {
   readonly state?: 'open' | 'lost'
 }
 
-/**
- * Everything that one response of the service brings to the database. It is plain data, so that it can wait on disk.
- */
+/** Everything that one response brings to the database. It is plain data, so that it can wait on disk. */
 export interface Batch<Target = unknown, Row = unknown> {
   readonly stream: StreamName
   readonly target: Target
@@ -31,7 +29,7 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly unkept?: number
   /** Number of rows left out of the response because they are older than their table keeps rows. */
   readonly tooOld?: number
-  /** The service has older rows on a further page. */
+  /** True if the service has older rows on a further page. */
   readonly hasMore?: boolean
   /** Ranges between two candles that joined pages leave out. Without it, the rows of a single response show them. */
   readonly silence?: readonly TimeRange[]

@@ -20,7 +20,7 @@ interface Found extends TimeRange {
   readonly detail?: string | null
 }
 
-/** All series of candles that are covered or stored. */
+/** Lists all series of candles that are covered or stored. */
 export async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
   const { rows } = await sql<CandleSeries>`
     select category, symbol, type, interval from (

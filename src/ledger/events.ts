@@ -10,10 +10,7 @@ import { sameSeries, type Series } from '../db/series.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 import { is, knownOf, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 
-/**
- * Adds the ranges of an instrument that responses prove, and records what lies between them as gaps. Resolves to the
- * number of new gaps.
- */
+/** Adds proven ranges of an instrument, and records gaps between them. Resolves to the number of new gaps. */
 export async function claimEvents(
   trx: Kysely<Database>,
   { stream, category, symbol }: Series,
@@ -59,10 +56,7 @@ interface MissingOfInstrument extends InstrumentKey, RepairAttempts {
   readonly missing: readonly TimeRange[]
 }
 
-/**
- * Finds what each instrument of a stream lacks between `since` and the end of its proven time. Instruments of which
- * nothing is proven are left out.
- */
+/** Finds what instruments of a stream lack between `since` and the end of their proven time, if any is proven. */
 export async function missingOfStream(
   db: Kysely<Database>,
   stream: StreamName,

@@ -15,8 +15,7 @@ export interface WithdrawnMinute {
 }
 
 /**
- * Compares coverage of fills with candles that arrived since the last audit. Withdraws the coverage of minutes that
- * lack fills.
+ * Compares coverage of fills with new candles. Withdraws the coverage of minutes that lack fills.
  *
  * @param since minutes before this time no longer wait for their candles
  */
@@ -40,8 +39,7 @@ export async function dismissEmptyGaps(
   const { empty, last } = await judgeFillGaps(db, { since, after, limit: gapsPerLook })
   for (const gap of empty) {
     await db.transaction().execute(async (trx) => {
-      // Adds the coverage first, in the order of the writers of fills. In another order two transactions could
-      // deadlock.
+      // Adds the coverage first, as the writers of fills do. In another order two transactions could deadlock.
       await addCoverage(trx, instrumentStream('fills', gap), [gap.range])
       await removeGap(trx, gap)
     })

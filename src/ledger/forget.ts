@@ -2,9 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { StreamName } from '../market/stream.js'
 import type { Database } from '../db/schema.js'
 
-/**
- * Rows that one statement deletes. The number is small, so that each statement ends soon and holds its locks briefly.
- */
+/** Rows that one statement deletes. They are few, so that it ends soon and holds its locks briefly. */
 const rowsPerDelete = 10_000
 
 /** Removes what is known of a stream before a time: its coverage, its silence and its gaps. */

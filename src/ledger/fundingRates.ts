@@ -18,15 +18,10 @@ interface StoredRates extends WriteResult {
 const missedReason = 'settlements are missing by the interval of the instrument'
 /** Stored rates this far around the new ones are read too. They show whether a settlement is missing between rates. */
 const marginMs = 3 * longestFundingMs
-/**
- * Time after which a settled rate must have appeared. It usually takes a second; the rest allows for a late service.
- */
+/** Time for a settled rate to appear. It usually takes a second; the rest allows for a late service. */
 const lateMs = minuteMs
 
-/**
- * Returns the time of which a live response shows all rates of an instrument. Returns null if it shows none for
- * certain.
- */
+/** Returns the time of which a live response shows all rates; null if it shows none for certain. */
 export function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | null {
   const { rows, requestTime, isPart, tooOld = 0 } = batch
   if (rows.length === 0 || isPart || missingRows(batch) > 0) return null
@@ -86,10 +81,7 @@ function wholeHours({ from, to }: TimeRange): number | null {
   return (to - from) % hourMs === 0 ? (to - from) / hourMs : null
 }
 
-/**
- * Returns the steps in which a settlement is missing, and the time from the next expected settlement on. Neither is
- * proven.
- */
+/** Returns steps in which a settlement is missing, and the time from the next expected one on. */
 function notProven(steps: ReturnType<typeof fundingSteps>, newest: TimeMs): TimeRange[] {
   const last = steps.at(-1)
   const broken = steps.filter(({ isWhole }) => isWhole === false).map((step) => ({ from: step.from + 1, to: step.to }))

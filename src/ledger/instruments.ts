@@ -10,10 +10,7 @@ import { rowTable } from '../db/writeRows.js'
 import type { RpiSymbol } from '../market/rows.js'
 import { recordVersions, type VersionsResult } from './versions.js'
 
-/**
- * Columns whose change opens a new version. `extra` is not among them, because unknown fields may change with every
- * list.
- */
+/** Columns whose change opens a new version. Unknown fields do not, because they may change with every list. */
 const compared: readonly ColumnSpec[] = [{ name: 'kind', kind: 'text' }, ...instrumentColumns]
 const specification: readonly ColumnSpec[] = [...compared, { name: 'extra', kind: 'json' }]
 const columns: readonly ColumnSpec[] = [{ name: 'symbol', kind: 'text' }, ...specification]
@@ -156,10 +153,7 @@ const rpiSymbols = rowTable<Pick<RpiSymbol, 'category' | 'symbol'>>('market.rpi_
   symbol: 'text',
 })
 
-/**
- * Stores the RPI list as it was at `seenAt`, as periods of membership. With `complete`, symbols that are not on the
- * list have left it.
- */
+/** Stores the RPI list of `seenAt` as periods of membership. With `complete`, symbols not on the list have left. */
 export async function recordRpiSymbols(
   db: Kysely<Database>,
   rows: readonly RpiSymbol[],

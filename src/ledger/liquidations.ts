@@ -47,19 +47,14 @@ export async function storeLiquidationBatch(
   let from = requestTime - liquidationReachMs
   if (isFull) from = Math.min(...rows.map(({ ts }) => ts)) + 1
   else if (rows.length === 0) {
-    // An empty response proves nothing by itself. It extends earlier proof if its reach goes back to the end of that
-    // proof.
+    // An empty response proves nothing alone. It extends earlier proof, if it reaches back to the end of that.
     const until = await recordedUntil(trx, instrumentStream('liquidations', target))
     from = until !== null && until >= from ? until : to
   }
   return storeLiquidations(trx, target, rows, isPart || missingRows(batch) > 0 || from >= to ? null : { from, to })
 }
 
-/**
- * Stores liquidations with what they prove.
- *
- * @param shown the time of which `rows` are all that the service has; null: unknown
- */
+/** @param shown the time of which `rows` are all liquidations that the service has; null: unknown */
 export async function storeLiquidations(
   trx: Kysely<Database>,
   key: FutureKey,

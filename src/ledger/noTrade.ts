@@ -98,7 +98,7 @@ export async function isUnanswered(
   return found !== undefined
 }
 
-/** Parts with silence that nobody has looked at again, and that were last added to before `before`; oldest first. */
+/** Reads parts with unconfirmed silence that last grew before `before`, oldest first. */
 export async function unconfirmedParts(
   db: Kysely<Database>,
   { before, limit }: { readonly before: TimeMs; readonly limit: number },
@@ -119,7 +119,7 @@ export async function unconfirmedParts(
   })
 }
 
-/** Notes that these ranges were looked at once more: what of them still has no trade is confirmed. */
+/** Notes a second look at ranges. Their parts that still have no trade are confirmed. */
 export async function confirmNoTrade(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -128,7 +128,7 @@ export async function confirmNoTrade(
   await callOfCandles(db, 'confirm_no_trade', series, ranges)
 }
 
-/** Puts off the next look at the silence in ranges that were just looked at, whatever came of it. */
+/** Delays the next look at the silence in ranges that were just requested, whatever the result. */
 export async function putOffLook(
   db: Kysely<Database>,
   series: CandleSeries,

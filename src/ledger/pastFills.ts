@@ -15,8 +15,8 @@ import { attemptsWhere, type RepairAttempts } from './wants.js'
 export type FillKey = InstrumentKey & { readonly category: TradedCategory }
 
 /**
- * `other ids`: the history names stored fills otherwise. `other values`: it gives them another time, price, size or
- * side. `incomplete`: it lacks some of them.
+ * `other ids`: the history has other ids for stored fills. `other values`: it has another time, price, size or side
+ * for them. `incomplete`: it lacks some of them.
  */
 export type JoinRefusal = 'other ids' | 'other values' | 'incomplete'
 

@@ -88,8 +88,7 @@ export async function takeSlice(
         from recorder.slice s join recorder.want w on w.id = s.want_id cross join lateral unnest(s.ranges) as r
         group by 1, 2, 3, 4, 5
       ), ordered as (
-        -- Subtracts the proven ranges of one want after another, until something is missing. Doing so for all wants
-        -- would take longer.
+        -- Looks up what is proven in this order, until something is missing. Doing so for all wants takes longer.
         select w.*, w.ranges - w.done - coalesce(t.ranges, '{}') as rest
         from recorder.want w
         left join taken t on ${sameSeries('t', 'w')}
@@ -150,10 +149,7 @@ export async function endSatisfiedWants(db: Kysely<Database>): Promise<void> {
   })
 }
 
-/**
- * Releases a slice and records the result for all wants that need its ranges. Call it in the transaction that stores
- * the outcome.
- */
+/** Releases a slice and adds its result to all wants that need its ranges, in the transaction of its rows. */
 export async function settleSlice(trx: Kysely<Database>, slice: Slice, result: SliceResult): Promise<void> {
   const { done, requests, received, inserted, updated, problem = null, failure = null } = result
   const ranges = done === 'series' ? '{(,)}' : multirangeText(done)

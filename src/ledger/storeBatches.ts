@@ -81,10 +81,7 @@ async function storeOne(db: Kysely<Database>, batch: Batch): Promise<StoreOutcom
   }
 }
 
-/**
- * Stores a batch without the rows that the database refuses for their content. They become rejected rows with the
- * database's reason.
- */
+/** Stores a batch. Rows that the database refuses for their content become rejected rows with its reason. */
 async function storeWithoutRefused(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
   try {
     return await commitOne(db, batch)
@@ -189,10 +186,7 @@ function withRepeatsRejected(batch: Batch): Batch {
   return { ...batch, rejected: [...batch.rejected, ...others.map((row) => refusedRow(batch, row, reason))] }
 }
 
-/**
- * Returns true if a batch has rows, or proves something without rows. An empty response of fills or liquidations proves
- * that none happened.
- */
+/** Returns true if a batch has rows, or proves by their absence that no fill or liquidation happened. */
 function isWorthWriting(batch: Batch): boolean {
   const { stream, rows, isPart } = batch
   return rows.length > 0 || ((stream === 'fills' || stream === 'liquidations') && missingRows(batch) === 0 && !isPart)
@@ -230,9 +224,7 @@ interface RefusedRows<Row> {
 /** The search for refused rows stops after this many, because each costs a dozen transactions. */
 const maxRefused = 100
 
-/**
- * Finds the rows that the database refuses for their content. It tries smaller and smaller parts, and commits nothing.
- */
+/** Finds rows that the database refuses for their content, by trying ever smaller parts. Commits nothing. */
 async function findRefusedRows<Row>(
   db: Kysely<Database>,
   rows: readonly Row[],

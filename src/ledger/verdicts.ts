@@ -29,8 +29,8 @@ import { keyColumns, ofSeries, type Series, seriesColumns } from '../db/series.j
  * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed anew                  |
  * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
  *
- * Three more verdicts say how far the recorder has come with a series: `unsettled` and `audited` of fills, which only functions of
- * the database use, and `reviewed` of candles, by `noteReview`.
+ * Three more verdicts tell how far the recorder has come with a series. `unsettled` and `audited` of fills are only used
+ * by functions of the database. `noteReview` writes `reviewed` of candles.
  */
 type Verdict =
   | 'recorded'
@@ -47,15 +47,12 @@ const eb = expressionBuilder<Database>()
 
 export const knownKey = [...keyColumns.map(({ name }) => name), 'verdict', 'part'] as const
 
-/** A gap that is open is a range with the verdict `missing`. */
+/** Returns the verdict for a gap. An open gap is a range with the verdict `missing`. */
 export function verdictOf(state: GapState): Verdict {
   return state === 'open' ? 'missing' : state
 }
 
-/**
- * Returns a condition for the rows of `recorder.known` with this verdict on a series. `alias` names the table if a
- * statement has several.
- */
+/** Returns a condition for a series' rows of `recorder.known` with this verdict. `alias` names the table. */
 export function knownOf(series: Series, verdict: Verdict, alias?: string): Expression<SqlBool> {
   return eb.and([ofSeries(series, alias), is(verdict, alias)])
 }

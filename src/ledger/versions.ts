@@ -17,10 +17,7 @@ export interface VersionsResult extends WriteResult {
 interface SeenList<Row> {
   readonly rows: readonly Row[]
   readonly seenAt: TimeMs
-  /**
-   * Condition for the `known` rows that the list covers. Such rows have disappeared if the list lacks them. Null for a
-   * list that is not whole.
-   */
+  /** Condition for `known` rows that have disappeared if the list lacks them; null for a list that is not whole. */
   readonly whole: RawBuilder<boolean> | null
   /** Columns whose change opens a new version. */
   readonly compared: RowTable<Row>['columns']

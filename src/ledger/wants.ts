@@ -20,7 +20,7 @@ export interface NewWant {
   readonly floor: TimeMs
   /** True to read covered ranges again. */
   readonly again: boolean
-  /** The instrument is about to be delisted. */
+  /** True if the instrument is about to be delisted. */
   readonly isUrgent: boolean
   /** True if `floor` is where the search ends, and not the launch of the instrument. */
   readonly hasOpenBeginning: boolean
@@ -192,10 +192,7 @@ export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter
   })
 }
 
-/**
- * Reads the wants with these ids. With `limit`, reads open wants and those that failed in the last hours, the most
- * urgent first.
- */
+/** Reads the wants with these ids, or up to `limit` that are open or failed lately, the most urgent first. */
 export async function wantStates(
   db: Kysely<Database>,
   which: { readonly ids: readonly number[] } | { readonly limit: number },
@@ -290,10 +287,7 @@ export async function repairAttempts(db: Kysely<Database>, series: Series, range
 }
 
 interface RangeOutcome extends TimeRange {
-  /**
-   * `empty`: before the series begins. `unanswered`: requested without a usable response. `gap`: the service does not
-   * give it.
-   */
+  /** `empty`: before the beginning. `unanswered`: requested in vain. `gap`: the service does not give the range. */
   readonly what: 'empty' | 'unanswered' | 'gap'
   /** The recorded reason of a gap. */
   readonly reason: string | null

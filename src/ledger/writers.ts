@@ -22,16 +22,10 @@ import { storeCandles, type StoredCandles } from './storeCandles.js'
 import { type StoredFills, storeFills } from './storeFills.js'
 import { storeVersions } from './versions.js'
 
-/**
- * Result of a writer. Writers of fills, liquidations and funding rates find gaps. The writer of candles finds late
- * candles.
- */
+/** Result of a writer. Fills, liquidations and funding rates may have gaps, and candles may come late. */
 export type Written = WriteResult & Partial<StoredFills & StoredCandles>
 
-/**
- * Stores the rows of batches of its stream and returns the result of each. All is stored or nothing, in the transaction
- * that `db` is in.
- */
+/** Stores batches of a stream, all or nothing, in the transaction of `db`. Resolves to the result of each. */
 type Writer<Target, Row> = (db: Kysely<Database>, batches: readonly Batch<Target, Row>[]) => Promise<Written[]>
 
 const writers = {
@@ -57,9 +51,7 @@ export function isOfMoments(stream: StreamName): stream is MomentStream {
   return !(stream in writers)
 }
 
-/**
- * Returns the writer of a stream. Target and rows of a batch must be of the same stream, also after waiting on disk.
- */
+/** Returns the writer of a stream. Target and rows of a batch must be of that stream. */
 export function writerOf(stream: StreamName): Writer<unknown, unknown> {
   return (isOfMoments(stream) ? together(stream) : writers[stream]) as Writer<unknown, unknown>
 }
@@ -78,10 +70,7 @@ function byVersions<Name extends VersionStream>(stream: Name): Writer<FuturesTar
   return oneByOne((db, batch) => storeVersions(db, stream, batch))
 }
 
-/**
- * Stores all batches with one statement, because the rows depend on no other rows. Inserted rows count for the first
- * batches.
- */
+/** Stores all batches with one statement. It counts inserted rows for the first ones, as it cannot tell them apart. */
 function together<Name extends MomentStream>(stream: Name): Writer<unknown, RowOf<Name>> {
   return async (db, batches) => {
     const rowsOfAll = batches.flatMap(({ rows }) => rows)

@@ -42,7 +42,7 @@ export async function syncToDisk(disk: Pick<Disk, 'open'>, path: string): Promis
   }
 }
 
-/** Makes a folder and those above it. Node's recursive mkdir never ends below a folder that takes none, such as /proc. */
+/** Makes a folder and its parents. Node's recursive mkdir hangs below a folder such as /proc. */
 export async function makeFolder(path: string, mode?: number): Promise<void> {
   const make = () => fs.mkdir(path, mode)
   try {

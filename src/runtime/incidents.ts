@@ -34,10 +34,7 @@ const quietMs = 10_000
 /** Number of kept incidents, enough for a person to read. The log has the earlier ones. */
 const kept = 100
 
-/**
- * Reports repeated failures of one thing with few lines: one at the start, one each half minute with a count, and one
- * at the end.
- */
+/** Logs repeated failures of one thing in few lines: at the start, each half minute with a count, and at the end. */
 export class Incidents {
   readonly #open = new Map<string, Incident>()
   readonly #recent: Incident[] = []

@@ -4,9 +4,7 @@ import { type Logger, type LoggerOptions, pino, stdTimeFunctions, symbols } from
 import type { PinoPretty } from 'pino-pretty'
 import { counted, printable } from './text.js'
 
-/**
- * Largest number of characters that wait for a slow reader or disk. More are dropped, because logging must not block.
- */
+/** Largest number of waiting characters. More are dropped, because logging must not wait for a slow reader. */
 const maxWaitingBytes = 1_000_000
 
 interface LogDestination {
@@ -94,7 +92,7 @@ function fileWriter(): Deliver {
   }
 }
 
-/** Writes to a pipe or terminal by the stream of Node, which does not wait for the reader of a pipe. */
+/** Writes to a pipe or terminal by the stream of Node, which does not wait for a reader. */
 function writeStream(text: string, done: (error?: Error | null) => void): void {
   // Without a listener, the error of a reader that has gone would end the process. `done` gets the error too.
   if (process.stderr.listenerCount('error') === 0) process.stderr.on('error', () => undefined)
@@ -111,10 +109,7 @@ function tryWriteSync(text: string): void {
 
 export type { Logger } from 'pino'
 
-/**
- * Creates a logger that writes lines to a terminal and JSON elsewhere. Both go to standard error, so that standard
- * output has only data.
- */
+/** Logs lines on a terminal, and JSON elsewhere. Both go to standard error; standard output has only data. */
 export function createLogger(level: LogLevel): Logger {
   const options: LoggerOptions = {
     level,

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client'
 
-/** Prefix of the recorder's own metrics. Those of the process and of Node keep the names that dashboards know. */
+/** Prefix of the recorder's own metrics. Metrics of the process and of Node keep names that dashboards know. */
 export const metricPrefix = 'market_recorder_'
 
 /** Metrics of events, which are counted when they happen. States such as queues and budgets are read at each scrape. */

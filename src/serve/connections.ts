@@ -15,9 +15,7 @@ const stalledMs = 30_000
 const maxConnections = 512
 /** Largest amount of rendered responses that wait for slow readers, over all connections. */
 const maxUnsentBytes = 32_000_000
-/**
- * Number of requests ahead of a response that counts as an attack. The connection is then closed without the response.
- */
+/** Requests ahead of a response that count as an attack. The connection is closed without the response. */
 const maxAhead = 16
 /** Largest number of different responses that are being rendered at once. */
 const maxRenderings = 200
@@ -89,10 +87,7 @@ interface Rendered {
   readonly body: ArrayBuffer
 }
 
-/**
- * Renders a response once for all requests of the same URL at the same time. `except` is the path whose response never
- * ends.
- */
+/** Renders a response once for all simultaneous requests of its URL. The response of `except` never ends. */
 export function renderOnce({ except }: { readonly except: string }): MiddlewareHandler {
   const underWay = new Map<string, Promise<Rendered>>()
   return async (context, next) => {

@@ -109,8 +109,7 @@ export class EventHub {
       this.#clients.delete(client)
       return client.drop()
     }
-    // A status is skipped while any event is unsent, because the next one follows in a second. Other events are skipped
-    // while two are unsent.
+    // Skips a status while any event is unsent, because the next follows soon. Skips others while two are unsent.
     if (state.events > 1 || (state.events === 1 && event === 'status')) return
     state.events += 1
     client

@@ -32,10 +32,7 @@ function periodMs(stream: AnyStream, config: Config): number {
   }
 }
 
-/**
- * Returns the longest time between two matches of a cron expression of six fields. An expression that skips days counts
- * as 31 days.
- */
+/** Returns the longest time between two matches of a cron expression; 31 days if it skips days. */
 export function longestPauseMs(expression: string): number {
   const fields = parseCron(expression)
   if (!isOfEachDay(fields)) return 31 * dayMs
@@ -66,8 +63,7 @@ function lateShare({ targets, lateTargets }: Pick<StreamStats, 'targets' | 'late
 }
 
 /**
- * Returns how fresh a stream is. All of its targets count, because the rows of one instrument say nothing about the
- * others.
+ * Returns how fresh a stream is. All targets count, because one instrument says nothing about the others.
  *
  * @param limitMs age at which the stream is stale; null if it is not enabled
  */

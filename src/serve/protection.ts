@@ -24,10 +24,7 @@ interface Protection {
 const lookEveryMs = 1_000
 const handshakeTimeout = 10_000
 
-/**
- * Reads TLS and passwords from the configured file; null if none is configured. Rejects with a `ConfigError` if the
- * file cannot be used.
- */
+/** Reads TLS and passwords from the configured file; null without one. Rejects with a `ConfigError` if it is wrong. */
 export async function openProtection(
   { webConfigFile: file, host }: Config['serve'],
   logger: Logger,
@@ -62,10 +59,7 @@ export async function openProtection(
     close: () => stopped.abort(),
   }
 
-  /**
-   * Calls `look` again and again. A file may be read while it is half written. So a problem is reported once, and only
-   * if it occurs twice in a row.
-   */
+  /** Calls `look` regularly. A file may be half written, so only a problem that occurs twice is reported, once. */
   async function watchFile(look: () => Promise<void>): Promise<void> {
     let problem = { text: '', looks: 0 }
     while (!stopped.signal.aborted) {
@@ -158,11 +152,7 @@ export class Passwords {
     this.#clock = clock
   }
 
-  /**
-   * Checks credentials.
-   *
-   * @param address IP address of the client
-   */
+  /** @param address IP address of the client */
   async check(users: ReadonlyMap<string, string>, credentials: Credentials, address: string): Promise<Verdict> {
     const { username, password } = credentials
     const ownHash = users.get(username)

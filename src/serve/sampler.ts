@@ -76,9 +76,7 @@ export class Sampler {
     this.#lag.disable()
   }
 
-  /**
-   * Returns the lag of the event loop. The histogram measures from tick to tick, so the length of a tick is subtracted.
-   */
+  /** Returns the lag of the event loop. The histogram measures whole ticks, so their length is subtracted. */
   #measuredLagMs(): number {
     const ms = this.#lag.percentile(99) / 1e6 - lagResolutionMs
     return Number.isFinite(ms) ? Math.max(0, ms) : 0

@@ -97,9 +97,7 @@ interface Address {
   readonly pid: number
 }
 
-/**
- * Writes the server's address to the data folder. The status command needs it, because the port may be any free one.
- */
+/** Writes the server's address to the data folder for the status command. The port may be any free one. */
 export async function writeAddress(dataDir: string, url: string): Promise<void> {
   await makeFolder(dataDir, 0o700)
   await writeFile(join(dataDir, fileName), `${JSON.stringify({ url, pid: process.pid } satisfies Address)}\n`, {
@@ -117,10 +115,7 @@ async function readAddressNote(dataDir: string): Promise<Partial<Address>> {
   return /^https?:\/\//.test(note?.url ?? '') ? (note ?? {}) : {}
 }
 
-/**
- * Reads the address that a server left, if it still serves there; otherwise null. After a crash another program may
- * have its port.
- */
+/** Reads the address of a server that still serves there; else null. After a crash, its port may be another's. */
 export async function respondingAddress(clock: Clock, dataDir: string): Promise<string | null> {
   const { url, pid } = await readAddressNote(dataDir)
   if (url === undefined || pid === undefined || !isRunning(pid)) return null

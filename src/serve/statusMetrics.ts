@@ -13,8 +13,6 @@ export class StatusMetrics {
   }
 
   /**
-   * Writes the metrics.
-   *
    * @param pageClients number of open pages
    * @param lostLogLines number of log lines that could not be written
    */

@@ -89,9 +89,7 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
   await context.note({ manifest, proofDigest: proofDigest(own) })
   return manifest
 
-  /**
-   * Reads the newest version, whose rows the next version must contain. Resolves to null if no version can be trusted.
-   */
+  /** Reads the newest version, whose rows the next one must contain. Resolves to null if none can be trusted. */
   async function formerVersion({ target }: ArchiveContext, { table: { name, timeColumn } }: DueDay) {
     const newest = versions.at(-1)
     if (newest === undefined) {

@@ -176,8 +176,7 @@ function isEmptyAfter(row: QueryRow, known: number): boolean {
 }
 
 /**
- * Compares rows of the database with those of the files. Both have the same order, so each database row must occur in
- * the sequence of the files.
+ * Compares rows of the database with the files. In their common order, each must occur in the files.
  *
  * @param stored lines; null for a row that no file can have
  */

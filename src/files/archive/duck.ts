@@ -24,10 +24,7 @@ export interface ArchiveQuery {
   readonly folder: string
   readonly now: number
   readonly maxRows: number
-  /**
-   * First day; `to` is the day after the last one. Default: all days. For a table that is archived whole, the newest
-   * day before `to` counts.
-   */
+  /** First day; `to` is after the last. Of a table that is archived whole, the newest day before `to` counts. */
   readonly from?: Day | undefined
   readonly to?: Day | undefined
   /** Categories whose rows are queried. Default: all. */

@@ -29,9 +29,7 @@ const rollups = {
   ohlcv_1d: '1 day',
 } as const
 
-/**
- * Returns DuckDB statements for the views of schema market over files. Names and definitions are those of the database.
- */
+/** Returns DuckDB statements for the views of schema market over files, named and defined as in the database. */
 export function viewsOver(files: ReadonlyMap<MarketTable, readonly string[]>): string {
   const there = [...files].filter(([, paths]) => paths.length > 0)
   const names = new Set(there.map(([name]) => name))

@@ -209,11 +209,7 @@ export function dayFolder(table: string, day: Day): string {
   return `table=${table}/day=${day}/`
 }
 
-/**
- * Returns the path of a data file.
- *
- * @param number number of the file within its category, from 0
- */
+/** @param number number of the file within its category, from 0 */
 export function filePath({ table, day, version }: ManifestPlace, category: string, number: number): string {
   return `${dayFolder(table, day)}category=${category}/${table}-v${version}-${number}.parquet`
 }
@@ -230,11 +226,7 @@ function parseManifestPath(path: string): ManifestPlace | null {
 /** Versions of each day of each table, ascending. Only manifests count as versions. */
 type ArchivedDays = ReadonlyMap<string, ReadonlyMap<Day, readonly number[]>>
 
-/**
- * Lists the archived days by their manifests.
- *
- * @param table default: all tables
- */
+/** @param table default: all tables */
 export async function listDays(target: ArchiveTarget, table?: string): Promise<ArchivedDays> {
   const found = new Map<string, Map<Day, number[]>>()
   for (const { path } of await target.list(table === undefined ? manifestsRoot : `${manifestsRoot}table=${table}/`)) {

@@ -97,10 +97,7 @@ export async function* mergeRows(
   }
 }
 
-/**
- * Returns a function that gives an archived row the columns of the table. A column that is newer than the archive is
- * null.
- */
+/** Returns a function that gives archived rows the columns of the table. Newer columns are null. */
 function rowsAs({ table, day, columns: archived }: Manifest, columns: readonly ManifestColumn[]) {
   const lost = archived.find(({ name }) => !columns.some((column) => column.name === name))
   if (lost !== undefined) {

@@ -11,10 +11,7 @@ const inDay = 'tstzrange($2::timestamptz, $3::timestamptz)'
 const rangesOf = (multirange: string) =>
   `(select coalesce(json_agg(json_build_array(lower(r), upper(r)) order by r), '[]') from unnest(${multirange}) as r)`
 
-/**
- * Reads what is proven of each series of a table on a day, always in the same order. A series without proof is left
- * out.
- */
+/** Reads the proof of each series of a table on a day, always in one order. Leaves out series without proof. */
 export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, day: Day): Promise<SeriesProof[]> {
   if (stream === null) return []
   const found = new Map<string, SeriesProof>()

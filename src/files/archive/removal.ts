@@ -156,10 +156,7 @@ async function lastChunkEnd({ db }: RecorderDatabase, { name }: TimeTable, befor
 /** Limits the wait for a lock. Recording must not wait for long, and a reader may keep a transaction open. */
 const maxWait = sql`set local lock_timeout = '10s'`
 
-/**
- * Deletes the rows of a day that a snapshot has. It goes series by series, because a plain table has no index on the
- * time alone.
- */
+/** Deletes the rows of a day series by series, because a plain table has no index on the time alone. */
 async function deleteDay(
   snapshot: Snapshot,
   table: ArchivedTable,

@@ -23,10 +23,7 @@ import { type ArchiveTarget, DamagedArchive } from './target.js'
 
 interface RestoreRequest {
   readonly tables: readonly string[]
-  /**
-   * First day; `to` is the day after the last one. Default: all days. For a table that is archived whole, the newest
-   * day before `to` is restored.
-   */
+  /** First day; `to` is after the last. Of a table that is archived whole, the newest day before `to` is restored. */
   readonly from?: Day | undefined
   readonly to?: Day | undefined
 }
@@ -103,10 +100,7 @@ function goneFrom(table: string, day: Day): string {
   return `${table} of ${day} was archived, and is not in the archive: bring it back from a copy`
 }
 
-/**
- * Restores a day. Resolves to the number of new rows. Its proof is restored after its rows, so that no claim lacks its
- * rows.
- */
+/** Restores a day, the proof after its rows, so that no claim lacks its rows. Resolves to the number of new rows. */
 async function restoreDay(
   database: RecorderDatabase,
   reader: ArchiveReader,
@@ -136,11 +130,7 @@ async function restoreDay(
   return inserted
 }
 
-/**
- * Inserts rows into a table, and keeps existing ones.
- *
- * @param columns columns with the names and types of the table
- */
+/** @param columns columns with the names and types of the table */
 async function insertRows(
   db: Kysely<Database>,
   { table, columns }: Pick<Manifest, 'table' | 'columns'>,

@@ -115,10 +115,7 @@ export function byBytes(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }
 
-/**
- * Returns SQL that steps from series to series in the key. It looks for one row of the day in each. A plain table has
- * no index on the time alone.
- */
+/** Returns SQL that finds series by steps in the key. A plain table has no index on the time alone. */
 function alongTheKey(table: ArchivedTable): string {
   const { keyOf, series } = seriesByKey(table)
   return `
@@ -156,8 +153,7 @@ export async function* rowsOf(
   for await (const batch of snapshot.stream(sql, [category, symbols, ...range])) {
     for (const row of batch) {
       const index = place.get(row[symbolColumn] ?? '') ?? -1
-      // The digest of a day depends on the order of its rows. The server has kept this order so far, but does not
-      // promise it.
+      // The digest depends on the order of rows. The server has kept this order so far, but does not promise it.
       if (index < last)
         throw new Error(`${name} came in another order than it was asked for: report this with your server's version`)
       last = index

@@ -76,10 +76,7 @@ export async function noteRemoved(db: Kysely<Database>, table: string, before: D
     .execute()
 }
 
-/**
- * Returns why a manifest is not the one that this database wrote or restored. Returns null if it is, or if the day is
- * unknown to the database.
- */
+/** Returns why a manifest is not the one that this database noted. Null if it is, or if no manifest is noted. */
 export function whyForeign({ table, day, version, sha256 }: Manifest, known: ArchivedDay | undefined): string | null {
   if (known === undefined || (known.version === version && known.digest === sha256)) return null
   const has = known.version === version ? 'another content' : `version ${version}`

@@ -117,10 +117,7 @@ export async function lastTime({ database, isHypertable }: Place, table: Archive
   return rows[0]?.last ?? null
 }
 
-/**
- * Returns SQL that steps from series to series in the key to find the first or last time. A plain table has no index on
- * the time alone.
- */
+/** Returns SQL that finds the first or last time. A plain table has no index on the time alone, so it steps by key. */
 function endOfRows(table: ArchivedTable, isHypertable: boolean, end: 'min' | 'max'): RawBuilder<unknown> {
   const { name, timeColumn = '' } = table
   if (isHypertable) return sql.raw(`select ${end}(${timeColumn}) as t from market.${name}`)

@@ -8,9 +8,7 @@ import { randomName } from '../../runtime/randomness.js'
 /** Thrown for a part of an archive that is not as it was written. The message is one line. */
 export class DamagedArchive extends Error {}
 
-/**
- * Place of an archive: a folder or a bucket. Paths begin at its root and have slashes. A failed call can be repeated.
- */
+/** Place of an archive: a folder or a bucket. Paths begin at its root and have slashes. Calls can be repeated. */
 export interface ArchiveTarget {
   /** Name for messages, without credentials. */
   readonly name: string
@@ -118,10 +116,7 @@ export async function fileDigest(localPath: string): Promise<{ bytes: number; sh
   return { bytes: (await stat(localPath)).size, sha256: hash.digest('hex') }
 }
 
-/**
- * Returns the local path of a file. Throws on links that lead out of the archive, and on devices and pipes, which could
- * block a reader.
- */
+/** Returns the local path of a file. Throws on links out of the archive, and on devices and pipes that could block. */
 async function regularFile(root: string, path: string): Promise<string> {
   const place = join(root, ...path.split('/'))
   const [realRoot, real] = await Promise.all([realpath(root), realpath(place)])

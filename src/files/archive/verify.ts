@@ -68,8 +68,7 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
           : await verifyVersion(reader, { table, day, version, noted }, named, { ...options, isHypertable })
       if (newest.problems.length === 0) yield newest
       else {
-        // Marks the day as due here. Rows from a spool may change the day without changing its proof, so no run would
-        // notice.
+        // Marks the day as due here. Rows from a spool may change it without its proof, so no run would notice.
         if (database !== undefined) await markDayDue(database.db, table, day)
         const isGone = noted?.isRemoved === true && newest.isEqual !== false
         const next = database === undefined ? advice.ask : isGone ? advice.copy : advice.writeAnew
@@ -100,11 +99,7 @@ interface Version {
   readonly noted?: ArchivedDay | undefined
 }
 
-/**
- * Compares a version with its manifest.
- *
- * @param named collects the paths that the manifest names
- */
+/** @param named collects the paths that the manifest names */
 async function verifyVersion(
   reader: ArchiveReader,
   { noted, ...version }: Version,

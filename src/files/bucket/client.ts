@@ -239,10 +239,7 @@ function settingsOf({ endpoint, region, forcePathStyle }: BucketPlace): S3Client
   }
 }
 
-/**
- * Repeats work after errors that pass by themselves: the server is away, busy, or cuts connections. Throws the last
- * error.
- */
+/** Repeats work while a server is away, busy or cuts connections. Throws the last error. */
 async function retrying<Result>(
   clock: Clock,
   work: () => Promise<Result>,

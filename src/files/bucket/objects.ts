@@ -93,10 +93,7 @@ export async function removeObject(bucket: Bucket, path: string): Promise<void> 
   )
 }
 
-/**
- * Uploads a file to its key, and replaces what was there. Readers never see a part of it. A large file is sent in
- * parts, with one in memory at a time.
- */
+/** Uploads a file in one visible step, and replaces the old one. Large files go in parts, one in memory at a time. */
 export async function uploadFile(bucket: Bucket, localPath: string, path: string): Promise<void> {
   const { size } = await stat(localPath)
   const params = { ...objectOf(bucket, path), Body: createReadStream(localPath) }

@@ -292,9 +292,7 @@ class PartWriter {
   }
 }
 
-/**
- * Longest part of a path, in bytes. A longer name is cut, and a digest keeps it unique. File systems allow 255 bytes.
- */
+/** Bytes of the longest part of a path. A digest keeps a cut name unique. File systems allow 255 bytes. */
 const longestPart = 200
 
 function pathPart(text: string): string {

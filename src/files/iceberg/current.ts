@@ -25,9 +25,7 @@ export async function readPointers(db: Kysely<Database>): Promise<Map<string, st
   return new Map(rows.map(({ table_name, metadata_location }) => [table_name, metadata_location ?? '']))
 }
 
-/**
- * Makes other metadata the current ones of a table. Throws if another process has moved the pointer since it was read.
- */
+/** Moves a table's pointer to other metadata. Throws if another process has moved it since it was read. */
 export async function movePointer(
   db: Kysely<Database>,
   { name, from, to }: { readonly name: string; readonly from: string | null; readonly to: string },

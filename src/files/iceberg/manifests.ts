@@ -48,11 +48,7 @@ export interface ManifestEntry {
   readonly data_file: DataFile
 }
 
-/**
- * Returns the schema of manifest entries.
- *
- * @param partition columns of the partitions with their ids; an `int` is a day since the epoch
- */
+/** @param partition columns of the partitions with their ids; an `int` is a day since the epoch */
 function entrySchema(partition: Readonly<Record<string, readonly [id: number, type: 'int' | 'string']>>): object {
   const columns = Object.entries(partition).map(([name, [id, type]]): [string, [number, AvroType]] => [
     name,
@@ -117,11 +113,7 @@ export type ListedManifest = {
 
 export const listSchema = record('manifest_file', { ...manifestFields, partitions: [507, summaries] })
 
-/**
- * Writes an Avro file.
- *
- * @param head texts for the head of the file; Iceberg keeps the schema and partitions of a manifest there
- */
+/** @param head texts for the head of the file, where Iceberg keeps the schema and partitions of a manifest */
 export async function writeAvro(
   schema: object,
   records: readonly unknown[],

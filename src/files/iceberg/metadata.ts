@@ -61,10 +61,7 @@ interface NewSnapshot {
   readonly snapshotDays: number
 }
 
-/**
- * Adds a snapshot to the metadata of a table. Leaves out snapshots that were superseded long ago, but keeps their
- * files.
- */
+/** Adds a snapshot to a table's metadata. Leaves out snapshots superseded long ago, but keeps their files. */
 export function nextMetadata(
   base: { readonly url: string; readonly metadata: TableMetadata } | null,
   { id, now, location, fields, partition, manifestList, summary, snapshotDays }: NewSnapshot,

@@ -62,10 +62,7 @@ interface From {
   readonly isAnew: boolean
 }
 
-/**
- * Writes the files of a snapshot. Resolves to the URL of the new metadata, which no reader knows yet. Resolves to null
- * if there is nothing new.
- */
+/** Writes the files of a snapshot. Resolves to the URL of its unpublished metadata; null if nothing is new. */
 export async function writeSnapshot(
   context: PublishContext,
   table: PublishedTable,
@@ -127,8 +124,7 @@ export async function writeSnapshot(
     },
     snapshotDays: context.snapshotDays,
   })
-  // The number may be taken. A killed process may have left its metadata, or another archiver may have just written
-  // some.
+  // The number may be taken by metadata of a killed process, or of another archiver at this moment.
   for (let version = current.versionOf(pointer ?? '') + 1; ; version++) {
     const path = `${folder}v${version}.metadata.json`
     if (await target.create(path, `${JSON.stringify(metadata)}\n`)) return `${current.urlOf(target)}/${path}`

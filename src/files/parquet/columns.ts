@@ -113,10 +113,7 @@ export function columnsOf(
   })
 }
 
-/**
- * Returns true if a column takes less space without a dictionary. Compressed 16-byte values are then shorter than
- * entries and places.
- */
+/** Returns true if 16-byte values compress better than places in a dictionary, because few of them are equal. */
 function hardlyRepeats(data: readonly unknown[]): boolean {
   const maxDifferent = data.length / 8
   // Few decimals are cached as arrays, so equal values among them are the same array.
@@ -131,10 +128,7 @@ export function isDecimal(type: string): boolean {
   return type === 'numeric' || type === '_numeric'
 }
 
-/**
- * Builds the list of a SELECT that measures the digits of the decimal columns, in one row. It is empty without such
- * columns.
- */
+/** Builds a SELECT list that measures the digits of the decimal columns, in one row. Empty without such columns. */
 export function extentList(columns: readonly QueryColumn[]): string {
   const decimals = columns.filter(({ type }) => isDecimal(type))
   const list = decimals.flatMap(({ name, type }) => {

@@ -20,10 +20,7 @@ export interface DecimalExtent {
 /** Type for all prices and sizes seen so far: 20 digits before the point and 18 after it. */
 export const widestUsual: DecimalType = { precision: 38, scale: 18 }
 
-/**
- * Returns the shape for values of this extent. Its scale is no larger than theirs, so that products of two values have
- * room.
- */
+/** Returns the shape for values of this extent. Its scale is as small as theirs, to leave room for products. */
 export function shapeFor({ digits, scale }: DecimalExtent): DecimalShape {
   return digits + scale <= 38 ? { precision: 38, scale } : 'text'
 }

@@ -17,14 +17,12 @@ const rowsPerGroup = 50_000
 const charactersPerGroup = 8_000_000
 
 export interface ParquetFile {
-  /**
-   * Resolves when the rows are in memory or on disk. Throws an `UnfitDecimal` on a value that its column cannot hold.
-   */
+  /** Resolves when rows are in memory or on disk. Throws an `UnfitDecimal` if a column cannot hold a value. */
   write(rows: readonly QueryRow[]): Promise<void>
   close(): Promise<void>
 }
 
-/** Writes rows to a file in row groups of a bounded size, which readers can skip by the bounds of their columns. */
+/** Writes rows to a file in row groups of limited size. Readers skip groups by the bounds of their columns. */
 export function createParquetFile(
   path: string,
   columns: readonly ParquetColumn[],
@@ -89,10 +87,7 @@ function withoutDecimals(element: SchemaElement): SchemaElement {
   return plain
 }
 
-/**
- * Converts the bounds of decimals from bytes to numbers. Leaves them out if all are negative, because bytes are sorted
- * differently.
- */
+/** Converts bounds of decimals to numbers. Leaves them out if one is negative, which sorts differently as bytes. */
 function nameDecimalBounds(writer: ParquetWriter): void {
   for (const { columns } of writer.row_groups) {
     for (const { meta_data: found } of columns) {
@@ -114,9 +109,7 @@ interface ParquetRows {
   batches(): AsyncIterable<readonly (readonly unknown[])[]>
 }
 
-/**
- * Opens a Parquet file. Throws if it is another kind of file, is cut off, or would unfold to more than is ever written.
- */
+/** Opens a Parquet file. Throws on another or a cut file, or on one that unfolds to more than is ever written. */
 export async function openParquet(path: string, compression: Compression): Promise<ParquetRows> {
   const file = await asyncBufferFromFile(path)
   const written = await parquetMetadataAsync(file)
@@ -175,10 +168,7 @@ function afterElement(elements: readonly SchemaElement[], place: number): number
   return next
 }
 
-/**
- * Largest number of values in a row group, and of their bytes. A decimal takes 16 bytes, and at least a digit and a
- * comma as text.
- */
+/** Limits of a row group that was written here. Each decimal takes 16 bytes, and had at least 2 characters of text. */
 const maxValues = charactersPerGroup
 const maxBytes = 20 * maxValues
 

@@ -2,11 +2,7 @@ import { Zstd } from '@hpcc-js/wasm-zstd'
 
 /** Zstandard compression. Node itself has it only from version 22 on. */
 export interface Compression {
-  /**
-   * Compresses bytes.
-   *
-   * @param level from 1 (fast) up; default 3
-   */
+  /** @param level from 1 (fast) up; default 3 */
   compress(input: Uint8Array, level?: number): Uint8Array
   /** Throws unless the input unfolds to exactly `bytes` bytes, and `bytes` is within the limit. */
   decompress(input: Uint8Array, bytes: number): Uint8Array
@@ -32,9 +28,7 @@ export async function loadZstd(): Promise<Compression> {
   return loading
 }
 
-/**
- * Length in bytes that a frame declares for its content, for which the library allocates memory. Null if there is none.
- */
+/** Returns the content length in bytes that a frame declares; null if none. The library allocates that much. */
 function contentBytes(frame: Uint8Array): number | null {
   const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength)
   if (view.getUint32(0, true) !== 0xfd2fb528) return null

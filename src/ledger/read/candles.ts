@@ -105,9 +105,7 @@ async function newestMinute(
   return candle
 }
 
-/**
- * Finds the end of the last gap between stored candles that minutes could fill. Resolves to -Infinity if there is none.
- */
+/** Finds the end of the last gap between stored candles that minutes could fill; -Infinity if there is none. */
 async function endOfLastGap(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -149,10 +147,7 @@ interface PageOptions {
   readonly limit: number
 }
 
-/**
- * Reads the newest `limit` stored candles shortly before `before`, ascending. The short range limits the search to few
- * chunks.
- */
+/** Reads the newest `limit` stored candles in a short time before `before`, ascending. So it reads few chunks. */
 async function storedCandlesNearby(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -196,10 +191,7 @@ async function candlesWithin(
   return rows.toReversed()
 }
 
-/**
- * From this length on, each candle is a slice of its own. Grouping its many minutes would cost more than another
- * look-up.
- */
+/** From this length on, each candle is a slice. Grouping its many minutes would cost more than another look-up. */
 const longMs = intervalMs['4H']
 
 /**

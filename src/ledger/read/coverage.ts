@@ -48,8 +48,7 @@ export async function coverageCalendar(
   const found = await findSeries(db, filter, range)
   if (found.rows.length === 0) return { series: [], total: found.total }
   const keys = rowsFrom(found.rows, keyColumns, (key, column) => key[keyColumns[column]?.name ?? 'stream'])
-  // The last 24-hour day may end after the range. The planner leaves out chunks only by bounds that are the same for
-  // all days.
+  // The last 24-hour day may end after the range. The planner leaves out chunks by bounds that fit all days.
   const end = range.from + Math.ceil((range.to - range.from) / dayMs) * dayMs
   const { rows } = await sql<SeriesDay & { place: number }>`
     with known as (
@@ -127,9 +126,7 @@ export async function seriesRanges(db: Kysely<Database>, series: Series, range: 
   return { covered: covered.rows.toReversed(), gaps: gaps.toReversed() }
 }
 
-/**
- * Finds the parts of the proven ranges of a candle series that have no candle. Nothing was traded or listed in them.
- */
+/** Finds the parts of proven ranges without candles: nothing was traded in them, or nothing was listed. */
 export async function emptyRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
   const candles = candlesOf(series)
   if (candles === null) return []

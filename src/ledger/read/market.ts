@@ -28,9 +28,7 @@ export interface MarketRow {
 /** Leaves out the newest candles. They need time to close, and quiet instruments need time to trade. */
 const proofLag = sql`interval '10 minutes'`
 
-/**
- * Reads every listed instrument with a ticker of the last hour. The bound on age keeps older chunks out of the search.
- */
+/** Reads all listed instruments with a ticker of the last hour. The bound keeps older chunks out of the search. */
 export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
   const { rows } = await sql<MarketRow>`
     select i.category, i.symbol, i.quote_coin as "quoteCoin", i.kind, t.ts, t.last_price as "lastPrice",

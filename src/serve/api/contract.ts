@@ -1,8 +1,7 @@
 import { z } from 'zod'
 import { count, orNull, stream, time } from './parameters.js'
 
-// Schemas of the responses about the recorder. Tests check responses against them, and the reference is generated from
-// them.
+// Schemas of responses about the recorder. Tests check them, and the reference is generated from them.
 
 const problem = z
   .strictObject({

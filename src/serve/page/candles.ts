@@ -50,9 +50,7 @@ export function useCandles({ category, symbol, type, interval, at }: View, live:
   }, [key, live])
 
   const isLoading = useRef(false)
-  /**
-   * Runs one load at a time. A failed load is repeated when the visitor scrolls again, and a notice shows the failure.
-   */
+  /** Runs one load at a time. After a failure, a notice appears, and scrolling tries again. */
   const load = async (run: () => Promise<void>) => {
     if (isLoading.current) return
     isLoading.current = true

@@ -1,7 +1,4 @@
-/**
- * Locale of all texts. Times are in UTC. So people who compare recordings see the same, whatever their browser's
- * locale.
- */
+/** Locale of all texts. People who compare recordings see the same, whatever their browser's locale. */
 const locale = 'en-GB'
 
 // Uses US English, because British English writes m and bn instead of M and B.
@@ -27,7 +24,7 @@ export function perSecond(value: number): string {
   return rate.format(value)
 }
 
-/** A duration in its largest fitting unit: 120 ms, 4 s, 12 min, 3 h, 2 d. */
+/** Formats a duration in its largest fitting unit: 120 ms, 4 s, 12 min, 3 h, 2 d. */
 export function duration(ms: number): string {
   if (ms < 1000) return `${Math.round(ms)} ms`
   const seconds = ms / 1000
@@ -38,7 +35,7 @@ export function duration(ms: number): string {
   return hours < 48 ? `${Math.round(hours)} h` : `${Math.round(hours / 24)} d`
 }
 
-/** How long something has been running: 3 d 4 h, 4 h 12 min, 12 min. */
+/** Formats how long the recorder has been running: 3 d 4 h, 4 h 12 min, 12 min. */
 export function uptime(ms: number): string {
   const minutes = Math.floor(ms / 60_000)
   if (minutes < 60) return `${minutes} min`

@@ -82,10 +82,7 @@ function useStored<Data>(given: StoredOptions<Data>): Asked<Data> {
   return { response: data ?? null, error: error?.message ?? null, isPrevious: isPlaceholderData }
 }
 
-/**
- * Sends a request to the API. Rejects with the server's message. If a notice at the top explains the failure, the
- * message is short.
- */
+/** Requests data from the API. Rejects with the server's message, or a short one if a notice explains more. */
 export async function ask<Path extends ApiPath>(
   path: Path,
   question: Question<Path>,

@@ -8,9 +8,7 @@ type Side = Book['bids']
 
 const levels = 12
 
-/**
- * Shows the newest snapshot, asks above bids. The RPI part of each level is marked, because not everybody can take it.
- */
+/** Shows the newest snapshot, asks above bids. The RPI part is marked, because not everybody can take it. */
 export function OrderBook({ book, isKnown }: { book: MarketResponses['instrument']['book']; isKnown: boolean }) {
   return (
     <Panel

@@ -88,10 +88,7 @@ export function Sparkline({ values, label }: { values: readonly number[]; label:
   )
 }
 
-/**
- * Sorts values and drops the highest one. After a start, the first seconds have a thousand times the usual rate. Such a
- * bar would flatten all others.
- */
+/** Drops the highest value. The rate of the first seconds after a start would flatten all other bars. */
 function sortedWithoutOutlier(values: readonly number[]): number[] {
   const sorted = values.toSorted((a, b) => a - b)
   return sorted.length > 3 ? sorted.slice(0, -1) : sorted

@@ -12,8 +12,7 @@ const largestLogBytes = 10_000_000
 /** Settings for a small machine that also runs other programs. */
 const tuning = {
   shared_buffers: '128MB',
-  // Readers may connect while fewer than 67 connections are open in total. The recorder, its page, commands and readers
-  // need fewer.
+  // Readers may connect while fewer than 67 connections are open: more than recorder, page and commands need.
   max_connections: '100',
   reserved_connections: '30',
   effective_cache_size: '512MB',
@@ -30,9 +29,7 @@ const tuning = {
   log_timezone: 'UTC',
 }
 
-/**
- * Reads a password from its file, which the first start creates. Only this user and the server's account can read it.
- */
+/** Reads a password that the first start creates. Only this user and the server's account can read its file. */
 async function rememberedPassword(file: string, account: Account): Promise<string> {
   const mine = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   await writeFile(mine, `${randomBytes(24).toString('hex')}\n`, { mode: 0o600 })
@@ -154,10 +151,7 @@ interface Passwords {
 
 /** Connection limit of the analysts' login. More would take connections from the recording. */
 const maxReaders = 12
-/**
- * Connection limit of the page's login, above the size of its pool. So a restarted recorder need not wait until the
- * previous one's connections end.
- */
+/** Above the page's pool, so that a restarted recorder need not wait for the previous one's connections to end. */
 const maxPageConnections = 8
 
 /**
@@ -201,8 +195,7 @@ function roleStatements(passwords: Passwords): string[] {
     `alter role ${owner} login createdb createrole password '${passwords.owner}'`,
     `alter role ${logins.page} login connection limit ${maxPageConnections} password '${passwords.page}'`,
     `alter role ${logins.reader} login connection limit ${maxReaders} password '${passwords.reader}'`,
-    // With these memberships, the owner can grant the roles. It can also end the session of a member whose query blocks
-    // it.
+    // The owner can then grant the roles, and end the session of a member whose query blocks it.
     `grant market_reader, recorder_writer, ${logins.reader} to ${owner} with admin option`,
     // Reserved connections remain for the recorder and its page, even if many others log in.
     `grant pg_use_reserved_connections to ${owner}, ${logins.page}`,

@@ -122,10 +122,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     }
   }
 
-  /**
-   * Returns true if the server accepts connections. A server that was just told to stop still says `ready`, so it is
-   * checked twice.
-   */
+  /** Returns true if the server accepts connections. Looks twice, because a server about to stop still says `ready`. */
   async function isUsable({ pid, port }: ServerState): Promise<boolean> {
     if (isAlive(child) || isBesideOthers) return canConnect(port)
     await sleep(100)

@@ -37,9 +37,7 @@ export interface ServerState {
   readonly status: string
 }
 
-/**
- * Reads the state of the server on a data directory; undefined if none runs. The file of a dead server does not count.
- */
+/** Reads the state of the server on a data directory; undefined if none runs. A dead server's file does not count. */
 export async function readServerState(dataDir: string): Promise<ServerState | undefined> {
   const text = await readFile(join(embeddedPaths(dataDir).cluster, 'postmaster.pid'), 'utf8').catch(() => '')
   const lines = text.split('\n').map((line) => line.trim())
@@ -48,10 +46,7 @@ export async function readServerState(dataDir: string): Promise<ServerState | un
   return { pid, port: Number(lines[3] ?? 0), status: lines[7] ?? '' }
 }
 
-/**
- * Returns true if a process is a PostgreSQL server. After a restart of the machine or container, the number in the file
- * may be that of any process.
- */
+/** Returns true for a PostgreSQL server. After a restart of the machine, the number may be any process's. */
 async function isPostgres(pid: number): Promise<boolean> {
   if (process.platform === 'linux') {
     // The name is the second field, in parentheses. The state follows it, and a zombie does not run any more.
@@ -172,7 +167,7 @@ export function spawnServer({ dataDir, account, program, settings }: ServerComma
   }
 }
 
-/** Creates a cluster in an empty directory, with a password for its superuser. The settings become its configuration. */
+/** Creates a cluster in an empty directory, with a superuser. The settings become its configuration. */
 export async function createCluster(
   command: ServerCommand & { readonly directory: string; readonly user: string },
 ): Promise<void> {

@@ -58,8 +58,7 @@ function hypertableChanges(
       {
         text: `make market.${name} a hypertable with chunks of ${hours(chunkHours)}`,
         async apply(db) {
-          // Creates no default index. The primary key serves every query of one instrument, and no other query needs an
-          // index.
+          // Creates no default index: the primary key serves every query of one instrument, and others need none.
           await sql`
             select public.create_hypertable(${relation(name)},
               public.by_range(${timeColumn}, make_interval(hours => ${chunkHours}::int)),

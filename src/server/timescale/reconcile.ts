@@ -26,8 +26,7 @@ interface ReconcileOptions {
 export async function reconcile(db: Kysely<Database>, options: ReconcileOptions): Promise<string[]> {
   if (options.dryRun === true) return plannedChanges(db, options.settings)
   return withSessionLock(db, lockNames.reconcile, async (connection) => {
-    // Limits the wait for a table lock. While it waits behind a reader's open transaction, recording would wait behind
-    // it.
+    // While a table lock waits behind a reader's transaction, recording would wait behind the lock.
     await sql`set lock_timeout = '10s'`.execute(connection)
     try {
       return await applyChanges(connection, options.settings)

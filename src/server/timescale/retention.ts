@@ -10,9 +10,7 @@ import { counted } from '../../runtime/text.js'
 /** Age at which rejected rows are removed, counted from when they were last seen. */
 const rejectedDays = 30
 
-/**
- * Rows that one statement deletes. The number is small, so that each statement ends soon and holds its locks briefly.
- */
+/** Rows that one statement deletes. They are few, so that it ends soon and holds its locks briefly. */
 const rowsPerDelete = 10_000
 
 /**
@@ -73,8 +71,7 @@ const removeRows: Readonly<Record<'postgresql' | 'timescale-apache' | 'timescale
 
 async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {
   const { rows } = await db.transaction().execute(async (trx) => {
-    // Limits the wait for a table lock. While it waits behind a reader's open transaction, recording would wait behind
-    // it.
+    // While a table lock waits behind a reader's transaction, recording would wait behind the lock.
     await sql`set local lock_timeout = '10s'`.execute(trx)
     return sql`
       select public.drop_chunks(${`market.${name}`}::regclass, older_than => ${before}::timestamptz)`.execute(trx)

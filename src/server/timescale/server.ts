@@ -82,10 +82,7 @@ function kindOf(license: string | null): ServerKind {
   return license === 'apache' ? 'timescale-apache' : 'timescale-community'
 }
 
-/**
- * Oldest version with all needed features: present names of the columnstore, refresh policies without a beginning, and
- * options of a refresh.
- */
+/** Oldest version with the columnstore's present names, refreshes without a beginning, and their options. */
 const oldestCommunity = [2, 21] as const
 
 /** Throws if a Community edition is too old for the recorder's features. */

@@ -38,11 +38,7 @@ export class CandleChart {
   #gaps: readonly ChartGap[] = []
   #lengthMs = 60_000
 
-  /**
-   * Draws an empty chart.
-   *
-   * @param events returns the current handlers, because the page replaces them with every change
-   */
+  /** @param events returns the current handlers, because the page replaces them with every change */
   constructor(container: HTMLElement, events: () => ChartEvents) {
     this.#chart = createChart(container, chartOptions())
     this.#candles = this.#chart.addSeries(CandlestickSeries, { priceLineVisible: true, borderVisible: true })
@@ -64,11 +60,7 @@ export class CandleChart {
     })
   }
 
-  /**
-   * Shows candles. The first call after `reset` brings `focus` into view.
-   *
-   * @param focus range to keep in view; null follows the newest candle
-   */
+  /** @param focus range to keep in view; null follows the newest candle */
   show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number, focus: TimeRange | null = null): void {
     const before = this.#slots
     const range = this.#chart.timeScale().getVisibleLogicalRange()
@@ -148,11 +140,7 @@ export class CandleChart {
     scale.setVisibleLogicalRange({ from: Math.max(-2, this.#slots.length - bars), to: this.#slots.length + 3 })
   }
 
-  /**
-   * Scrolls the chart.
-   *
-   * @param share part of the visible range; negative to the left
-   */
+  /** @param share part of the visible range to scroll by; negative to the left */
   scroll(share: number): void {
     const scale = this.#chart.timeScale()
     const range = scale.getVisibleLogicalRange()
@@ -161,11 +149,7 @@ export class CandleChart {
     scale.setVisibleLogicalRange({ from: range.from + by, to: range.to + by })
   }
 
-  /**
-   * Zooms the chart.
-   *
-   * @param factor ratio of the new range to the visible one
-   */
+  /** @param factor ratio of the new range to the visible one */
   zoom(factor: number): void {
     const scale = this.#chart.timeScale()
     const range = scale.getVisibleLogicalRange()
