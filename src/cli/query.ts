@@ -96,7 +96,7 @@ async function runQuery(argument: string, options: QueryOptions): Promise<void> 
   }
 }
 
-/** Asks the archive. Its module brings the reader and writer of Parquet, so it is loaded only here. */
+/** Queries the archive. Its module brings the reader and writer of Parquet, so it is loaded only here. */
 async function askArchive(config: Config, sql: string, options: QueryOptions): Promise<void> {
   const { queryConfiguredArchive } = await import('./queryArchive.js')
   const isWhole = options.csv === true || options.json === true

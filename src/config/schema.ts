@@ -15,8 +15,7 @@ import { streams, whole } from './streamsSchema.js'
 // Turns off compiled checks. A configuration is read once, and compiling takes longer than the checks.
 z.config({ jitless: true })
 
-// Descriptions appear in the documentation, the example file and editors. Each says what the option decides, and its
-// unit.
+// Descriptions appear in the documentation, the example file and editors. Each names a decision and its unit.
 // A value that no user decides is a constant, and joins the configuration when it is read.
 
 // Number of connections. With fewer, a slow query of a command could hold up the storing of rows.

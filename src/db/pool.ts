@@ -61,7 +61,7 @@ const readOnlySettings = ['default_transaction_read_only=on', 'jit=off']
 
 const urlForm = 'write postgresql://user:password@host:port/database'
 
-/** Closes a silent connection. Otherwise a query to a vanished server waits until TCP stops to retransmit. */
+/** Closes a silent connection. Otherwise a query to a vanished server waits until TCP stops retransmitting. */
 function giveUpSilent(client: pg.PoolClient, timeoutMs: number): void {
   const { stream } = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection
   stream.setTimeout(timeoutMs, () => stream.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))

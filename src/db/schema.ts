@@ -126,7 +126,7 @@ export interface SeriesColumns extends InstrumentKeyColumns {
   interval: Interval | ''
 }
 
-/** Ranges are read as text, and `part` as an instant that may be infinite. */
+/** Ranges have the form of text, and `part` is an instant that may be infinite. */
 interface KnownTable extends SeriesColumns {
   id: GeneratedAlways<number>
   verdict: string
@@ -165,7 +165,7 @@ interface CandleReachTable {
   learned_at: Generated<TimeMs>
 }
 
-/** `ranges` and `done` are multiranges, read as text. */
+/** `ranges` and `done` are multiranges in the form of text. */
 interface WantTable extends SeriesColumns {
   id: GeneratedAlways<number>
   kind: 'repair' | 'backfill' | 'review'

@@ -92,7 +92,7 @@ export function keyOrder(key: readonly string[]): RawBuilder<unknown> {
   return sql.raw(key.map((name) => `"${name}"`).join(', '))
 }
 
-/** Numbers of rows by their fate in a write. Rows that occur twice in a batch count as unchanged. */
+/** Numbers of rows by the result of a write. Rows that occur twice in a batch count as unchanged. */
 export interface WriteResult {
   readonly inserted: number
   readonly updated: number

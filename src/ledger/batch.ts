@@ -47,8 +47,8 @@ export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | '
 }
 
 /**
- * Returns true if entries that are not in the batch have disappeared. An empty list is a fault of the service, because
- * trading never ends for all instruments.
+ * Returns true if entries that are not in the batch have disappeared. An empty list counts as a fault of the service,
+ * because trading never ends for all instruments.
  */
 export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 'isPart'>): boolean {
   return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart

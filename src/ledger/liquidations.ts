@@ -23,8 +23,8 @@ export function liquidationText({ ts, side, price, amount }: Liquidation): strin
 }
 
 /**
- * Numbers equal liquidations of one response, or of several that were joined. A response shows all liquidations of a
- * moment, and they are counted anew each time. So a late one gets the next number, and a replay changes nothing.
+ * Numbers equal liquidations of one response, or of several that were joined. Each time, those of a moment are
+ * counted from 1 again. So a late one gets the next number, and a replay changes nothing.
  */
 export function numberOccurrences(rows: readonly Liquidation[]): CountedLiquidation[] {
   const counts = new Map<string, number>()

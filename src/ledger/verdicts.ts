@@ -17,7 +17,7 @@ import { keyColumns, ofSeries, type Series, seriesColumns } from '../db/series.j
  * | nothing                | silent, and recorded   | `storeCandles`                  | a response leaves candles out between two      |
  * | silent                 | no trade               | `confirmNoTrade`                | a later response leaves them out as well       |
  * | silent, no trade       | repaired               | `storeCandles`                  | candles come after all                         |
- * | unanswered             | before the beginning   | `addEmptyRanges`                | nor does a response an hour later              |
+ * | unanswered             | before the beginning   | `addEmptyRanges`                | a response an hour later shows nothing either  |
  * | nothing                | unanswered             | `replaceUnanswered`             | no response shows anything                     |
  * | nothing                | missing, lost          | `recordGap`, `claimEvents`, …   | rows did not come, and may or may not do later |
  * | recorded               | missing                | `auditFills`, `storeFills`      | candles or other pages contradict the fills    |
@@ -26,11 +26,11 @@ import { keyColumns, ofSeries, type Series, seriesColumns } from '../db/series.j
  * | missing, lost          | repaired               | `settleGaps`, `claimEvents`, …  | the range is recorded by now                   |
  * | missing                | nothing                | `settleGaps`                    | it is before the beginning                     |
  * | missing, lost          | recorded               | `removeGap`                     | candles show that no fill was lost             |
- * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed anew                  |
+ * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed again                 |
  * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
  *
- * Three more verdicts tell how far the recorder has come with a series. `unsettled` and `audited` of fills are only used
- * by functions of the database. `noteReview` writes `reviewed` of candles.
+ * Three more verdicts tell how far the recorder has come with a series. Functions of the database use `unsettled` and
+ * `audited` of fills. `noteReview` writes `reviewed` of candles.
  */
 type Verdict =
   | 'recorded'

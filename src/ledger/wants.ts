@@ -68,7 +68,7 @@ const columns = [
 
 /**
  * Proven ranges of the series of a want `w`. Empty for a want that reads covered ranges again. Parts that end before
- * the want are left out, because fills have one for each 128 ranges.
+ * the want are left out, because fills have a part for each 128 ranges.
  */
 export const provenOfWant = sql<string>`
   case when w.again then '{}' else coalesce((

@@ -81,7 +81,7 @@ export async function sleepUntil(clock: Clock, time: number, signal: Ending): Pr
   return sleepFor(clock, time - clock.now(), signal)
 }
 
-/** Resolves with the result of `work`, or with `late` after `ms`. The work then goes on, and its failure is ignored. */
+/** Resolves with the result of `work`, or with `late` after `ms`. Late work continues, and its failure is ignored. */
 export function within<Result, Late>(
   clock: Clock,
   ms: number,

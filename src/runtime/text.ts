@@ -7,7 +7,7 @@ export function messageOf(error: unknown): string {
  * Characters that control a terminal or reorder text: C0 and C1 controls except tab and line feed, separators of lines
  * and paragraphs, and bidirectional controls.
  */
-// oxlint-disable-next-line no-control-regex -- control characters are what it is about
+// oxlint-disable-next-line no-control-regex -- it must match control characters
 const harmful = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g
 
 /** Escapes control characters of foreign text, such as \x1b or \u202e, so that a terminal does not obey them. */

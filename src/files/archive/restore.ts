@@ -53,7 +53,7 @@ const rowsPerStatement = 2_000
 
 /**
  * Restores days to the database, with their proof. Existing rows stay, so a second call changes nothing. Nothing is
- * restored of a day that has changed since it was archived.
+ * restored of a day whose archive is damaged.
  */
 export async function restoreArchive(
   database: RecorderDatabase,

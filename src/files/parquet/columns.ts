@@ -71,8 +71,8 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
 }
 
 /**
- * Returns the number by which Iceberg finds a column in all files of a table. It depends on the name alone, so that
- * files need not know each other. Iceberg cannot change the scale of a decimal, so another scale is another column.
+ * Returns the number by which Iceberg finds a column in all files of a table. It depends on name and scale alone,
+ * so that files need not know each other. Iceberg cannot change a scale, so another scale is another column.
  */
 export function fieldId(name: string, shape?: DecimalShape): number {
   const hash = createHash('sha256').update(name).digest().readUIntBE(0, 3)
@@ -116,7 +116,7 @@ export function columnsOf(
 /** Returns true if 16-byte values compress better than places in a dictionary, because few of them are equal. */
 function hardlyRepeats(data: readonly unknown[]): boolean {
   const maxDifferent = data.length / 8
-  // Few decimals are cached as arrays, so equal values among them are the same array.
+  // Equal values are the same array, as long as the cache of decimals holds them.
   const found = new Set<unknown>()
   for (const value of data) {
     if (found.add(value).size > maxDifferent) return true

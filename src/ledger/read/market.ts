@@ -53,7 +53,7 @@ export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
 }
 
 interface PriceCurve extends InstrumentKey {
-  /** The last price of each hour, oldest first; null if no ticker of that hour is stored. */
+  /** The last price at each hour, oldest first; null if no ticker of the ten minutes before is stored. */
   readonly prices: (Decimal | null)[]
 }
 

@@ -167,7 +167,7 @@ export async function instrumentNow(
 
 type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
 
-/** Allowed lag of today's proven coverage, milliseconds. Candles need time to close; quiet instruments, to trade. */
+/** Allowed lag of today's proven coverage, milliseconds. Candles need time to close, and fills to happen. */
 const lagMs = 10 * 60_000
 
 /** Returns one word for a day of a series. Of the current day, only the time until now counts. */

@@ -12,7 +12,7 @@ const largestLogBytes = 10_000_000
 /** Settings for a small machine that also runs other programs. */
 const tuning = {
   shared_buffers: '128MB',
-  // Readers may connect while fewer than 67 connections are open: more than recorder, page and commands need.
+  // Readers may connect while fewer than 67 connections are open: more than recorder, page, commands and readers need.
   max_connections: '100',
   reserved_connections: '30',
   effective_cache_size: '512MB',
