@@ -8,8 +8,8 @@ import type { Report } from './limits.js'
 import { type Quirks, quirksSchema } from './world/quirks.js'
 
 /**
- * A fault as it is written on the command line: `KIND[:name=value,...]`, several operations joined by `+`.
- * `after` and `for` are milliseconds from now; `fromMs` and `toMs` are moments of the service's clock.
+ * Parses a fault from the command line: `KIND[:name=value,...]`, with several operations joined by `+`. `after` is in
+ * milliseconds from now, and `for` in milliseconds from there. `fromMs` and `toMs` are moments of the service's clock.
  * Throws an Error that says in one line what is wrong.
  */
 export function parseFault(text: string, now: TimeMs): Fault {
@@ -29,17 +29,17 @@ export function parseFault(text: string, now: TimeMs): Fault {
   return parsed.data
 }
 
-/** Fields that are text even where they look like a number; of `numericCode`, `code` is a number all the same. */
+/** Fields whose values are text even if they look like a number. */
 const textFields = new Set(['msg', 'body'])
 
-/** A quirk as it is written on the command line: `NAME` switches it on, `NAME=VALUE` sets it (JSON or a word). */
+/** Parses a quirk from the command line: `NAME` switches it on, `NAME=VALUE` sets it to JSON or a word. */
 export function parseQuirk(text: string): Partial<Quirks> {
   const [name, value = 'true'] = splitOnce(text)
   const names = Object.keys(quirksSchema.shape)
   if (!names.includes(name)) throw new Error(unknown('quirk', name, names))
   const parsed = quirksSchema.partial().safeParse({ [name]: jsonOrText(value) })
   if (!parsed.success) throw new Error(oneLine(parsed.error))
-  // Only the quirk that was named: the schema fills in the others.
+  // Only the named quirk is returned, because the schema has filled in the others.
   return Object.fromEntries(Object.entries(parsed.data).filter(([key]) => key === name))
 }
 
@@ -66,7 +66,7 @@ function oneLine(error: z.ZodError): string {
   return error.issues.map((issue) => `${issue.path.join('.') || 'value'}: ${issue.message}`).join('; ')
 }
 
-/** The report as a table for people: a row for each operation that was used, and one for all together. */
+/** Returns the report as a table for people: a row for each operation that was used, and one for all together. */
 export function reportTable(report: Report): string {
   const table = new Table({
     head: ['source', 'operation', 'requests', 'rejected', 'highest/s', 'highest/min', 'blocks'],

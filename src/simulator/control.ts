@@ -13,11 +13,11 @@ import { type Quirks, quirksSchema } from './world/quirks.js'
 import { splitAt } from './world/traits.js'
 import type { World } from './world/world.js'
 
-/** A response as it was given to a client. */
+/** A response as a client got it. */
 export interface ServedResponse {
-  /** The service's clock, the same as `requestTime` in the envelope. */
+  /** Time by the service's clock, the same as `requestTime` in the envelope. */
   readonly atMs: TimeMs
-  /** The address that asked. */
+  /** The address that sent the request. */
   readonly source: string
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
@@ -25,17 +25,17 @@ export interface ServedResponse {
   /** `complete` only when the whole body was handed to the socket. */
   readonly delivered: Delivered
   /**
-   * The client closed the connection after it, without asking for anything else on it. Mostly because it was done; but one that
-   * gave up when it had read everything and understood nothing yet does the same.
+   * The client closed the connection after this response without another request on it. Usually the client was done,
+   * but it may also have read the response and given up before it understood it.
    */
   readonly isLastOfConnection?: true
-  /** When that was known, by the wall clock; absent while it is under way. */
+  /** When `delivered` was known, by the wall clock; absent while the response is under way. */
   readonly deliveredAtMs?: TimeMs
-  /** The envelope's `data` as it was sent; the numbers of order books as their exact text. Null for failures. */
+  /** The envelope's `data` as it was sent, with numbers of order books as their exact text. Null for failures. */
   readonly data: unknown
 }
 
-/** Keeps every served response, when it is switched on. */
+/** Keeps every served response if it is switched on. */
 export class Journal {
   private responses: { -readonly [Key in keyof ServedResponse]: ServedResponse[Key] }[] = []
   constructor(
@@ -43,7 +43,7 @@ export class Journal {
     private readonly now: () => TimeMs,
   ) {}
 
-  /** Notes a response before it is sent; the function that is returned says what became of it. */
+  /** Notes a response before it is sent. The returned function takes the outcome of its delivery. */
   begin(
     response: Omit<ServedResponse, 'delivered' | 'deliveredAtMs' | 'isLastOfConnection'>,
   ): (outcome: Outcome) => void {
@@ -77,24 +77,24 @@ export interface Control {
   setFaults(faults: readonly Fault[]): void
   addFault(fault: Fault): void
   clearFaults(): void
-  /** Changes the quirks that are named. Throws a ZodError for a value that is not allowed. */
+  /** Changes the given quirks. Throws a ZodError for a value that is not allowed. */
   setQuirks(quirks: Partial<Quirks>): void
   quirks(): Quirks
-  /** Lists an instrument: it is announced and trades from its `launchTime`. Replaces one of the same name. */
+  /** Lists an instrument, which trades from its `launchTime`. Replaces an instrument of the same name. */
   list(request: ListingRequest & { readonly launchTime: TimeMs }): Listing
-  /** Trading stops at `atMs`; the row disappears at `removedAtMs` (default: at once). */
+  /** Stops the trading of an instrument at `atMs`. Its row disappears at `removedAtMs` (default: at once). */
   delist(category: Category, symbol: string, atMs: TimeMs, removedAtMs?: TimeMs): void
-  /** Changes anything else of an instrument, such as its status or precision. */
+  /** Changes other properties of an instrument, such as its status or precision. */
   amend(category: Category, symbol: string, change: Partial<Listing>): void
   /**
-   * Splits an instrument: one unit becomes `factor`, and candles from before are told adjusted from then on. Takes effect at
-   * the next boundary between runs of fills, at most 3.75 s after `atMs`, which is returned.
+   * Splits an instrument: one unit becomes `factor` units, and the service gives earlier candles adjusted from then on.
+   * The split takes effect at the next boundary between runs of fills, at most 3.75 s after `atMs`. Returns this time.
    */
   split(category: Category, symbol: string, factor: number, atMs: TimeMs, relists?: boolean): TimeMs
-  /** Every response that was served, in order; empty unless the journal is switched on. */
+  /** Returns every served response, in order; none unless the journal is switched on. */
   journal(): readonly ServedResponse[]
   clearJournal(): void
-  /** Times when this process was stalled and counted arrivals late. Empty unless the journal is switched on. */
+  /** Returns the times when this process stalled and counted arrivals late; none unless the journal is switched on. */
   stalls(): readonly Stall[]
 }
 
@@ -103,7 +103,7 @@ interface ControlParts {
   readonly limiter: Limiter
   readonly faults: FaultSet
   readonly journal: Journal
-  /** Null: not watched. */
+  /** Null if stalls are not watched. */
   readonly stalls: StallWatch | null
   readonly quirks: { current: Quirks }
   /** Called after the faults have changed. */
@@ -155,7 +155,7 @@ const splitSchema = z.strictObject({
   relists: z.boolean().optional(),
 })
 
-/** The control interface for other processes, under /simulator. It is not part of the service and never limited. */
+/** Serves the control interface for other processes, under /simulator. The service's limits do not apply to it. */
 export async function respondToControl(
   control: Control,
   path: string,
@@ -197,7 +197,7 @@ export async function respondToControl(
   }
 }
 
-/** Checks a request body and does what it asks for; otherwise says in one line what is wrong with it. */
+/** Applies a request body if it is valid. Otherwise responds with one line that says what is wrong with it. */
 function change<Value>(
   response: ServerResponse,
   body: string,

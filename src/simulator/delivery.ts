@@ -6,9 +6,9 @@ import { brotliCompress, constants } from 'node:zlib'
 import type { CompleteFault } from './faults.js'
 
 const compress = promisify(brotliCompress)
-/** Bytes. Compressing a smaller body would not save packets. */
+/** Smallest body that is compressed, in bytes. Compressing a smaller body would not save packets. */
 const minBytes = 1_024
-/** The lowest quality, because it is the fastest. The client decodes the same body at any quality. */
+/** The lowest quality is used, because it is the fastest. The client decodes the same body at any quality. */
 const params = { [constants.BROTLI_PARAM_QUALITY]: 1 }
 
 /** Compresses the body with Brotli, if the client accepts it and the body has at least `minBytes`. */
@@ -88,7 +88,7 @@ export type Delivered = 'complete' | 'torn' | 'none'
 /** `closed after` follows `complete` if the client then closes the connection without another request on it. */
 export type Outcome = Delivered | 'closed after'
 
-/** Sends a response as it is; calls `done` when the body was handed to the socket or the connection was lost. */
+/** Sends a response as it is. Calls `done` when the body was passed to the socket, or the connection was lost. */
 export function deliver(response: ServerResponse, outgoing: Outgoing, done: (outcome: Outcome) => void): void {
   watch(response, done)
   writeHead(response, outgoing)
@@ -114,7 +114,7 @@ export function deliverTorn(
   })
 }
 
-/** Sends the body in pieces over a time. */
+/** Sends the body in pieces over `overMs` milliseconds. */
 export function deliverSlowly(
   response: ServerResponse,
   outgoing: Outgoing,
@@ -148,7 +148,7 @@ function watch(response: ServerResponse, done: (outcome: Outcome) => void): void
   const { socket } = response
   if (socket !== null) {
     if (!unconfirmed.has(socket)) {
-      // A client that closes a connection before it has read what came on it resets it, which is seen only afterwards.
+      // A client that closes a connection with unread data resets it. This is known only when the connection closes.
       socket.once('close', (hadError) => {
         unconfirmed.get(socket)?.(hadError ? 'torn' : 'closed after')
       })
@@ -157,7 +157,7 @@ function watch(response: ServerResponse, done: (outcome: Outcome) => void): void
   }
   let isWhole = false
   response.once('finish', () => {
-    // A response also finishes when its connection has just been cut, and then nobody gets it.
+    // A response also finishes if its connection has just been cut. The client does not get it then.
     isWhole = socket?.destroyed === false
     if (!isWhole) return
     done('complete')
@@ -168,9 +168,9 @@ function watch(response: ServerResponse, done: (outcome: Outcome) => void): void
   })
 }
 
-/** Resolves when the connections have been looked at once more: a client that gave up while this process was busy is gone. */
+/** Resolves after a look at all connections, which notices clients that gave up while this process was busy. */
 export async function connectionsLookedAt(): Promise<void> {
-  // The first is over with what was found the last time; only then is looked again.
+  // The first turn finishes the previous look at the connections. Only the second looks again.
   await nextTurn()
   await nextTurn()
 }

@@ -4,13 +4,13 @@ import { type Operation, operations } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 
 const common = {
-  /** Operations it hits; all of them when absent. */
+  /** Operations that the fault hits; all operations if absent. */
   operations: z.array(z.enum(operations)).optional(),
-  /** Share of the requests it hits. Default 1. */
+  /** Share of the requests that the fault hits. Default 1. */
   probability: z.number().min(0).max(1).optional(),
-  /** How many requests it hits before it is over. */
+  /** Number of requests that the fault hits before it is over. */
   count: z.number().int().min(1).optional(),
-  /** When it is in force, half-open, by the service's clock. */
+  /** Half-open range of time in which the fault is in force, by the service's clock. */
   fromMs: z.number().optional(),
   toMs: z.number().optional(),
 }
@@ -18,11 +18,11 @@ const milliseconds = z.number().min(0)
 
 /** A fault that a test can inject into the simulated service. `kind` selects the failure. */
 export const faultSchema = z.discriminatedUnion('kind', [
-  /** The response comes later, after its arrival was counted. */
+  /** The response comes later. The arrival of the request is counted before the delay. */
   z.strictObject({ kind: z.literal('latency'), minMs: milliseconds, maxMs: milliseconds, ...common }),
   /** The connection is reset before any response. */
   z.strictObject({ kind: z.literal('reset'), ...common }),
-  /** No response until the client gives up. */
+  /** No response comes until the client gives up. */
   z.strictObject({ kind: z.literal('noResponse'), ...common }),
   z.strictObject({
     kind: z.literal('http'),
@@ -32,27 +32,27 @@ export const faultSchema = z.discriminatedUnion('kind', [
   }),
   /** The source address is refused for the time of a block. */
   z.strictObject({ kind: z.literal('block'), ...common }),
-  /** A page of HTML with status 200, as proxies send it. */
+  /** The response is a page of HTML with status 200, as proxies send it. */
   z.strictObject({ kind: z.literal('html'), ...common }),
-  /** A page of HTML with status 403 that wants to see a browser. */
+  /** The response is a page of HTML with status 403, which wants a browser. */
   z.strictObject({ kind: z.literal('browserCheck'), ...common }),
   z.strictObject({ kind: z.literal('emptyBody'), ...common }),
-  /** Half a body, then the connection is cut: against its content-length, or in the middle of chunks. */
+  /** The connection is cut after half of the body: short of its content-length, or in the middle of chunks. */
   z.strictObject({ kind: z.literal('tornBody'), cut: z.enum(['length', 'chunked']).default('length'), ...common }),
-  /** The body trickles over this time. */
+  /** The body comes in pieces over this time. */
   z.strictObject({ kind: z.literal('slowBody'), overMs: milliseconds.default(5_000), ...common }),
-  /** The envelope of an older interface: status, err_code, err_msg. */
+  /** The response has the envelope of an older interface: status, err_code, err_msg. */
   z.strictObject({ kind: z.literal('oldEnvelope'), ...common }),
-  /** A failure whose `code` is a JSON number. */
+  /** The response is a failure whose `code` is a JSON number. */
   z.strictObject({ kind: z.literal('numericCode'), code: z.number().int().default(40_725), ...common }),
-  /** A failure in a proper envelope, such as 45001 in a release window. */
+  /** The response is a failure in a proper envelope, such as 45001 in a release window. */
   z.strictObject({
     kind: z.literal('errorCode'),
     code: z.coerce.string(),
     msg: z.string().default('service unavailable'),
     ...common,
   }),
-  /** A success with far more bytes than any response has. */
+  /** The response is a success with far more bytes than any genuine one has. */
   z.strictObject({
     kind: z.literal('hugeBody'),
     bytes: z
@@ -61,18 +61,18 @@ export const faultSchema = z.discriminatedUnion('kind', [
       .default(64 * 1024 * 1024),
     ...common,
   }),
-  /** Lists of instruments and RPI symbols are cut off: this share of their entries is left. Other responses are whole. */
+  /** Lists of instruments and RPI symbols are cut off, to this share of their entries. Other responses are whole. */
   z.strictObject({ kind: z.literal('shortList'), keep: z.number().min(0).max(1).default(0.2), ...common }),
-  /** The service's clock, and all of its market with it, is off by this much. */
+  /** The service's clock, and its whole market with it, is off by this much. */
   z.strictObject({ kind: z.literal('clockSkew'), ms: z.number(), ...common }),
-  /** Connections are refused: the listener is closed and comes back on the same port. */
+  /** Connections are refused: the listener is closed, and comes back later on the same port. */
   z.strictObject({ kind: z.literal('down'), ...common }),
 ])
 export type Fault = z.input<typeof faultSchema>
 export type CompleteFault = z.output<typeof faultSchema>
 export const faultKinds = faultSchema.options.map((option) => option.shape.kind.value)
 
-/** The faults in force. Chance is drawn from the seed in order of arrival. */
+/** Holds the faults. Chance is drawn from the seed in order of arrival. */
 export class FaultSet {
   private faults: { readonly fault: CompleteFault; left: number }[] = []
   constructor(private readonly random: () => number) {}
@@ -82,13 +82,13 @@ export class FaultSet {
     for (const fault of faults) this.add(fault)
   }
 
-  /** Throws a ZodError for a fault that is not well-formed. */
+  /** Adds a fault. Throws a ZodError for one that is not well-formed. */
   add(fault: Fault): void {
     const complete = faultSchema.parse(fault)
     this.faults.push({ fault: complete, left: complete.count ?? Number.POSITIVE_INFINITY })
   }
 
-  /** The faults that hit a request. Each counts as used. */
+  /** Returns the faults that hit a request, and counts them as used. */
   strike(operation: Operation, at: TimeMs): readonly CompleteFault[] {
     const hits: CompleteFault[] = []
     for (const entry of this.faults) {
@@ -110,7 +110,7 @@ export class FaultSet {
     return this.faults.some(({ fault }) => fault.kind === 'down' && isInForce(fault, at))
   }
 
-  /** How far the service's clock is off. */
+  /** Returns how far the service's clock is off. */
   skewMs(at: TimeMs): number {
     let ms = 0
     for (const { fault } of this.faults) if (fault.kind === 'clockSkew' && isInForce(fault, at)) ms += fault.ms
@@ -122,7 +122,7 @@ function isInForce(fault: CompleteFault, at: TimeMs): boolean {
   return at >= (fault.fromMs ?? Number.NEGATIVE_INFINITY) && at < (fault.toMs ?? Number.POSITIVE_INFINITY)
 }
 
-/** A time in which a process looked at nothing, because it or the machine was busy: milliseconds of the wall clock. */
+/** A time in which a process did not react, because it or the machine was busy, in milliseconds of the wall clock. */
 export interface Stall {
   readonly fromMs: number
   readonly toMs: number
@@ -154,7 +154,7 @@ export class StallWatch {
     this.#timer.unref()
   }
 
-  /** All so far, oldest first. */
+  /** Returns all stalls so far, oldest first. */
   list(): readonly Stall[] {
     return this.#stalls
   }

@@ -10,7 +10,7 @@ import type { World } from './world/world.js'
 const periodMs = 5 * minuteMs
 const indexExchanges = ['Bitget', 'Binance', 'OKX', 'Bybit', 'Coinbase', 'Gate.io']
 
-/** @param existing the listing that a request is about, or a failure in the service's terms */
+/** @param existing returns the listing that a request names, or throws a failure in the service's terms */
 export function createFutures(
   world: World,
   quirks: () => Quirks,
@@ -26,7 +26,7 @@ export function createFutures(
     return { category, symbol: existing(operation, category, symbolOf(query), at).symbol }
   }
 
-  /** Draws of a list that changes now and then, at a time of its own. */
+  /** Returns the draws of a list that changes now and then, each list at its own times. */
   const stageOf = (operation: Operation, symbol: string, at: TimeMs) => {
     const key = mixText(0, `${operation} ${symbol}`)
     const everyMs = quirks().termsChangeMs
@@ -34,7 +34,7 @@ export function createFutures(
     return (place: number) => mix(key, stage, place)
   }
 
-  /** The last thirty periods of five minutes that have ended, ascending. */
+  /** Makes a responder with the last thirty periods of five minutes that have ended, ascending. */
   const periods =
     (operation: Operation, rowOf: (draw: (place: number) => number) => object) => (query: Query, at: TimeMs) => {
       const { symbol } = futureOf(operation, query, at)
@@ -73,7 +73,7 @@ export function createFutures(
     },
     'current-fund-rate': (query: Query, at: TimeMs) =>
       world.fundingForecasts(futuresOf('current-fund-rate', query), at),
-    // Its category follows from the symbol. One that is named as well is taken.
+    // Requests for index components need no category, because it follows from the symbol. A given category is used.
     'index-components'(query: Query, at: TimeMs) {
       const isMeant = ({ category, symbol }: Listing) => category.endsWith('FUTURES') && symbol === query['symbol']
       const named = query['category'] ?? world.listings().find(isMeant)?.category ?? 'USDT-FUTURES'

@@ -3,13 +3,13 @@ import { byOperation, type Operation, specifiedPerSecond } from '../market/strea
 export interface LimitOptions {
   readonly perSecond: Readonly<Record<Operation, number>>
   readonly perMinute: number
-  /** How long an address is refused after it went over the limit per minute. */
+  /** How long an address is refused after it exceeded the limit per minute. */
   readonly blockMs: number
-  /** False: count only. */
+  /** If false, requests are counted and none is refused. */
   readonly enforce: boolean
 }
 
-/** How busy one address has been. Highest rates are over every strict window, not over calendar seconds. */
+/** Activity of one address. Its highest rates are over every strict window, not over calendar seconds. */
 export interface SourceReport {
   readonly operations: Readonly<Record<Operation, OperationReport>>
   readonly overall: OverallReport
@@ -51,7 +51,7 @@ export class ArrivalWindow {
     return highest
   }
 
-  /** Index of the first arrival in the window that ends with `end`: one exactly `widthMs` before is no longer in it. */
+  /** Returns the index of the first arrival in the window that ends with `end`. Its beginning does not belong to it. */
   private firstWithin(end: number): number {
     let low = 0
     let high = this.times.length
@@ -65,7 +65,7 @@ export class ArrivalWindow {
 
   private forget(): void {
     const { times, widthMs } = this
-    // Kept for three widths: late arrivals are counted in windows that began long ago. Dropped in blocks, as it copies.
+    // Times are kept for three widths, because late arrivals count in old windows. Dropping blocks saves copies.
     const horizon = (times.at(-1) ?? 0) - 3 * widthMs
     if ((times[1_024] ?? Number.POSITIVE_INFINITY) < horizon) times.splice(0, this.firstWithin(horizon + widthMs))
   }
@@ -100,7 +100,7 @@ class Source {
   blocks = 0
 }
 
-/** The limits of each source address, as the service counts them: by arrival, rejected requests too. */
+/** Applies the limits to each source address as the service does: by arrival, and with rejected requests. */
 export class Limiter {
   private readonly sources = new Map<string, Source>()
   constructor(private readonly options: LimitOptions) {}
@@ -128,7 +128,7 @@ export class Limiter {
     return { accepted: !enforce || !isOver, remaining }
   }
 
-  /** Refuses everything from an address for a while. */
+  /** Refuses all requests of an address for the length of a block. */
   block(address: string, at: number): void {
     const source = this.sourceOf(address)
     source.blocks++
@@ -155,7 +155,7 @@ export class Limiter {
     return report
   }
 
-  /** Forgets the counts, not what is in the windows now. */
+  /** Forgets the counts, but not the arrivals in the present windows. */
   reset(): void {
     for (const source of this.sources.values()) {
       for (const meter of [...Object.values(source.operations), source.second, source.minute]) meter.reset()

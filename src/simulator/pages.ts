@@ -33,14 +33,14 @@ function depthDaysOf(quirks: Quirks, interval: string): number {
   return quirks.candleDepthDays[interval] ?? known
 }
 
-/** The half-open range of opening times that a page may hold, and how many candles it holds at most. */
+/** The half-open range of opening times that a page may hold, and its largest number of candles. */
 interface PageRange {
   readonly from: TimeMs
   readonly to: TimeMs
   readonly limit: number
 }
 
-/** One page of candles, ascending: the most recent ones of the range that was asked for. */
+/** Resolves to a page of candles, ascending: the most recent ones of the requested range. */
 export async function candlePage(
   world: World,
   quirks: Quirks,
@@ -52,7 +52,7 @@ export async function candlePage(
   if (listing.isReality && !realityIntervals.includes(query.interval)) {
     throw new ServiceFailure('48001', `The ${query.interval} interval is not supported for ${listing.symbol}`)
   }
-  // Reality tokens have market candles only, and give them for every other type without a word.
+  // Reality tokens only have market candles. The service silently gives them for every other type.
   const series = { ...query, type: listing.isReality ? ('market' as const) : query.type }
   const range =
     operation === 'candles'
@@ -74,7 +74,7 @@ export async function candlePage(
     .map((row) => (quirks.eighthCandleValue ? [...row, row[6]] : row))
 }
 
-/** All candles of a range, computed in slices. */
+/** Resolves to all candles of a range, which are computed in slices. */
 async function candlesOf(
   world: World,
   series: ServedSeries,
@@ -82,12 +82,12 @@ async function candlesOf(
   to: TimeMs,
   at: TimeMs,
 ): Promise<readonly CandleRow[]> {
-  // Where silence is left out a page spans any length of time and costs as much as it has rows.
+  // If silence is left out, a page may span any time, and its cost depends only on its rows. It needs no slices.
   if (world.leavesOutSilence(series)) return world.candles(series, from, to, at)
   const rows: CandleRow[] = []
   let turn = workedMs()
   for (let start = from; start < to;) {
-    // A slice is about an hour of minutes, or a single candle where candles are longer.
+    // A slice is about an hour of minutes, or a single candle if candles are longer.
     const stop = Math.min(Math.max(world.closeTime(series, world.openTime(series, start)), start + hourMs), to)
     rows.push(...world.candles(series, start, stop, at))
     start = stop
@@ -105,7 +105,7 @@ function isLate({ lateCandles }: Quirks, series: ServedSeries, row: CandleRow, a
   return unit(mixWide(key, Number(row[0]))) < lateCandles.share
 }
 
-/** `candles`: start exclusive, end inclusive, and no further back than the interval's depth. */
+/** Returns the range of `candles`: start exclusive, end inclusive, and no further back than the interval's depth. */
 function recentRange(quirks: Quirks, query: CandleQuery, at: TimeMs): PageRange {
   const { startTime = Number.NEGATIVE_INFINITY, endTime = at } = query
   const depth = depthDaysOf(quirks, query.interval)
@@ -116,7 +116,7 @@ function recentRange(quirks: Quirks, query: CandleQuery, at: TimeMs): PageRange 
   }
 }
 
-/** `history-candles`: end exclusive; start is ignored, or inclusive. Without an end it ends before the forming candle. */
+/** Returns the range of `history-candles`: start ignored or inclusive, end exclusive, by default the forming candle. */
 function historyRange(
   quirks: Quirks,
   query: CandleQuery,
@@ -159,7 +159,7 @@ function isIn(range: CandleRange, series: ServedSeries, row: CandleRow): boolean
   )
 }
 
-/** The candle with its high and its volume one unit of the last place larger. */
+/** Returns the candle with a high and a volume that are one unit of the last place larger. */
 function revised([timestamp, open, high, low, close, volume, turnover]: CandleRow): CandleRow {
   return [timestamp, open, lastPlaceUp(high), low, close, volume === '0' ? volume : lastPlaceUp(volume), turnover]
 }
@@ -172,7 +172,7 @@ function lastPlaceUp(decimal: string): string {
 
 type HiddenFills = Quirks['hiddenFills'][number]
 
-/** The newest fills, without those that are hidden for now. */
+/** Returns the newest fills, without those that are hidden at the moment. */
 export function fillPage(
   world: World,
   quirks: Quirks,
@@ -191,7 +191,7 @@ export function fillPage(
     .slice(0, limit)
 }
 
-/** A page of the history of fills: the newest of what was asked for, as far back as the history reaches. */
+/** Returns a page of the history of fills: the newest requested ones, as far back as the history reaches. */
 export function pastFillPage(world: World, quirks: Quirks, query: PastFillsQuery, at: TimeMs): readonly PastFillRow[] {
   const { category, symbol, limit, startTime, endTime, idLessThan } = query
   const range = {
@@ -200,13 +200,13 @@ export function pastFillPage(world: World, quirks: Quirks, query: PastFillsQuery
     idBelow: idLessThan === null ? null : idOfLive(idLessThan, quirks),
   }
   const hidden = hiddenFrom('history', quirks, category, symbol, at)
-  // Hidden fills shorten the page: the service looks for as many rows, and does not show all of them.
+  // Hidden fills shorten the page, because the service finds all its rows and then does not show all of them.
   return world
     .pastFills(category, symbol, range, limit)
     .filter(({ ts }) => !isHiddenFill(hidden, Number(ts) < 1e11 ? Number(ts) * 1000 : Number(ts)))
 }
 
-/** The history's own ids begin with 9 where those of the newest fills begin with 1. */
+/** Returns the live id for an id of the history. The history's own ids begin with 9 instead of 1. */
 function idOfLive(id: bigint, { fillsHistoryIds }: Quirks): bigint {
   const text = String(id)
   return fillsHistoryIds === 'other' && text.startsWith('9') ? BigInt(`1${text.slice(1)}`) : id

@@ -11,7 +11,7 @@ import { dayMs, type TimeMs } from '../market/values.js'
 import type { Quirks } from './world/quirks.js'
 import { type ServedInterval, servedIntervals, specifiedIntervals } from './world/intervals.js'
 
-/** A failure in the service's own terms. */
+/** Thrown for a failure in the service's own terms: its code and message become the response. */
 export class ServiceFailure extends Error {
   constructor(
     readonly code: string,
@@ -23,7 +23,7 @@ export class ServiceFailure extends Error {
 
 export type Query = Readonly<Record<string, string>>
 
-/** The parameters of a request; the last one wins when a name stands twice. */
+/** Returns the parameters of a request. If a name occurs twice, the last value wins. */
 export function queryOf(search: URLSearchParams): Query {
   return Object.fromEntries(search)
 }
@@ -41,7 +41,7 @@ function oneOf<Value extends string>(values: readonly Value[], name: string, val
   return found
 }
 
-/** Reads the category of a request. Some have been met that were gone for a while, or for good. */
+/** Reads the category of a request. The live service was seen to lose categories for a while, or for good. */
 export function categoryOf(operation: Operation, query: Query, quirks: Quirks): Category {
   const value = required(query, 'category')
   const missing = quirks.missingCategories.find(
@@ -50,13 +50,13 @@ export function categoryOf(operation: Operation, query: Query, quirks: Quirks): 
   if (missing) throw new ServiceFailure(missing.code, `Parameter category ${value} does not exist`)
   const category = categories.find((candidate) => candidate === value)
   if (category !== undefined) return category
-  // Tickers response otherwise than the rest.
+  // Tickers respond with another code than the other operations.
   throw operation === 'tickers'
     ? new ServiceFailure('40034', `Parameter category ${value} does not exist`)
     : new ServiceFailure('400172', 'Parameter category verification failed')
 }
 
-/** Margin has no books, tickers or candles of its own; asked for its tickers, the service gives those of spot. */
+/** Reads a category that has its own books and candles. For tickers of margin, the service gives those of spot. */
 export function tradedCategoryOf(operation: Operation, query: Query, quirks: Quirks): TradedCategory {
   const category = categoryOf(operation, query, quirks)
   if (category === 'MARGIN' && operation === 'tickers') return 'SPOT'
@@ -75,7 +75,7 @@ export function wholeNumber(query: Query, name: string): number | undefined {
   return Number(value)
 }
 
-/** A limit over the maximum is cut silently, or refused. */
+/** Reads the limit of a request. A limit over the maximum is cut silently, or refused. */
 export function limitOf(query: Query, standard: number, maximum: number, over: 'cut' | 'refuse'): number {
   const limit = wholeNumber(query, 'limit') ?? standard
   if (limit < 1) throw new ServiceFailure('40020', 'Parameter limit error')
@@ -85,10 +85,10 @@ export function limitOf(query: Query, standard: number, maximum: number, over: '
 
 export interface PastFillsQuery {
   readonly category: TradedCategory
-  /** As the history names it. */
+  /** The symbol as the history spells it. */
   readonly symbol: string
   readonly limit: number
-  /** Both ends are in it. */
+  /** Start and end of the range; both belong to it. */
   readonly startTime: TimeMs
   readonly endTime: TimeMs
   readonly idLessThan: bigint | null
@@ -96,7 +96,7 @@ export interface PastFillsQuery {
 
 const maxPastFillsSpanMs = 7 * dayMs
 
-/** Without times, the query asks for the newest fills. With one time, it covers seven days from there. */
+/** Reads a query for past fills. Without times, it asks for the newest ones. With one time, it covers seven days. */
 export function pastFillsQueryOf(operation: PastFillsOperation, query: Query, at: TimeMs): PastFillsQuery {
   const futures = tradedCategories.filter((category) => category !== 'SPOT')
   const category =

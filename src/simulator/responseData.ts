@@ -10,20 +10,20 @@ export interface ResponseData {
   readonly text: string | Buffer | null
 }
 
-/** A book as JSON text. Its numbers are written digit by digit: no number type holds them all. */
+/** Returns a book as JSON text. Its numbers are passed on as text, because no number type holds all their digits. */
 export function bookText(book: BookRow, asStrings: boolean): string {
   return `{"a":${levelsText(book.a, asStrings)},"b":${levelsText(book.b, asStrings)},"ts":"${book.ts}"}`
 }
 
-/** One side of a book as JSON text. */
+/** Returns one side of a book as JSON text. */
 function levelsText(levels: BookRow['a'], asStrings: boolean): string {
   if (asStrings) return JSON.stringify(levels)
   return `[${levels.map((level) => `[${level.join(',')}]`).join(',')}]`
 }
 
 /**
- * The envelope around `data`, as the parts of a body. The data's text is passed on as it is: parsing and printing it
- * again would lose what a number type cannot hold.
+ * Returns the envelope around `data`, as the parts of a body. The text of the data is passed on as it is, because
+ * parsing and printing it again would lose digits.
  */
 export function envelope(
   quirks: Quirks,
@@ -45,10 +45,10 @@ export function envelope(
   }
 }
 
-/** How one row of a page is spoiled: a field of the wrong type, a missing field, or a number that is none. */
+/** How one row of a page is spoiled: a field of the wrong type, a missing field, or a text that is no number. */
 type BrokenKind = 'type' | 'missing' | 'nonsense'
 
-/** Fields without which a row of the operation has no meaning, and one that must be a number (or a known word). */
+/** Names of two fields of each operation: one that identifies a row, and one that is a number or a known word. */
 const fields: Readonly<Partial<Record<Operation, readonly [identity: string, value: string]>>> = {
   instruments: ['symbol', 'pricePrecision'],
   'rpi-symbols': ['symbol', 'category'],

@@ -23,7 +23,7 @@ import { historySymbol } from './world/fillRows.js'
 import { isRemoved, isShown, type Listing } from './world/listing.js'
 import type { World } from './world/world.js'
 
-/** A page that holds for any moment of the half-open range, as long as the stamp is the same. */
+/** A page that is valid in a half-open range of time, as long as the stamp is the same. */
 interface CachedPage {
   readonly page: ResponseData
   readonly stamp: string
@@ -34,8 +34,8 @@ interface CachedPage {
 type Responder = (operation: Operation, query: Query, at: TimeMs) => Promise<ResponseData>
 
 /**
- * Responds to the operations from the world. A failure in the service's terms is thrown as a ServiceFailure.
- * Long responses are computed in slices, so that other requests are not held up.
+ * Creates a function that responds to the operations from the world. It throws failures in the service's terms as a
+ * ServiceFailure. Long responses are computed in slices, so that other requests are not held up.
  */
 export function createResponder(world: World, quirks: () => Quirks): Responder {
   const instrumentPages = new Map<Category, CachedPage>()
@@ -84,7 +84,7 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
     const stamp = `${stampOf()}:${Math.floor(at / 500)}`
     const known = tickerPages.get(category)
     if (known?.stamp === stamp) return known.page
-    // One page at a time: slices of several would add up within a turn of the event loop.
+    // Only one page is computed at a time, because slices of several would add up within a turn of the event loop.
     const page = lastTickerPage.then(() => tickerPage(world, category, at))
     lastTickerPage = page.catch(() => undefined)
     tickerPages.set(category, { page, stamp })
@@ -180,7 +180,7 @@ function emptyBook(book: BookRow): ResponseData {
   return plain({ a: [], b: [], ts: book.ts })
 }
 
-/** All tickers of a category. A category may have thousands: other requests get their turn in between. */
+/** Resolves to all tickers of a category. It may have thousands, so other requests get their turn in between. */
 async function tickerPage(world: World, category: TradedCategory, at: TimeMs): Promise<ResponseData> {
   const rows: unknown[] = []
   const texts: string[] = []

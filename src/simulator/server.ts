@@ -11,10 +11,10 @@ import { createRandom } from './world/hash.js'
 import type { Quirks } from './world/quirks.js'
 import type { World } from './world/world.js'
 
-/** A server that can stop listening and come back on the same port, for the times when it is to refuse connections. */
+/** A server that can stop listening and come back on the same port, to refuse connections for a time. */
 interface Listener {
   readonly port: number
-  /** Opens or closes the port; calls that overlap take effect in order. */
+  /** Opens or closes the port. Calls that overlap take effect in order. */
   setOpen(isOpen: boolean): Promise<void>
 }
 
@@ -62,11 +62,11 @@ function shut(server: Server): Promise<void> {
 }
 
 export interface SimulatorOptions extends ServiceOptions {
-  /** Default 127.0.0.1. */
+  /** Address to listen at. Default 127.0.0.1. */
   readonly host?: string
-  /** Default 0: any free port. */
+  /** Port to listen at. Default 0: any free port. */
   readonly port?: number
-  /** The service's clock, default the wall clock. */
+  /** Returns the time of the service's clock. Default: the wall clock. */
   readonly now?: () => TimeMs
   /** How long a request travels before its arrival is counted. Default [0, 0]. */
   readonly latencyMs?: readonly [min: number, max: number]
@@ -80,7 +80,7 @@ export interface Simulator {
   close(): Promise<void>
 }
 
-/** Earlier versions of the interface. */
+/** Paths of earlier versions of the interface. */
 const retiredPath = /^\/api\/(?:spot\/|mix\/)?v[12]\//
 const basePath = '/api/v3/market/'
 /** Operations that are served at other paths. */
@@ -95,7 +95,7 @@ export function operationAt(path: string): Operation | undefined {
   )
 }
 
-/** Starts the stand-in for the service. Fails when the port is taken. */
+/** Starts the simulated service. Rejects if the port is taken. */
 export async function startSimulator(options: SimulatorOptions = {}): Promise<Simulator> {
   const host = options.host ?? '127.0.0.1'
   const [minLatencyMs, maxLatencyMs] = options.latencyMs ?? [0, 0]
@@ -139,7 +139,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       return deliver(response, retired(service.quirks()), () => undefined)
     if (!operation || request.method !== 'GET') return deliver(response, notFound, () => undefined)
     const latencyMs = minLatencyMs + random() * (maxLatencyMs - minLatencyMs)
-    // The arrival is when the request would have arrived, not when a timer of this process got around to it.
+    // The arrival counts at the time of the latency's end, even if the timer of this process fires later.
     const arrivesMs = performance.now() + latencyMs
     const address = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '')
     if (latencyMs > 0) await pause(latencyMs)
@@ -148,24 +148,24 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
 
   const server = createServer((request, response) => {
     handle(request, response).catch((error: unknown) => {
-      // A mistake of the simulator's own: it must not look like a response of the service.
+      // This is a mistake of the simulator, which must not look like a response of the service.
       process.stderr.write(`simulator: ${error instanceof Error ? error.stack : String(error)}\n`)
       response.socket?.destroy()
     })
   })
-  // Longer than any client keeps an idle connection: otherwise requests meet connections that are just being closed.
+  // This is longer than any client keeps an idle connection. Otherwise requests would meet connections being closed.
   server.keepAliveTimeout = 75_000
   const listener = await openListener(server, host, options.port ?? 0)
 
   let watch: NodeJS.Timeout | undefined
   const followDown = (): void => {
-    // A port that another program took meanwhile is tried again at the next look.
+    // If another program has taken the port meanwhile, the next look tries again.
     listener.setOpen(!service.isDown()).catch(() => undefined)
   }
   onFaults = (): void => {
     clearInterval(watch)
     followDown()
-    // The service's clock may run at any speed, so the beginning and end of an outage are looked for, not timed.
+    // The service's clock may run at any speed, so an outage's beginning and end are polled instead of timed.
     watch = service.mayGoDown() ? setInterval(followDown, 10) : undefined
   }
   onFaults()

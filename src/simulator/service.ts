@@ -14,43 +14,43 @@ import { type Quirks, quirksSchema } from './world/quirks.js'
 import { createWorld, type World } from './world/world.js'
 
 export interface ServiceOptions {
-  /** Default 1. */
+  /** Number that everything in the world is drawn from. Default 1. */
   readonly seed?: number
-  /** Default `small`. */
+  /** Size of the market. Default `small`. */
   readonly scale?: Scale
   readonly limits?: SimulatorLimits
   readonly quirks?: Partial<Quirks>
   readonly faults?: readonly Fault[]
   readonly activity?: Partial<ActivityProfile>
-  /** Keep every served response in memory. Default false. */
+  /** If true, every served response is kept in memory. Default false. */
   readonly journal?: boolean
-  /** Exactly these instruments, instead of those of the scale. */
+  /** Instruments that replace all instruments of the scale. */
   readonly customInstruments?: readonly ListingRequest[]
-  /** These, too; the traits of each can be switched one by one. */
+  /** Instruments in addition to the others. Their traits can be set one by one. */
   readonly extraInstruments?: readonly ListingRequest[]
 }
 
 interface SimulatorLimits {
-  /** Requests per second of single operations; the others keep the specified limit. */
+  /** Limits of single operations, in requests per second. The others keep the specified limit. */
   readonly perSecond?: Partial<Record<Operation, number>>
-  /** Default 6,000. */
+  /** Limit of all operations together, in requests per minute. Default 6,000. */
   readonly perMinute?: number
-  /** Default 300,000. */
+  /** Length of a block, in milliseconds. Default 300,000. */
   readonly blockMs?: number
   /** Multiplies all limits. Default 1. */
   readonly factor?: number
-  /** False: count only. Default true. */
+  /** If false, requests are counted and none is refused. Default true. */
   readonly enforce?: boolean
 }
 
 /** Clocks and timers of the service. They need not follow the time of this machine. */
 interface ServiceTime {
-  /** The service's clock. */
+  /** Returns the time of the service's clock. */
   readonly now: () => TimeMs
-  /** The clock of the journal: when something was delivered. */
+  /** Returns the time at which the journal notes deliveries. */
   readonly wallClock: () => TimeMs
   readonly pause: (ms: number) => Promise<void>
-  /** Null when stalls of the event loop are not watched. */
+  /** Null if stalls of the event loop are not watched. */
   readonly stalls: StallWatch | null
 }
 
@@ -61,13 +61,13 @@ type Reply =
   | {
       readonly kind: 'response'
       readonly outgoing: Outgoing
-      /** How it is delivered otherwise than whole and at once. */
+      /** The fault that changes the delivery; undefined if the response is delivered whole and at once. */
       readonly fault: CompleteFault | undefined
-      /** To be called when the delivery begins; the result is told how it ended. */
+      /** Must be called when the delivery begins. The returned function takes the outcome. */
       begin(): (outcome: Outcome) => void
     }
 
-/** The service without its connections: who asks, and how a response travels, is the caller's. */
+/** The service without its connections. The caller knows the client and delivers the responses. */
 export interface Service {
   readonly world: World
   readonly control: Control
@@ -169,7 +169,7 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
   }
 }
 
-/** The response of a service that does not have the operation; null where it has it. */
+/** Returns the response of a service that lacks the operation; null if the service has it. */
 function lackingOf(operation: Operation, quirks: Quirks): (ResponseData & { outgoing: Outgoing }) | null {
   const { noFillsHistory, lackingOperations, errorHttpStatus } = quirks
   const how = operation.endsWith('fills-history') ? noFillsHistory : null

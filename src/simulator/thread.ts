@@ -22,7 +22,7 @@ export async function startSimulatorThread(options: ThreadOptions): Promise<{ ur
   }
 }
 
-// This module is both sides. Other threads may import it too; only the one that was started here has the marker.
+// Both sides run this module. Other threads may import it, too, but only a thread started here has the marker.
 const handed = workerData as { readonly [marker]?: ThreadOptions } | null
 if (handed?.[marker] !== undefined && parentPort !== null) {
   const simulator = await startSimulator(handed[marker])

@@ -1,4 +1,4 @@
-/** How long a computation may hold the event loop before it lets others have a turn. */
+/** Longest time in milliseconds that a computation may hold the event loop before other requests get a turn. */
 export const sliceMs = 1
 
 export function nextTurn(): Promise<void> {

@@ -2,12 +2,12 @@ import type { TimeMs } from '../../market/values.js'
 import { fixed, fixedWithTail, mixWide } from './hash.js'
 import type { Market } from './market.js'
 
-/** The book is rebuilt this often: polling quicker gives the same snapshot. */
+/** A book is rebuilt this often, in milliseconds. Requests that follow sooner get the same snapshot. */
 export const bookStepMs = 100
 
 type Level = readonly [price: string, size: string] | readonly [price: string, size: string, rpiSize: string]
 
-/** A book as the service gives it, numbers as the text that is sent. Asks ascend, bids descend. */
+/** A book as the service gives it, with numbers as the text that is sent. Asks ascend, bids descend. */
 export interface BookRow {
   readonly a: readonly Level[]
   readonly b: readonly Level[]
@@ -16,7 +16,7 @@ export interface BookRow {
 
 export type BookKind = 'plain' | 'rpi'
 
-/** One side of the book at a moment, at most `depth` levels, best first. */
+/** Returns one side of the book at a moment: at most `depth` levels, the best first. */
 export function bookSide(
   market: Market,
   side: 'bid' | 'ask',

@@ -19,7 +19,7 @@ export interface Bar {
   turnover: bigint
 }
 
-/** Keeps what was computed last; the least used go first. */
+/** Keeps a number of computed values. The value that was not used for longest goes first. */
 class RecentlyUsed<Value> {
   readonly #values = new Map<string, Value>()
   constructor(private readonly capacity: number) {}
@@ -37,7 +37,7 @@ class RecentlyUsed<Value> {
   }
 }
 
-/** Hours that are over never change: their candles and those of their minutes are kept. */
+/** Keeps the candles of hours that are over, and of their minutes, because such candles never change. */
 interface HourCache {
   readonly hours: RecentlyUsed<Bar | null>
   readonly minutes: RecentlyUsed<readonly (Bar | null)[]>
@@ -48,8 +48,8 @@ export function createHourCache(): HourCache {
 }
 
 /**
- * The candle that opens at `openTime`, from what has happened until `until` (inclusive).
- * Null when the instrument was not trading in it at all.
+ * Returns the candle that opens at `openTime`, made of what has happened until `until` (inclusive). Null if the
+ * instrument was not trading in its time at all.
  */
 export function barOf(
   cache: HourCache,
@@ -72,7 +72,7 @@ function hourBar(cache: HourCache, market: Market, type: CandleType, hour: TimeM
   return until >= hour + hourMs - 1 ? cache.hours.get(keyOfHour(market, type, hour, until), compute) : compute()
 }
 
-/** One-minute candles of a range of whole minutes within one hour. Of hours that are over, the whole hour is kept. */
+/** Returns one-minute candles of a range of whole minutes within an hour. If the hour is over, all of it is kept. */
 export function minutesOf(
   cache: HourCache,
   market: Market,
@@ -88,7 +88,7 @@ export function minutesOf(
   return whole.slice((from - hour) / minuteMs, (to - hour) / minuteMs)
 }
 
-/** By listing, because an instrument that is changed while the simulator runs has another past. */
+/** Numbers of the listings. A changed instrument is a new listing, because it has another past. */
 const numbers = new WeakMap<Listing, number>()
 let nextNumber = 0
 
@@ -115,7 +115,7 @@ function rollUp(bars: readonly (Bar | null)[]): Bar | null {
   return total
 }
 
-/** One-minute candles of a range of whole minutes within one hour or less; null where the instrument did not trade. */
+/** Returns one-minute candles of whole minutes within one hour; null where the instrument did not trade. */
 function minuteBars(
   market: Market,
   type: CandleType,
@@ -137,7 +137,7 @@ function minuteBars(
   })
 }
 
-/** The minutes with fills, exactly added up. */
+/** Returns the candles of minutes with fills, as exact sums of the fills. */
 function filledMinutes(
   market: Market,
   from: TimeMs,
@@ -161,14 +161,14 @@ function filledMinutes(
 
 type RunAdder = (bar: Bar | undefined, run: number, first: number, count: number) => Bar | undefined
 
-/** Adds the fills of a run to a candle, as it is told at `until`: prices from before a split are adjusted. */
+/** Returns a function that adds a run's fills to a candle as given at `until`, with prices adjusted for splits. */
 export function runAdder(market: Market, until: TimeMs): RunAdder {
   const { category, priceDecimals, sizeDecimals, splits } = market.listing
   const inQuote = category === 'COIN-FUTURES'
   const toBase = 10 ** (priceDecimals - sizeDecimals + coinVolumeDecimals)
   return (given, run, runFirst, runCount) => {
     let bar = given
-    // Fills of one price count as a whole.
+    // Fills of one price are added as one amount.
     market.eachPrice(run, runFirst, runCount, (paid, first, count) => {
       const lots = market.fills.sizeOfRange(first, first + count)
       const turnover = inQuote ? BigInt(lots) : product(paid, lots)
@@ -190,7 +190,7 @@ export function runAdder(market: Market, until: TimeMs): RunAdder {
   }
 }
 
-/** A price of `at` as it is told at `until`, after the splits between them. */
+/** Returns a price of `at` as the service gives it at `until`, after the splits in between. */
 function priceSince(market: Market, ticks: number, at: TimeMs, until: TimeMs): number {
   const { splits } = market.listing
   return splits.length === 0 ? ticks : Math.max(1, Math.round(ticks / splitFactor(splits, at, until)))
@@ -201,7 +201,7 @@ function product(a: number, b: number): bigint {
   return Number.isSafeInteger(value) ? BigInt(value) : BigInt(a) * BigInt(b)
 }
 
-/** Mark, index and premium candles follow their own path and have no volume. */
+/** Returns a mark, index or premium candle. Its prices follow a path of their own, and it has no volume. */
 function sampledBar(market: Market, type: CandleType, openTime: TimeMs, last: TimeMs): Bar {
   const open = derivedPrice(market, type, openTime)
   const bar = { open, high: open, low: open, close: open, volume: 0, turnover: 0n }
@@ -215,7 +215,7 @@ function sampledBar(market: Market, type: CandleType, openTime: TimeMs, last: Ti
   }
 }
 
-/** The mark or index price in ticks, or the premium in millionths (which may be negative). */
+/** Returns the mark or index price in ticks, or the premium in millionths (which may be negative). */
 export function derivedPrice(market: Market, type: CandleType, at: TimeMs): number {
   const offset = (market.offsetPath(at) - 1) * 0.003
   if (type === 'premium') return Math.round(offset * 1e6)
@@ -227,7 +227,7 @@ export function derivedPrice(market: Market, type: CandleType, at: TimeMs): numb
       : mid
 }
 
-/** Decimals of the base volume of coin futures, whose fills are in quote coin and are divided by their price. */
+/** Decimals of the base volume of coin futures. It is the size in quote coin, divided by the price. */
 const coinVolumeDecimals = 8
 const premiumDecimals = 6
 
@@ -241,7 +241,7 @@ export type CandleRow = readonly [
   quoteTurnover: string,
 ]
 
-/** A bar as the service writes it. Candles that are not of type market have the volume "0". */
+/** Returns a bar as the service writes it. Candles that are not of type market have the volume "0". */
 export function candleRow(market: Market, type: CandleType, openTime: TimeMs, bar: Bar): CandleRow {
   const { category, priceDecimals, sizeDecimals } = market.listing
   const digits = type === 'premium' ? premiumDecimals : priceDecimals

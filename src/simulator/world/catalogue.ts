@@ -12,11 +12,11 @@ export const scales = ['tiny', 'small', 'live'] as const satisfies readonly Scal
 export interface ActivityProfile {
   /** Multiplies every fill rate. Default 1. */
   readonly scale: number
-  /** Fills per hour of single instruments, by `CATEGORY:SYMBOL` or by symbol; `scale` does not apply to them. */
+  /** Fills per hour of single instruments, by `CATEGORY:SYMBOL` or by symbol. `scale` does not apply to them. */
   readonly perHour: Readonly<Record<string, number>>
-  /** 0: fills evenly spread, in either flow; up to 0.9: mostly in bursts. Default 0.5. */
+  /** 0: fills are evenly spread, in either flow; 0.9: most fills come in bursts. Default 0.5. */
   readonly burstiness: number
-  /** `market`: with the traits of real trading. `even`: the same rate at all hours, no sweeps. Default `market`. */
+  /** `market`: fills are as in real trading. `even`: the same rate at all hours, no sweeps. Default `market`. */
   readonly flow: 'market' | 'even'
 }
 
@@ -25,9 +25,9 @@ export const defaultActivity: ActivityProfile = { scale: 1, perHour: {}, burstin
 interface Shape {
   /** Number of instruments per category. SPOT counts only crypto; `tokens` and `metals` count the others. */
   readonly counts: Readonly<Record<Category, number>>
-  /** Fills per hour of the busiest instrument of a category; the n-th busiest has a share of it that falls as 1/n. */
+  /** Fills per hour of the busiest instrument of a category. The n-th busiest has about 1/n of that. */
   readonly busiestPerHour: number
-  /** Stocks and metals among the spot instruments. */
+  /** Numbers of stocks and metals among the spot instruments. */
   readonly tokens: number
   readonly metals: number
   readonly waves: number
@@ -67,7 +67,7 @@ interface Catalogue {
   complete(request: ListingRequest, marketId: number): Listing
 }
 
-/** Every instrument that ever exists in this world, past and future ones too. */
+/** Creates every instrument that ever exists in this world, including past and future ones. */
 export function createCatalogue(
   seed: number,
   scale: Scale,
@@ -117,7 +117,7 @@ function namesOf(category: Category, rank: number): ListingRequest {
   const coin = coinName(category, rank)
   const request = factsOf(coin)
   const upper = coin.name.toUpperCase()
-  // A few instruments carry a status of their own, so that readers meet each of them.
+  // A few instruments have a fixed status, so that clients meet each status.
   const fixedStatus =
     rank % 97 === 31 ? 'limit_close' : rank % 97 === 41 ? 'restrictedAPI' : rank % 97 === 29 ? 'offline' : null
   const extra = { ...(coin.priceDecimals === 18 ? { extraSizeDigits: 20 } : {}), fixedStatus }
@@ -141,12 +141,12 @@ function completeListing(seed: number, activity: ActivityProfile, request: Listi
   const key = mixText(seed, `${category} ${symbol}`)
   const futures = category.endsWith('FUTURES')
   const baseCoin = request.baseCoin ?? symbol.replace(/(USDT|PERP|USD_CM).*$/, '')
-  // A coin costs the same on spot and futures, but for what their own walks make of it.
+  // A coin has the same base price on spot and futures. Their price paths then differ a little.
   const coinKey = mixText(seed, baseCoin)
   const magnitude = 1 + (mix(coinKey, 1) % 9)
   const basePriceTicks = request.basePriceTicks ?? 20_000 + Math.floor(unit(mix(coinKey, 2)) ** 3 * 1_980_000)
   const priceDecimals = request.priceDecimals ?? magnitude
-  // About 500 units of the quote coin a fill, or a few hundred contracts' worth where the size is in quote coin.
+  // A fill is worth about 500 units of the quote coin.
   const meanSize = category === 'COIN-FUTURES' ? 500 : 500 / (basePriceTicks / 10 ** priceDecimals)
   const sizeDecimals =
     request.sizeDecimals ??

@@ -4,17 +4,17 @@ import { runMs } from './runs.js'
 
 /** When fills happen and how large they are. Every fill has a stable index; indices ascend with time. */
 export interface FillProcess {
-  /** How many fills have a smaller time than `at`, counted from the epoch. */
+  /** Returns the number of fills from the epoch until before `at`. */
   countBefore(at: TimeMs): number
-  /** When the fill with this index happens. */
+  /** Returns when the fill with this index happens. */
   timeOf(index: number): TimeMs
-  /** Size of a fill in lots, at least 1. */
+  /** Returns the size of a fill in lots, at least 1. */
   sizeOf(index: number): number
-  /** Sum of the sizes of the fills with indices in [from, to), in lots, at a cost that does not grow with their number. */
+  /** Returns the sum of the sizes of the fills [from, to), in lots. Its cost does not grow with their number. */
   sizeOfRange(from: number, to: number): number
   /** Visits every run with fills among the indices [from, to) of an hour (counted from the epoch), in order. */
   eachRun(hour: number, from: number, to: number, visit: RunVisitor): void
-  /** The sweep that a fill is part of; null when it is part of none, and has the price of its run. */
+  /** Returns the sweep that a fill is part of; null if the fill is part of none, and has the price of its run. */
   sweepOf(index: number): Sweep | null
   /** Visits every sweep that has all of its fills among the indices [from, to), in order. */
   eachSweep(from: number, to: number, visit: (sweep: Sweep) => void): void
@@ -29,20 +29,20 @@ export interface Sweep {
 export type RunVisitor = (run: number, firstIndex: number, count: number) => void
 
 export interface FillRate {
-  /** On average; with a common factor single hours have far more or less. */
+  /** Average number of fills per hour. With a common factor, single hours have far more or fewer. */
   readonly perHour: number
   readonly meanSizeLots: number
-  /** 0: fills are spread evenly; towards 1: ever more of them come in bursts. */
+  /** 0: fills are spread evenly. Towards 1, more and more of them come in bursts. */
   readonly burstiness: number
 }
 
 /**
- * Fills without the traits of a market: no sweeps, the same rate at all hours, sizes of about the mean. For tests that count
- * on a rate, and to compare with.
+ * Creates fills without the traits of a market: no sweeps, the same rate at all hours, sizes of about the mean. They
+ * serve tests that depend on a rate, and comparisons.
  *
- * The number of fills up to an hour is a straight line plus noise smaller than one step, so it needs no sum over the
- * hours before. Within the hour the fills are shared out by halving: the hour into minutes, the minute into runs, the
- * run into milliseconds. Shares drawn at each halving multiply, which gives bursts if `burstiness` is not 0.
+ * The number of fills up to an hour is a straight line plus noise smaller than one step. No sum over earlier hours is
+ * needed. Within the hour the fills are divided by halving: the hour into minutes, the minute into runs, the run into
+ * milliseconds. Shares drawn at each halving multiply, which gives bursts if `burstiness` is not 0.
  */
 export function createEvenFills(key: number, rate: FillRate): FillProcess {
   const { perHour, meanSizeLots } = rate
@@ -59,12 +59,12 @@ export function createEvenFills(key: number, rate: FillRate): FillProcess {
     return Math.floor(count * share + (hash & 0xffff) / 65_536)
   }
 
-  // Sizes are the mean plus the difference of neighbouring noise values: in any sum all but two of those cancel out.
+  // A size is the mean plus the difference of two neighbouring noise values. In a sum, all but two of them cancel out.
   const sizeNoise = (index: number): number => mixWide(sizeKey, index) % meanSizeLots
 
   /**
-   * Goes down to a millisecond of an hour: the one at `at`, or the one with the fill `index`. Stops early where no fills are.
-   * The result holds until the next call.
+   * Finds a millisecond of an hour: the one at `at`, or the one with the fill `index`. The search stops early where
+   * there are no fills. The result is valid until the next call.
    */
   const found = { start: 0, first: 0 }
   const find = (hour: number, at: TimeMs | null, index: number): typeof found => {
@@ -129,7 +129,7 @@ export function createEvenFills(key: number, rate: FillRate): FillProcess {
   }
 }
 
-/** Halves along whole minutes while there are several, so that minutes and the runs in them are nodes of the tree. */
+/** Returns half of a width, in whole minutes if there are several. So minutes and their runs are nodes of the tree. */
 function halfOf(width: number): number {
   return width > minuteMs ? Math.floor(width / minuteMs / 2) * minuteMs : Math.floor(width / 2)
 }

@@ -3,7 +3,7 @@ import { fixed, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
 import type { Market, TrueFill } from './market.js'
 
-/** A public fill as the operation gives it; `execLinkId` and `isRPI` may be missing. */
+/** A public fill as the operation gives it. `execLinkId` and `isRPI` may be missing. */
 export interface FillRow {
   readonly execId: string
   readonly execLinkId?: string
@@ -31,7 +31,7 @@ function idPrefix({ listing }: Market): string {
   return `${1_000_000 + listing.marketId}`
 }
 
-/** Index of the first fill whose id is not below this one; any number is accepted. */
+/** Returns the index of the first fill whose id is not below this one. Any number is accepted. */
 export function indexOfId(market: Market, id: bigint): number {
   const index = id - BigInt(idPrefix(market)) * 10n ** BigInt(numberDigits)
   return index <= 0n ? 0 : index < 10n ** BigInt(numberDigits) ? Number(index) : Infinity
@@ -53,7 +53,7 @@ export function pastFillRow(market: Market, fill: TrueFill, quirks: Quirks): Pas
   }
 }
 
-/** The name of an instrument in the history of fills. */
+/** Returns the name of an instrument in the history of fills. */
 export function historySymbol({ category, symbol }: Pick<Listing, 'category' | 'symbol'>): string {
   return category === 'COIN-FUTURES' && symbol.endsWith('_CM') ? symbol.slice(0, -3) : symbol
 }

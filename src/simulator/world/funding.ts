@@ -7,7 +7,7 @@ import { fillAt, type Market } from './market.js'
 /** How far back the service shows settled rates, and liquidations. */
 const ratesReachMs = 90 * dayMs
 const liquidationsReachMs = 3 * dayMs
-/** A liquidation is shown so much later than it happened. */
+/** How much later than it happened a liquidation is shown. */
 const liquidationDelayMs = 4_000
 
 export interface FundingRateRow {
@@ -35,12 +35,12 @@ interface LiquidationRow {
   readonly ts: string
 }
 
-/** Hours between two settlements of an instrument. */
+/** Returns the hours between two settlements of an instrument. */
 export function fundingHours({ marketId, category }: Listing): 1 | 2 | 4 | 8 {
   return ([1, 2, 4, 8] as const)[mix(mixText(marketId, category), 6) % 4] ?? 8
 }
 
-/** The settled rates as of `at`, newest first: page `page`, from 1, of `limit` rows. */
+/** Returns a page of the settled rates as of `at`, newest first. Pages have `limit` rows and are counted from 1. */
 export function fundingRateRows(market: Market, at: TimeMs, page: number, limit: number): FundingRateRow[] {
   const { listing } = market
   const { symbol, launchTime, offTime } = listing
@@ -55,7 +55,7 @@ export function fundingRateRows(market: Market, at: TimeMs, page: number, limit:
   return rows
 }
 
-/** The rate that forms: it stays near the one that will be settled. */
+/** Returns the forming rate of an instrument, which stays near the rate that will be settled. */
 export function fundingForecastRow(market: Market, at: TimeMs): FundingForecastRow {
   const hours = fundingHours(market.listing)
   const next = Math.floor(at / (hours * hourMs)) + 1
@@ -72,7 +72,7 @@ export function fundingForecastRow(market: Market, at: TimeMs): FundingForecastR
   }
 }
 
-/** The service's own test symbols stand among the forming rates, without bounds. No list of instruments has them. */
+/** Returns forming rates of the service's own test symbols. They have no bounds, and are on no list of instruments. */
 export function testForecastRows(category: Category, at: TimeMs): FundingForecastRow[] {
   if (category !== 'USDT-FUTURES') return []
   return Array.from({ length: 12 }, (_, index) => ({
@@ -92,8 +92,8 @@ function millionths(market: Market, place: number): number {
 }
 
 /**
- * Liquidations as of `at`, newest first, of fills with numbers below `before`; and the number to go on below, or null at the end.
- * Every fortieth fill is one, and some of them stand for two that are equal.
+ * Returns liquidations as of `at`, newest first, made of fills with indices below `before`. `next` is the index for the
+ * next page, or null at the end. About every fortieth fill is a liquidation, and some are two equal ones.
  */
 export function liquidationRows(
   market: Market,

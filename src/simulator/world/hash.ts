@@ -1,6 +1,6 @@
 /**
- * A hash of three integers, as an unsigned 32-bit integer (the mixing steps of MurmurHash3).
- * Everything the simulated market does is drawn from it, so that any moment can be computed without the ones before.
+ * Returns a hash of three integers, as an unsigned 32-bit integer (the mixing steps of MurmurHash3). Everything in the
+ * simulated market is drawn from it, so that any moment can be computed without the moments before.
  */
 export function mix(a: number, b: number, c = 0): number {
   let h = step(step(a | 0, b), c)
@@ -16,30 +16,30 @@ function step(hash: number, word: number): number {
   return (Math.imul((h << 13) | (h >>> 19), 5) + 0xe6546b64) | 0
 }
 
-/** A hash as a fraction in [0, 1). */
+/** Returns a hash as a fraction in [0, 1). */
 export function unit(hash: number): number {
   return hash / 4_294_967_296
 }
 
-/** The hash of an integer that may need more than 32 bits (up to 2^53). */
+/** Returns the hash of an integer that may need more than 32 bits (up to 2^53). */
 export function mixWide(key: number, index: number): number {
   return mix(key, (index % 4_294_967_296) | 0, Math.floor(index / 4_294_967_296))
 }
 
-/** The hash of a text, for keys that are names. */
+/** Returns the hash of a text, for keys that are names. */
 export function mixText(key: number, text: string): number {
   let h = key | 0
   for (let i = 0; i < text.length; i++) h = step(h, text.charCodeAt(i))
   return mix(h, text.length)
 }
 
-/** A repeatable stream of fractions in [0, 1): for what happens in order of arrival, such as latency and faults. */
+/** Creates a repeatable stream of fractions in [0, 1), for events in order of arrival, such as latency and faults. */
 export function createRandom(seed: number): () => number {
   let drawn = 0
   return () => unit(mix(seed, drawn++, 0x7a4d))
 }
 
-/** `units` of 10^-decimals as decimal text. All decimals are written, so trailing zeros stay. */
+/** Returns `units` of 10^-decimals as decimal text. All decimals are written, so trailing zeros stay. */
 export function fixed(units: number | bigint, decimals: number): string {
   const negative = units < 0
   const digits = String(negative ? -units : units)
@@ -49,7 +49,7 @@ export function fixed(units: number | bigint, decimals: number): string {
   return `${sign}${padded.slice(0, -decimals)}.${padded.slice(-decimals)}`
 }
 
-/** `count` digits drawn from `key`, for numbers that carry more precision than a double holds. */
+/** Returns `count` digits drawn from `key`, for numbers with more precision than a double holds. */
 export function drawnDigits(key: number, count: number): string {
   let digits = ''
   for (let i = 0; digits.length < count; i++)
@@ -59,7 +59,7 @@ export function drawnDigits(key: number, count: number): string {
   return digits.slice(0, count)
 }
 
-/** Text with `decimals` fractional digits: those of `units`, and drawn ones for the rest. */
+/** Returns a decimal text: `decimals` fractional digits from `units`, then `tail` drawn digits. */
 export function fixedWithTail(units: number, decimals: number, tail: number, key: number): string {
   const text = fixed(units, decimals)
   if (tail === 0) return text

@@ -5,7 +5,7 @@ import { fixed, mix, mixText } from './hash.js'
 import { type Listing, shownLaunchTime, statusOf } from './listing.js'
 import { withFields } from './traits.js'
 
-/** An instrument as the operation gives it. Absent fields are "not set" in one of its spellings. */
+/** An instrument as the operation gives it. An absent field is one of the spellings of "not set". */
 export type InstrumentRow = Readonly<Record<string, string | null>>
 
 export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): InstrumentRow {
@@ -18,7 +18,7 @@ export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): Ins
   const set = (name: string, value: string | null | undefined): void => {
     if (value !== undefined) row[name] = value
   }
-  /** A field that has no value here; the `wide` ones were met in all five spellings. */
+  /** Sets a field to a spelling of "not set". Fields with `wide` were seen in all five spellings. */
   const notSet = (name: string, wide = false): void => {
     if (quirks.notSetSpellings === 'empty') return set(name, '')
     const spellings = wide ? ['', '0', '-1', null, undefined] : ['', null, undefined]
@@ -99,7 +99,7 @@ export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): Ins
     set('maxMarketOrderAmount', '200000')
     const inArea = mix(key, 9) % 17 === 0
     if (!quirks.lowerCaseAreaSymbol) set('areaSymbol', inArea ? 'YES' : undefined)
-    // Rows of crypto leave it out.
+    // Rows of crypto leave out `areaSymbol`.
     else if (listing.isReality) set('areaSymbol', inArea ? 'yes' : 'no')
   }
   if (quirks.unknownNewFields && mix(key, 10) % 6 === 0) set('tradingSchedule', '24/7')

@@ -1,7 +1,7 @@
 import type { CandleSeries } from '../../market/candle.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 
-/** Lengths of the intervals that have one; a month has none. Those in `utc` begin at midnight UTC. */
+/** Lengths of the intervals; null for months, which differ. Intervals with `utc` begin at midnight UTC. */
 const lengths = {
   '1m': minuteMs,
   '3m': 3 * minuteMs,
@@ -24,7 +24,7 @@ const lengths = {
   '1Mutc': null,
 } as const
 
-/** Every interval that the service has, more than its specification lists. */
+/** Every interval that the service has. Its specification lists fewer. */
 export type ServedInterval = keyof typeof lengths
 export const servedIntervals = Object.keys(lengths) as readonly ServedInterval[]
 
@@ -33,12 +33,12 @@ export const specifiedIntervals = servedIntervals.slice(0, 10)
 
 export type ServedSeries = Omit<CandleSeries, 'interval'> & { readonly interval: ServedInterval }
 
-/** Whole days of these open at the service's midnight, which need not be that of UTC. */
+/** Intervals that open at the service's midnight, which need not be midnight UTC. */
 const followsMidnight: ReadonlySet<ServedInterval> = new Set(['1D', '3D', '1W', '1M'])
 /** The first Monday after the epoch. */
 const monday = 4 * dayMs
 
-/** Opening time of the candle that holds `at`. Days begin `midnightMs` after midnight UTC, or before it if negative. */
+/** Returns the opening time of the candle that holds `at`. Days begin `midnightMs` after midnight UTC. */
 export function openTimeOf(at: TimeMs, interval: ServedInterval, midnightMs: number): TimeMs {
   const offset = followsMidnight.has(interval) ? midnightMs : 0
   const local = at - offset
@@ -51,15 +51,15 @@ export function openTimeOf(at: TimeMs, interval: ServedInterval, midnightMs: num
   return Math.floor((local - anchor) / length) * length + anchor + offset
 }
 
-/** When the candle that opens at `openTime` closes and the next one opens. */
+/** Returns when the candle that opens at `openTime` closes and the next one opens. */
 export function nextOpenTime(openTime: TimeMs, interval: ServedInterval, midnightMs: number): TimeMs {
   const length = lengths[interval]
   if (length !== null) return openTime + length
-  // Some day of the next month, whatever the length of this one.
+  // After 33 days it is the next month, whatever the length of this one.
   return openTimeOf(openTime + 33 * dayMs, interval, midnightMs)
 }
 
-/** When the candle opens that is `count` before the one that opens at `openTime`. */
+/** Returns when the candle opens that is `count` candles before the one that opens at `openTime`. */
 export function openTimeBefore(openTime: TimeMs, interval: ServedInterval, midnightMs: number, count: number): TimeMs {
   const length = lengths[interval]
   if (length !== null) return openTime - count * length

@@ -13,32 +13,32 @@ export interface Listing extends Traits {
   readonly quoteCoin: string
   /** Symbol type that the instrument's row reports. It can differ from the real type of the instrument. */
   readonly symbolType: SymbolType
-  /** A stock, metal or commodity, as the rows of futures say it. */
+  /** True for a stock, metal or commodity, as rows of futures show it. */
   readonly isRwa: boolean
-  /** A stock token that the service calls a Reality token: market candles only, six intervals. */
+  /** True for a stock token, which the service calls a Reality token. It has only market candles of six intervals. */
   readonly isReality: boolean
   readonly contract: 'perpetual' | 'delivery' | null
-  /** Identifies the order book. A margin instrument has that of its spot instrument. */
+  /** Identifies the order book. A margin instrument has the book of its spot instrument. */
   readonly marketId: number
   readonly basePriceTicks: number
   readonly priceDecimals: number
   readonly sizeDecimals: number
   readonly meanSizeLots: number
-  /** Further digits on every order-book size: more than a double holds. */
+  /** Number of further digits of every size in order books, to exceed what a double holds. */
   readonly extraSizeDigits: number
   readonly fillsPerHour: number
   readonly hasRpi: boolean
-  /** The row is shown from here on, … */
+  /** Time from which the row is shown. */
   readonly announceTime: TimeMs
-  /** … trades from here on, … */
+  /** Time from which the instrument trades. */
   readonly launchTime: TimeMs
   readonly limitOpenTime: TimeMs | null
-  /** … stops trading here, … */
+  /** Time at which the instrument stops trading. */
   readonly offTime: TimeMs | null
-  /** … and disappears here. */
+  /** Time at which the row disappears. */
   readonly removeTime: TimeMs | null
   readonly deliveryTime: TimeMs | null
-  /** A status that holds throughout, such as `restrictedAPI`; null when it follows from the times. */
+  /** Status from the launch on, such as `restrictedAPI`, unless other times change it; null for `online`. */
   readonly fixedStatus: string | null
 }
 
@@ -66,12 +66,12 @@ export function statusOf(listing: Listing, at: TimeMs): string {
   return listing.fixedStatus ?? 'online'
 }
 
-/** The launch that the row shows: the last one, where the instrument was listed anew. */
+/** Returns the launch time that the row shows: that of the last listing, if there were several. */
 export function shownLaunchTime({ launchTime, splits }: Listing, at: TimeMs): TimeMs {
   return splits.findLast((split) => split.relists && split.at <= at)?.at ?? launchTime
 }
 
-/** The moments at which the instrument's row changes. */
+/** Returns the moments at which the instrument's row changes. */
 export function changeTimes(listing: Listing): readonly TimeMs[] {
   const { announceTime, launchTime, limitOpenTime, offTime, removeTime, splits } = listing
   const times = [announceTime, launchTime, limitOpenTime, offTime, removeTime, ...splits.map(({ at }) => at)]
@@ -88,7 +88,7 @@ const fields = z.record(z.string(), z.string().nullable()).optional()
 
 type OrUndefined<Type> = { [Name in keyof Type]: Type[Name] | undefined }
 
-/** An instrument as another process may ask for it: what `ListingRequest` says, checked. */
+/** Checks a `ListingRequest` that another process sends. */
 export const listingRequestSchema: z.ZodType<OrUndefined<ListingRequest>> = z.strictObject({
   category: z.enum(categories),
   symbol: z.string().min(1),

@@ -16,32 +16,32 @@ export interface Market {
   readonly halfSpread: number
   /** Mean distance between two price levels, in ticks. */
   readonly levelGap: number
-  /** Middle of the book in ticks. */
+  /** Returns the middle of the book in ticks. */
   mid(at: TimeMs): number
-  /** Price of the fills of a run in ticks, but for sweeps, which walk away from it. */
+  /** Returns the price of a run's fills in ticks. Fills of a sweep walk away from this price. */
   runPrice(run: number): number
-  /** Visits the stretches of fills of one price among `count` fills of a run, in order. */
+  /** Visits the sequences of fills with one price among `count` fills of a run, in order. */
   eachPrice(run: number, first: number, count: number, visit: PriceVisitor): void
   runSide(run: number): 'buy' | 'sell'
-  /** Relative offset of the index price, the mark price and the premium, each a slow path of its own. */
+  /** Slow path from which the offsets of the index price and the mark price, and the premium, follow. */
   readonly offsetPath: PricePath
-  /** Indices of the fills in the half-open range of time that happened while the instrument was trading. */
+  /** Returns the indices of fills in a half-open range of time in which the instrument was trading. */
   fillRange(from: TimeMs, to: TimeMs): readonly [from: number, to: number]
 }
 
 type PriceVisitor = (priceTicks: number, firstIndex: number, count: number) => void
 
-/** `common` is what all markets of a world share; null gives fills without the traits of a market. */
+/** @param common activity that all markets of a world share; null gives fills without the traits of a market */
 export function createMarket(seed: number, listing: Listing, burstiness: number, common: CommonFactor | null): Market {
   const key = mix(seed, listing.marketId, 0x3a4)
-  // The markets of one coin move together, each at a distance of its own: equal prices would hide mixed-up categories.
+  // Markets of one coin move together. Their prices differ a little, because equal ones would hide mixed-up categories.
   const path = createPricePath(mixText(seed, listing.baseCoin))
   const basis = 1 + (unit(mix(key, 1)) - 0.5) * 0.002
   const { fillsPerHour: perHour, meanSizeLots } = listing
   const basePriceTicks = Math.round(listing.basePriceTicks * basis)
   const rate = { perHour, meanSizeLots, burstiness }
-  // Live instruments in another exchange's hours had fills in nearly every quarter hour of those hours.
-  // Such instruments therefore do not follow the common bursts.
+  // Instruments that trade in another exchange's hours do not follow the common bursts. Live ones had fills in nearly
+  // every quarter of these hours.
   const fills =
     listing.fillHours === 'weekdays'
       ? inTradingHours(createFillProcess(mix(key, 2), rate, null))
@@ -90,7 +90,7 @@ export function createMarket(seed: number, listing: Listing, burstiness: number,
     fillRange(from, to) {
       const stop = Math.min(to, end)
       if (Math.max(from, listing.launchTime) >= stop) return [0, 0]
-      // Tickers ask for it each time; it may lie years back.
+      // The first fill is remembered, because every ticker needs it, and it may lie years back.
       if (from <= listing.launchTime) firstFill ??= fills.countBefore(listing.launchTime)
       const begin = from <= listing.launchTime ? firstFill : undefined
       if (stop !== lastStop) {
@@ -102,7 +102,7 @@ export function createMarket(seed: number, listing: Listing, burstiness: number,
   }
 }
 
-/** Visits every run with fills among the indices [from, to), in order, however much silence there is between them. */
+/** Visits every run with fills among the indices [from, to), in order. Silence between them costs nothing. */
 export function eachRunOf({ fills }: Market, from: number, to: number, visit: RunVisitor): void {
   let next = from
   while (next < to) {
@@ -112,12 +112,12 @@ export function eachRunOf({ fills }: Market, from: number, to: number, visit: Ru
   }
 }
 
-/** How many price levels a sweep takes: more orders wait at each the further it goes. */
+/** Returns the number of price levels that a sweep takes. More orders wait at each further level. */
 function levelsOf({ count }: Sweep): number {
   return Math.floor(1.5 * Math.log2(count))
 }
 
-/** Index of the first fill of a sweep at a price level. */
+/** Returns the index of the first fill of a sweep at a price level. */
 function levelStart(sweep: Sweep, level: number): number {
   return sweep.first + Math.floor((sweep.count * level) / levelsOf(sweep))
 }

@@ -8,18 +8,19 @@ import { createShares, type Shares } from './shares.js'
 const weekMs = minutesPerWeek * minuteMs
 const hoursPerWeek = 168
 
-/** An order that meets so many others has eaten through the best price. */
+/** An order with this many fills counts as a sweep, because it has eaten through the best price. */
 const sweepFrom = 16
-/** Common bursts last a second or more; what happens within one is each instrument's own. */
+/** Parts of a minute that are longer than this have common bursts. Within shorter ones, each instrument has its own. */
 const commonFromMs = 1_000
 
 /**
- * Fills with the traits of a market. Three things are drawn, each by sharing out a number in halves, so that sums are known
- * without what came before:
- * - when orders come: a week's orders, by the activity that all instruments share and an own noise, down to single
- *   milliseconds. The shares multiply, so that bursts come in bursts.
- * - how many fills an order has: one mostly, hundreds sometimes. All fills of an order happen in one millisecond.
- * - how large the fills are.
+ * Creates fills with the traits of a market. Three things are drawn, each by halving a number again and again, so that
+ * sums are known without everything before:
+ *
+ * - The times of orders. A week's orders are divided by the common activity and the instrument's own noise, down to
+ *   single milliseconds. The shares multiply, so that bursts come in bursts.
+ * - The number of fills of an order: usually one, sometimes hundreds. All of them happen in one millisecond.
+ * - The sizes of fills.
  */
 export function createMarketFills(key: number, rate: FillRate, common: CommonFactor): FillProcess {
   const countKey = mix(key, 0xc0)
@@ -39,13 +40,13 @@ export function createMarketFills(key: number, rate: FillRate, common: CommonFac
 
   const ordersBeforeWeek = (week: number): number => Math.floor(perWeek * (week + 0.3 * unit(mix(countKey, week))))
 
-  /** How many of `count` orders come in the first half of a part; `lean` says how much more one half may have by chance. */
+  /** Returns how many of `count` orders come in the first half of a part. `lean` bounds the difference by chance. */
   const leftOf = (partKey: number, node: number, count: number, commonLean: number, lean: number): number => {
     const hash = mix(partKey, node)
     const share = 1 / (1 + Math.exp(commonLean + lean * ((hash >>> 16) / 32_768 - 1)))
     return Math.floor(count * share + (hash & 0xffff) / 65_536)
   }
-  /** How many of `count` orders come in the first half of `width` minutes, from minute `start` of a week. */
+  /** Returns how many of `count` orders come in the first half of `width` minutes, from minute `start` of a week. */
   const leftOfMinutes = (
     weekKey: number,
     path: Float64Array,
@@ -69,14 +70,14 @@ export function createMarketFills(key: number, rate: FillRate, common: CommonFac
     count: number,
   ) => {
     if (width > commonFromMs) return leftOf(minuteKey, node, count, 1.4 * common.lean(minute, node), burstiness / 2)
-    // In some runs an order sets off others within milliseconds, in most each comes by itself.
+    // In some runs an order sets off others within milliseconds. In most runs, each order comes by itself.
     const isSetOff = unit(mix(minuteKey, Math.floor(start / runMs), 0x5e1f)) < burstiness * 0.6
     return leftOf(minuteKey, node, count, 0, isSetOff ? 8 : 1 + burstiness)
   }
 
   /**
-   * Goes down to a millisecond: the one at `at`, or the one with the order `order`. Stops early where no orders are.
-   * The result holds until the next call.
+   * Finds a millisecond: the one at `at`, or the one with the order `order`. The search stops early where there are no
+   * orders. The result is valid until the next call.
    */
   const found = { start: 0, first: 0 }
   const find = (week: number, at: TimeMs | null, order: number): typeof found => {
@@ -131,7 +132,7 @@ export function createMarketFills(key: number, rate: FillRate, common: CommonFac
   }
 
   const fillsBeforeOrder = (order: number): number => sumBefore(orders, order)
-  // The fills of an order are mostly asked for one after the other.
+  // The last order is remembered, because its fills are usually requested one after the other.
   let known = { order: -1, first: 0, count: 0 }
   let knownTime = { order: -1, at: 0 }
   const orderOf = (index: number): typeof known => {
@@ -176,7 +177,7 @@ export function createMarketFills(key: number, rate: FillRate, common: CommonFac
       const firstMinute = (hour - week * hoursPerWeek) * 60
       let known = -1
       const visitRun = (run: number, first: number, count: number): void => {
-        // Runs mostly follow on from each other: the end of one is the beginning of the next.
+        // The end of a run is usually the beginning of the next one, so it is not computed again.
         const begin = known === -1 ? fillsBeforeOrder(first) : known
         known = fillsBeforeOrder(first + count)
         const [kept, keptEnd] = [Math.max(begin, from), Math.min(known, to)]
@@ -215,13 +216,13 @@ export function createMarketFills(key: number, rate: FillRate, common: CommonFac
   }
 }
 
-/** Sum of the first `count` members of a row of shares. */
+/** Returns the sum of the first `count` members of a row of shares. */
 function sumBefore(shares: Shares, count: number): number {
   const block = Math.floor(count / shares.perBlock)
   return block * shares.blockTotal + shares.sumBefore(block, count - block * shares.perBlock)
 }
 
-/** Sum of the members [from, to). It is not a difference of two total sums, which may be too large to be exact. */
+/** Returns the sum of the members [from, to). A difference of two total sums might be too large to be exact. */
 function differenceOf(shares: Shares, from: number, to: number): number {
   const first = Math.floor(from / shares.perBlock)
   const last = Math.floor(to / shares.perBlock)

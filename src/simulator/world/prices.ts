@@ -3,7 +3,7 @@ import { mix, unit } from './hash.js'
 
 const minutesPerHour = 60
 const minutesPerDay = 1_440
-/** How long the slower noise within an hour takes to change; a divisor of the hour. */
+/** Time in which the slower noise within an hour changes. It must divide the hour. */
 const minutesPerWave = 10
 export const minutesPerWeek = 10_080
 
@@ -12,16 +12,13 @@ const weeksKept = 128
 
 /** Activity that rises and falls for all instruments at once. */
 export interface CommonFactor {
-  /**
-   * Activity up to each minute of a week (counted from the epoch), as a share of the whole week: 10,081 ascending values
-   * from 0 to 1.
-   */
+  /** Returns the activity up to each minute of a week, as a share of the week: 10,081 ascending values from 0 to 1. */
   week(week: number): Float64Array
-  /** Bias of fills towards the second half of a part of a minute, between -1 and 1. Negative favors the first half. */
+  /** Returns the bias of fills between the halves of a part of a minute: -1 (the first half) to 1 (the second). */
   lean(minute: number, node: number): number
 }
 
-/** When something opens, every day: minute of the day, how many times the rate at its first minute, how fast it calms down. */
+/** Openings: minute of the day, factor of the rate in the first minute, minutes to calm down, and if at weekends. */
 const openings: readonly (readonly [minute: number, times: number, calmsMinutes: number, onWeekends: boolean])[] = [
   [0, 5, 4, true],
   [8 * 60, 4, 3, true],
@@ -29,16 +26,16 @@ const openings: readonly (readonly [minute: number, times: number, calmsMinutes:
   [16 * 60, 3, 2, true],
 ]
 
-/** Share of the days with a minute in which everybody sells, and how many times the rate that is at least and at most. */
+/** Share of the days with a crash, and the smallest and largest factor of the rate in its first minute. */
 const crashShare = 0.3
 const crashTimes = [12, 30] as const
 const crashCalmsMinutes = 5
-/** After so many minutes nothing of an opening or a crash is left. */
+/** Number of minutes after which an opening or a crash has no effect any more. */
 const longestMinutes = 45
 
 /**
- * A path of activity that all instruments share: hours of the day, weekends, openings, crash minutes, and noise from hours
- * down to seconds. It is a function of time alone, so that every process finds the same.
+ * Creates a path of activity that all instruments share: hours of the day, weekends, openings, crashes, and noise from
+ * hours down to seconds. It depends only on the time, so that every process finds the same path.
  */
 export function createCommonFactor(seed: number): CommonFactor {
   const key = mix(seed, 0xc0330)
@@ -107,16 +104,16 @@ function eventsOf(key: number, day: number): MarketEvent[] {
   return [...events, { minute, times, calmsMinutes: crashCalmsMinutes }]
 }
 
-/** The first day of the epoch was a Thursday. */
+/** Returns true for Saturdays and Sundays. Day 0 of the epoch was a Thursday. */
 function isWeekend(day: number): boolean {
   const weekday = (day + 4) % 7
   return weekday === 0 || weekday === 6
 }
 
-/** Activity of each minute of an hour as far as nothing in particular happens. */
+/** Sets the activity of each minute of an hour, without openings and crashes. */
 function addCalmHour(key: number, hour: number, rates: Float64Array, at: number): void {
   const day = Math.floor(hour / 24)
-  // Busiest in the afternoon (UTC), quietest before dawn.
+  // The market is busiest in the afternoon (UTC) and quietest before dawn.
   const daily = 0.35 * Math.cos(((hour % 24) - 15) * (Math.PI / 12))
   const level = daily + 0.35 * wander(key, hour / 7, 1) + (isWeekend(day) ? Math.log(0.6) : 0)
   const first = hour * minutesPerHour
@@ -132,7 +129,7 @@ function addCalmHour(key: number, hour: number, rates: Float64Array, at: number)
   }
 }
 
-/** Noise between -1 and 1 that changes over about one step of `position`. */
+/** Returns noise between -1 and 1 that changes over about one step of `position`. */
 function wander(key: number, position: number, what: number): number {
   const cell = Math.floor(position)
   const left = unit(mix(key, cell, what)) * 2 - 1
@@ -141,7 +138,7 @@ function wander(key: number, position: number, what: number): number {
   return left + (right - left) * x * x * (3 - 2 * x)
 }
 
-/** Periods from seconds to months, and how far each may move the price, as a share of the base price. */
+/** Periods from seconds to months, and the largest move of the price in each, as a share of the base price. */
 const octaves: readonly (readonly [periodMs: number, amplitude: number])[] = [
   [11_000, 0.0004],
   [97_000, 0.0012],
@@ -156,8 +153,8 @@ const octaves: readonly (readonly [periodMs: number, amplitude: number])[] = [
 export type PricePath = (at: TimeMs) => number
 
 /**
- * Smooth value noise, summed over the octaves: each moment costs the same, however far away it is.
- * The last cell of each octave is remembered, because moments are mostly asked in order.
+ * Creates a path of smooth value noise, summed over the octaves. Each moment costs the same, however far away it is.
+ * The last cell of each octave is remembered, because moments are usually requested in order.
  */
 export function createPricePath(key: number): PricePath {
   const cells = octaves.map(([periodMs, amplitude], octave) => ({

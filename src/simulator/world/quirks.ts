@@ -11,7 +11,7 @@ const candleRange = z.strictObject({
   symbol: z.string().optional(),
   type: z.enum(candleTypes).optional(),
   interval: z.enum(servedIntervals as [string, ...string[]]).optional(),
-  /** Opening times, half-open. */
+  /** Half-open range of the candles' opening times. */
   from: z.number(),
   to: z.number(),
 })
@@ -21,7 +21,7 @@ export type CandleRange = z.infer<typeof candleRange>
 const fillRange = z.strictObject({
   category: z.enum(categories).optional(),
   symbol: z.string().optional(),
-  /** Times of the fills, half-open. */
+  /** Half-open range of the fills' times. */
   from: z.number(),
   to: z.number(),
 })
@@ -36,9 +36,9 @@ export const quirksSchema = z.strictObject({
   errorHttpStatus: z.union([z.literal(200), z.literal(400)]).default(400),
   /** The order of the keys of the envelope changes from response to response. */
   envelopeOrderVaries: z.boolean().default(true),
-  /** RPI books carry strings where they otherwise carry numbers. */
+  /** RPI books hold strings instead of numbers. */
   rpiBookAsStrings: z.boolean().default(false),
-  /** `YES` and `NO` in fills: always, never, or both. */
+  /** Whether fills spell `YES` and `NO` in upper case: always, never, or some of them. */
   isRpiUpperCase: z.union([z.boolean(), z.literal('mixed')]).default('mixed'),
   /** Share of the fills without `execLinkId`, and without `isRPI`. */
   missingExecLinkId: share.default(0.25),
@@ -49,37 +49,37 @@ export const quirksSchema = z.strictObject({
   emptyBooks: share.default(0.01),
   /** `ts` of a book may be later than the request by up to this much (fixed for each instrument). */
   bookTsAheadMs: z.number().int().min(0).default(250),
-  /** Futures-only fields on spot rows, and `isRwa` on futures rows only. */
+  /** Spot rows have fields that only futures should have, and only futures rows have `isRwa`. */
   futuresFieldsOnSpot: z.boolean().default(true),
-  /** `""`, `"0"`, `"-1"`, `null` and absent, instead of `""` alone. */
+  /** Spellings of "not set": `""`, `"0"`, `"-1"`, `null` and absent fields, or only `""`. */
   notSetSpellings: z.enum(['mixed', 'empty']).default('mixed'),
   lowerCaseAreaSymbol: z.boolean().default(true),
   /** Some rows carry fields that the specification does not name. */
   unknownNewFields: z.boolean().default(true),
   /** `1D` candles open at 16:00 UTC. */
   dailyOpenAt16Utc: z.boolean().default(true),
-  /** `history-candles` pays no attention to startTime. */
+  /** `history-candles` ignores startTime. */
   historyIgnoresStart: z.boolean().default(true),
-  /** `history-candles` has candles of the last 90 days, too. */
+  /** `history-candles` also has candles of the last 90 days. */
   historyHoldsRecent: z.boolean().default(true),
-  /** `history-candles` may begin one interval earlier when endTime is not on a boundary. */
+  /** `history-candles` may begin one interval earlier if endTime is not on a boundary. */
   historyRoundsUp: z.boolean().default(true),
   historyEndInclusive: z.boolean().default(false),
   candlesStartInclusive: z.boolean().default(false),
   candlesEndExclusive: z.boolean().default(false),
   /** How far back `candles` reaches, in days by interval. */
   candleDepthDays: z.record(z.string(), z.number().positive()).default({}),
-  /** For this long after a launch the candle operations response with a body of zero bytes. */
+  /** Time after a launch during which the candle operations respond with a body of zero bytes. */
   zeroByteCandlesAfterListingMs: z.number().min(0).default(30_000),
-  /** `candles` and `history-candles` know more intervals than the specification lists. */
+  /** `candles` and `history-candles` have more intervals than the specification lists. */
   furtherIntervals: z.boolean().default(true),
-  /** Share of the thinly traded instruments, besides the tokens, whose candles leave out the intervals without a trade. */
+  /** Share of thinly traded instruments, besides tokens, whose candles leave out intervals without a trade. */
   silentInstruments: share.default(0.25),
   /** Candles have an eighth value, as in an older edition. */
   eighthCandleValue: z.boolean().default(false),
   /**
-   * Candles left out of responses without a word; `operation` limits it to one of the two operations. Once the service's
-   * clock has reached `until` they are there.
+   * Candles that responses silently leave out, until the service's clock reaches `until`. `operation` limits this to
+   * one of the two operations.
    */
   hiddenCandles: z
     .array(
@@ -89,17 +89,17 @@ export const quirksSchema = z.strictObject({
       }),
     )
     .default([]),
-  /** The newest fills are shown later than they happened by up to this much, another time in each response. */
+  /** Largest delay until the newest fills are shown. Each response has another delay. */
   fillsBehindMs: z.number().int().min(0).default(0),
-  /** Candles are shown as they were up to so much earlier, another time in each response: closed ones change until then. */
+  /** Candles are shown as they were up to this much earlier, so closed ones still change. Each response differs. */
   candlesBehindMs: z.number().int().min(0).default(0),
-  /** Fills left out of responses, the same way as candles. */
+  /** Fills that responses silently leave out, until the service's clock reaches `until`. */
   hiddenFills: z
     .array(fillRange.extend({ in: z.enum(['newest', 'history']).optional(), until: z.number().optional() }))
     .default([]),
-  /** How the history of fills is missing where a service lacks it; null where it is there. */
+  /** How a service responds that lacks the history of fills; null if it has the history. */
   noFillsHistory: z.enum(['code', 'notFound', 'html']).nullable().default(null),
-  /** Components of indexes, tiers of positions and limits of open interest of a future change so often. */
+  /** Time between changes of a future's index components, position tiers and open-interest limit. */
   termsChangeMs: z
     .number()
     .int()
@@ -111,23 +111,23 @@ export const quirksSchema = z.strictObject({
   fillsHistoryDays: z.number().positive().default(90),
   /** The ids in the history of fills: those of the newest fills, or others. */
   fillsHistoryIds: z.enum(['same', 'other']).default('same'),
-  /** `Buy` and `Sell` in the history of fills: always, never, or both. */
+  /** Whether the history of fills spells `Buy` and `Sell` with a capital: always, never, or some of them. */
   capitalisedSides: z.union([z.boolean(), z.literal('mixed')]).default('mixed'),
   /** The history of spot fills gives times in whole seconds, as its documentation says. */
   spotHistoryInSeconds: z.boolean().default(false),
-  /** A share of the candles, drawn one by one, is left out until so long after their opening. */
+  /** Share of the candles that are left out until `forMs` after their opening. */
   lateCandles: z
     .strictObject({ share, forMs: z.number().min(0) })
     .nullable()
     .default(null),
-  /** Closed candles that response other values once the service's clock has reached `after`. */
+  /** Closed candles that have other values once the service's clock has reached `after`. */
   revisedCandles: z.array(candleRange.extend({ after: z.number() })).default([]),
   /** The first `responses` responses to the same parameters hold no rows. */
   emptyAtFirst: z
     .strictObject({ operations: z.array(z.enum(operations)), responses: z.number().int().min(1) })
     .nullable()
     .default(null),
-  /** Categories that the operations (all, when absent) do not know any more. */
+  /** Categories that `operations` do not know any more; all operations if absent. */
   missingCategories: z
     .array(
       z.strictObject({
@@ -137,9 +137,9 @@ export const quirksSchema = z.strictObject({
       }),
     )
     .default([]),
-  /** When the tape that the tickers of tokens follow rises: `always` makes every day a trading day of 24 hours. */
+  /** Hours of the exchange that tokens' tickers follow. `always` makes every day a trading day of 24 hours. */
   stockExchangeHours: z.enum(['weekdays', 'always']).nullable().default(null),
-  /** Bodies are compressed with brotli for those who accept it. */
+  /** Bodies are compressed with brotli for clients that accept it. */
   brotli: z.boolean().default(true),
   /** One row of each page cannot be understood. */
   brokenRows: z

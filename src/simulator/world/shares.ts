@@ -1,13 +1,13 @@
 import { mix, mixWide } from './hash.js'
 
-/** An endless row of whole numbers with heavy tails, the sums of which are known without adding up. */
+/** An endless row of whole numbers with heavy tails. Their sums are known without adding them up. */
 export interface Shares {
-  /** Members in a block, and what they add up to. */
+  /** Number of members in a block, and their sum. */
   readonly perBlock: number
   readonly blockTotal: number
-  /** Sum of the members of a block before its member at `position` (0 to `perBlock`). */
+  /** Returns the sum of the members of a block before its member at `position` (0 to `perBlock`). */
   sumBefore(block: number, position: number): number
-  /** The member of a block in which the unit number `amount` lies (0 to below `blockTotal`). */
+  /** Returns the member of a block in which the unit number `amount` lies (0 to below `blockTotal`). */
   memberAt(block: number, amount: number): Member
   /** Visits the members of a block of `least` or more whose units are all among [from, to), in order. */
   eachLarge(block: number, from: number, to: number, least: number, visit: (member: Member) => void): void
@@ -23,18 +23,18 @@ interface ShareOptions {
   /** A block has 2^depth members. */
   readonly depth: number
   readonly blockTotal: number
-  /** How unequal the members are: each halving gives between (1-spread)/2 and (1+spread)/2 to the left. */
+  /** Inequality of the members. Each halving gives a share between (1-spread)/2 and (1+spread)/2 to the left. */
   readonly spread: number
 }
 
 /**
- * Every member is at least 1. What a block has beyond that is shared out by halving: first among its two halves, then
+ * Creates a row of shares. Every member is at least 1. The rest of a block is divided between its two halves, and then
  * within each of them. The shares multiply, which makes a few members very large and most small.
  */
 export function createShares(key: number, { depth, blockTotal, spread }: ShareOptions): Shares {
   const perBlock = 2 ** depth
   const extra = blockTotal - perBlock
-  // The way to the member that was asked for last: the next one is mostly its neighbour, and shares most of the way.
+  // The way to the last requested member is kept: the next one is usually its neighbour, and shares most of the way.
   const befores = new Float64Array(depth + 1)
   const counts = new Float64Array(depth + 1)
   let knownBlock = Number.NaN
@@ -56,7 +56,7 @@ export function createShares(key: number, { depth, blockTotal, spread }: ShareOp
     return Math.floor(count * share + (hash & 0xffff) / 65_536)
   }
 
-  /** Goes down to a member; `befores` and `counts` then hold what lies on the way, in extra units. */
+  /** Goes down to a member. `befores` and `counts` then hold the extra units at each level of the way. */
   const goTo = (block: number, position: number): void => {
     if (block !== knownBlock) enter(block)
     let level = knownPosition < 0 ? 0 : depth - (32 - Math.clz32(position ^ knownPosition))

@@ -4,7 +4,7 @@ import { nextOpenTime, openTimeOf, type ServedInterval } from './intervals.js'
 import { eachRunOf, type Market } from './market.js'
 import { runMs } from './runs.js'
 
-/** The candles with trades that open in the half-open range, ascending; those without are left out. */
+/** Returns the candles with trades that open in the half-open range, ascending. Candles without trades are left out. */
 export function tradedCandles(
   market: Market,
   interval: ServedInterval,
@@ -40,7 +40,7 @@ export function tradedCandles(
   return rows
 }
 
-/** Opening time of the earliest of the `limit` most recent candles with trades that open in the half-open range. */
+/** Returns the opening time of the earliest of the `limit` most recent candles with trades in a half-open range. */
 export function earliestTraded(
   market: Market,
   interval: ServedInterval,

@@ -8,7 +8,7 @@ import { outsideTurnover, withFields } from './traits.js'
 
 export type TickerRow = Readonly<Record<string, string>>
 
-/** Tickers lag behind the request, each instrument by its own 0.5 to 1.7 s; they are renewed twice a second. */
+/** Returns the time of a ticker, which is renewed twice a second. Instruments lag 0.6 to 1.7 s behind the request. */
 export function tickerTime(market: Market, at: TimeMs): TimeMs {
   const lag = 600 + (mix(market.key, 0x1a6) % 7) * bookStepMs
   return Math.floor(at / 500) * 500 - lag
@@ -16,7 +16,7 @@ export function tickerTime(market: Market, at: TimeMs): TimeMs {
 
 /** Values cached for one instrument between its tickers. */
 export interface TickerState {
-  /** Extremes of the path at whole hours: an approximation, computed once an hour. */
+  /** Hour for which `high` and `low` were computed: the extremes of the path at whole hours, an approximation. */
   hour: number
   high: number
   low: number
@@ -30,9 +30,9 @@ export function createTickerState(): TickerState {
 }
 
 /**
- * A ticker as of `ts`. The volume (for coin futures: the turnover) is the exact sum over the fills of the 24 hours
- * that end with `ts`, and the last price that of the last fill. The other 24h values are approximations.
- * Where the ticker follows a tape abroad, volume, turnover and prices are that one's, whatever is traded here.
+ * Returns a ticker as of `ts`. The volume (for coin futures: the turnover) is the exact sum over the fills of the 24
+ * hours that end with `ts`. The last price is that of the last fill. Other 24h values are approximations. If the ticker
+ * follows a tape abroad, volume, turnover and prices are those of the tape, whatever is traded here.
  */
 export function tickerRow(market: Market, state: TickerState, ts: TimeMs, quirks: Quirks): TickerRow {
   const { listing, fills } = market
@@ -79,13 +79,13 @@ export function tickerRow(market: Market, state: TickerState, ts: TimeMs, quirks
   return Object.keys(listing.tickerFields).length === 0 ? row : withFields(row, listing.tickerFields)
 }
 
-/** Price of the last fill, in ticks. Before the first fill, the middle price at launch. */
+/** Returns the price of the last fill, in ticks; before the first fill, the middle price at launch. */
 function lastPrice(market: Market, ts: TimeMs): number {
   const [begin, end] = market.fillRange(0, ts + 1)
   return end > begin ? fillAt(market, end - 1).priceTicks : market.mid(market.listing.launchTime)
 }
 
-/** Turnover of the fills [first, end): the sum of price times size. The trait `platformTurnover` may replace it. */
+/** Returns the sum of price times size of the fills [first, end). The trait `platformTurnover` may replace it. */
 function platformTurnoverOf(market: Market, state: TickerState, first: number, end: number): string | null {
   const { platformTurnover, priceDecimals, sizeDecimals } = market.listing
   if (platformTurnover === null) return null

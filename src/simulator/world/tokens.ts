@@ -4,7 +4,7 @@ import { mix, unit } from './hash.js'
 import type { Listing, ListingRequest, SymbolType } from './listing.js'
 import { drawnSplits, type Traits } from './traits.js'
 
-/** A base coin, with the price it moves around; `priceTicks` 0 leaves the price to chance. */
+/** A base coin, with the price that it moves around. If `priceTicks` is 0, the price is drawn. */
 interface Coin {
   readonly name: string
   readonly symbolType: SymbolType
@@ -18,17 +18,17 @@ function crypto(name: string, priceTicks = 0, priceDecimals = 0): Coin {
   return { name, symbolType: 'crypto', isReality: false, isRwa: false, priceTicks, priceDecimals }
 }
 
-/** A stock, metal or commodity; `symbolType` is what the row says, and is sometimes wrong. */
+/** Makes a stock, metal or commodity. `symbolType` is the type in its row, which is sometimes wrong. */
 function other(symbolType: SymbolType, name: string, priceTicks = 0, priceDecimals = 0): Coin {
   return { name, symbolType, isReality: false, isRwa: true, priceTicks, priceDecimals }
 }
 
-/** A Reality stock token: the base coin is case-sensitive where the symbol is upper case. */
+/** Makes a Reality stock token. Its base coin begins with a small r, although its symbol is in upper case. */
 function reality(stock: string, symbolType: SymbolType, priceTicks = 0, priceDecimals = 0): Coin {
   return { name: `r${stock}`, symbolType, isReality: true, isRwa: true, priceTicks, priceDecimals }
 }
 
-/** Coins that every category knows, busiest first. */
+/** Coins that every category has, busiest first. */
 export const knownCoins: readonly Coin[] = [
   crypto('BTC', 6_123_450, 2),
   crypto('ETH', 312_345, 2),
@@ -37,7 +37,7 @@ export const knownCoins: readonly Coin[] = [
   crypto('DOGE', 123_450, 6),
 ]
 
-// 18 decimals: sixteen significant digits and more, beyond what a double holds.
+// This price has 18 decimals, with more significant digits than a double holds.
 const wei = crypto('WEI', 1_234_567_890_123_456, 18)
 
 /** The first coins of each category, so that even the smallest market has several kinds of instruments. */
@@ -46,7 +46,7 @@ const first: Readonly<Record<Category, readonly Coin[]>> = {
     ...knownCoins.slice(0, 2),
     wei,
     ...knownCoins.slice(2),
-    // Begins with R like the tokens, and is none.
+    // This symbol begins with R like those of tokens, but is no token.
     crypto('RESOLV', 71_230, 6),
     crypto('龙虾', 31_230, 7),
     crypto('牛来', 11_230, 7),
@@ -73,7 +73,7 @@ const first: Readonly<Record<Category, readonly Coin[]>> = {
 /** One in this many of the later USDT futures is on a stock. */
 const stockPerpetualEvery = 12
 
-/** The coin of an instrument by its rank in its category, starting at 1; tokens and metals of spot are not among them. */
+/** Returns the coin of an instrument by its rank in its category, from 1. Tokens and metals of spot do not count. */
 export function coinName(category: Category, rank: number): Coin {
   const named = first[category]
   const coin = named[rank - 1]
@@ -86,7 +86,6 @@ export function coinName(category: Category, rank: number): Coin {
     : crypto(drawnName(number))
 }
 
-/** The metals of spot; further ones have drawn names. */
 export const spotMetals: readonly Coin[] = [
   { ...other('metal', 'XAUT', 261_234, 2), isRwa: false },
   { ...other('metal', 'PAXG', 262_345, 2), isRwa: false },
@@ -100,20 +99,20 @@ const knownStockPrices: Readonly<Record<string, readonly [ticks: number, decimal
   TSLA: [2_512_300, 4],
 }
 
-/** A Reality token by the rank of its stock on the exchange abroad, starting at 1. */
+/** Returns a Reality token by the rank of its stock on the exchange abroad, from 1. */
 function tokenName(rank: number): Coin {
   const stock = stockName(rank)
-  // `symbolType` is not to be relied on: of some it says crypto.
+  // `symbolType` is unreliable: for some tokens it says crypto.
   const symbolType = stock === 'HPQ' || rank % 13 === 9 ? 'crypto' : 'stock'
   return reality(stock, symbolType, ...(knownStockPrices[stock] ?? []))
 }
 
-/** Beyond those that are known, a name that no crypto has. */
+/** Returns the name of a stock. After the known stocks, it is a name that no crypto has. */
 function stockName(rank: number): string {
   return knownStocks[rank - 1] ?? `Q${drawnName(rank)}`
 }
 
-/** Listing fields that follow from the coin of an instrument. They include the price if the coin has one. */
+/** Returns the fields of a listing that follow from its coin, with the price if the coin has one. */
 export function factsOf(coin: Coin): Partial<Listing> {
   const { name, symbolType, isReality, isRwa, priceTicks, priceDecimals } = coin
   const price = priceTicks > 0 ? { basePriceTicks: priceTicks, priceDecimals } : {}
@@ -123,7 +122,7 @@ export function factsOf(coin: Coin): Partial<Listing> {
 const consonants = 'BCDFGHKLMNPRSTVZ'
 const vowels = 'AEIOU'
 
-/** A name of four letters, different for each number below 6,400 (a digit is added beyond). */
+/** Returns a name of four letters, different for each number below 6,400. Names beyond have a further digit. */
 function drawnName(number: number): string {
   const shuffled = (number * 2_741 + 17) % 6_400
   const pick = (letters: string, index: number): string => letters.charAt(index % letters.length)
@@ -139,8 +138,8 @@ const calendarStart = Date.UTC(2024, 0, 1)
 const calendarEnd = Date.UTC(2031, 0, 1)
 
 /**
- * Instruments that come and go for ever: a new one every 45 days, each trades for 100 days. So at any moment some were
- * listed within the recorded history, some are about to disappear, and some have disappeared.
+ * Returns instruments that come and go: one is listed every 45 days, and each trades for 100 days. So at any moment
+ * some were listed recently, some are about to disappear, and some have disappeared.
  */
 export function listingWaves(
   category: 'SPOT' | 'USDT-FUTURES',
@@ -153,7 +152,7 @@ export function listingWaves(
     const launchTime = calendarStart + (turn * 45 + (shift % 45)) * dayMs + 10 * hourMs
     if (launchTime > calendarEnd) return requests
     const offTime = launchTime + 100 * dayMs
-    // Names from a part of the series that the permanent instruments do not reach.
+    // The prefix N and a drawn name give symbols that permanent instruments do not have.
     const baseCoin = `N${drawnName(turn * 16 + wave)}`
     requests.push({
       category,
@@ -169,7 +168,7 @@ export function listingWaves(
   }
 }
 
-/** Quarterly futures: two alive at any time, delivered on the last Friday of a quarter at 08:00 UTC. */
+/** Returns quarterly futures: two trade at any time. Each is delivered on a quarter's last Friday at 08:00 UTC. */
 export function deliverySeries(
   category: 'USDT-FUTURES' | 'COIN-FUTURES',
   coin: Coin,
@@ -209,7 +208,7 @@ const firstLaunch = Date.UTC(2024, 0, 2, 14, 30)
 const busiestTurnover = 22_000_000_000
 const splitsPerYear = 0.03
 
-/** How a token is traded on the platform itself, as far as its public data shows. */
+/** How a token is traded on the platform itself, as its public data shows. */
 type Trading = Pick<Traits, 'fillHours' | 'lastFillBefore' | 'platformTurnover' | 'book'> & {
   readonly fillsPerHour: number
 }
@@ -217,9 +216,9 @@ type Trading = Pick<Traits, 'fillHours' | 'lastFillBefore' | 'platformTurnover' 
 const ordinaryHours = { fillHours: 'weekdays', lastFillBefore: null } as const
 const unlimited = { fillHours: 'always', lastFillBefore: null } as const
 
-/** The first tokens are one of each sort, so that small markets have them. */
+/** Trading of the first tokens: one of each sort, so that small markets have all sorts. */
 const firstTrading: readonly Trading[] = [
-  // The most claimed volume of all, a turnover that hardly shows in fills, and the newest of those a day old.
+  // This token claims the largest volume of all and has a turnover that hardly shows in fills, about one a day.
   { ...unlimited, fillsPerHour: 0.035, platformTurnover: 1_729_836.5035, book: 'empty' },
   { ...ordinaryHours, fillsPerHour: 12, platformTurnover: 'counted', book: 'empty' },
   { ...unlimited, fillsPerHour: 0, platformTurnover: 'empty', book: 'empty' },
@@ -229,8 +228,8 @@ const firstTrading: readonly Trading[] = [
 ]
 
 /**
- * A Reality token by the rank of its stock abroad. Its ticker follows the tape there; here one in seven is traded in the
- * hours of that exchange, three in ten now and then, and the others not at all or not any more.
+ * Returns a Reality token by the rank of its stock abroad. Its ticker follows the tape there. Here, one token in seven
+ * is traded in the hours of that exchange, and three in ten now and then. The others are not, or no longer, traded.
  */
 export function tokenRequest(rank: number): ListingRequest {
   const key = mix(rank, 0x70c3)

@@ -3,19 +3,19 @@ import type { FillProcess } from './evenFills.js'
 import { mix, unit } from './hash.js'
 import { runMs } from './runs.js'
 
-/** A claim about volume that follows something else than what is traded here. */
+/** A tape of another exchange, which the volume and prices of a ticker follow instead of the trades here. */
 interface OutsideTape {
-  /** Turnover of an ordinary day there, in the quote coin. */
+  /** Turnover of an ordinary day on the other exchange, in quote coin. */
   readonly turnoverPerDay: number
-  /** When it rises: in the hours of a stock exchange abroad, or all day. */
+  /** When the turnover rises: in the hours of a stock exchange abroad, or all day. */
   readonly hours: 'weekdays' | 'always'
 }
 
 interface Split {
   readonly at: TimeMs
-  /** One unit becomes so many: prices are divided by it. Below 1 units are merged. */
+  /** Number of units that one unit becomes. Prices are divided by it. Below 1, units are merged. */
   readonly factor: number
-  /** The instrument is listed anew: the launch time of its row moves. */
+  /** True if the instrument is listed anew, which moves the launch time of its row. */
   readonly relists: boolean
 }
 
@@ -31,19 +31,19 @@ export interface Traits {
    * `zero` is `"0"`. A number is an amount per day without fills, added to the counted turnover. Null omits the field.
    */
   readonly platformTurnover: 'counted' | 'empty' | 'zero' | number | null
-  /** When fills happen; `fillsPerHour` counts the hours in which they may. */
+  /** When fills may happen. `fillsPerHour` is the rate in these hours. */
   readonly fillHours: 'weekdays' | 'always'
-  /** Nothing is traded any more from here on: the newest fills stay the same for ever. */
+  /** Time from which nothing is traded, so that the newest fills stay the same for ever. */
   readonly lastFillBefore: TimeMs | null
-  /** `still`: the same levels for ever; `frozen`: the same levels and the same `ts`. */
+  /** `still`: the book has the same levels for ever. `frozen`: it has the same levels and the same `ts`. */
   readonly book: 'live' | 'empty' | 'still' | 'frozen'
-  /** `traded`: intervals without a trade are left out; `none`: always an empty success. */
+  /** `traded`: intervals without a trade are left out. `none`: every response is an empty success. */
   readonly candles: 'every' | 'traded' | 'none'
   /** Splits in order of time. */
   readonly splits: readonly Split[]
   /** Error code of every response to a request for this instrument. Lists still contain the instrument. */
   readonly failsWith: string | null
-  /** Further or other fields of the row and of the ticker; null takes one out. */
+  /** Fields that are added to the row and to the ticker, or replaced there. Null removes a field. */
   readonly rowFields: Readonly<Record<string, string | null>>
   readonly tickerFields: Readonly<Record<string, string | null>>
 }
@@ -77,12 +77,12 @@ const calendarStart = Date.UTC(2024, 0, 1)
 const calendarEnd = Date.UTC(2031, 0, 1)
 const factors = [2, 3, 4, 5, 10, 20, 0.1]
 
-/** A split takes effect between two runs of fills, because those of a run share a price. */
+/** Returns a split that takes effect between two runs of fills, because the fills of a run share a price. */
 export function splitAt(at: TimeMs, factor: number, relists: boolean): Split {
   return { at: Math.ceil(at / runMs) * runMs, factor, relists }
 }
 
-/** The splits of an instrument, about `perYear` of them, at the beginning of a trading day. */
+/** Draws the splits of an instrument: about `perYear` a year, each at the beginning of a trading day. */
 export function drawnSplits(key: number, perYear: number): readonly Split[] {
   const splits: Split[] = []
   const quarter = 91 * dayMs
@@ -94,14 +94,14 @@ export function drawnSplits(key: number, perYear: number): readonly Split[] {
   return splits
 }
 
-/** Product of the split factors in (after, until]. It divides a price of `after` that is reported at `until`. */
+/** Returns the product of the split factors in (after, until]. It divides a price of `after` as given at `until`. */
 export function splitFactor(splits: readonly Split[], after: TimeMs, until: TimeMs): number {
   let factor = 1
   for (const split of splits) if (split.at > after && split.at <= until) factor *= split.factor
   return factor
 }
 
-/** The splits that have happened, as text: what was computed before one of them no longer holds. */
+/** Returns the splits that have happened, as a text for keys: values computed before a split are no longer valid. */
 export function splitStamp(splits: readonly Split[], until: TimeMs): string {
   if (splits.length === 0) return ''
   return splits
@@ -114,8 +114,8 @@ const opensAtMs = 14.5 * hourMs
 const closesAtMs = 21 * hourMs
 
 /**
- * Turnover of the trading day abroad up to `at`, in the quote coin: it rises from the opening to the close and then stays,
- * over nights and weekends, until the next day begins from nothing.
+ * Returns the turnover of the trading day abroad up to `at`, in quote coin. It rises from the opening to the close, and
+ * stays over nights and weekends until the next day begins from 0.
  */
 export function outsideTurnover(key: number, tape: OutsideTape, hours: OutsideTape['hours'], at: TimeMs): number {
   const [opens, closes] = hours === 'always' ? [0, dayMs] : [opensAtMs, closesAtMs]
@@ -132,7 +132,7 @@ function isWeekday(day: number): boolean {
 
 const runsPerHour = hourMs / runMs
 
-/** Hours of UTC in which stocks are traded, Monday to Friday, before and after the exchange's own hours too. */
+/** Hours of UTC in which stocks are traded here, Monday to Friday. They exceed the exchange's own hours. */
 const opensAt = 8
 const closesAt = 24
 const perDay = closesAt - opensAt
@@ -154,7 +154,7 @@ function isTradingHour(hour: number): boolean {
   return (day + 3) % 7 < 5 && hourOfDay >= opensAt && hourOfDay < closesAt
 }
 
-/** The hour of the clock in which a trading hour lies. */
+/** Returns the hour since the epoch in which a trading hour lies. */
 function clockHour(trading: number): number {
   const week = Math.floor(trading / perWeek)
   const rest = trading - week * perWeek

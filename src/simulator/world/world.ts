@@ -37,27 +37,27 @@ interface WorldOptions {
 }
 
 /**
- * The simulated market: what is true at any moment. Everything is computed from the seed when it is asked for, in
- * whatever order, so that a test can say exactly what must have been recorded.
+ * The simulated market: what is true at any moment. Everything is computed from the seed on request, in any order. So a
+ * test can say exactly what must have been recorded.
  */
 export interface World {
-  /** Every instrument that ever exists. */
+  /** Returns every instrument that ever exists. */
   readonly listings: () => readonly Listing[]
   find(category: Category, symbol: string): Listing | undefined
-  /** Rows as the operation gives them. */
+  /** Returns rows of instruments as the operation gives them. */
   instruments(category: Category, at: TimeMs): readonly InstrumentRow[]
   instrument(category: Category, symbol: string, at: TimeMs): InstrumentRow | null
   tickers(category: TradedCategory, at: TimeMs): readonly TickerRow[]
   ticker(category: TradedCategory, symbol: string, at: TimeMs): TickerRow | null
   orderBook(category: TradedCategory, symbol: string, at: TimeMs, limit: number): BookRow
   rpiOrderBook(category: TradedCategory, symbol: string, at: TimeMs, limit: number): BookRow
-  /** Every fill of a half-open range, oldest first. */
+  /** Returns every fill of a half-open range, oldest first. */
   fills(category: Category, symbol: string, from: TimeMs, to: TimeMs): readonly FillRow[]
-  /** The newest fills up to and including `at`, newest first. */
+  /** Returns the newest fills up to and including `at`, newest first. */
   latestFills(category: Category, symbol: string, at: TimeMs, limit: number): readonly FillRow[]
-  /** The newest fills of a half-open range, newest first, as their history gives them; only those with ids below `idBelow`. */
+  /** Returns fills of a half-open range with ids below `idBelow`, as the history gives them, newest first. */
   pastFills(category: Category, symbol: string, range: PastFillRange, limit: number): readonly PastFillRow[]
-  /** As the operations give them, newest first. */
+  /** Returns settled rates as the operation gives them, newest first. */
   fundingRates(category: Category, symbol: string, at: TimeMs, page: number, limit: number): readonly FundingRateRow[]
   fundingForecasts(category: Category, at: TimeMs): readonly FundingForecastRow[]
   liquidations(
@@ -67,23 +67,23 @@ export interface World {
     before: number,
     limit: number,
   ): ReturnType<typeof liquidationRows>
-  /** Every candle that opens in the half-open range, ascending, as of `at`: the forming one too. */
+  /** Returns every candle that opens in the half-open range, ascending, as of `at`, including the forming one. */
   candles(series: ServedSeries, from: TimeMs, to: TimeMs, at: TimeMs): readonly CandleRow[]
   rpiSymbols(at: TimeMs): readonly { readonly category: string; readonly symbol: string }[]
-  /** When the earliest candle opens of the `limit` most recent ones that open in the half-open range. */
+  /** Returns when the earliest of the `limit` most recent candles opens that open in the half-open range. */
   earliestOf(series: ServedSeries, from: TimeMs, to: TimeMs, at: TimeMs, limit: number): TimeMs
   /** Returns true if the series has no candles for intervals without a trade. */
   leavesOutSilence(series: ServedSeries): boolean
-  /** When the candle that holds `at` opens, and when the next one does. */
+  /** Returns when the candle that holds `at` opens; `closeTime` returns when the next one does. */
   openTime(series: ServedSeries, at: TimeMs): TimeMs
   closeTime(series: ServedSeries, openTime: TimeMs): TimeMs
-  /** The next moment after `at` at which an instrument row of the category changes. */
+  /** Returns the next moment after `at` at which a row of an instrument of the category changes. */
   nextChange(category: Category, at: TimeMs): TimeMs
-  /** Adds an instrument, or replaces the one of that name. */
+  /** Adds an instrument, or replaces the instrument of the same name. */
   put(request: ListingRequest): Listing
   /** Changes an instrument that exists. */
   amend(category: Category, symbol: string, change: Partial<Listing>): void
-  /** Counts the changes made with `put` and `amend`. */
+  /** Returns the number of changes made with `put` and `amend`. */
   readonly version: () => number
 }
 
@@ -217,7 +217,7 @@ export function createWorld(options: WorldOptions): World {
       }
       if (series.interval === '1m') {
         const length = 60_000
-        // Minutes of a whole hour at once: cheaper than one by one.
+        // The minutes of an hour are computed together, which is cheaper than one by one.
         for (let start = first; start < end;) {
           const stop = Math.min(Math.floor(start / hourMs) * hourMs + hourMs, Math.ceil(end / length) * length)
           for (const [i, bar] of minutesOf(cache, market, series.type, start, stop, at).entries())
