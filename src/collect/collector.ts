@@ -56,7 +56,7 @@ const ratesWithinMs = 2_000
  *
  * starting ─▶ lists read ─▶ collecting ─▶ stopping ─▶ stopped
  *
- * It starts without the service or the database, and goes on while either is away.
+ * The collection starts without the service or the database, and goes on while either is away.
  */
 export class Collector {
   readonly stats: CollectorStats
@@ -133,7 +133,7 @@ export class Collector {
     return this.#candleSeries
   }
 
-  /** Responses that are not committed yet. */
+  /** Counts the responses that are not committed yet. */
   backlog(): Backlog {
     return this.#dependencies.storing.queue.backlog()
   }
@@ -256,7 +256,7 @@ export class Collector {
     const own = universe
       .select(stream.select(config), stream.covers)
       .filter((key) => universe.ownership.hasInstrument(stream.name, key))
-    // Pollers of cycles choose among all instruments, because they learn which deserve a place. Others choose here.
+    // Pollers of cycles choose among all instruments themselves, because they learn which deserve a place.
     const chosen = stream.trigger(config).kind === 'cycle' ? own : this.#chooseSteadily(stream, own, places)
     return stream.targetsOf(config, chosen, universe)
   }

@@ -39,7 +39,7 @@ export interface Page<Row> {
   readonly rejectedUnkept: number
   /** Number of rows beyond the operation's limit, which were not read. */
   readonly surplusRows: number
-  /** Names the next page of older rows, where the operation gives one. */
+  /** Names the next page of older rows, if the operation gives a cursor. */
   readonly cursor?: string
 }
 

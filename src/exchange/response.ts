@@ -81,7 +81,7 @@ export function responseTraits(operation: Operation): ResponseTraits {
   return traitsOfSome[operation] ?? { bytes: 2 * mebibyte, rows: 10_000 }
 }
 
-/** A response as HTTP brought it. */
+/** A response of HTTP, before its envelope is read. */
 export interface RawResponse {
   readonly status: number
   readonly body: Buffer
@@ -99,7 +99,7 @@ export interface ServiceResponse {
   readonly rows: readonly unknown[]
   /** Number of rows beyond the limit of the operation. */
   readonly surplusRows: number
-  /** Names the next page of older rows, where the operation gives one. */
+  /** Names the next page of older rows, if the operation gives a cursor. */
   readonly cursor?: string
 }
 

@@ -19,7 +19,7 @@ export interface RequestOptions {
    * same, because its response may hold data that cannot be requested again.
    */
   readonly signal?: Ending
-  /** Default `live`. */
+  /** Class of the request. Default `live`. */
   readonly priority?: Priority
   /** Time by which to send the request, on the monotonic clock. It sets the order within a class. Default: none. */
   readonly deadline?: number
@@ -34,7 +34,7 @@ export interface Turn {
   release(): void
 }
 
-/** One attempt, reported when it is over. */
+/** An attempt that is over, for metrics and logs. */
 export interface RequestEvent {
   readonly operation: Operation
   readonly outcome: 'ok' | ExchangeErrorKind

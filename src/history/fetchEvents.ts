@@ -105,7 +105,7 @@ interface EventOutcome {
   readonly refusalOfAll?: string
 }
 
-/** Requests begin this much below the lowest wanted range where no stored row is known there. */
+/** Requests begin this much below the lowest wanted range if no stored row is known there. */
 const marginMs = 600_000
 
 /**

@@ -82,8 +82,8 @@ interface FuturesRepairOptions {
 const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
 
 /**
- * Adds wants for missing funding rates and liquidations. These are older than the first recording of an instrument, or
- * the recorder was away for so long that no live response shows them.
+ * Adds wants for missing funding rates and liquidations. Rows may be older than the first recording of an instrument.
+ * Or the recorder was away for so long that no live response shows the rows.
  */
 export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
   const now = clock.now()

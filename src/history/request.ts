@@ -22,7 +22,7 @@ const reachMs: Readonly<Record<PastStream, number>> = {
 
 /** A selection of series and times to backfill. */
 export interface BackfillRequest {
-  /** Default: candles. */
+  /** The stream to backfill. Default: candles. */
   readonly stream?: PastStream
   readonly categories: readonly TradedCategory[]
   /** Glob patterns for names of instruments. */

@@ -179,8 +179,8 @@ const lastTries = 20
 const betweenTriesMs = 500
 
 /**
- * Remembers ranges of written candles until they are rolled up. A refresh rolls up all instruments of a range at once,
- * so it is done when no slice is left, not after each slice.
+ * Remembers ranges of written candles until they are rolled up. A refresh rolls up all instruments of a range at once.
+ * Therefore it is done when no slice is left, not after each slice.
  */
 export class TouchedRollups {
   #ranges: TimeRange[] = []

@@ -25,7 +25,7 @@ export const tickerFields = {
   platformTurnover24h: 'decimal?',
 } as const satisfies Record<string, FieldType>
 
-/** A ticker. `ts` is the service's generation time, or its request time where the service left `ts` unset. */
+/** A ticker. `ts` is the service's generation time, or its request time if the service left `ts` unset. */
 export type Ticker = {
   readonly category: TradedCategory
   readonly symbol: string

@@ -76,7 +76,7 @@ interface StreamTraits {
   readonly moving?: readonly string[]
   /** True if the service gives the same rows again later. */
   readonly isRepeatable: boolean
-  /** It is known what is missing of the stream, because it is proven what is complete. */
+  /** Coverage proves which times are complete, so that missing rows are known. */
   readonly isProven?: true
   /** Only futures have the stream. It covers the futures on the lists of instruments, which may be none. */
   readonly isOfFutures?: true

@@ -80,7 +80,7 @@ export function ownershipOf(
   }
 }
 
-/** With u drawn evenly from (0, 1), -w / ln u is the highest for a recorder with probability w / sum of all w. */
+/** Draws u from (0, 1) and returns -w / ln u. A recorder's number is the highest with probability w / sum of all w. */
 function scoreOf(memberHash: number, keyHash: number, weight: number): number {
   const drawn = mixed(Math.imul(keyHash, 0x9e3779b1) ^ mixed(memberHash ^ keyHash))
   return -weight / Math.log((drawn + 0.5) / 2 ** 32)

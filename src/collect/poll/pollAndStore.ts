@@ -33,7 +33,6 @@ export interface PollContext {
   readonly signal: AbortSignal
 }
 
-/** Result of a poll. */
 type Polled<Target, Row> =
   /** No response came, or none that can be used. */
   | { readonly batch: null; readonly isKept: false; readonly hasEnvelope: false }

@@ -25,7 +25,7 @@ export interface Strategy<Target> {
   retarget(targets: readonly Target[], places: number): void
   /** Time until a target is due, in milliseconds; 0 or less when one is. */
   waitMs(): number
-  /** The targets that are due. */
+  /** Returns the targets that are due. */
   take(): readonly Target[]
   /**
    * Requests a target, and has the response stored. Never rejects. Resolves to true if a response came.

@@ -35,7 +35,7 @@ interface LiveEntry extends Entry {
   readonly mayLeave: boolean
 }
 
-/** A batch that is not stored after this time goes to the disk, so that a slow database does not hold up the next. */
+/** A batch that is not stored after this time goes to the disk. So a slow database does not hold up the next one. */
 const patienceMs = 2_000
 /** Two calls keep the database busy while the results of one are on their way. */
 const callsAtOnce = 2

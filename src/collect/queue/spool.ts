@@ -233,7 +233,7 @@ export class Spool {
     this.#owner.release()
   }
 
-  /** Takes the oldest segment that is not in hand. A segment being written is closed and taken only as the last one. */
+  /** Takes the oldest segment that is not in hand. If the only one left is being written, it is closed first. */
   async #takeInHand(streams: readonly StreamName[]): Promise<string | undefined> {
     const takeOldest = () => {
       let oldest: string | undefined

@@ -107,7 +107,7 @@ export class CycleSchedule<Target> {
   }
 
   /**
-   * Replaces the targets, highest rank first. The state of those that stay is kept.
+   * Replaces the targets, highest rank first. The state of targets that stay is kept.
    *
    * @param slots places in the cycle
    */

@@ -30,9 +30,9 @@ export interface ListStream<Target, Row> extends Requested<Target, Row> {
   readonly kind: 'lists'
   /** Cron expression of six fields. */
   schedule(config: Config): string
-  /** The categories to request; a single null where one list has all of them. */
+  /** Returns the categories to request; a single null if one list has all of them. */
   lists(config: Config): readonly (Category | null)[]
-  /** How many rows a response of these instruments stores; 0 where rows are stored only when something changes. */
+  /** Returns how many rows a response of these instruments stores; 0 if only changes are stored. */
   rowsOf(instruments: readonly PlanInstrument[]): number
   /** Restricts the instruments that are counted as covered. */
   readonly covers?: (instrument: PlanInstrument) => boolean

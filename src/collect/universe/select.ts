@@ -69,7 +69,7 @@ export function rankInstruments<C extends Candidate>(
   return { ranked: allowed.map(({ candidate }) => candidate), leftOut }
 }
 
-/** Part of the work that this recorder does, where several recorders share a database. */
+/** Part of the work that this recorder does if several recorders share a database. */
 export interface Ownership {
   /** Returns true if this recorder asks for a stream of an instrument. */
   hasInstrument(stream: StreamName, key: InstrumentKey): boolean

@@ -22,8 +22,8 @@ interface Known {
 const resolveByTheSystem: ResolveHost = (host) => dns.promises.lookup(host, { all: true })
 
 /**
- * Looks up host names for connections. All that wait for a host share one look-up, because each holds one of the
- * process's few threads for as long as the resolver is silent.
+ * Looks up host names for connections. All that wait for a host share one look-up. A look-up holds one of the process's
+ * few threads for as long as the resolver is silent.
  */
 export function createLookup(clock: Clock, resolve: ResolveHost = resolveByTheSystem): LookupFunction {
   const known = new Map<string, Known>()
@@ -119,9 +119,9 @@ interface Connections {
 }
 
 /**
- * Carries the GET requests of axios over undici. The adapters that come with axios put streams between the socket and
- * the body, which costs small responses a multiple of the time. They also open a connection for each request through a
- * proxy.
+ * Carries the GET requests of axios over undici. The adapter that comes with axios puts streams between the socket and
+ * the body. Small responses then take a multiple of the time. That adapter also opens a connection for each request
+ * through a proxy.
  */
 export function adapterOver({ current, broke }: Connections): AxiosAdapter {
   return async (config) => {

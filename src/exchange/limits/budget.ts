@@ -20,13 +20,13 @@ interface BudgetOptions {
  * - Departures are evenly spaced from the first one on. So this process and an unknown predecessor, which spaced its
  *   own departures, together stay inside the limit. Only delays of timers are made up for.
  * - A log keeps actual departures. When a request departs, it has fewer than `limit` within a window plus the jitter.
- * - An older departure without a response takes one of the `limit`, too. A network or a service that stood still may
- *   count such a request at any moment from now on, together with all others that wait there.
+ * - An older departure without a response takes one of the `limit`, too. After a standstill of the network or the
+ *   service, such requests may arrive together at any moment.
  *
- * These rules imply that no strict window at the service holds more than `limit` arrivals, in whatever order requests
- * arrive and however long some are held up. Consider the last departure among the arrivals of a window. At that moment,
- * each of the others either had no response, or is in the log. A late response corrects the log, so a logged departure
- * is at most the jitter before its arrival. Both kinds were counted, and there were fewer than `limit`.
+ * These rules imply that no strict window at the service holds more than `limit` arrivals. The order of arrivals and
+ * delays on the way do not matter. Consider the last departure among the arrivals of a window. At that moment, each of
+ * the others either had no response, or is in the log. A late response corrects the log, so a logged departure is at
+ * most the jitter before its arrival. Both kinds were counted, and there were fewer than `limit`.
  */
 export class Budget {
   readonly limit: number

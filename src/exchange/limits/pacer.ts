@@ -145,8 +145,8 @@ export class Pacer {
 
   /**
    * Takes the moment at which a response begins. A response later than the fastest time plus the jitter may have been
-   * held up, on the network or by a busy machine. Its request then counts as departed that much later. Otherwise the
-   * next requests would arrive too soon behind it.
+   * held up somewhere. Its request then counts as departed that much later. Otherwise the next requests would arrive
+   * too soon behind it.
    */
   responded(departure: Departure): void {
     const nowMs = this.#clock.monotonicMs()

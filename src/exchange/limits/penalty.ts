@@ -25,9 +25,9 @@ const rateAfterPause = 0.5
 const recoveryMs = 50_000
 
 /**
- * Holds requests back after rejections. States: open, then paused, then probing (one request alone finds out whether
- * the service responds again), then open at a lower rate that recovers. A rejection in the pause's wake doubles the
- * next pause, up to the length of a block.
+ * Holds requests back after rejections. States: open, then paused, then probing, then open at a lower rate that
+ * recovers. While probing, one request alone finds out whether the service responds again. A rejection soon after a
+ * pause doubles the next pause, up to the length of a block.
  */
 export class Penalty {
   readonly #blockMs: number
