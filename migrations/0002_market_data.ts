@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { commentOn, extraComment, keyComments, receivedAtComment } from './comments.js'
 import { finite } from './fragments.js'
 
-/** Tickers, order books, fills and candles. Each is keyed by what identifies a row in the world, so a replay changes nothing. */
+/** Tickers, order books, fills and candles. Keys identify a row by the market alone, so a replay changes nothing. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table market.tickers (
@@ -28,7 +28,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       ask_prices numeric[] not null, ask_sizes numeric[] not null,
       best_bid numeric generated always as (bid_prices[1]) stored,
       best_ask numeric generated always as (ask_prices[1]) stored,
-      -- Times 0.5 is exact; a division is rounded.
+      -- A multiplication by 0.5 is exact, and a division is rounded.
       mid numeric generated always as ((bid_prices[1] + ask_prices[1]) * 0.5) stored,
       spread numeric generated always as (ask_prices[1] - bid_prices[1]) stored,
       received_at timestamptz not null,
@@ -87,7 +87,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (category, symbol, type, interval, open_time)
     );
 
-    -- One index descent an instrument: "distinct on" would read the whole history of tickers.
+    -- This takes one index descent for each instrument. "distinct on" would read the whole history of tickers.
     create view market.latest_tickers as
       select t.*, i.kind, i.disappeared_at
       from market.instruments i

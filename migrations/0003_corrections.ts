@@ -34,7 +34,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       restatement_id bigint references recorder.restatement (id)
     );
     create index candle_revision_candle on recorder.candle_revision (category, symbol, type, interval, open_time);
-    -- For revisions of a day, whatever the instrument.
+    -- This index serves queries for the revisions of a day, whatever the instrument.
     create index candle_revision_open_time on recorder.candle_revision (open_time);
     create index candle_revision_revised_at on recorder.candle_revision (revised_at);
     create index candle_revision_restatement on recorder.candle_revision (restatement_id) where restatement_id is not null;

@@ -6,11 +6,11 @@ import { storeFills } from './storeFills.js'
 
 /** The verdicts. src/ledger/verdicts.ts says who may move a range from one to another. */
 const proven = ['recorded', 'silent', 'no trade', 'before the beginning', 'unanswered', 'missing', 'lost', 'repaired']
-/** How far the recorder has come with a series. */
+/** Shows how far the recorder has come with a series. */
 const progress = ['unsettled', 'audited', 'reviewed']
 const gapVerdicts = sql.raw(`('missing', 'lost', 'repaired')`)
 
-/** The ledger: what is known of each stretch of time of each series. Nothing is known of a stretch that it does not name. */
+/** The ledger: what is known of each range of time of a series. Nothing is known of a range that it does not name. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table recorder.known (
@@ -30,7 +30,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       judged_at timestamptz,
       times integer not null default 1 check (times > 0),
       filled_from text check (filled_from in ('live', 'history')),
-      -- Indexed for gaps alone: a row of an indexed column that changes costs a new entry in every index.
+      -- Only gaps have a value here, because a change of an indexed column costs an entry in every index.
       gap_until timestamptz generated always as (case when verdict in ('missing', 'lost') then upper(ranges) end) stored,
       primary key (stream, category, symbol, type, interval, verdict, part),
       check (verdict not in ${gapVerdicts} or
@@ -51,7 +51,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create schema recorder_page;
     comment on schema recorder_page is 'What the page reads of the books: views that market_reader may see.';
 
-    -- A range may go on from one part into the next.
+    -- A range may continue from one part into the next.
     create view recorder_page.coverage as
       select k.stream, k.category, k.symbol, k.type, k.interval,
         case when k.stream = 'fills' then (

@@ -46,7 +46,7 @@ function commentOnShares(what: string, operation: string): RelationComments {
   }
 }
 
-/** What moves futures beside their trades. */
+/** Tables of data that only futures have. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table market.funding_rates (
@@ -117,7 +117,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create unique index open_interest_limits_one_open on market.open_interest_limits (category, symbol)
       where valid_to is null;
 
-    -- The occurrence is part of the key, because liquidations have no id: two that are equal are two.
+    -- The occurrence is part of the key, because liquidations have no id, and two equal ones are two liquidations.
     create table market.liquidations (
       category market.category not null,
       symbol text not null check (symbol <> ''),
@@ -131,8 +131,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (category, symbol, ts, side, price, amount, occurrence)
     );
 
-    -- Adds what responses prove of an instrument. Writers of a series wait for each other at the row of what is recorded. What
-    -- lies between its ranges then is its gaps. Returns how many of them nobody knew of.
+    -- Adds what responses prove of an instrument. Writers of a series wait for each other at its row with verdict
+    -- recorded. The time between the recorded ranges is then noted as gaps. Returns the number of new gaps.
     create function recorder.claim_events(
       of_stream text, of_category market.category, of_symbol text, claim tstzmultirange, why text
     )
@@ -149,7 +149,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         return 0;
       end if;
       gaps := tstzmultirange(range_merge(whole)) - whole;
-      -- A gap that is filled in part is the same gap as before, found when it was.
+      -- A gap that is filled in part stays the same gap, with the time at which it was found.
       with touched as (
         delete from recorder.known k
         where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict in ('missing', 'lost')

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, keyComments } from './comments.js'
 
-/** The recorders of this database: which service they record, who sends from which address, and what of the past is wanted. */
+/** The recorders of this database: their service, the owner of each address, and the wants for the past. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table recorder.service (
@@ -21,11 +21,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       taken_at timestamptz,
       primary key (name, place)
     );
-    -- Rows that transactions lock; a lock of a session comes and goes with its row.
+    -- Transactions lock these rows. The row of a session's lock lasts as long as the lock.
     insert into recorder.lock (name) values ('rpi-symbols'), ('wants'), ('archive');
 
     create sequence recorder.lease_epoch;
-    -- Renewed twice a second in place.
+    -- Rows are renewed twice a second, in place.
     create table recorder.lease (
       egress text primary key check (egress <> ''),
       owner text,
@@ -91,7 +91,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       stream text not null check (stream <> ''),
       category market.category not null,
       symbol text not null check (symbol <> ''),
-      -- As in recorder.known: empty for streams without them.
+      -- Type and interval are empty for streams without them, as in recorder.known.
       type text not null default '' check (type = '' or type::market.candle_type is not null),
       interval text not null default '' check (interval = '' or interval::market.candle_interval is not null),
       kind text not null check (kind in ('repair', 'backfill', 'review')),

@@ -2,8 +2,8 @@ import { type Kysely, sql } from 'kysely'
 import { commentOn } from './comments.js'
 
 /**
- * The days that are in the archive, and the catalog of the archive's Iceberg tables, as Iceberg's JDBC catalog and PyIceberg's SQL catalog have it. Names, types and
- * schema are theirs, so that engines read it by themselves.
+ * The days that are in the archive, and the catalog of the archive's Iceberg tables. The catalog has the names, types
+ * and schema of Iceberg's JDBC catalog and PyIceberg's SQL catalog, so that engines read it by themselves.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`

@@ -13,9 +13,9 @@ const rollups = {
 } as const
 
 /**
- * Rolled up from hours or five minutes where they fit into the range as a whole, and from minutes before and behind them. A
- * range that ends in the future has no end that could cut an hour in two. What the planner can see of the range and of the width it is
- * told as well: without, it takes every chunk that there is into account, of candles and of each rollup.
+ * Body of a function that rolls up candles: from hours or five minutes that lie wholly in the range, and from minutes
+ * before and after them. The end of a range in the future cuts no hour in two. Conditions on the range and the width
+ * are repeated for the planner. Otherwise it takes every chunk of candles and of each rollup into account.
  */
 const ohlcv = `
       with fit as materialized (
@@ -58,7 +58,7 @@ const ohlcv = `
         (array_agg(s.close order by s.open_time desc))[1], sum(s.base_volume), sum(s.quote_turnover)
       from source s group by 1 order by 1`
 
-/** In a language that is not planned before it is called: a search without a beginning takes every chunk into account. */
+/** Body in PL/pgSQL, which is planned at the call. A plan for any time would take every chunk into account. */
 const candleBefore = `
       begin
         return query select c.open_time, c.close from market.candles c
@@ -67,7 +67,7 @@ const candleBefore = `
           order by c.open_time desc limit 1;
       end`
 
-/** The candle before the range is looked for nearby first. */
+/** Body of a function that looks for the candle before the range, nearby first. */
 const candlesWithoutGaps = `
       with near as (
         select c.open_time, c.close from market.candles c
@@ -88,7 +88,7 @@ const candlesWithoutGaps = `
           and c.type = candles_without_gaps.type and c.interval = candle_interval and c.is_closed
           and c.open_time >= from_time and c.open_time < to_time
       ), grid as (
-        -- Aligned to the candles that there are: those of a day need not open at midnight UTC.
+        -- The grid is aligned to stored candles, because candles of a day need not open at midnight UTC.
         select g.open_time
         from (select coalesce((select min(i.open_time) from inside i), (select b.open_time from before b)) as open_time) anchor
         cross join lateral generate_series(
@@ -119,8 +119,8 @@ const candlesWithoutGaps = `
       order by c.open_time`
 
 /**
- * What analysts query: candles of other widths and alignments, made of closed 1m market candles; candles that carry on where one is
- * missing; and functions for what is easily written wrong by hand.
+ * Views and functions for analysts: candles of other widths and alignments, made of closed 1m market candles, candles
+ * without gaps, and functions for queries that are easily written wrong by hand.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const [name, length] of Object.entries(rollups)) {

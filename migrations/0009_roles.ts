@@ -1,10 +1,11 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
- * Two group roles to grant to people and programs, each with what it needs and no more: market_reader sees all that was
- * recorded, recorder_writer records, and neither changes the schema. Where the login may not create roles, as on many managed
- * services, a notice says so and everything else works without them. Then rights are revoked that PostgreSQL gives everybody and a
- * reader has no use for: temporary tables, large objects, messages in the log. `doctor` tells which of them could not be.
+ * Two group roles to grant to people and programs, each with the rights that it needs: market_reader sees all recorded
+ * data, and recorder_writer records. Neither changes the schema. If the login may not create roles, as on many managed
+ * services, a notice says so, and everything else works without them. Then rights are revoked that PostgreSQL gives
+ * everybody and a reader does not need: temporary tables, large objects, messages in the log. `doctor` tells which of
+ * these rights could not be revoked.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   // A role belongs to the whole server, so another database may have created it, even at this very moment.
@@ -34,7 +35,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         grant usage on schema market, recorder, recorder_page, iceberg to recorder_writer;
         grant select on all tables in schema market, recorder, recorder_page, iceberg to recorder_writer;
         grant insert, update, delete on iceberg.iceberg_tables to recorder_writer;
-        -- Lists follow the world. Rows that say when they were received never change, and become older than the configuration keeps.
+        -- Rows of lists change. Rows with a received_at never change, and are deleted after their retention.
         for wanted in select format('market.%I', relname) from pg_class where relnamespace = 'market'::regnamespace and relkind = 'r' loop
           execute format('grant insert, %s on %s to recorder_writer', case when exists (
             select from pg_attribute where attrelid = wanted::regclass and attname = 'received_at') then 'delete' else 'update' end, wanted);
@@ -42,7 +43,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         grant delete on market.candles to recorder_writer;
         grant update on market.funding_rates to recorder_writer;
         grant insert, update, delete on all tables in schema recorder to recorder_writer;
-        -- A revision that was logged stays, and migrations are their own login's.
+        -- Logged revisions must stay, and only the login of migrations may note migrations.
         revoke update, delete on recorder.candle_revision from recorder_writer;
         revoke insert, update, delete on recorder.migration, recorder.migration_lock from recorder_writer;
         grant update (restatement_id) on recorder.candle_revision to recorder_writer;

@@ -1,6 +1,6 @@
 import { type AnalystFunction, instrument, range } from './functions.js'
 
-/** A function that gives the row of a table of snapshots that was the newest at a moment. */
+/** Makes a function that returns the row of a table of snapshots that was the newest at a moment. */
 function newestAt(name: string, table: string, what: string): AnalystFunction {
   return {
     signature: `(${instrument}, moment timestamptz)`,
@@ -172,7 +172,7 @@ export const analystFunctions: Readonly<Record<string, AnalystFunction>> = {
         (select max(u.price) from unnest(b.bid_prices, b.bid_rpi_sizes) as u (price, size) where u.size > 0) as bid,
         (select min(u.price) from unnest(b.ask_prices, b.ask_rpi_sizes) as u (price, size) where u.size > 0) as ask
       ) r
-      -- Not greatest(), which passes over NULL.
+      -- greatest() is not used, because it ignores NULL.
       cross join lateral (select
         case when r.bid > v.bid then r.bid - v.bid when r.bid <= v.bid then 0 end as bid,
         case when r.ask < v.ask then v.ask - r.ask when r.ask >= v.ask then 0 end as ask

@@ -18,7 +18,7 @@ const repairing = (condition: string) => `
       select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, now()
       from repaired ${adding};`
 
-/** Turns gaps that are about single instruments. The verdict is a constant, for the indexes of gaps. A range in both stays once. */
+/** Changes the verdict of gaps of single instruments. The verdict is a constant, so that indexes of gaps are used. */
 const turning = (from: string, to: string, condition: string) => `
       with turned as (
         delete from recorder.known k
@@ -32,9 +32,10 @@ const turning = (from: string, to: string, condition: string) => `
         ${to === 'lost' ? 'now()' : 'null'}, judged_at
       from turned ${adding}`
 
-/** How gaps of any stream and ranges of candles move from one verdict to another; src/ledger/verdicts.ts lists the moves. */
+/** Functions that move gaps and ranges of candles between verdicts. src/ledger/verdicts.ts lists the moves. */
 export const candleProof = sql.raw(`
-    -- Notes gaps, one for each range. The same gap found again changes nothing, and of two with the same beginning the longer stays.
+    -- Notes gaps, one for each range. The same gap found again changes nothing. Of two gaps with the same beginning,
+    -- the longer one stays.
     create function recorder.note_gaps(
       of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
       as_verdict text, gaps tstzmultirange, why text, at timestamptz default null
@@ -53,21 +54,21 @@ export const candleProof = sql.raw(`
       ${adding}
     $$;
 
-    -- Makes lost gaps of the open ones of a stream that end by a time: the service gives nothing older.
+    -- Marks open gaps of a stream that end by a time as lost, because the service gives nothing older.
     create function recorder.lose_gaps(of_stream text, until timestamptz, categories market.category[] default null)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       ${turning('missing', 'lost', 'k.gap_until <= until')}
     $$;
 
-    -- Makes open gaps of the lost ones of a stream that end after a time: the service gives them after all.
+    -- Opens lost gaps of a stream again that end after a time, because the service gives their rows after all.
     create function recorder.reopen_gaps(of_stream text, since timestamptz, categories market.category[] default null)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       ${turning('lost', 'missing', 'k.gap_until > since')}
     $$;
 
-    -- Claims candles that were stored, and the silence between two of a response. Writers of a series wait for each other at the
-    -- row of what is recorded, and what follows sees what the others have claimed. Takes back silence in which candles have come,
-    -- and notes that as repaired gaps: nobody knew of them before. Returns how many candles those are.
+    -- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for
+    -- each other at the row with verdict recorded, so that later statements see the claims of others. Silence in which
+    -- candles have come is taken back, and noted as repaired gaps. Returns the number of these candles.
     create function recorder.claim_candles(${ofCandles}, filled tstzmultirange, left_out tstzmultirange)
     returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
     declare
@@ -89,7 +90,7 @@ export const candleProof = sql.raw(`
         ${adding};
       end if;
       if not isempty(left_out) and of_type = 'market' then
-        -- Where fills are stored something was traded, and a candle is missing.
+        -- If a fill of the time is stored, something was traded, and the candle is missing instead of silent.
         left_out := left_out - coalesce((
           select range_agg(tstzrange(place, place + length))
           from unnest(left_out) as r join market.fills t on t.category = of_category and t.symbol = of_symbol
@@ -97,7 +98,7 @@ export const candleProof = sql.raw(`
           cross join lateral date_bin(length, t.ts, lower(r)) as place), '{}');
       end if;
       if not isempty(left_out) then
-        -- Parts of 1,440 places of candles.
+        -- Silence is kept in parts of 1,440 candles, so that a row stays short.
         insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
         select 'candles', of_category, of_symbol, of_type, of_interval, 'silent',
           date_bin(length * 1440, lower(r), timestamptz 'epoch') as begins, range_agg(r)
@@ -113,7 +114,7 @@ export const candleProof = sql.raw(`
     end
     $$;
 
-    -- Notes that silence was looked at once more: what of it still has no trade is confirmed.
+    -- Notes a second look at silence. The silent ranges that it showed again are confirmed to have no trade.
     create function recorder.confirm_no_trade(${ofCandles}, seen_again tstzmultirange)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       with seen as (
@@ -128,8 +129,7 @@ export const candleProof = sql.raw(`
       delete from recorder.known k where ${isOf('k', `= 'silent'`)} and isempty(k.ranges);
     $$;
 
-    -- Notes ranges that got no usable response, in place of what was noted of the ranges that were asked for. Those that are kept
-    -- stay as they are.
+    -- Replaces the unanswered ranges within the requested ones by fresh ones. Ranges in kept stay as they are.
     create function recorder.replace_unanswered(${ofCandles}, asked tstzmultirange, fresh tstzmultirange, kept tstzmultirange)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges, times)
@@ -144,15 +144,15 @@ export const candleProof = sql.raw(`
           select from unnest(array[fresh, kept]) as stays cross join lateral unnest(stays) as r where tstzmultirange(r) = k.ranges);
     $$;
 
-    -- Open gaps that are known in full by now are repaired; those in which there is nothing have been none.
+    -- Marks open gaps as repaired that are fully known by now. Deletes gaps before the beginning of the series.
     create function recorder.settle_gaps(${ofCandles})
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       delete from recorder.known k where ${isOf('k', `= 'missing'`)} and k.ranges <@ ${rangesOf('before the beginning')};
       ${repairing(`k.ranges <@ (${rangesOf('recorded')} + ${rangesOf('before the beginning')})`)}
     $$;
 
-    -- Books what is missing after ranges were asked for. Open gaps that these ranges touch are replaced: one of which something
-    -- is still missing by what that is, the others are repaired. still_missing: of the ranges, and of the open gaps that they touch.
+    -- Notes what is missing after ranges were requested. Open gaps that touch these ranges are replaced by what is
+    -- still missing of them, or are repaired. still_missing: within the ranges, and within the gaps that touch them.
     create function recorder.replace_gaps(${ofCandles}, asked tstzmultirange, still_missing tstzmultirange, why text)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       ${repairing('k.ranges && asked and not k.ranges <@ still_missing')}

@@ -1,10 +1,11 @@
 import { sql } from 'kysely'
 
-/** What is proven of fills: its lock, claims, gaps, and fills that contradict stored ones. recorder.store_fills is made of these. */
+/** Functions that keep what is proven of fills: locks, claims, gaps and contradictions. store_fills calls them. */
 export const fillProof = sql`
-    -- Adds proven ranges of fills, of series that the transaction has locked. Their ranges are kept in parts by time, of which a
-    -- page writes the newest: in one value, months of gaps would cost a page more than all else about it. A full part is left as it
-    -- is, and what comes after a gap begins the next one. parts: where a claim goes on from the newest range, its part.
+    -- Adds proven ranges of fills, of series that the transaction has locked. Ranges are kept in parts by time, and a
+    -- page writes only the newest part. In one value, months of gaps would cost a page more than all else about it. A
+    -- full part stays as it is, and the next part begins after a gap. parts: the part of the newest range, for claims
+    -- that continue this range.
     create function recorder.claim_fills(
       categories market.category[], symbols text[], parts timestamptz[], claims tstzmultirange[]
     )
@@ -21,7 +22,7 @@ export const fillProof = sql`
       from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges)
       cross join lateral (
         select part, lead(part) over (order by part) as until from (
-          -- From the one that the claim begins in.
+          -- Parts of the series, from the part that the claim begins in.
           select s.part from recorder.known s
           where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = '' and s.verdict = 'recorded'
             and s.part >= (
@@ -34,7 +35,7 @@ export const fillProof = sql`
             where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = '' and s.verdict = 'recorded'
             order by s.part desc limit 1
           ) n
-          -- 128 ranges are a thousandth of a second's work, and two kilobytes of WAL.
+          -- A part is full at 128 ranges. Writing them takes a thousandth of a second, and two kilobytes of WAL.
           where upper(n.ranges) < lower(k.ranges) and (select count(*) from unnest(n.ranges)) >= 128
         ) as found
       ) p cross join lateral unnest(k.ranges) as r
@@ -46,7 +47,7 @@ export const fillProof = sql`
     end
     $$;
 
-    -- Keeps fills of a page that differ from those that are stored. Returns their milliseconds.
+    -- Keeps fills of a page that differ from stored ones, as rejected rows. Returns the milliseconds of these fills.
     create function recorder.reject_fills(
       of_category market.category, of_symbol text, why text, at timestamptz, row_ms double precision[], row_exec_id text[],
       row_side market.side[], row_price numeric[], row_size numeric[], row_page integer[], of_page integer
@@ -82,19 +83,19 @@ export const fillProof = sql`
         and c.ranges && doubted
     $$;
 
-    -- Names gaps of fills: open, as the service may have a history of them.
+    -- Notes gaps of fills as open, because the service may have a history of them.
     create function recorder.miss_fills(of_category market.category, of_symbol text, missed tstzmultirange, why text)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       select recorder.note_gaps('fills', of_category, of_symbol, '', '', 'missing', missed, why)
     $$;
 
-    -- Takes a claim out of the gaps of its series: a gap that it fills wholly is repaired, and what is left may be two gaps.
-    -- filled_by: live or history.
+    -- Takes a claim out of the gaps of its series. A gap that it fills wholly is repaired. A gap that it fills in part
+    -- may become two gaps. filled_by: live or history.
     create function recorder.close_fill_gaps(
       of_category market.category, of_symbol text, filled tstzmultirange, at timestamptz, filled_by text
     )
     returns void language sql set search_path = pg_catalog, pg_temp
-    -- Looks rows up by their keys, however many gaps the series has.
+    -- Rows are looked up by their keys, however many gaps the series has.
     set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as $$
       with near as (
         -- Short gaps begin within an hour before the claim or in it. Long ones are few, and have an index of their own.
@@ -125,8 +126,8 @@ export const fillProof = sql`
         set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
     $$;
 
-    -- Makes other transactions wait that change what is proven of these series: by the row of their first part, in one order. None
-    -- is locked before all are there, so that two transactions never wait for each other.
+    -- Makes other transactions wait that change the proof of these series. It locks the row of each first part, in one
+    -- order. No row is locked before all rows exist, so that two transactions never wait for each other.
     create function recorder.lock_fills(categories market.category[], symbols text[])
     returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
     begin
@@ -155,15 +156,15 @@ export const fillProof = sql`
     end
     $$;
 
-    -- The minutes of a range, which begins with a minute, each with the volume of its closed candle and the size of its stored fills.
-    -- volume: null without a candle, or when the service does not tell it; then size is 0. It has no settings, so that queries take
-    -- it in as their own, and every name in it says its schema.
+    -- Returns the minutes of a range, which begins with a minute, with the volume of the candle and the size of stored
+    -- fills. volume: null without a closed candle, or if the service does not tell it. Then size is 0. The function has
+    -- no settings, so that the planner inlines it, and every name in it has its schema.
     create function recorder.fill_minutes(of_category market.category, of_symbol text, since timestamptz, until timestamptz)
     returns table (minute timestamptz, volume numeric, size numeric) language sql stable as $$
       select m, c.volume, f.size
       from pg_catalog.generate_series(since, until - interval '1 millisecond', interval '1 minute') as m
       left join lateral (
-        -- Sizes of coin futures are in the quote coin.
+        -- Fills of coin futures have their size in quote coin, so that it is compared with the turnover.
         select case when of_category = 'COIN-FUTURES' then quote_turnover else base_volume end as volume from market.candles
         where category = of_category and symbol = of_symbol and type = 'market' and interval = '1m'
           and open_time = m and open_time >= since and open_time < until and is_closed
@@ -187,7 +188,7 @@ export const fillProof = sql`
       a_minute constant interval := '1 minute';
       -- A minute without a trade may have no candle, and one that was missed is fetched again within minutes.
       patience constant interval := '15 minutes';
-      -- So many minutes of a series are compared in one call.
+      -- One call compares at most this much time of a series.
       most constant interval := '6 hours';
       why constant text := 'the candle of this minute shows more than the fills that are stored';
       s record;
@@ -214,7 +215,7 @@ export const fillProof = sql`
           range_agg(tstzrange(m.minute, m.minute + a_minute)) filter (where m.lacks) as lacking
         from series k cross join lateral (
           select minute, volume is null and minute > at - patience as waits,
-            -- Of a minute that is claimed in part, its candle says nothing about that part.
+            -- Only whole minutes count, because a candle says nothing about the claimed part of a minute.
             volume > size and k.claimed @> tstzrange(minute, minute + a_minute) as lacks
           from recorder.fill_minutes(k.category, k.symbol, k.begins, least(k.ends, k.begins + most))
         ) m
@@ -223,7 +224,7 @@ export const fillProof = sql`
       loop
         if not isempty(s.lacking) then
           perform recorder.lock_fills(array[s.category], array[s.symbol]);
-          -- Only of what is claimed, and of what nobody has added since it was looked at.
+          -- Only ranges that are still claimed under the lock are withdrawn.
           select range_agg(r * tstzrange(lower(m), upper(m))) into doubted
           from recorder.known c cross join lateral unnest(c.ranges) as r cross join lateral unnest(s.lacking) as m
           where c.stream = 'fills' and c.category = s.category and c.symbol = s.symbol and c.type = '' and c.interval = ''

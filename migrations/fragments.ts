@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 
-/** A condition that a number is finite. NaN sorts above Infinity, so one comparison on each side keeps both out. */
+/** Returns a condition that a number is finite. NaN sorts above Infinity, so that the second comparison excludes it, too. */
 export function finite(column: string): RawBuilder<unknown> {
   return sql.raw(`${column} > '-Infinity' and ${column} < 'Infinity'`)
 }

@@ -1,11 +1,14 @@
 import { type Kysely, sql } from 'kysely'
 
-/** A function for analysts. The planner inlines a body in SQL. A parameter is named through the function where a column has its name. */
+/**
+ * A function for analysts. The planner inlines a body in SQL. A parameter with the name of a column is qualified by the
+ * function's name.
+ */
 export interface AnalystFunction {
   readonly signature: string
   readonly returns: string
   readonly volatility: 'immutable' | 'stable'
-  /** sql unless it is named. */
+  /** Language of the body. Default: sql. */
   readonly language?: 'plpgsql'
   readonly body: string
   readonly comment: string
@@ -15,7 +18,7 @@ export interface AnalystFunction {
 export const instrument = 'category market.category, symbol text'
 export const range = 'from_time timestamptz, to_time timestamptz'
 
-/** Bodies are text: they tie a function to no view that may have to be replaced. */
+/** Creates functions with bodies as text, which do not tie a function to a view that may have to be replaced. */
 export async function createFunctions(
   db: Kysely<unknown>,
   functions: Readonly<Record<string, AnalystFunction>>,

@@ -1,8 +1,8 @@
 import { type AnalystFunction, instrument, range } from './functions.js'
 
 /**
- * Bars that close by what was traded. A fill counts whole in the bar in which it begins, so that no fill is split and all
- * bars together hold exactly what the range holds.
+ * Makes a function for bars that close after an amount was traded. A fill counts whole in the bar in which it begins.
+ * So no fill is split, and all bars together hold exactly the fills of the range.
  *
  * @param measure the amount of a fill that fills a bar
  */
@@ -35,8 +35,8 @@ function bars(name: string, measure: string, unit: string): AnalystFunction {
 }
 
 /**
- * A figure of the sizes on both sides of an order book. It is no SQL: the planner does not inline one with a query inside, and
- * calling it takes twenty times as long as this loop.
+ * Makes a function for a figure of the sizes on both sides of an order book. Its language is not SQL, because the
+ * planner does not inline a body with a query inside. Calling such a function takes twenty times as long as this loop.
  *
  * @param figure made of `bids`, `asks` and the best prices
  */
@@ -76,8 +76,8 @@ const candleCloses = (name: string) => `
         from market.ohlcv(${name}.category, ${name}.symbol, width, from_time - width, to_time) c`
 
 /**
- * Functions for studies: returns and volatility, books as figures, bars, and joins by time. Logarithms are double precision: none of their digits would be exact as a decimal. All else is exact to the
- * last digit.
+ * Functions for studies: returns and volatility, books as figures, bars, and joins by time. Logarithms are of double
+ * precision, because as decimals they would not be exact either. All other results are exact to the last digit.
  */
 export const researchFunctions: Readonly<Record<string, AnalystFunction>> = {
   universe_at: {
@@ -134,8 +134,8 @@ export const researchFunctions: Readonly<Record<string, AnalystFunction>> = {
       'table (ts timestamptz, exec_id text, side market.side, price numeric, size numeric, is_rpi boolean, ' +
       'quote_ts timestamptz, bid_price numeric, ask_price numeric, mid numeric, effective_spread_bps numeric)',
     volatility: 'stable',
-    // Fills and quotes are sorted together once, and the largest quote so far is the newest: its time is its first element.
-    // Looking up a quote for each fill would search a compressed table once for each.
+    // Fills and quotes are sorted together once. The largest quote so far is the newest, because its time is its first
+    // element. A look-up of the quote of each fill would search a compressed table for each fill.
     body: `
       with events as (
         select f.ts, f.exec_id, f.side, f.price, f.size, f.is_rpi, null::numeric[] as quote
@@ -185,7 +185,7 @@ export const researchFunctions: Readonly<Record<string, AnalystFunction>> = {
         select s.moment, width_bucket(s.moment, times) as place
         from generate_series(from_time, to_time - interval '1 microsecond', step) as s (moment)
       ) g
-      -- Among the columns, as unnest() there keeps a row in one piece.
+      -- unnest() is called among the columns, because there it keeps a row in one piece.
       left join (
         select unnest(times) as ts, unnest("values") as value, generate_series(1, cardinality(times)) as place
       ) u on u.place = g.place and (max_age is null or u.ts >= g.moment - max_age)

@@ -3,26 +3,26 @@ import { sql } from 'kysely'
 /**
  * Stores pages of fills with what they prove: recorder.store_fills.
  *
- * Pages are unbroken runs of fills, so two of them join when they share a fill, or when the later one is not full and therefore
- * shows all there is. Several fills may share a millisecond and the newest millisecond of a page may still grow; so a run ends
- * before it, and one that begins in the middle of another begins after its oldest. Judged by what is stored and not by what was
- * asked, the verdict is the same after a restart, a replay or a change of recorders, and pages may be judged in another order than
- * they were given in.
+ * A page is an unbroken run of fills. Two pages join if they share a fill, or if the later one is not full and
+ * therefore shows all fills. Several fills may share a millisecond, and the newest millisecond of a page may still
+ * grow. So a run ends before its newest millisecond, and the run of a full page begins after its oldest one. Pages are
+ * judged by stored fills and not by requests. The verdict is therefore the same after a restart, a replay or a change
+ * of recorders, and for any order of pages.
  *
- * A run is claimed only up to a margin before the response's own time: fills show up late, and one may be dated ahead. The rest of
- * a run is unsettled, and a later page that follows on claims it.
+ * A run is claimed only up to a margin before the response's own time, because fills show up late, and one may be dated
+ * ahead. The rest of a run is unsettled, and a later page that joins it claims it.
  *
- * A full page may lie in one millisecond, or two. It has no whole millisecond then, proves nothing, and leaves no run that later
- * ones could join: what it leaves are its fills, and the gap before it, which ends where its run would begin.
+ * A full page may lie within one or two milliseconds. It then has no whole millisecond, proves nothing, and leaves no
+ * run that later pages could join. It leaves its fills, and the gap before it, which ends where its run would begin.
  */
 export const storeFills = sql`
     create function recorder.store_fills(
-      -- One element for each page. unread: milliseconds of rows that cannot be stored; null where they are not known.
+      -- One element for each page. unread: milliseconds of rows that cannot be stored; null if they are not known.
       page_category market.category[], page_symbol text[], page_is_full boolean[], page_requested timestamptz[],
       page_received timestamptz[], page_unread tstzmultirange[],
-      -- Of its oldest and newest fill, null where it holds none, and how many it holds.
+      -- Times of the oldest and the newest fill of each page, null if it has none, and its number of fills.
       page_oldest timestamptz[], page_newest timestamptz[], page_fills integer[],
-      -- Of several pages of a series, each has a turn of its own. Pages are in the order of their turns, and rows in that of pages.
+      -- Pages of one series have different turns. Pages are in the order of turns, and rows in the order of pages.
       page_turn integer[],
       -- One element for each fill. A page holds each of its fills once.
       row_page integer[], row_ms double precision[], row_exec_id text[], row_exec_link_id text[], row_side market.side[],
@@ -31,13 +31,13 @@ export const storeFills = sql`
     returns table (page integer, inserted integer, gaps integer, hidden integer, conflicting integer)
     language plpgsql
     set search_path = pg_catalog, pg_temp
-    -- Looks each row up by its key, also while the planner has no statistics of a new table.
+    -- Rows are looked up by their keys, also while the planner has no statistics of a new table.
     set enable_seqscan = off set enable_bitmapscan = off set enable_mergejoin = off set jit = off
     as $$
     #variable_conflict use_column
     declare
       a_ms constant interval := '1 millisecond';
-      -- A response may show a fill that much later than newer ones.
+      -- A response may show a fill this much later than newer fills.
       settling constant interval := '2 seconds';
       -- The service was seen to show fills of 29 hours ago. An older one may have left a page that is not full.
       reach constant interval := '1 day';
@@ -97,9 +97,9 @@ export const storeFills = sql`
             from asked a cross join lateral (
               select t.ts, t.exec_id, t.side, t.price, t.size from market.fills t
               where t.category = a.category and t.symbol = a.symbol and t.ts between a.oldest and a.newest
-                -- For the planner of a table in chunks: the others are neither read nor locked.
+                -- Tells the planner of a table in chunks which chunks count. It neither reads nor locks others.
                 and t.ts between oldest_of_all and newest_of_all
-              -- With ties: of a millisecond that holds more fills than a page, any others could hide the page's own.
+              -- Ties are needed. In a millisecond with more fills than a page, others could hide those of the page.
               order by t.ts desc fetch first (a.fills + 1) rows with ties
             ) k
           ), compared as materialized (
@@ -137,7 +137,7 @@ export const storeFills = sql`
           )
           select a.*, a.fills - coalesce(s.fills, 0) as new, s.shared, coalesce(s.differing, 0) as differing,
             coalesce(t.inside, 0) - coalesce(s.inside, 0) as hidden,
-            -- Ranges of the newest part, and of all where the page begins before it.
+            -- Claimed ranges of the newest part, or of all parts if the page begins before the newest.
             case when lower(last.ranges) < a.oldest then last.ranges else whole.ranges end as claimed, last.part,
             last.part = '-infinity' and upper(last.ranges) - lower(last.ranges) <= a_ms as is_mark, o.ranges as unsettled
           from asked a left join shown s using (page) left join there t using (page)
@@ -163,7 +163,7 @@ export const storeFills = sql`
           runs := f.claimed + unsettled;
           added := nothing; claim := nothing; conflicts := nothing; gap := null; joined := null; is_newest := false;
           if f.oldest is null then
-            -- Nothing has traded yet: what comes later and is not a full page follows on from here.
+            -- Nothing was traded yet, so that a later page joins from here if it is not full.
             if not f.is_full and isempty(runs) then
               claim := tstzmultirange(tstzrange(f.requested - a_ms, f.requested));
             elsif not f.is_full and f.is_mark and upper(runs) < f.requested and f.requested - upper(runs) <= reach then
@@ -174,7 +174,7 @@ export const storeFills = sql`
               conflicts := recorder.reject_fills(f.category, f.symbol, conflict_reason, f.received, row_ms, row_exec_id, row_side,
                 row_price, row_size, row_page, f.page);
             end if;
-            -- A page that leaves out what the service has shown before proves nothing.
+            -- A page that leaves out stored fills of its time proves nothing.
             if f.hidden = 0 then
               begins := case when f.is_full then f.oldest + a_ms else f.oldest - a_ms end;
               ends := least(f.newest, f.requested);
@@ -183,18 +183,18 @@ export const storeFills = sql`
                   joined := upper(runs);
                   is_newest := true;
                 else
-                  -- A run leaves out the millisecond of its first fill and that of its last one.
+                  -- A run does not hold the milliseconds of its first and its last fill.
                   select upper(r) into joined from unnest(runs) as r
                   where lower(r) - a_ms <= f.shared and f.shared <= upper(r) order by r desc limit 1;
                   if joined is null or joined = f.shared then
-                    -- At the very end of a run, the shared fill may be of a page behind it that left an empty one.
+                    -- At the very end of a run, the shared fill may belong to a later page that left no run.
                     select coalesce(max(g.gap_until), joined) into joined from recorder.known g
                     where g.stream = 'fills' and g.category = f.category and g.symbol = f.symbol and g.type = ''
                       and g.interval = '' and g.gap_until between f.shared and f.shared + a_ms;
                   end if;
                 end if;
               elsif not f.is_full and f.is_mark then
-                -- Only empty pages came before, and this one shows all there is.
+                -- Only empty pages came before, and this page shows all fills.
                 if not exists (
                   select from market.fills t
                   where t.category = f.category and t.symbol = f.symbol and t.ts between lower(f.claimed) and f.oldest - a_ms)
@@ -210,7 +210,7 @@ export const storeFills = sql`
                 begins := least(begins, joined);
               else
                 before := (select max(upper(r)) from unnest(runs) as r where upper(r) <= begins);
-                -- The end of a run that is not settled may hold fills that nobody has seen.
+                -- The unsettled end of a run may hold fills that no response has shown.
                 before := coalesce((select lower(u) from unnest(unsettled) as u where upper(u) = before), before);
                 if f.shared is null then
                   before := greatest(before, (
@@ -226,7 +226,7 @@ export const storeFills = sql`
               end if;
               if begins < ends and f.unread is not null then added := tstzmultirange(tstzrange(begins, ends)); end if;
             end if;
-            -- What is settled by now of the run, and of the unsettled end of the one that it goes on from.
+            -- Claims the settled part of the run, and of the unsettled end of the run that it joins.
             claim := added;
             if not isempty(unsettled) and not isempty(added) then
               if is_newest and unsettled @> tstzrange(lower(unsettled), upper(unsettled)) and upper(unsettled) = joined then
@@ -243,13 +243,13 @@ export const storeFills = sql`
               claim := claim - coalesce(f.unread, nothing) - conflicts;
             end if;
             if not isempty(unsettled) then
-              -- Of runs that ended long ago nothing will be claimed any more.
+              -- Unsettled ends of old runs are dropped, because no page will join them any more.
               unsettled := (unsettled - claim - f.claimed) * tstzmultirange(tstzrange(ends - reach, null));
             end if;
           end if;
           if gap is not null and not f.claimed @> gap then
             gaps := 1;
-            -- Nothing is missing where all is proven.
+            -- Claimed parts of the gap are not missing.
             perform recorder.miss_fills(f.category, f.symbol, tstzmultirange(gap) - f.claimed, missed_reason);
           end if;
           if not isempty(conflicts) then
@@ -260,7 +260,7 @@ export const storeFills = sql`
             perform recorder.miss_fills(f.category, f.symbol, (f.unread * added) - conflicts, unread_reason);
           end if;
           if not f.claimed @> claim then
-            -- The page may lie in what was taken for a gap.
+            -- The page may fill a part of a gap.
             if not is_newest and (select max(lower(r)) from unnest(runs) as r) > lower(claim) or exists (
               select from recorder.known k
               where k.stream = 'fills' and k.category = f.category and k.symbol = f.symbol and k.type = '' and k.interval = ''
@@ -271,7 +271,7 @@ export const storeFills = sql`
             claim_category := claim_category || f.category;
             claim_symbol := claim_symbol || f.symbol;
             claim_ranges := claim_ranges || claim;
-            -- What goes on from the newest range belongs to its part.
+            -- A claim that continues the newest range belongs to the part of that range.
             claim_part := claim_part || case
               when lower(claim) >= f.part and (lower(claim) <= upper(f.claimed) or isempty(f.claimed)) then f.part end;
           end if;

@@ -54,7 +54,7 @@ const onItsWayMs = 10
 const closeMs = 2_000
 
 /**
- * Takes the batches of one stream to the ledger: memory → disk → ledger.
+ * Takes the batches of one stream from memory, if need be over the disk, to the ledger.
  *
  * A batch is stored from memory, unless the database has just failed or the disk holds an earlier batch of its series.
  * Otherwise it goes to the disk, and comes back into memory in its turn. So the batches of a series are stored in their
