@@ -79,6 +79,7 @@ export interface Lease {
  * 5. A failure that tells nothing extends the right only while no other recorder waits. This is the one exception: a
  *    recorder may begin to wait while the owner's connection is silent. The owner does not know it, and both send.
  *    Otherwise the data of every silence would be lost. A start without the database has the same exception.
+ * 6. A machine that was suspended goes by the database alone: no failure extends or begins its right.
  */
 export async function acquireLease(url: string, egress: string, options: LeaseOptions): Promise<Lease> {
   const lease = new RowLease(url, egress, options)
@@ -261,7 +262,13 @@ class RowLease implements Lease {
    */
   async #goOnWithout(sentAt: Moment): Promise<void> {
     const { isPatient, logger } = this.#options
-    if (isPatient !== true || this.#right.holds() || (this.#noted ?? (await this.#wasContended()))) return
+    if (
+      isPatient !== true ||
+      this.#right.hasSlept ||
+      this.#right.holds() ||
+      (this.#noted ?? (await this.#wasContended()))
+    )
+      return
     logger.warn(`the database is away; recording to disk, since no other recorder was seen for ${this.#egress}`)
     this.#right.proven(sentAt, true)
   }

@@ -15,6 +15,9 @@ export class SendingRight {
   #isOwner = false
   /** True if another recorder was waiting for the address at the last proof. */
   #isWaitedFor = false
+  /** When the database was last asked. */
+  #askedAt: Moment | null = null
+  #hasSlept = false
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -24,18 +27,30 @@ export class SendingRight {
     return this.#isWaitedFor
   }
 
+  /** Returns true if the machine was suspended since the last proof. Another recorder may have come and taken the row. */
+  get hasSlept(): boolean {
+    return this.#hasSlept
+  }
+
   /** Records that the database confirmed this recorder's ownership. */
   proven(sentAt: Moment, isWaitedFor: boolean): void {
     this.#provenAt = sentAt
     this.#isOwner = true
     this.#isWaitedFor = isWaitedFor
+    this.#askedAt = sentAt
+    this.#hasSlept = false
   }
 
   /**
    * Records a failed renewal. If nobody can be given the row, a right that still holds is extended. While no recorder
-   * waits, every failure extends the right, even one that has ended.
+   * waits, every failure extends the right, even one that has ended. On a machine that was suspended, none does.
    */
   failed(sentAt: Moment, failure: Failure): void {
+    const before = this.#askedAt
+    this.#askedAt = sentAt
+    // The monotonic clock stood still, and the wall clock went on.
+    if (before !== null && sentAt.wall - before.wall - (sentAt.ms - before.ms) >= rightMs) this.#hasSlept = true
+    if (this.#hasSlept) return
     // The process was stopped meanwhile, so this request says nothing about the present.
     if (elapsedMs(this.#clock, sentAt) >= rightMs) return
     if (!this.#isWaitedFor || (failure === 'given to nobody' && this.holds())) this.#provenAt = sentAt

@@ -46,6 +46,30 @@ test('a suspended machine has no right on waking, and a clock that is set back g
   expect(right.holds()).toBe(false)
 })
 
+test('a machine that was suspended asks the database, and no failure gives it the right back', () => {
+  for (const failure of ['given to nobody', 'unknown'] as const) {
+    const { right, now, sleeps, passes } = aMachine()
+    right.proven(now(), false)
+    passes(500)
+    right.failed(now(), failure)
+    expect(right.holds()).toBe(true)
+    // It was asking when it fell asleep.
+    const asked = now()
+    sleeps(20_000)
+    right.failed(asked, failure)
+    for (let round = 0; round < 10; round++) {
+      passes(500)
+      right.failed(now(), failure)
+      expect(right).toMatchObject({ hasSlept: true })
+      expect(right.holds()).toBe(false)
+    }
+    right.proven(now(), false)
+    passes(500)
+    right.failed(now(), failure)
+    expect(right.holds()).toBe(true)
+  }
+})
+
 test('where nobody can be given the row the right goes on, but does not begin again', () => {
   const { right, now, passes } = aMachine()
   right.proven(now(), true)
