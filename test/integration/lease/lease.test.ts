@@ -211,14 +211,15 @@ describe('the right to send from an address', () => {
   test.concurrent('comes back to a start without the database that was too busy to renew', async (context) => {
     const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
     await proxy.refuse()
-    const state = { sleptMs: 0 }
-    const clock = { ...systemClock, now: () => Date.now() + state.sleptMs }
+    const state = { busyMs: 0 }
+    const later = (time: () => number) => () => time() + state.busyMs
+    const clock = { ...systemClock, now: later(systemClock.now), monotonicMs: later(systemClock.monotonicMs) }
     const folder = await mkdtemp(join(tmpdir(), 'market-recorder-lease-'))
     context.onTestFinished(() => rm(folder, { recursive: true, force: true }))
     const noteFile = join(folder, 'lease.json')
     const lease = await acquire(proxied, { clock, isPatient: true, noteFile })
     expect(lease.maySend).toBe(true)
-    state.sleptMs = 60_000
+    state.busyMs = 60_000
     expect(lease.check()).toBe(false)
     await vi.waitFor(() => expect(lease.maySend).toBe(true), within)
     // Once another recorder was seen, only the database says who may send.
@@ -234,7 +235,7 @@ describe('the right to send from an address', () => {
     await isWaitedFor()
     await isNoted(true)
     await proxy.refuse()
-    state.sleptMs = 120_000
+    state.busyMs = 120_000
     expect(lease.check()).toBe(false)
     await sleep(aLookMs)
     expect(lease.maySend).toBe(false)
