@@ -89,7 +89,8 @@ export function collectorSource(options: CollectorSourceOptions): RecorderSource
 }
 
 const fileName = 'page-address.json'
-const patienceMs = 2_000
+/** A recorder on a busy machine may take seconds to respond. */
+const patienceMs = 10_000
 
 interface Address {
   readonly url: string
