@@ -1,5 +1,5 @@
 import { candlesIn, intervalMs } from '../market/candle.js'
-import type { Operation } from '../market/stream.js'
+import type { Operation, StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs } from '../market/values.js'
 import type { OpenWant } from '../ledger/slices.js'
@@ -57,25 +57,21 @@ const maxEventSlices = 8
 /** The operation that a running slice requests at the moment. Null before its first page. */
 export type Asking = Operation | null
 
-/** Several slices of candles of one series run at a time, but only one slice of events. */
-export type SliceKind = 'candles' | 'events'
-
 /**
- * Returns true if another slice of candles stays within `maxSlices`, `maxRecentSlices` and `enoughWaiting`, or one of
- * events within `maxEventSlices`.
+ * Returns true if another slice of a stream may run. Candles stay within `maxSlices`, `maxRecentSlices` and
+ * `enoughWaiting`. Each other stream has `maxEventSlices` of its own, so that a slow operation holds back no other.
  *
  * @param waiting number of repair and backfill requests that wait for the rate limits
  */
 export function hasRoom(
-  kind: SliceKind,
-  running: readonly { readonly kind: SliceKind; readonly asking: Asking }[],
+  stream: StreamName,
+  running: readonly { readonly stream: StreamName; readonly asking: Asking }[],
   waiting: number,
 ): boolean {
-  const events = running.filter((slice) => slice.kind === 'events').length
-  if (kind === 'events') return events < maxEventSlices
-  const candles = running.filter((slice) => slice.kind === 'candles')
-  const recent = candles.filter(({ asking }) => asking === 'candles').length
-  const starting = candles.filter(({ asking }) => asking === null).length
-  const others = Math.max(0, waiting - recent - events)
-  return candles.length < maxSlices && recent < maxRecentSlices && others + starting < enoughWaiting
+  const alike = running.filter((slice) => slice.stream === stream)
+  if (stream !== 'candles') return alike.length < maxEventSlices
+  const recent = alike.filter(({ asking }) => asking === 'candles').length
+  const starting = alike.filter(({ asking }) => asking === null).length
+  const others = Math.max(0, waiting - recent - (running.length - alike.length))
+  return alike.length < maxSlices && recent < maxRecentSlices && others + starting < enoughWaiting
 }

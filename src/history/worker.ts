@@ -18,8 +18,9 @@ import type { Database } from '../db/schema.js'
 import { streamText } from '../db/series.js'
 import { SliceRunner } from './runSlice.js'
 import { OperationStates } from './reach.js'
-import { type Asking, cutSlice, hasRoom, type SliceKind } from './slices.js'
+import { type Asking, cutSlice, hasRoom } from './slices.js'
 import type { CandleSeries } from '../market/candle.js'
+import { isProven, type StreamName, streamNames } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { refreshRollups } from '../server/timescale/rollups.js'
 
@@ -43,12 +44,14 @@ export interface HistoryWorker {
 }
 
 interface RunningSlice {
-  readonly kind: SliceKind
+  readonly stream: StreamName
   readonly stop: AbortController
   asking: Asking
   ended: Promise<void>
 }
 
+/** Only these have a past that is known to be missing. */
+const provenStreams = streamNames.filter(isProven)
 const busyPollMs = 50
 const tailPollMs = 250
 const idlePollMs = 1_000
@@ -116,21 +119,17 @@ class Worker implements HistoryWorker {
 
   /** Takes as many slices as there is room for; resolves to how long to wait for the next look. */
   async #takeSlices(): Promise<number> {
-    const hasMore = [await this.#takeSlicesOf('events'), await this.#takeSlicesOf('candles')]
-    if (hasMore.every(Boolean)) return busyPollMs
-    return this.#running.size > 0 ? tailPollMs : idlePollMs
-  }
-
-  /** Takes slices of one kind. Resolves to false if there is room for more slices than there are. */
-  async #takeSlicesOf(kind: SliceKind): Promise<boolean> {
-    while (!this.#stopping.signal.aborted && this.#hasRoom(kind)) {
-      const slice = await takeSlice(this.#options.db, this.#name, cutSlice, kind)
-      if (slice === null) return false
-      const running: RunningSlice = { kind, stop: new AbortController(), asking: null, ended: Promise.resolve() }
+    while (!this.#stopping.signal.aborted) {
+      const streams = provenStreams.filter((stream) => this.#hasRoom(stream))
+      if (streams.length === 0) return busyPollMs
+      const slice = await takeSlice(this.#options.db, this.#name, cutSlice, streams)
+      if (slice === null) break
+      const { stream } = slice.series
+      const running: RunningSlice = { stream, stop: new AbortController(), asking: null, ended: Promise.resolve() }
       this.#running.set(slice, running)
       running.ended = this.#run(slice, running).finally(() => this.#running.delete(slice))
     }
-    return true
+    return this.#running.size > 0 ? tailPollMs : idlePollMs
   }
 
   /** Extends the leases. A slice that this worker no longer holds, such as a cancelled one, is stopped. */
@@ -141,9 +140,9 @@ class Worker implements HistoryWorker {
       if (!held.has(slice.id)) this.#running.get(slice)?.stop.abort(new Error('the lease has ended'))
   }
 
-  #hasRoom(kind: SliceKind): boolean {
+  #hasRoom(stream: StreamName): boolean {
     const { repair, backfill } = this.#options.client.stats().waiting
-    return hasRoom(kind, [...this.#running.values()], repair.count + backfill.count)
+    return hasRoom(stream, [...this.#running.values()], repair.count + backfill.count)
   }
 
   /** Never rejects: a slice that cannot be settled is given up when leases are extended. */

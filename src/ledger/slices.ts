@@ -1,4 +1,5 @@
 import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
+import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { byUrgency, endWants, provenOfWant, type WantCounts, type WantKind } from './wants.js'
@@ -66,13 +67,13 @@ export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
  *
  * @param worker a name that no other worker has
  * @param cut returns the part of a want's missing ranges that makes a slice
- * @param kind `events`: rows with times of their own, with one slice of a series at a time
+ * @param streams the streams to choose from. A series of events, which has no interval, is in one slice at a time.
  */
 export async function takeSlice(
   db: Kysely<Database>,
   worker: string,
   cut: (want: OpenWant) => readonly TimeRange[],
-  kind: 'candles' | 'events' = 'candles',
+  streams: readonly StreamName[],
 ): Promise<Slice | null> {
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
@@ -93,7 +94,7 @@ export async function takeSlice(
         from recorder.want w
         left join taken t on ${sameSeries('t', 'w')}
         where w.ended_at is null and w.retry_at <= now()
-          and (w.interval <> '') = ${kind === 'candles'}::boolean and (w.interval <> '' or t.ranges is null)
+          and w.stream = any(${streams}::text[]) and (w.interval <> '' or t.ranges is null)
         order by ${byUrgency("w.ranges - w.done - coalesce(t.ranges, '{}')")}
       )
       select id as "wantId", kind, stream, category, symbol, type, interval, floor, again, has_open_beginning as "hasOpenBeginning",

@@ -155,7 +155,8 @@ export async function repairFutures(
   const streams = [{ name, keptMs: null }] as const
   const worker = startHistoryWorker({ db, client, series: () => [], settleMs: 0, clock: systemClock, logger })
   await wantMissing({ db, streams, isOwn: () => true, clock })
-  const wants = async (condition: string) => (await pool.query(`select from recorder.want where ${condition}`)).rowCount
+  const wants = async (condition: string) =>
+    (await pool.query(`select from recorder.want where stream = $1 and ${condition}`, [name])).rowCount
   await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)
   await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)
   await worker.stop()

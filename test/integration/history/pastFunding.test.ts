@@ -1,6 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { instrumentStream } from '../../../src/db/series.js'
+import { repairOf } from '../../../src/history/repair.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
+import { insertWants } from '../../../src/ledger/wants.js'
 import { type FutureKey, type FundingRate, isFuture } from '../../../src/market/funding.js'
 import { dayMs, type TimeMs } from '../../../src/market/values.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
@@ -93,6 +96,20 @@ it('the rates of 90 days of all futures are there after the fewest requests, eac
   expect(await gaps()).toEqual([])
   await poll()
   expect(await repair()).toBe(0)
+})
+
+it('the rates are fetched while the service holds all requests for liquidations', async () => {
+  simulator.control.setFaults([{ kind: 'noResponse', operations: ['liquidations'] }])
+  const lastDay = [{ from: now - dayMs, to: now }]
+  const held = 'ABCDEFGH'.split('').map((symbol) => ({ category: 'USDT-FUTURES', symbol }) as const)
+  await insertWants(
+    test.database.db,
+    held.map((key) => repairOf(instrumentStream('liquidations', key), lastDay)),
+  )
+  const [key] = futures() as [FutureKey]
+  await poll([key])
+  await repair()
+  expect(await stored(key)).toEqual(truth(key))
 })
 
 it('what a response shows of less than a hundred settlements needs no repair, of more it is a gap that is filled', async () => {

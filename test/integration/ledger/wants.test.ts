@@ -52,7 +52,7 @@ const newest = (count: number) => (open: OpenWant) => {
 
 /** Null when nothing is to be taken. */
 const tryTake = (worker = 'one', cut: (open: OpenWant) => readonly TimeRange[] = whole) =>
-  takeSlice(test.database.db, worker, cut)
+  takeSlice(test.database.db, worker, cut, ['candles'])
 
 async function take(cut: (open: OpenWant) => readonly TimeRange[] = whole, worker = 'one'): Promise<Slice> {
   const slice = await tryTake(worker, cut)

@@ -101,7 +101,7 @@ async function record(round: number): Promise<void> {
   const flags = { again: false, isUrgent: false, hasOpenBeginning: false }
   const range = { from: seenAt, to: seenAt + 60_000 }
   await insertWants(db, [{ kind: 'repair', series, ranges: [range], floor: range.from, ...flags }])
-  const slice = (await takeSlice(db, 'worker', ({ ranges }) => ranges)) as Slice
+  const slice = (await takeSlice(db, 'worker', ({ ranges }) => ranges, ['candles'])) as Slice
   await extendLeases(db, 'worker', [slice])
   const nothing = { requests: 0, received: 0, inserted: 0, updated: 0 }
   await db.transaction().execute((trx) => settleSlice(trx, slice, { done: slice.ranges, ...nothing }))

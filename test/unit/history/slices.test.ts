@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { type Asking, hasRoom as hasRoomOf, type SliceKind } from '../../../src/history/slices.js'
+import { type Asking, hasRoom as hasRoomOf } from '../../../src/history/slices.js'
+import type { StreamName } from '../../../src/market/stream.js'
 
-const running = (kind: SliceKind, count: number, asking: Asking) =>
-  Array.from({ length: count }, () => ({ kind, asking }))
+const running = (stream: StreamName, count: number, asking: Asking) =>
+  Array.from({ length: count }, () => ({ stream, asking }))
 const asking = (count: number, operation: Asking) => running('candles', count, operation)
 const hasRoom = (slices: ReturnType<typeof running>, waiting: number) => hasRoomOf('candles', slices, waiting)
 
@@ -29,9 +30,13 @@ describe('room for another slice', () => {
   })
 
   it('is there for events beside any number of candles, and for candles beside events', () => {
-    const fills = running('events', 7, 'spot-fills-history')
-    expect(hasRoomOf('events', [...fills, ...asking(32, 'history-candles')], 40)).toBe(true)
-    expect(hasRoomOf('events', running('events', 8, null), 0)).toBe(false)
+    const fills = running('fills', 7, 'spot-fills-history')
+    expect(hasRoomOf('fills', [...fills, ...asking(32, 'history-candles')], 40)).toBe(true)
+    expect(hasRoomOf('fills', running('fills', 8, null), 0)).toBe(false)
     expect(hasRoom(fills, 9)).toBe(true)
+  })
+
+  it('is there for a stream of events whatever another one takes', () => {
+    expect(hasRoomOf('fills', running('liquidations', 8, 'liquidations'), 8)).toBe(true)
   })
 })
