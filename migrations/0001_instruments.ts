@@ -140,7 +140,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     'recorder.migration_lock': {
       kind: 'table',
       comment: 'Taken while migrations run, so that two processes do not run them at once.',
-      columns: { id: 'Always migration_lock.', is_locked: 'Unused on PostgreSQL: an advisory lock is taken instead.' },
+      columns: { id: 'Always migration_lock.', is_locked: 'Unused: the whole table is locked instead.' },
     },
     'market.instruments': {
       kind: 'table',

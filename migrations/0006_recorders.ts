@@ -57,7 +57,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         'of the others the row itself is locked by a transaction.',
       columns: {
         name: 'What is locked.',
-        place: 'Empty for a lock that one holds alone; each holder its own in one that many may hold.',
+        place: 'Always empty.',
         pid: 'Server process of the session that holds it, as in pg_stat_activity; NULL for a lock of transactions.',
         login: 'Login of that session, as pg_stat_activity.usesysid.',
         session: 'Name of that session, as pg_stat_activity.application_name.',

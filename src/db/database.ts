@@ -8,6 +8,9 @@ export interface RecorderDatabase extends DatabasePool {
   readonly db: Kysely<Database>
 }
 
+/** Sends a statement to the database. */
+export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
+
 /** Opens a pool with the query builder on it. Connects at the first query. Throws on a malformed URL. */
 export function openDatabase(options: DatabaseOptions): RecorderDatabase {
   const pool = openPool(options)

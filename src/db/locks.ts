@@ -1,5 +1,5 @@
 import { CompiledQuery, type Kysely } from 'kysely'
-import { callFunction } from './database.js'
+import { callFunction, type RunQuery } from './database.js'
 import type { StreamName } from '../market/stream.js'
 import type { Database } from './schema.js'
 import { hostname } from 'node:os'
@@ -31,7 +31,7 @@ export const lockNames = {
 
 /** Takes a lock that other transactions wait for. It ends with the transaction that `db` is in. */
 export async function lockInTransaction(db: Kysely<Database>, name: string): Promise<void> {
-  const row = db.selectFrom('recorder.lock').select('name').where('name', '=', name).where('place', '=', '').forUpdate()
+  const row = db.selectFrom('recorder.lock').select('name').where('name', '=', name).forUpdate()
   if ((await row.executeTakeFirst()) !== undefined) return
   await db
     .insertInto('recorder.lock')
@@ -40,17 +40,6 @@ export async function lockInTransaction(db: Kysely<Database>, name: string): Pro
     .execute()
   await row.execute()
 }
-
-/**
- * Locks that are held for long and end with a session. They are rows of recorder.lock that name the session that holds
- * them. A row whose session is gone does not count. When a process dies, the server ends its session at once.
- *
- * A session is identified by the number of its backend, its login and a name of its own. The server shows these to
- * every login, and no session can show the login of another one. Therefore only the session itself can keep its lock.
- * Only a login that may write to the table can take one. No transaction stays open meanwhile. `select … for update`
- * would hold the row as well. But an open transaction with an id keeps VACUUM from removing rows on the whole server.
- */
-type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
 
 /** Returns a unique name for a session. The server cuts names off at 63 characters. */
 export function lockSessionName(purpose: string): string {
@@ -62,28 +51,35 @@ const holds = (row: string) => `exists (
   select from pg_stat_activity s
   where s.pid = ${row}.pid and s.usesysid = ${row}.login and s.application_name = ${row}.session)`
 
-/** Takes a lock that one session at a time holds. Resolves to false if another session holds it. */
+/**
+ * Takes a lock that one session at a time holds. Resolves to false if another session holds it.
+ *
+ * Such locks are rows of recorder.lock that name the session that holds them. A row whose session is gone does not
+ * count. When a process dies, the server ends its session at once.
+ *
+ * A session is identified by the number of its backend, its login and a name of its own. The server shows these to
+ * every login, and no session can show the login of another one. Therefore only the session itself can keep its lock.
+ * Only a login that may write to the table can take one. No transaction stays open meanwhile. `select … for update`
+ * would hold the row as well. But an open transaction with an id keeps VACUUM from removing rows on the whole server.
+ */
 export async function tryLock(query: RunQuery, name: string): Promise<boolean> {
-  return take(query, name, '')
-}
-
-async function take(query: RunQuery, name: string, place: string): Promise<boolean> {
+  // `place` is always empty. It is part of the key of databases that exist.
   const { rows } = await query(
-    `insert into recorder.lock as known (name, place, pid, login, session, holder, taken_at)
-     select $1, $2, pid, usesysid, application_name, $3, now() from pg_stat_activity where pid = pg_backend_pid()
+    `insert into recorder.lock as known (name, pid, login, session, holder, taken_at)
+     select $1, pid, usesysid, application_name, $2, now() from pg_stat_activity where pid = pg_backend_pid()
      on conflict (name, place) do update
        set pid = excluded.pid, login = excluded.login, session = excluded.session, holder = excluded.holder,
          taken_at = excluded.taken_at
        where not ${holds('known')}
      returning true`,
-    [name, place, `${hostname()} ${process.pid}`],
+    [name, `${hostname()} ${process.pid}`],
   )
   return rows.length > 0
 }
 
 /** Releases a lock of this session. A lock of another session is left as it is. */
-async function unlock(query: RunQuery, name: string, place = ''): Promise<void> {
-  await query('delete from recorder.lock where name = $1 and place = $2 and pid = pg_backend_pid()', [name, place])
+async function unlock(query: RunQuery, name: string): Promise<void> {
+  await query('delete from recorder.lock where name = $1 and pid = pg_backend_pid()', [name])
 }
 
 const askEveryMs = 200

@@ -5,6 +5,7 @@ import { type Clock, elapsedMs, type Moment, momentOf, sleepFor, within } from '
 import { type Disk, readNote, systemDisk, writeNote } from '../runtime/disk.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
+import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, isUnavailable } from '../db/databaseError.js'
 import { connectionString } from '../db/pool.js'
 import {
@@ -13,7 +14,6 @@ import {
   lookAtRow,
   releaseRow,
   renewRow,
-  type RunQuery,
   type Sharing,
   type Stamp,
   takeRow,

@@ -1,10 +1,8 @@
 import type { Kysely } from 'kysely'
 import pg from 'pg'
+import type { RunQuery } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { leaseMs } from './right.js'
-
-/** Sends a statement to the database. */
-export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
 
 /** A recorder that wants the row of an address. */
 interface Claimant {

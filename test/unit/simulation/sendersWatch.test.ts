@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import { lookAtRow, renewRow, type RunQuery, takeRow } from '../../../src/lease/leaseRow.js'
+import type { RunQuery } from '../../../src/db/database.js'
+import { lookAtRow, renewRow, takeRow } from '../../../src/lease/leaseRow.js'
 import type { PlannedFault } from '../../simulation/faultPlan.js'
 import { LeaseKnowledge, type Presence } from '../../simulation/leaseKnowledge.js'
 import { watchSenders } from '../../simulation/sendersWatch.js'
