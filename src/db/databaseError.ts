@@ -82,14 +82,13 @@ export function describeError(error: unknown): string {
 
 /** Returns true if an error is from the database or the connection to it. */
 function isDatabaseError(error: unknown): boolean {
-  return error instanceof pg.DatabaseError || isConnectionError(error)
+  return error instanceof pg.DatabaseError || isPassingError(error)
 }
 
 /** Returns true if the database was away or busy, so that the same statement can succeed later. */
-export function isConnectionError(error: unknown): boolean {
-  const cause = rootOf(error)
-  const { code } = cause as ErrorDetails
-  if (typeof code !== 'string') return connectionLost.test(cause.message)
+export function isPassingError(error: unknown): boolean {
+  const code = codeOf(error)
+  if (code === undefined) return connectionLost.test(rootOf(error).message)
   // 08: connection; 53: resources (connections, disk, memory); 57P0x: shutdown; 40: serialization and deadlock;
   // 25006: failover; 55P03: a lock that is not available.
   return networkCodes.has(code) || /^(08|53|57P0|40)/.test(code) || code === '25006' || code === '55P03'
@@ -100,9 +99,8 @@ export function isConnectionError(error: unknown): boolean {
  * stops, or the network is down. An unknown host name, a wrong password or a full disk are none of these.
  */
 export function isAway(error: unknown): boolean {
-  const cause = rootOf(error)
-  const { code } = cause as ErrorDetails
-  if (typeof code !== 'string') return connectionLost.test(cause.message)
+  const code = codeOf(error)
+  if (code === undefined) return connectionLost.test(rootOf(error).message)
   return (networkCodes.has(code) && code !== 'ENOTFOUND') || /^(08|57P0[123])/.test(code)
 }
 
@@ -116,13 +114,12 @@ export function isUnavailable(error: unknown): boolean {
 
 /** Returns true if a transaction was ended because of another one: a deadlock, or a serialization conflict. */
 export function isConflictError(error: unknown): boolean {
-  const { code } = rootOf(error) as ErrorDetails
-  return typeof code === 'string' && code.startsWith('40')
+  return codeOf(error)?.startsWith('40') === true
 }
 
 /** Returns true if another session held a lock that the statement needs, and the statement did not wait longer. */
 export function isLockedError(error: unknown): boolean {
-  return (rootOf(error) as ErrorDetails).code === '55P03'
+  return codeOf(error) === '55P03'
 }
 
 /**
@@ -130,9 +127,9 @@ export function isLockedError(error: unknown): boolean {
  * recorder's own schema proves that. Other codes may be due to the schema, the settings or the server.
  */
 export function isDataError(error: unknown): boolean {
-  const { code, constraint } = rootOf(error) as ErrorDetails
-  if (typeof code !== 'string') return false
-  return code.startsWith('22') || (code === '23514' && rowChecks.has(String(constraint)))
+  const code = codeOf(error)
+  const { constraint } = rootOf(error) as ErrorDetails
+  return code?.startsWith('22') === true || (code === '23514' && rowChecks.has(String(constraint)))
 }
 
 /** Columns of each table whose values the schema checks. Of declared fields these are all but optional ones. */
@@ -169,7 +166,13 @@ function rootOf(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error))
 }
 
+/** Returns the code of the server (SQLSTATE) or of the operating system; undefined if the error has none. */
+export function codeOf(error: unknown): string | undefined {
+  const { code } = rootOf(error) as ErrorDetails
+  return typeof code === 'string' ? code : undefined
+}
+
 /** Returns true if a statement was cancelled, by a timeout or by request. */
 export function isTimeout(error: unknown): boolean {
-  return (rootOf(error) as ErrorDetails).code === '57014'
+  return codeOf(error) === '57014'
 }

@@ -9,7 +9,7 @@ import * as archive from '../../migrations/0007_archive.js'
 import * as analysis from '../../migrations/0008_analysis.js'
 import * as roles from '../../migrations/0009_roles.js'
 import { callFunction, type RecorderDatabase } from './database.js'
-import { isConnectionError } from './databaseError.js'
+import { codeOf, isPassingError } from './databaseError.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/text.js'
 
@@ -73,7 +73,7 @@ async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
   const { error, results = [] } = await migrator.migrateToLatest()
   if (error === undefined) return results.map(({ migrationName }) => migrationName)
   // The migration is not the cause if the database was away or busy. The caller may try again.
-  if (error instanceof Error && isConnectionError(error)) throw error
+  if (error instanceof Error && isPassingError(error)) throw error
   const failed = results.find(({ status }) => status === 'Error')?.migrationName ?? 'before the first'
   throw new Error(`migration failed (${failed}), nothing was changed: ${messageOf(error)}`, { cause: error })
 }
@@ -99,7 +99,7 @@ async function createBooks(connection: Kysely<Database>): Promise<void> {
   for (const statement of statements) {
     await statement.execute().catch((error: unknown) => {
       // "If not exists" looks before it creates. Another process may create the object in between.
-      if (!['23505', '42P06', '42P07', '42710'].includes(String((error as { code?: unknown }).code))) throw error
+      if (!['23505', '42P06', '42P07', '42710'].includes(codeOf(error) ?? '')) throw error
     })
   }
 }

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely'
 import pg from 'pg'
 import type { RunQuery } from '../db/database.js'
+import { codeOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { leaseMs } from './right.js'
 
@@ -159,10 +160,7 @@ export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise
  * missing table, and a full disk. A read-only server does not count: another server may have taken its place.
  */
 export function isGivenToNobody(error: unknown): boolean {
-  const cause = error instanceof AggregateError ? (error.errors[0] as unknown) : error
-  const { code } = cause as { readonly code?: unknown }
-  if (code === 'ECONNREFUSED') return true
-  return cause instanceof pg.DatabaseError && /^(57P0[23]|55P03|53100|42P01|3F000)$/.test(cause.code ?? '')
+  return /^(ECONNREFUSED|57P0[23]|55P03|53100|42P01|3F000)$/.test(codeOf(error) ?? '')
 }
 
 /** Returns true if the server sent the error and the connection can still be used. */

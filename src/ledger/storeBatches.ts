@@ -4,8 +4,8 @@ import { isProven, streamNames, streamTraits } from '../market/stream.js'
 import {
   describeDatabaseError,
   isConflictError,
-  isConnectionError,
   isDataError,
+  isPassingError,
   isTimeout,
   isUnavailable,
 } from '../db/databaseError.js'
@@ -49,7 +49,7 @@ export async function storeBatches(db: Kysely<Database>, batches: readonly Batch
     return (await commit(db, batches)).map((stored) => ({ isStored: true, ...stored }))
   } catch (error) {
     // Does not try the batches one by one if the database is away. They would all fail in the same way.
-    const isAway = (isConnectionError(error) && !isConflictError(error)) || isTimeout(error)
+    const isAway = (isPassingError(error) && !isConflictError(error)) || isTimeout(error)
     if (isAway) return batches.map(() => ({ isStored: false, error }))
   }
   // Storing each batch separately shows which one caused the failure.
@@ -207,10 +207,10 @@ function refusedRow(batch: Batch, row: unknown, reason: unknown): RejectedRow {
  * explains nearly any refusal, and has its own remedy.
  */
 async function explained(db: Kysely<Database>, error: unknown): Promise<unknown> {
-  if (isConnectionError(error)) return error
+  if (isPassingError(error)) return error
   return requireKnownSchema(db).then(
     () => error,
-    (newer: unknown) => (isConnectionError(newer) ? error : newer),
+    (newer: unknown) => (isPassingError(newer) ? error : newer),
   )
 }
 

@@ -3,6 +3,7 @@ import { type Candle, type CandleSeries, filledBy, intervalMs, isSameSeries } fr
 import type { TimeRange } from '../market/timeRange.js'
 import { columnNames, instant } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
+import { codeOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { ofCandles } from '../db/series.js'
 import { inStatements, keyOrder, rowTable, type WriteResult } from '../db/writeRows.js'
@@ -113,7 +114,7 @@ async function insertNewCandles(
         select ${columnNames(columns)} from ${source(part)} as incoming`.execute(trx)
     }
   } catch (error) {
-    if ((error as { readonly code?: unknown }).code !== uniqueViolation) throw error
+    if (codeOf(error) !== uniqueViolation) throw error
     await sql`rollback to savepoint new_candles`.execute(trx)
     return null
   }
