@@ -83,7 +83,7 @@ export async function httpTarget(): Promise<FuzzTarget> {
       bytes = broken(Buffer.concat([Buffer.from(head), body, Buffer.from(after)]), changes)
       return async () => {
         try {
-          await transport.get(operation, { symbol: 'BTCUSDT' }, new AbortController().signal, moments)
+          await transport.get(operation, { symbol: 'BTCUSDT' }, moments)
           return 'taken'
         } catch (error) {
           if (error instanceof ExchangeError) return 'refused'

@@ -85,7 +85,7 @@ export class Sender {
   readonly #transport: Transport
   readonly #pacer: Pacer
   readonly #circuits: Readonly<Record<Operation, Circuit>>
-  /** Aborts requests under way when the client is closed. A caller's signal only ends waiting. */
+  /** Ends waiting when the client is closed. The transport aborts the requests under way. */
   readonly #closing = new AbortController()
   readonly #turns = new Map<Turn, Admission>()
 
@@ -199,7 +199,7 @@ export class Sender {
     let settlement: Settlement = { outcome: 'failed' }
     let outcome: RequestEvent['outcome'] = 'ok'
     try {
-      raw = await this.#transport.get(operation, parameters, this.#closing.signal, {
+      raw = await this.#transport.get(operation, parameters, {
         onSent: () => this.#pacer.sent(departure),
         onResponse: () => this.#pacer.responded(departure),
       })

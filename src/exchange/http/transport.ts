@@ -30,12 +30,8 @@ export interface Transport {
    * Sends a request. Any HTTP status is a response. Throws an `ExchangeError` if no response, or no whole one, comes.
    * Functions in `moments` are called as the request proceeds: on a new connection it leaves after the handshakes.
    */
-  get(
-    operation: Operation,
-    parameters: Readonly<Record<string, string>>,
-    signal: AbortSignal,
-    moments: RequestMoments,
-  ): Promise<RawResponse>
+  get(operation: Operation, parameters: Readonly<Record<string, string>>, moments: RequestMoments): Promise<RawResponse>
+  /** Aborts the requests under way. */
   close(): void
 }
 
@@ -79,8 +75,8 @@ export function createTransport(options: TransportOptions): Transport {
   const start = base.href.replace(/\/+$/, '')
   const addressOf = (operation: Operation) => `${start}${otherPaths[operation] ?? `${pathPrefix}${operation}`}`
   return {
-    get: (operation, parameters, signal, moments) =>
-      get(instance, addressOf(operation), { operation, parameters, moments, closing: signal, ...options }),
+    get: (operation, parameters, moments) =>
+      get(instance, addressOf(operation), { operation, parameters, moments, closing: closing.signal, ...options }),
     close: () => {
       closing.abort()
       for (const one of [dispatcher, ...retired]) void one.destroy()

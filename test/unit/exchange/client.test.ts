@@ -91,11 +91,9 @@ describe('requests', () => {
       maxConnections: 1,
     })
     const order: string[] = []
+    const moments = { onSent: () => void order.push('sent'), onResponse: () => void order.push('answered') }
     for (let i = 0; i < 2; i++) {
-      await transport.get('fills', {}, new AbortController().signal, {
-        onSent: () => void order.push('sent'),
-        onResponse: () => void order.push('answered'),
-      })
+      await transport.get('fills', {}, moments)
       order.push('read')
     }
     transport.close()

@@ -65,8 +65,8 @@ afterEach(async () => {
 
 const silent: RequestMoments = { onSent: () => undefined, onResponse: () => undefined }
 
-async function get(name: string, signal = new AbortController().signal, moments = silent): Promise<string> {
-  const { body } = await transport.get('fills', { symbol: name }, signal, moments)
+async function get(name: string, moments = silent): Promise<string> {
+  const { body } = await transport.get('fills', { symbol: name }, moments)
   return body.toString()
 }
 
@@ -126,32 +126,28 @@ describe('connections', () => {
     expect(connections.length).toBeLessThanOrEqual(2)
   })
 
-  it('are no more than allowed: requests beyond wait, and one that is cut meanwhile is never sent', async () => {
+  it('are no more than allowed: requests beyond wait, and closing aborts them unsent', async () => {
     await start(() => undefined, { maxConnections: 2 })
-    const abort = new AbortController()
-    const [a, b, c, d] = [get('a'), get('b'), failure(get('c', abort.signal)), get('d')]
+    const first = get('a')
+    const others = ['b', 'c', 'd'].map((name) => failure(get(name)))
     await until(() => received.length === 2)
-    abort.abort()
-    expect((await c).kind).toBe('aborted')
-    for (const { socket } of received.slice(0, 2)) socket.write(response('[]'))
-    await Promise.all([a, b])
+    received.find((request) => nameOf(request) === 'a')?.socket.write(response('[]'))
+    await first
     await until(() => received.length === 3)
-    received[2]?.socket.write(response('[]'))
-    await d
-    expect(received.map(nameOf).toSorted()).toEqual(['a', 'b', 'd'])
+    transport.close()
+    for (const request of others) expect((await request).kind).toBe('aborted')
+    expect(received.map(nameOf).toSorted()).toEqual(['a', 'b', 'c'])
     expect(connections).toHaveLength(2)
   })
 
   it('that are being opened are closed with the client', async () => {
     // A server that never says its part of the handshake.
     await start(() => undefined, { protocol: 'https' })
-    const abort = new AbortController()
-    const request = failure(get('a', abort.signal))
+    const request = failure(get('a'))
     await until(() => connections.length === 1)
     const closed = once(connections[0] as Socket, 'close')
-    abort.abort()
-    expect((await request).kind).toBe('aborted')
     transport.close()
+    expect((await request).kind).toBe('aborted')
     await closed
   })
 
@@ -178,7 +174,9 @@ describe('connections', () => {
 
   it('go on after a request that was cut, a body too large, and a broken response', async () => {
     let text = ''
-    await start(({ socket }) => void socket.write(text), { maxConnections: 1 })
+    let elapse = () => {}
+    const after = (_ms: number, action: () => void) => ((elapse = action), () => {})
+    await start(({ socket }) => void socket.write(text), { maxConnections: 1, clock: { ...systemClock, after } })
     for (const [sent, kind] of [
       [response('x'.repeat(tooMany)), 'too-large'],
       [`${chunked}${tooMany.toString(16)}\r\n${'x'.repeat(tooMany)}\r\n`, 'too-large'],
@@ -187,10 +185,10 @@ describe('connections', () => {
       text = sent ?? ''
       expect((await failure(get('a'))).kind).toBe(kind)
     }
-    const abort = new AbortController()
     text = `${ok}content-length: 50\r\n\r\nhalf`
-    const cut = failure(get('a', abort.signal, { ...silent, onResponse: () => abort.abort() }))
-    expect((await cut).kind).toBe('aborted')
+    // The deadline passes, and then the time for bytes that have come.
+    const cut = failure(get('a', { ...silent, onResponse: () => [1, 2].forEach(() => elapse()) }))
+    expect((await cut).kind).toBe('timeout')
     text = response('[]')
     expect(await get('a')).toBe('[]')
   })
@@ -220,7 +218,7 @@ describe('a response', () => {
     })
     const order: string[] = []
     const moments = { onSent: () => void order.push('sent'), onResponse: () => void order.push('response') }
-    expect(await get('a', undefined, moments)).toBe('[]')
+    expect(await get('a', moments)).toBe('[]')
     expect(order).toEqual(['sent', 'response'])
   })
 
