@@ -1,7 +1,6 @@
 import { benchArchive } from './archive.js'
 import { benchBackfill } from './backfill.js'
 import { benchCost } from './cost.js'
-import { benchDaemon } from './daemon.js'
 import { benchFills } from './fills.js'
 import { benchFleet } from './fleet.js'
 import { benchGrowth } from './growth.js'
@@ -21,7 +20,6 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     summary:
       'what the program costs, as ratios, by section: [startup] [client] [storing] [bulk] [gaps] [daemon] [--rounds 15] [--write]',
   },
-  daemon: { run: benchDaemon, summary: 'event-loop lag and memory of the daemon at live scale [--minutes 10]' },
   fills: {
     run: benchFills,
     summary:
@@ -37,7 +35,10 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     summary:
       'the same writes and questions on a database of a hundred times as many rows, on TimescaleDB Community [--url URL] [--candles 100000000] [--fills 50000000] [--rounds 7]',
   },
-  soak: { run: benchSoak, summary: 'memory of the daemon over an hour at live scale [--minutes 60]' },
+  soak: {
+    run: benchSoak,
+    summary: 'memory and event-loop lag of the daemon over an hour at live scale [--minutes 60]',
+  },
   backfill: {
     run: benchBackfill,
     summary: 'a year of candles killed five times [--days 365]',

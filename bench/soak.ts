@@ -5,7 +5,7 @@ import { parseArgs } from 'node:util'
 import { startDaemonRun } from './daemonRun.js'
 import { trendOf } from './trend.js'
 
-/** Hours of recording at live scale: whether the daemon's memory grows. */
+/** Records at live scale for hours, and tells whether the daemon's memory grows, and the lag of its event loop. */
 export async function benchSoak(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...argv],
@@ -19,10 +19,10 @@ export async function benchSoak(argv: readonly string[]): Promise<number> {
       await run.during(60_000)
       const last = run.samples.at(-1)
       if (last === undefined || minute % 5 !== 0) continue
-      const { residentBytes, heapUsedBytes, requests, rowsWritten } = last
+      const { residentBytes, heapUsedBytes, lagP99Ms, requests, rowsWritten } = last
       const [resident, heap] = [residentBytes, heapUsedBytes].map((bytes) => (bytes / 1e6).toFixed(0))
       console.log(
-        `${String(minute).padStart(4)} min  ${resident} MB, heap ${heap} MB, ${requests} requests, ${rowsWritten} rows`,
+        `${String(minute).padStart(4)} min  ${resident} MB, heap ${heap} MB, lag p99 ${lagP99Ms.toFixed(1)} ms, ${requests} requests, ${rowsWritten} rows`,
       )
     }
   } finally {

@@ -85,7 +85,7 @@ async function runIt(options: RunOptions): Promise<void> {
     if (options.json === true) return await writeOut(`${JSON.stringify({ ...result, ...removal })}\n`)
     if (options.dryRun === true) {
       for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)
-      return await writeOut(`${result.due.length} days of tables are due; nothing was written\n`)
+      return await writeOut(`${counted(result.due.length, 'day')} of tables due; nothing was written\n`)
     }
     for (const { table, day, version, rows, bytes, files } of result.written) {
       await writeOut(

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import picomatch from 'picomatch'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
-import { streamNames } from '../market/stream.js'
+import { isProven, streamNames } from '../market/stream.js'
 import { categories, instrumentText, isTradedCategory } from '../market/category.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
@@ -29,7 +29,7 @@ interface GapsOptions extends CommonOptions {
 
 export function gapsCommand(): Command {
   return configuredCommand('gaps')
-    .option('--repair', 'fetch missing candles and fills that the service still has')
+    .option('--repair', 'fetch missing rows that the service still has')
     .option('--all', 'show repaired ones, too')
     .addOption(namesOption('--stream <stream...>', 'only those of these streams', streamNames))
     .addOption(namesOption('--category <category...>', 'only those of these categories', categories))
@@ -89,7 +89,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
     const { db } = store.database
     const session = await openBackfill(config, store, logger, stop.signal)
     try {
-      const planned = await planSeries(db, gaps.flatMap(plannedOf), { again: false })
+      const planned = await planSeries(db, gaps.map(plannedOf), { again: false })
       const summary = await fetchMissing(session, db, planned, { kind: 'repair', again: false }, stop.signal)
       const [stream = 'rows', ...others] = new Set(gaps.map((gap) => gap.stream))
       const what = others.length === 0 ? stream : 'rows'
@@ -122,12 +122,12 @@ function wantedBy({ stream, category, symbol }: GapsOptions): (gap: Gap) => bool
 }
 
 function isRepairable({ stream, state, symbol }: Gap): boolean {
-  return state === 'open' && (stream === 'fills' ? symbol !== '*' : stream === 'candles')
+  return state === 'open' && isProven(stream) && symbol !== '*'
 }
 
-function plannedOf({ stream, category, symbol, type, interval, range }: Gap): PlannedSeries[] {
+function plannedOf({ stream, category, symbol, type, interval, range }: Gap): PlannedSeries {
   const series = { stream, category, symbol, type, interval }
-  return [{ series, range, missing: [range], isUrgent: false, hasOpenBeginning: false }]
+  return { series, range, missing: [range], isUrgent: false, hasOpenBeginning: false }
 }
 
 /** Returns the gaps of which some part is still a known gap. */

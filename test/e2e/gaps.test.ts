@@ -58,3 +58,26 @@ it('a gap that the service leaves is told, listed, and repaired when the service
   expect(await run('gaps', '--repair')).toMatchObject({ exitCode: 0, stdout: 'nothing can be repaired\n' })
   expect((await run('verify')).exitCode).toBe(0)
 })
+
+it('a gap of settled funding rates is repaired', async () => {
+  const { pool } = test.database
+  const day = (count: number) => new Date(to - count * dayMs).toISOString()
+  const what = ['--stream', 'funding', '--category', 'USDT-FUTURES', '--symbol', 'BTCUSDT']
+  expect(await run('backfill', ...what, '--from', day(20), '--to', day(2))).toMatchObject({ exitCode: 0 })
+  const one = "category = 'USDT-FUTURES' and symbol = 'BTCUSDT'"
+  const stored = async () =>
+    (await pool.query(`select ts, funding_rate from market.funding_rates where ${one} order by ts`)).rows
+  const all = await stored()
+  await pool.query(`delete from market.funding_rates where ${one} and ts >= $1 and ts < $2`, [day(19), day(3)])
+  await pool.query(`delete from recorder.known where stream = 'funding_rates' and ${one}`)
+  await pool.query(
+    "select recorder.claim_events('funding_rates', 'USDT-FUTURES', 'BTCUSDT', $1, 'the recorder was off')",
+    [`{[${day(20)}, ${day(19)}), [${day(3)}, ${day(2)})}`],
+  )
+  const listed = await run('gaps')
+  expect(listed.stdout).toMatch(/^funding_rates, open: the recorder was off \(1, 1 can be repaired\)\n/)
+  const repaired = await run('gaps', '--repair')
+  expect(repaired, repaired.stderr).toMatchObject({ exitCode: 0 })
+  expect(repaired.stdout).toMatch(/\n1 of 1 gaps repaired\n$/)
+  expect(await stored()).toEqual(all)
+})
