@@ -33,12 +33,10 @@ export interface Page<Row> {
   /** Our clock when the last byte arrived. */
   readonly receivedAt: TimeMs
   readonly rows: readonly Row[]
-  /** Rows that could not be understood, up to a bound. */
+  /** Rows that could not be understood, and remarks about rows that were kept, up to a bound. */
   readonly rejected: readonly RejectedRow[]
-  /** Number of rows that could not be understood and are beyond the bound of `rejected`. */
-  readonly rejectedUnkept: number
-  /** Number of rows beyond the operation's limit, which were not read. */
-  readonly surplusRows: number
+  /** Number of further rows: beyond that bound, or beyond the number that the operation may give. */
+  readonly unkept: number
   /** Names the next page of older rows, if the operation gives a cursor. */
   readonly cursor?: string
 }
@@ -113,8 +111,10 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       const requestTime = response.requestTime ?? receivedAt
       const times = options.serviceClock && hasEnvelope ? possibleTimes(requestTime) : undefined
       const read = await readRows(format, response, { operation, parameters, query, requestTime, receivedAt, times })
-      const { surplusRows, cursor } = response
-      const page = { operation, parameters, requestTime, hasEnvelope, sentAt, receivedAt, ...read, surplusRows }
+      const { rows, rejected } = read
+      const unkept = read.unkept + response.surplusRows
+      const page = { operation, parameters, requestTime, hasEnvelope, sentAt, receivedAt, rows, rejected, unkept }
+      const { cursor } = response
       return cursor === undefined ? page : { ...page, cursor }
     }
     return withRetries(clock, retry, signal, attemptOnce, onRepeated)

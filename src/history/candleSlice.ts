@@ -11,6 +11,7 @@ import {
 import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { addEmptyRanges, loadReach, missingCandles, openGaps, replaceGaps, saveReach } from '../ledger/missing.js'
+import { missingRows } from '../ledger/batch.js'
 import type { Slice } from '../ledger/slices.js'
 import {
   confirmNoTrade,
@@ -235,13 +236,10 @@ class PageSource {
   }
 
   /** Ranges that a page leaves out between two candles. None if rejected or surplus rows may hide candles. */
-  #silenceOf(
-    { rows, rejected, surplusRows, requestTime }: Page<Candle>,
-    { operation, window }: PageRequest,
-  ): TimeRange[] {
+  #silenceOf({ rows, rejected, unkept, requestTime }: Page<Candle>, { operation, window }: PageRequest): TimeRange[] {
     const { series, settleMs } = this.#options
     // Premium, mark and index candles are not made of trades, so one that is missing is missing for another reason.
-    if (series.type !== 'market' || rejected.length + surplusRows > 0) return []
+    if (series.type !== 'market' || missingRows({ rejected, unkept }) > 0) return []
     const lengthMs = intervalMs[series.interval]
     // The service was seen to ignore the start of a request for history-candles, so responses may begin earlier.
     const from = operation === 'candles' ? window.from - lengthMs : Number.NEGATIVE_INFINITY

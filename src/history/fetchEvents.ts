@@ -5,6 +5,7 @@ import type { Operation, StreamName } from '../market/stream.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import { minuteMs, minuteOf, type TimeMs } from '../market/values.js'
 import type { Series } from '../db/series.js'
+import { missingRows } from '../ledger/batch.js'
 
 /** An instrument's series of rows that have times of their own, such as fills or settled funding rates. */
 export type EventSeries = Series & { readonly category: TradedCategory }
@@ -179,9 +180,9 @@ export async function fetchEvents<Row>(
       break
     }
     const response = await ask(() => source.ask(client, { series, window, page, cursor }, request))
-    const { rejected, rejectedUnkept, surplusRows, receivedAt } = response
+    const { receivedAt } = response
     counts.received += response.rows.length
-    if (rejected.length + rejectedUnkept + surplusRows > 0) {
+    if (missingRows(response) > 0) {
       // Below a numbered page that lacks rows, the places of all others are unknown.
       await refuse(numbered === null ? [range] : left, 'its history holds rows that cannot be understood')
       silent = null

@@ -4,6 +4,7 @@ import { isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { Ranges } from '../market/timeRange.js'
 import { messageOf } from '../runtime/text.js'
+import { insertRejectedRows } from '../ledger/rejectedRows.js'
 import { settleSlice, type Slice, type SliceResult } from '../ledger/slices.js'
 import type { WantCounts } from '../ledger/wants.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
@@ -73,7 +74,7 @@ export class SliceRunner {
   }
 
   #fetchingFrom<Row>(source: EventHistory<Row>): FetchEvents {
-    const { client, states, incidents } = this.#context
+    const { db, client, states, incidents } = this.#context
     return async (slice, series, { patience, request, counts, onAsk }) => {
       const operation = source.operationOf(series.category)
       const known = states.stateOf(operation)
@@ -84,6 +85,7 @@ export class SliceRunner {
         try {
           const page = await patience.ask(send)
           states.note(operation, 'present')
+          await insertRejectedRows(db, page.rejected, page.receivedAt)
           return page
         } catch (error) {
           if (error instanceof ExchangeError && error.kind === 'absent') states.note(operation, 'absent')

@@ -94,7 +94,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       for (const category of lease === undefined ? [] : categories) {
         const page = await ownClient().instruments({ category }, { signal })
         await recordInstruments(db, category, page.rows, page.requestTime, {
-          complete: isWholeList({ ...page, isPart: false, unkept: page.rejectedUnkept + page.surplusRows }),
+          complete: isWholeList({ ...page, isPart: false }),
         })
         serviceNow = page.requestTime
       }

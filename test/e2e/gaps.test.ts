@@ -65,7 +65,7 @@ it('a gap of settled funding rates is repaired', async () => {
   const what = ['--stream', 'funding', '--category', 'USDT-FUTURES', '--symbol', 'BTCUSDT']
   expect(await run('backfill', ...what, '--from', day(20), '--to', day(2))).toMatchObject({ exitCode: 0 })
   const one = "category = 'USDT-FUTURES' and symbol = 'BTCUSDT'"
-  const stored = async () =>
+  const stored = async (): Promise<unknown> =>
     (await pool.query(`select ts, funding_rate from market.funding_rates where ${one} order by ts`)).rows
   const all = await stored()
   await pool.query(`delete from market.funding_rates where ${one} and ts >= $1 and ts < $2`, [day(19), day(3)])

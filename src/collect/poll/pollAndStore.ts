@@ -102,9 +102,8 @@ function batchOf<Target, Row>(
   page: Page<Row>,
   universe: Universe,
 ): Batch<Target, Row> {
-  const { requestTime, receivedAt, rejected } = page
+  const { requestTime, receivedAt, rejected, unkept } = page
   const rows = page.rows.filter((row) => stream.keeps?.(universe, row) ?? true)
-  const unkept = page.rejectedUnkept + page.surplusRows
   const batch = { ...nothing, stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept }
   return page.cursor === undefined ? batch : { ...batch, hasMore: true }
 }

@@ -24,7 +24,7 @@ interface ReadRows<Row> {
   /** Rows that could not be understood, and remarks about rows that were kept, up to a bound. */
   readonly rejected: readonly RejectedRow[]
   /** Number of further rows that could not be understood. */
-  readonly rejectedUnkept: number
+  readonly unkept: number
 }
 
 /** Bounds of the unspecified fields of a row that are kept: their number, and their bytes as JSON with names. */
@@ -46,7 +46,7 @@ export async function readRows<Query, Row, Wire>(
   const rows: Row[] = []
   const rejected: RejectedRow[] = []
   const remarked = new Set<string>()
-  let rejectedUnkept = 0
+  let unkept = 0
   const reader = new RowReader(format, request)
   let sliceStart = workedMs()
   for (let index = 0; index < values.length; index++) {
@@ -60,14 +60,14 @@ export async function readRows<Query, Row, Wire>(
       if (row !== undefined) remarked.add(reader.kind)
       if (isNews && rejected.length < maxRejectedRows)
         rejected.push(rejection(request, reader.reason, value, row !== undefined))
-      else if (row === undefined) rejectedUnkept += 1
+      else if (row === undefined) unkept += 1
     }
     if ((!isOrdinary || index % rowsPerLook === 0) && workedMs() - sliceStart > sliceMs) {
       await nextTurn()
       sliceStart = workedMs()
     }
   }
-  return { rows, rejected, rejectedUnkept }
+  return { rows, rejected, unkept }
 }
 
 function rejection(

@@ -135,6 +135,15 @@ describe('a gap in fills', () => {
     },
   )
 
+  it('stays open when its history has rows that cannot be understood, which are kept as rejected ones', async () => {
+    const service = await startService({ brokenRows: { operations: ['futures-fills-history'], kind: 'nonsense' } })
+    await recordAround(service, 10 * minuteMs)
+    await repair(service)
+    expect(await gaps()).toMatchObject([{ state: 'open', reason: 'its history holds rows that cannot be understood' }])
+    const { rows } = await test.database.pool.query('select distinct operation from recorder.rejected_row')
+    expect(rows).toEqual([{ operation: 'futures-fills-history' }])
+  })
+
   it.each([
     ['names fills by other ids', { fillsHistoryIds: 'other' }, 'USDT-FUTURES', fillRefusals['other ids'], 'open'],
     ['gives times in whole seconds', { spotHistoryInSeconds: true }, 'SPOT', fillRefusals['other values'], 'open'],

@@ -4,6 +4,7 @@ import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
 import { type EventHistory, fetchEvents, joinPages } from '../../../src/history/fetchEvents.js'
 import type { Fill } from '../../../src/market/rows.js'
 import { normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
+import type { RejectedRow } from '../../../src/market/rejectedRow.js'
 import { dayMs } from '../../../src/market/values.js'
 
 const base = Date.UTC(2026, 0, 1)
@@ -38,14 +39,18 @@ interface Tried {
 async function fetchFrom(
   tape: readonly Fill[],
   ranges: readonly TimeRange[],
-  { isInclusive = true, isNumbered = false, maxRequests = 100 } = {},
+  {
+    isInclusive = true,
+    isNumbered = false,
+    maxRequests = 100,
+    rejected = [] as readonly Pick<RejectedRow, 'isRowStored'>[],
+  } = {},
 ): Promise<Tried> {
   const stored = new Map<string, Fill>()
   let claimed: TimeRange[] = []
   let requests = 0
   const newestFirst = tape.toReversed()
-  const pageOf = (rows: readonly Fill[]) =>
-    ({ rows, rejected: [], rejectedUnkept: 0, surplusRows: 0, receivedAt: base }) as unknown as Page<Fill>
+  const pageOf = (rows: readonly Fill[]) => ({ rows, rejected, unkept: 0, receivedAt: base }) as unknown as Page<Fill>
   const source: EventHistory<Fill> = {
     stream: 'fills',
     operationOf: () => 'spot-fills-history',
@@ -137,6 +142,18 @@ test('thousands of fills come page by page, in little more than the least reques
   expect(stored.size).toBe(35_000)
   expect(requests).toBeLessThanOrEqual(36)
 })
+
+test.each([false, true])(
+  'a remark about a row that is kept refuses nothing, a bad row does; numbered: %s',
+  async (isNumbered) => {
+    const tape = tapeOf(Array.from({ length: 900 }, () => 100))
+    const range = { from: base + 10_000, to: base + 20_000 }
+    const remarked = await fetchFrom(tape, [range], { isNumbered, rejected: [{ isRowStored: true }] })
+    expect(remarked).toMatchObject({ claimed: [range], refused: [] })
+    const bad = await fetchFrom(tape, [range], { isNumbered, rejected: [{}] })
+    expect(bad).toMatchObject({ claimed: [], refused: [range] })
+  },
+)
 
 test('gaps close to each other cost one request', async () => {
   const tape = tapeOf(Array.from({ length: 900 }, () => 100))
