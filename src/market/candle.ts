@@ -34,11 +34,6 @@ export function closeTime(openTime: TimeMs, interval: Interval): TimeMs {
   return openTime + intervalMs[interval]
 }
 
-/** Returns true if candles of this interval open at multiples of it from 00:00 UTC, and can be made of minutes. */
-export function isAlignedToMidnight(interval: Interval): boolean {
-  return intervalMs[interval] <= dayMs
-}
-
 export const candleTypes = ['market', 'mark', 'index', 'premium'] as const
 export type CandleType = (typeof candleTypes)[number]
 

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { type Candle, type CandleSeries, type Interval, intervalMs, isAlignedToMidnight } from '../../market/candle.js'
+import { type Candle, type CandleSeries, type Interval, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { type TimeMs, dayMs, minuteMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
@@ -28,7 +28,7 @@ export async function readCandles(
   { before, limit }: PageOptions,
 ): Promise<CandlePage> {
   const asked = { before, limit: limit + 1 }
-  if (series.interval === '1m' || !isAlignedToMidnight(series.interval)) {
+  if (!canBeRolledUp(series.interval)) {
     const stored = await storedCandles(db, series, asked)
     return { candles: stored.slice(-limit), source: series.interval, hasOlder: stored.length > limit }
   }
@@ -56,6 +56,11 @@ export async function readCandles(
     source: series.interval,
     hasOlder: isCut || (first !== undefined && (await newestMinute(db, series, first)) !== undefined),
   }
+}
+
+/** Returns true if minutes can be rolled up into candles of this interval, aligned to 00:00 UTC. */
+function canBeRolledUp(interval: Interval): boolean {
+  return interval !== '1m' && intervalMs[interval] <= dayMs
 }
 
 /**
