@@ -53,7 +53,7 @@ const ratesWithinMs = 2_000
 /**
  * The running collection of all enabled streams.
  *
- * starting ─▶ lists read ─▶ collecting ─▶ stopping ─▶ stopped
+ * starting ─▶ collecting ─▶ stopping
  *
  * The collection starts without the service or the database, and goes on while either is away.
  */

@@ -52,7 +52,7 @@ export interface History {
 /** Longest wait at the end. A database that does not respond must not keep the recorder from ending. */
 const stopWithinMs = 5_000
 
-/** Fetches wanted candles with the budget that the live streams leave, and adds wants for repairs and reviews. */
+/** Fetches what is wanted with the budget that the live streams leave, and adds wants for repairs and reviews. */
 export function startHistory(options: HistoryOptions): History {
   const { config, db, clock } = options
   const { enabled, settleMs } = config.streams.candles
@@ -74,13 +74,13 @@ export function startHistory(options: HistoryOptions): History {
       // Reading many wants takes long, so it may take no more than a tenth of the time.
       if (clock.monotonicMs() < nextLookMs) return reports
       const startedMs = clock.monotonicMs()
-      const states = await wantStates(db, { limit: maxReports })
-      const ids = new Set(states.map(({ id }) => id))
+      const wants = await wantStates(db, { limit: maxReports })
+      const ids = new Set(wants.map(({ id }) => id))
       for (const id of estimates.keys()) if (!ids.has(id)) estimates.delete(id)
-      reports = states.map((state) => {
-        const estimator = estimates.get(state.id) ?? createEstimator(clock)
-        estimates.set(state.id, estimator)
-        return reportOf(state, estimator)
+      reports = wants.map((want) => {
+        const estimator = estimates.get(want.id) ?? createEstimator(clock)
+        estimates.set(want.id, estimator)
+        return reportOf(want, estimator)
       })
       const tookMs = clock.monotonicMs() - startedMs
       nextLookMs = startedMs + 10 * tookMs
@@ -101,8 +101,8 @@ function repairedFutures(config: Config) {
 
 const maxReports = 2_000
 
-function reportOf(state: WantState, estimator: ReturnType<typeof createEstimator>): HistoryReport {
-  const { id, kind, series, isEnded, isRunning, total, left, reachedAt, problem, failure } = state
+function reportOf(want: WantState, estimator: ReturnType<typeof createEstimator>): HistoryReport {
+  const { id, kind, series, isEnded, isRunning, total, left, reachedAt, problem, failure } = want
   const what = { id: String(id), what: `${kind} ${streamText(series)}` }
   if (isEnded) return { ...what, state: 'failed', doneShare: null, reachedAt: null, etaMs: null, message: failure }
   return {

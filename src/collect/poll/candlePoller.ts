@@ -110,7 +110,6 @@ export function candlePoller(
     )
     return {
       keyOf: seriesText,
-      lookEveryMs: 60_000,
       retarget(next) {
         const { added, removed } = candles.retarget(next, clock.monotonicMs())
         const gone = new Set(removed.map(seriesText))

@@ -21,9 +21,12 @@ interface Skew {
 
 /** A larger skew is logged, because it misleads readers who compare `received_at` with `ts`. */
 const warnBeyondMs = 1_000
-const windowMs = 60_000
+const replaceAfterMs = 60_000
 
-/** Measures our clock against the service's, by the response with the shortest round trip in the last minute. */
+/**
+ * Measures our clock against the service's, by the response with the shortest round trip. After a minute, the next
+ * response replaces it.
+ */
 export class ClockSkew {
   readonly #clock: Clock
   readonly #logger: Logger
@@ -41,7 +44,7 @@ export class ClockSkew {
     const atMs = this.#clock.monotonicMs()
     const uncertaintyMs = (receivedAt - sentAt) / 2
     const best = this.#best
-    if (best === undefined || uncertaintyMs <= best.uncertaintyMs || atMs - best.atMs > windowMs) {
+    if (best === undefined || uncertaintyMs <= best.uncertaintyMs || atMs - best.atMs > replaceAfterMs) {
       this.#best = { aheadMs: (sentAt + receivedAt) / 2 - requestTime, uncertaintyMs, atMs, requestTime }
       this.#judge()
     }

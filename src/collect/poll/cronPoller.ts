@@ -8,8 +8,6 @@ import type { ListStream } from '../streams/stream.js'
 import { pollAndStore, type PollContext } from './pollAndStore.js'
 import { createPoller, type Poller } from './poller.js'
 
-const lookEveryMs = 60_000
-
 /** Requests all targets whenever the wall clock matches, and calls `afterPoll` when a response for one came. */
 export function cronPoller<Target, Row>(
   context: PollContext,
@@ -49,7 +47,6 @@ export function cronPoller<Target, Row>(
     })
     return {
       keyOf,
-      lookEveryMs,
       retarget(next) {
         targets = next
         stats[stream.name].targets = next.length

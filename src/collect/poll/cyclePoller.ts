@@ -7,7 +7,7 @@ import { createPoller, type Poller } from './poller.js'
 import { type PollContext, pollAndStore } from './pollAndStore.js'
 
 /** Time between two looks at the tickers. No sleep is longer, so that a target due sooner than expected is noticed. */
-const lookEveryMs = 1000
+const maxPauseMs = 1000
 
 /**
  * Requests each target once a cycle, at the instrument's own place in it. Targets whose responses bring nothing are
@@ -44,7 +44,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   const waitMs = () => schedule.nextMs(clock.monotonicMs()) - clock.monotonicMs()
   return createPoller(context, (wake) => ({
     keyOf: instrumentText,
-    lookEveryMs,
+    maxPauseMs,
     look() {
       const at = momentOf(clock)
       for (const target of schedule.targets()) {
@@ -74,7 +74,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
         const content = stream.contentOf?.(batch.rows) ?? null
         stats[stream.name].skippedPolls += schedule.responded(target, content, sign, momentOf(clock))
       }
-      if (waitMs() < lookEveryMs) wake()
+      if (waitMs() < maxPauseMs) wake()
       return batch !== null
     },
   }))

@@ -14,7 +14,7 @@ import { createPoller, type Poller } from './poller.js'
 import { pollAndStore, type PollContext, respondedMs } from './pollAndStore.js'
 
 /** Time between two looks at the tickers. No sleep is longer, so that a target due sooner than expected is noticed. */
-const lookEveryMs = 500
+const maxPauseMs = 500
 
 export interface FillsPoller extends Poller<InstrumentKey> {
   /**
@@ -50,7 +50,7 @@ export function fillsPoller(
     }
     return {
       keyOf: instrumentText,
-      lookEveryMs,
+      maxPauseMs,
       look() {
         learnTrades()
         const nowMs = clock.monotonicMs()

@@ -1,5 +1,6 @@
 import type { Turn } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
+import { minuteMs } from '../../market/values.js'
 import { type Ending, LightEnding, onAbort } from '../../runtime/abort.js'
 import { type Clock, InterruptibleSleep, sleepFor } from '../../runtime/clock.js'
 
@@ -35,8 +36,9 @@ export interface Strategy<Target> {
   request(target: Target, signal: Ending, turn?: Turn): Promise<boolean>
   /** Learns that a target was due while its last request was still under way. */
   skipped(target: Target): void
-  /** Longest time between two calls of `look`, which finds changes that no response tells. */
-  readonly lookEveryMs: number
+  /** Longest pause before the poller asks again what is due. Default: a minute. */
+  readonly maxPauseMs?: number
+  /** Finds changes that no response tells. Called every `maxPauseMs`. */
   look?(): void
   /**
    * Waits for a place within the limits before a target is chosen, because by then more is known. Resolves to null if
@@ -61,7 +63,7 @@ export function createPoller<Target>(
 ): Poller<Target> {
   const pause = new InterruptibleSleep(clock)
   const strategy = make(() => pause.wake())
-  const { lookEveryMs, keyOf } = strategy
+  const { maxPauseMs = minuteMs, keyOf } = strategy
   const ended = new AbortController()
   const { signal } = ended
   const running = new Map<string, { readonly ending: LightEnding; readonly work: Promise<boolean> }>()
@@ -79,18 +81,18 @@ export function createPoller<Target>(
   const keepLooking = async () => {
     if (strategy.look === undefined) return
     do strategy.look()
-    while (await sleepFor(clock, lookEveryMs, signal))
+    while (await sleepFor(clock, maxPauseMs, signal))
   }
   const keepAsking = async () => {
     while (!signal.aborted) {
       const waitMs = strategy.waitMs()
       if (waitMs > 0) {
-        await pause.sleep(Math.min(lookEveryMs, Math.max(shortestWaitMs, waitMs)))
+        await pause.sleep(Math.min(maxPauseMs, Math.max(shortestWaitMs, waitMs)))
         continue
       }
       const turn = await strategy.turn?.(signal)
       if (turn === null) {
-        await sleepFor(clock, lookEveryMs, signal)
+        await sleepFor(clock, maxPauseMs, signal)
         continue
       }
       const started = strategy.take().filter((target) => {

@@ -12,7 +12,7 @@ function lasting(stopping: AbortController) {
   const poller = createPoller<string>({ clock: systemClock, signal: stopping.signal }, (wake) => {
     const strategy: Strategy<string> = {
       keyOf: (target) => target,
-      lookEveryMs: 1_000,
+      maxPauseMs: 1_000,
       retarget(targets) {
         due = [...targets]
         wake()
@@ -71,7 +71,7 @@ test('a request of all targets tells how many were answered', async () => {
   ])
   const poller = createPoller<string>({ clock: systemClock, signal: new AbortController().signal }, () => ({
     keyOf: (target) => target,
-    lookEveryMs: 1_000,
+    maxPauseMs: 1_000,
     retarget: () => undefined,
     waitMs: () => Infinity,
     take: () => [],
