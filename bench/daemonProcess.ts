@@ -77,8 +77,8 @@ async function sendSample(): Promise<void> {
     rowsWritten: sum('rowsWritten'),
     rowsStored: sum('rowsWritten') + sum('rowsUnchanged'),
     promptShare: await promptShare(),
-    spooledBytes: recorder.collector.backlog().spooledBytes,
-    isSpooling: recorder.collector.backlog().isSpooling,
+    spooledBytes: recorder.storing.queue.backlog().spooledBytes,
+    isSpooling: recorder.storing.queue.backlog().isSpooling,
   }
   process.send?.(sample)
 }

@@ -63,6 +63,7 @@ export function openExchange(
 
 export interface Recorder {
   readonly collector: Collector
+  readonly storing: OpenQueue
   readonly store: OpenStore
   /** Address of the page; null if it is not served. */
   readonly pageUrl: string | null
@@ -218,7 +219,7 @@ export async function startRecorder(
       })
     }
     void configured.then(startRest)
-    return { collector, store, pageUrl: parts.server?.url ?? null, metrics, stop }
+    return { collector, storing, store, pageUrl: parts.server?.url ?? null, metrics, stop }
   } catch (error) {
     await stop()
     throw error

@@ -185,7 +185,7 @@ export function recorder({ flows, slotMs }: Truth): FillPoller {
     choose: (nowMs) => schedule.choose(nowMs)?.target ?? -1,
     responded: (instrument, newestFirst, serviceTime, nowMs) =>
       schedule.responded(instrument, newestFirst, serviceTime, nowMs),
-    ticker: (instrument, sign) => void schedule.traded(instrument, sign),
+    tickers: (signOf) => void schedule.allTraded(signOf),
     isWorthLooking: (sinceMs) =>
       worthOfTickers(schedule.fillsPerSecond(), 1_000 / slotMs, () => schedule.flow(() => true) * sinceMs) >= 1,
   }
@@ -206,9 +206,12 @@ export function recorderToldCounts(truth: Truth): FillPoller {
         serviceTime,
         nowMs,
       ),
-    ticker(instrument, { ts, lastPrice }, nowMs) {
-      const { times } = truth.flows[instrument] as Flow
-      schedule.ticker?.(instrument, { ts, volume24h: String(countUntil(times, ts - truth.startsAt)), lastPrice }, nowMs)
+    tickers(signOf) {
+      schedule.tickers?.((instrument) => {
+        const { ts, lastPrice } = signOf(instrument)
+        const { times } = truth.flows[instrument] as Flow
+        return { ts, volume24h: String(countUntil(times, ts - truth.startsAt)), lastPrice }
+      })
     },
   }
 }

@@ -26,7 +26,7 @@ export interface FillPoller {
   /** Called when a request may depart; -1 when it shall not. */
   choose(nowMs: number): number
   responded(instrument: number, newestFirst: readonly SeenFill[], serviceTime: number, nowMs: number): void
-  ticker?(instrument: number, sign: TradeSign, nowMs: number): void
+  tickers?(signOf: (instrument: number) => TradeSign): void
   /** Whether it looks at tickers between those that are recorded, so long after the newest ones came. */
   isWorthLooking?(sinceMs: number): boolean
 }
@@ -130,12 +130,12 @@ export async function runPoller(
       if (isLooking) cameMs = nowMs
       if (isLooking && !areRecorded) looks++
       const lagMs = minTickerLagMs + (maxTickerLagMs - minTickerLagMs) * random()
-      for (const instrument of flows.keys()) {
-        if (nowMs >= 60_000 && areRecorded) staleness.push(nowMs - (respondedMs[instrument] as number))
-        if (!isLooking || poller.ticker === undefined) continue
+      if (nowMs >= 60_000 && areRecorded) for (const atMs of respondedMs) staleness.push(nowMs - atMs)
+      if (!isLooking) continue
+      poller.tickers?.((instrument) => {
         const sign = market.ticker(instrument, Math.floor(nowMs - lagMs))
-        poller.ticker(instrument, { ...sign, ts: serviceStart + sign.ts }, nowMs)
-      }
+        return { ...sign, ts: serviceStart + sign.ts }
+      })
     }
   }
   void tickerLoop()

@@ -18,7 +18,7 @@ import type { Poller } from './poll/poller.js'
 import type { Incidents } from '../runtime/incidents.js'
 import { keepReadingLists } from './fleet/sharedLists.js'
 import { allowances } from './plan/plan.js'
-import type { Backlog, OpenQueue } from './queue/queue.js'
+import type { OpenQueue } from './queue/queue.js'
 import { keepSteady } from './schedule/pace.js'
 import { tickerWatch } from './streams/rates.js'
 import type { CollectorStats } from './streams/stream.js'
@@ -130,11 +130,6 @@ export class Collector {
   /** The candles that are being recorded now. */
   get candleSeries(): readonly CandleSeries[] {
     return this.#candleSeries
-  }
-
-  /** Counts the responses that are not committed yet. */
-  backlog(): Backlog {
-    return this.#dependencies.storing.queue.backlog()
   }
 
   /**

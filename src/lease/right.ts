@@ -23,10 +23,6 @@ export class SendingRight {
     this.#clock = clock
   }
 
-  get isWaitedFor(): boolean {
-    return this.#isWaitedFor
-  }
-
   /** Returns true if the machine was suspended since the last proof. Another recorder may have come and taken the row. */
   get hasSlept(): boolean {
     return this.#hasSlept

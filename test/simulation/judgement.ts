@@ -39,7 +39,7 @@ export function watchMachines(machines: readonly SimulatedMachine[], violate: Vi
     look() {
       for (const { recorder } of machines) {
         if (recorder === undefined) continue
-        const { batches } = recorder.collector.backlog()
+        const { batches } = recorder.storing.queue.backlog()
         mostBatches = Math.max(mostBatches, batches)
         if (batches > maxBatches) violate(`${batches} responses wait in memory`)
       }
@@ -49,7 +49,7 @@ export function watchMachines(machines: readonly SimulatedMachine[], violate: Vi
       const recording = machines.filter(({ recorder }) => recorder !== undefined)
       if (recording.length === 0) violate('nobody records although all faults are over')
       for (const machine of machines) judgeDisk(machine, violate)
-      if (recording.some(({ recorder }) => recorder?.collector.backlog().isSpooling))
+      if (recording.some(({ recorder }) => recorder?.storing.queue.backlog().isSpooling))
         violate('responses still go to the spool although all faults are over')
       judgeFreshness(recording, violate)
     },

@@ -30,7 +30,7 @@ interface QueueOptions extends Pick<
 }
 
 /** Responses that are not committed yet. */
-export interface Backlog {
+interface Backlog {
   /** Batches in memory, on their way to the database or the disk. */
   readonly batches: number
   readonly rows: number

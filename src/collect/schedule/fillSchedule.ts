@@ -167,12 +167,7 @@ export class FillSchedule<Target> {
     this.lost(target, nowMs)
   }
 
-  /** Takes a ticker. Returns true if nothing was traded since the previous one, and no response is newer than that. */
-  traded(target: Target, sign: TradeSign): boolean {
-    return this.#entries.get(this.#keyOf(target))?.estimate.traded(sign) ?? false
-  }
-
-  /** Takes the tickers of all instruments. Returns true if `traded` is true of at least one. */
+  /** Takes the tickers of all instruments. Returns true if one shows no trade, and no response is newer than that. */
   allTraded(signOf: (target: Target) => TradeSign | null): boolean {
     let isOneIdle = false
     for (const { target, estimate } of this.#list) {

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { averageRate } from '../../../../src/collect/schedule/fillShare.js'
+import type { TradeSign } from '../../../../src/market/rows.js'
 import { FillSchedule, type SeenFill } from '../../../../src/collect/schedule/fillSchedule.js'
 
 const service = 1_760_000_000_000
@@ -18,6 +19,11 @@ function scheduleOf(everyMs: Readonly<Record<string, number>>) {
   return schedule
 }
 
+/** Takes the ticker of one instrument. */
+function takeTicker<Target>(schedule: FillSchedule<Target>, target: Target, sign: TradeSign): boolean {
+  return schedule.allTraded((one) => (one === target ? sign : null))
+}
+
 /** Takes all that are due, in order. */
 function takeAll(schedule: FillSchedule<string>, nowMs: number): string[] {
   const taken: string[] = []
@@ -30,14 +36,14 @@ test('the flow of some instruments is that of the moment in a burst, and the usu
   const isMeant = (name: string) => name !== 'C'
   const usual = schedule.flow(isMeant)
   expect(usual).toBeCloseTo(1 / 100 + 1 / 200, 2)
-  for (const name of ['A', 'B', 'C']) schedule.traded(name, { ts: service + 1, volume24h: '1000', lastPrice: '1' })
-  schedule.traded('C', { ts: service + 1_000, volume24h: '1400', lastPrice: '2' })
+  for (const name of ['A', 'B', 'C']) takeTicker(schedule, name, { ts: service + 1, volume24h: '1000', lastPrice: '1' })
+  takeTicker(schedule, 'C', { ts: service + 1_000, volume24h: '1400', lastPrice: '2' })
   expect(schedule.flow(isMeant)).toBeCloseTo(usual, 2)
-  schedule.traded('A', { ts: service + 1_000, volume24h: '1400', lastPrice: '2' })
+  takeTicker(schedule, 'A', { ts: service + 1_000, volume24h: '1400', lastPrice: '2' })
   expect(schedule.flow(isMeant)).toBeGreaterThan(2 * usual)
   // And it is over when tickers say so.
   for (let at = 2_000; at <= 120_000; at += 1_000)
-    for (const name of ['A', 'B']) schedule.traded(name, { ts: service + at, volume24h: '1400', lastPrice: '2' })
+    for (const name of ['A', 'B']) takeTicker(schedule, name, { ts: service + at, volume24h: '1400', lastPrice: '2' })
   expect(schedule.flow(isMeant)).toBeLessThan(1.5 * usual)
 })
 
@@ -48,19 +54,19 @@ describe('whose fills are asked for', () => {
 
   test('what a ticker tells while a request waits changes whom it asks for', () => {
     const schedule = scheduleOf({ A: 100, B: 5_000 })
-    for (const name of ['A', 'B']) schedule.traded(name, { ts: service + 100, volume24h: '1000', lastPrice: '1' })
+    for (const name of ['A', 'B']) takeTicker(schedule, name, { ts: service + 100, volume24h: '1000', lastPrice: '1' })
     const quiet = { ts: service + 6_000, volume24h: '1000', lastPrice: '1' }
-    schedule.traded('A', quiet)
-    schedule.traded('B', { ...quiet, volume24h: '1400', lastPrice: '1.1' })
+    takeTicker(schedule, 'A', quiet)
+    takeTicker(schedule, 'B', { ...quiet, volume24h: '1400', lastPrice: '1.1' })
     expect(schedule.choose(7_000)?.target).toBe('B')
   })
 
   test('a ticker that shows trades never postpones: also when more drops out of its day than was traded', () => {
     for (const volume24h of ['1000', '900', '0']) {
       const schedule = scheduleOf({ A: 1_000 })
-      schedule.traded('A', { ts: service + 1, volume24h: '1000', lastPrice: '1' })
+      takeTicker(schedule, 'A', { ts: service + 1, volume24h: '1000', lastPrice: '1' })
       for (let at = 1_000; at <= 30_000; at += 1_000)
-        schedule.traded('A', { ts: service + at, volume24h, lastPrice: String(at) })
+        takeTicker(schedule, 'A', { ts: service + at, volume24h, lastPrice: String(at) })
       expect(schedule.choose(40_000)?.target, volume24h).toBe('A')
     }
   })
@@ -68,9 +74,9 @@ describe('whose fills are asked for', () => {
   test('an instrument whose ticker has not changed since the last response is not asked', () => {
     const schedule = scheduleOf({ A: 100 })
     const sign = { volume24h: '500', lastPrice: '1' }
-    schedule.traded('A', { ...sign, ts: service + 1 })
+    takeTicker(schedule, 'A', { ...sign, ts: service + 1 })
     for (let at = 1_000; at < 299_000; at += 1_000) {
-      expect(schedule.traded('A', { ...sign, ts: service + at })).toBe(true)
+      expect(takeTicker(schedule, 'A', { ...sign, ts: service + at })).toBe(true)
       expect(schedule.choose(at), String(at)).toBeNull()
     }
     expect(schedule.choose(300_000)?.target).toBe('A')
@@ -78,10 +84,10 @@ describe('whose fills are asked for', () => {
 
   test('a quiet instrument whose volume jumps is asked at once', () => {
     const schedule = scheduleOf({ A: 60_000 })
-    schedule.traded('A', { ts: service + 1, volume24h: '1000', lastPrice: '1' })
+    takeTicker(schedule, 'A', { ts: service + 1, volume24h: '1000', lastPrice: '1' })
     expect(schedule.choose(3_000)).toBeNull()
     // Sixty fills of the usual size.
-    schedule.traded('A', { ts: service + 3_000, volume24h: '1120', lastPrice: '2' })
+    takeTicker(schedule, 'A', { ts: service + 3_000, volume24h: '1120', lastPrice: '2' })
     expect(schedule.choose(3_100)?.target).toBe('A')
   })
 
@@ -174,7 +180,7 @@ describe('what comes back', () => {
       if (now % 5_000 === 0)
         for (const name of names) {
           const at = Math.max(1, now - 1_000)
-          schedule.traded(name, { ts: service + at, volume24h: volumeOf(name, at), lastPrice: volumeOf(name, at) })
+          takeTicker(schedule, name, { ts: service + at, volume24h: volumeOf(name, at), lastPrice: volumeOf(name, at) })
         }
       const chosen = schedule.choose(now)
       if (chosen === null) continue
@@ -281,7 +287,7 @@ describe('always', () => {
               schedule.responded(name, evenly(spanMs / fills, now, fills), service + now, now)
               respondedMs.set(name, now)
             }
-            schedule.traded(turn % count, {
+            takeTicker(schedule, turn % count, {
               ts: service + now - 1_000,
               volume24h: String(step.volume),
               lastPrice: String(step.volume),
