@@ -32,10 +32,10 @@ export async function missingCandles(
   options: { readonly leaveOutAskedLately?: boolean } = {},
 ): Promise<MissingCandles[]> {
   if (requested.length === 0) return []
-  const source = rowsFrom(requested, columns, ({ series, range }, column) => {
-    const { category, symbol, type, interval } = series
-    return ['candles', category, symbol, type, interval, range.from, range.to][column] ?? null
+  const keys = requested.map(({ series: { category, symbol, type, interval }, range }) => {
+    return ['candles', category, symbol, type, interval, range.from, range.to]
   })
+  const source = rowsFrom(keys, columns, (key, column) => key[column] ?? null)
   const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
     select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
     from ${source} as s

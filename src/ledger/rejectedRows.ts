@@ -35,7 +35,8 @@ export async function insertRejectedRows(
   return inStatements(rows, async (part) => {
     const operations = new Set(part.map(({ operation }) => operation))
     const unique = new Map(part.map((row) => [digestOf(row), row]))
-    const source = rowsFrom([...unique], columns, ([digest, row], column) => values(digest, row, at)[column] ?? null)
+    const kept = [...unique].map(([digest, row]) => values(digest, row, at))
+    const source = rowsFrom(kept, columns, (row, column) => row[column] ?? null)
     // A row counts again only if it was seen later than before. So a replayed batch changes nothing.
     const { rows: written } = await sql<{ inserted: number; updated: number }>`
       with recent as materialized (

@@ -16,7 +16,7 @@ import { type WriteResult, rowsPerStatement } from '../db/writeRows.js'
 import { insertRejectedRows } from './rejectedRows.js'
 import { recordGap } from './gaps.js'
 import { type Batch, type FillBatch, isPlain, missingRows, seriesKey } from './batch.js'
-import { type StoredFills, withoutRepeats } from './storeFills.js'
+import { maxFillsAtOnce, type StoredFills, withoutRepeats } from './storeFills.js'
 import { isOfMoments, type Written, writerOf } from './writers.js'
 
 export interface StoredBatch extends WriteResult {
@@ -129,7 +129,7 @@ function areOneStatement(batches: readonly Batch[]): boolean {
   const rows = batches.reduce((sum, batch) => sum + batch.rows.length, 0)
   // The writer of candles begins its own transaction if it needs one.
   if (first.stream === 'candles') return batches.length === 1
-  if (first.stream === 'fills') return rows <= 5 * rowsPerStatement
+  if (first.stream === 'fills') return rows <= maxFillsAtOnce
   return isOfMoments(first.stream) && rows <= rowsPerStatement
 }
 
@@ -159,7 +159,7 @@ function accountOf(batch: Batch, written: Written): StoredBatch {
   return {
     inserted,
     updated,
-    unchanged: batch.rows.length - inserted - updated,
+    unchanged: batch.rows.length - inserted - updated - conflicting,
     rejected: batch.rejected.length + (batch.unkept ?? 0) + conflicting,
     gapsFound: gapsFound + batch.gaps.length,
     turnedUp,

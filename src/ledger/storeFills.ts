@@ -17,7 +17,7 @@ export interface StoredFills extends WriteResult {
 }
 
 /** Number of fills per statement. More could exceed the columnstore's limit on rows that a statement decompresses. */
-const maxFills = 5_000
+export const maxFillsAtOnce = 5_000
 
 /**
  * Stores pages of fills with what they prove and the gaps that they show, by `recorder.store_fills`. Pages of one
@@ -28,7 +28,7 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
   for (let start = 0; start < batches.length;) {
     let fills = 0
     let end = start
-    while (end < batches.length && (end === start || fills + (batches[end] as FillBatch).rows.length <= maxFills))
+    while (end < batches.length && (end === start || fills + (batches[end] as FillBatch).rows.length <= maxFillsAtOnce))
       fills += (batches[end++] as FillBatch).rows.length
     stored.push(...(await storeAtOnce(db, batches.slice(start, end))))
     start = end

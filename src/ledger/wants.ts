@@ -55,10 +55,11 @@ export interface WantState extends WantCounts {
   readonly failure: string | null
 }
 
+const rangesColumn = { name: 'ranges', kind: 'text' } as const
 const columns = [
   { name: 'kind', kind: 'text' },
   ...keyColumns,
-  { name: 'ranges', kind: 'text' },
+  rangesColumn,
   { name: 'floor', kind: 'time' },
   { name: 'again', kind: 'boolean' },
   { name: 'is_urgent', kind: 'boolean' },
@@ -79,19 +80,22 @@ export const provenOfWant = sql<string>`
 /** Missing ranges of a want: the wanted ranges, minus the proven ones, minus those requested in vain since. */
 const missingOfWant = sql<string>`(w.ranges - w.done - ${provenOfWant})`
 
+function keyOf(series: Series): string[] {
+  const { stream, category, symbol, type, interval } = seriesColumns(series)
+  return [stream, category, symbol, type, interval]
+}
+
 /**
  * Stores wants. An open want of the same kind and series is extended, so that a series is never wanted twice. Each
  * stretch of a review is a want of its own. Resolves to the ids of all wants.
  */
 export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[]): Promise<number[]> {
   if (wants.length === 0) return []
-  const source = rowsFrom(wants, columns, (want, column) => {
+  const rows = wants.map((want) => {
     const { kind, series, ranges, floor, again, isUrgent, hasOpenBeginning, nextTo = null } = want
-    const { stream, category, symbol, type, interval } = seriesColumns(series)
-    const key = [kind, stream, category, symbol, type, interval]
-    const values = [...key, multirangeText(ranges), floor, again, isUrgent, hasOpenBeginning, nextTo]
-    return values[column] as string | number | boolean | null
+    return [kind, ...keyOf(series), multirangeText(ranges), floor, again, isUrgent, hasOpenBeginning, nextTo]
   })
+  const source = rowsFrom(rows, columns, (row, column) => row[column] ?? null)
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
     await trx
@@ -303,10 +307,8 @@ export async function rangeOutcomes(
 ): Promise<RangeOutcome[][]> {
   const results = wanted.map((): RangeOutcome[] => [])
   if (wanted.length === 0) return results
-  const source = rowsFrom(wanted, columns.slice(1, 7), ({ series, missing }, column) => {
-    const { stream, category, symbol, type, interval } = seriesColumns(series)
-    return [stream, category, symbol, type, interval, multirangeText(missing)][column] ?? ''
-  })
+  const keys = wanted.map(({ series, missing }) => [...keyOf(series), multirangeText(missing)])
+  const source = rowsFrom(keys, [...keyColumns, rangesColumn], (key, column) => key[column] ?? null)
   const { rows } = await sql<{ place: number; ranges: [TimeMs, TimeMs][] } & Pick<RangeOutcome, 'what' | 'reason'>>`
     with source as materialized (select *, ranges::tstzmultirange as wanted from ${source} as s)
     select place, what, reason, ${rangesAsJson('known')} as ranges

@@ -70,14 +70,8 @@ export function folderTarget(root: string): ArchiveTarget {
       const place = at(path)
       await makeFolder(dirname(place))
       const beside = `${place}.${randomName(6)}.new`
-      const file = await open(beside, 'w')
       try {
-        await file.writeFile(text)
-        await file.sync()
-      } finally {
-        await file.close()
-      }
-      try {
+        await writeToDisk(beside, text)
         // A link fails if the file exists. A rename would replace the file.
         await link(beside, place)
       } catch (error) {
@@ -98,6 +92,16 @@ export function folderTarget(root: string): ArchiveTarget {
       await rm(staging, { recursive: true, force: true })
       await removeEmpty(root, at(partial))
     },
+  }
+}
+
+async function writeToDisk(path: string, text: string): Promise<void> {
+  const file = await open(path, 'w')
+  try {
+    await file.writeFile(text)
+    await file.sync()
+  } finally {
+    await file.close()
   }
 }
 
