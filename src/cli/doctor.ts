@@ -10,6 +10,7 @@ import { readUniverse } from '../collect/universe/universe.js'
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
 import { dayMs } from '../market/values.js'
 import { openStore } from '../openStore.js'
+import { systemClock } from '../runtime/clock.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
 import { openDatabase, type RecorderDatabase } from '../db/database.js'
@@ -17,6 +18,8 @@ import { describeDatabaseError } from '../db/databaseError.js'
 import { pendingMigrations } from '../db/migrate.js'
 import { rightsBeyondReading } from '../db/service.js'
 import { isExisting } from '../server/embedded/embedded.js'
+import { requireFreePort } from '../serve/server.js'
+import { respondingAddress } from '../serve/source.js'
 import { detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
 import { messageOf } from '../runtime/text.js'
 import { Failed } from './end.js'
@@ -67,6 +70,7 @@ export async function runDoctor(config: Config, logger: Logger): Promise<Finding
     checkLimits(plan, service.universe !== null),
     ...service.findings,
     ...database.findings,
+    await checkPage(config),
     await checkDisk(config, plan, database.kind),
   ]
 }
@@ -215,6 +219,20 @@ async function checkReader(config: Config, readUrl: string): Promise<Finding> {
     return { what, verdict: 'failure', detail: describeDatabaseError(error) }
   } finally {
     await database.close()
+  }
+}
+
+/** Checks that `start` can serve the page. A recorder of this data folder may serve it already. */
+async function checkPage({ serve, database }: Config): Promise<Finding> {
+  const what = 'page'
+  if (!serve.enabled) return { what, verdict: 'ok', detail: 'off' }
+  const address = await respondingAddress(systemClock, database.dataDir)
+  if (address !== null) return { what, verdict: 'ok', detail: `a recorder of this data folder serves it at ${address}` }
+  try {
+    await requireFreePort(serve)
+    return { what, verdict: 'ok', detail: `${serve.host}:${serve.port} can be listened on` }
+  } catch (error) {
+    return { what, verdict: 'warning', detail: oneLine(error) }
   }
 }
 

@@ -130,9 +130,12 @@ async function readStatus(url: string, authorization: string | null): Promise<St
 }
 
 async function knownAddress(config: Config): Promise<string | null> {
-  const { host, port } = config.serve
-  const left = await readAddress(config.database.dataDir)
-  return left ?? (port === 0 ? null : `http://${inUrl(host)}:${port}`)
+  const { serve, database } = config
+  const left = await readAddress(database.dataDir)
+  if (left !== null) return left
+  // A recorder with an embedded database writes its address. At the usual port, another recorder may respond.
+  const isHere = database.url === undefined
+  return isHere || serve.port === 0 ? null : `http://${inUrl(serve.host)}:${serve.port}`
 }
 
 async function readStored(config: Config, whyNoRecorder: string): Promise<StoredState> {

@@ -54,6 +54,20 @@ streams: { orderBooks: { everySeconds: 5, select: { busiest: all } } }`
   expect(find(findings, 'disk')?.detail).toContain('free at /no-such-folder/of/ours')
 })
 
+it('a port of the page that something else listens on is a warning', async () => {
+  const { port } = new URL(simulator.url)
+  const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
+  const page = async (settings: string) =>
+    find(await runDoctor(resolveConfig(env, parseYaml(settings, 'a test')), createLogger('silent')), 'page')
+  expect(await page(`serve: { port: ${port} }`)).toEqual({
+    what: 'page',
+    verdict: 'warning',
+    detail: `cannot serve the page on 127.0.0.1:${port}: the port is taken; set serve.port to another, or to 0 for any`,
+  })
+  expect(await page('serve: { port: 0 }')).toMatchObject({ verdict: 'ok' })
+  expect(await page('serve: { enabled: false }')).toMatchObject({ verdict: 'ok' })
+})
+
 it('a server whose locks do not suffice for the chunks of a table is a warning', async () => {
   const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
   const locks = async () => find(await runDoctor(config, createLogger('silent')), 'locks')

@@ -1,6 +1,9 @@
 import { spawnSync } from 'node:child_process'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { entryPoint, startProgram } from '../../support/program.js'
+import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 test('a simulator says how to record it', async () => {
   const simulator = startProgram(['simulate', '--port', '0'])
@@ -9,6 +12,19 @@ test('a simulator says how to record it', async () => {
   simulator.process.kill('SIGTERM')
   const { stderr } = await simulator.finished
   expect(stderr).toBe(`record it with: EXCHANGE_BASE_URL=${url} market-recorder start\n`)
+})
+
+test('status of a folder without a recorder asks no other recorder at the usual port', async () => {
+  const simulator = startProgram(['simulate', '--port', '0'])
+  const [url = ''] = await simulator.printed(/http:\/\/\S+(?=\n)/)
+  const folder = temporaryFolder('status')
+  const config = join(folder, 'recorder.json')
+  await writeFile(config, JSON.stringify({ serve: { port: Number(new URL(url).port) } }))
+  const { exitCode, stderr } = await startProgram(['status', '--config', config, '--data-dir', folder]).finished
+  simulator.process.kill('SIGTERM')
+  await simulator.finished
+  expect(stderr).toMatch(/^error: the recorder is not running here: the data folder holds no address of a recorder;/)
+  expect(exitCode).toBe(1)
 })
 
 test('SIGUSR1 opens no inspector', async () => {
