@@ -37,12 +37,13 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   const isWanted = picomatch([...options.symbol], { nocase: true })
   const { retentionDays } = config.storage.candles
   const keptSince = retentionDays === undefined ? 0 : systemClock.now() - retentionDays * dayMs
-  let isSound = true
+  let [isSound, isAnything] = [true, false]
   const results: unknown[] = []
   try {
     for await (const result of verify(store.database.db, ({ symbol }) => isWanted(symbol), keptSince)) {
       const { check, series, disagreements } = result
       isSound &&= disagreements.length === 0
+      isAnything ||= series > 0
       if (options.json === true) {
         results.push(result)
         continue
@@ -59,6 +60,8 @@ async function runVerify(options: VerifyOptions): Promise<void> {
     await store.close()
   }
   if (options.json === true) await writeOut(`${JSON.stringify(results)}\n`)
+  if (!isAnything && options.symbol.join() !== '*')
+    throw new Error(`nothing is stored of symbols like ${options.symbol.join(', ')}`)
   if (!isSound) throw new Failed()
 }
 

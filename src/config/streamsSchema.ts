@@ -64,7 +64,7 @@ const selection = z
       .array(glob)
       .min(1)
       .default(() => ['*'])
-      .describe('Symbols to cover: globs such as BTC*, in upper case as the service writes them.'),
+      .describe('Symbols to cover: globs such as BTC*, in any case.'),
     exclude: z
       .array(glob)
       .default(() => [])

@@ -125,6 +125,18 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await expect.poll(() => page.url()).toMatch(/interval=5m.*at=2026-0[12]|at=2026-0[12].*interval=5m/)
   })
 
+  test('the chart of an address with a time stays there while more candles come', async () => {
+    // The chart is there before its candles.
+    await page.route('**/api/candles*', (route) => setTimeout(() => void route.continue(), 1_000))
+    await page.goto(`${server.url}${instrument}&at=2026-01-10T12:00`)
+    const shown = chart(/^Chart of 1[05]00 1m candles/)
+    await shown.waitFor()
+    const { width = 0, height = 0 } = (await shown.boundingBox()) ?? {}
+    // The line above the chart tells the candle under the pointer.
+    await shown.hover({ position: { x: width / 2, y: height / 3 } })
+    await expect.poll(() => page.locator('.candle-line time').innerText()).toMatch(/^2026-01-10 1(1:[45]|2:[01])/)
+  })
+
   test('the chart takes longer candles when it is zoomed out', async () => {
     await page.goto(`${server.url}${instrument}&at=2026-01-20T12:00`)
     await chart(/^Chart of 50\d 1m candles/).waitFor()

@@ -57,6 +57,10 @@ it('a gap that the service leaves is told, listed, and repaired when the service
   expect(await run('gaps')).toMatchObject({ stdout: 'no gap is open or lost; --all shows repaired ones, too\n' })
   expect(await run('gaps', '--repair')).toMatchObject({ exitCode: 0, stdout: 'nothing can be repaired\n' })
   expect((await run('verify')).exitCode).toBe(0)
+  expect(await run('verify', '--symbol', 'NOSUCH*')).toMatchObject({
+    exitCode: 1,
+    stderr: 'error: nothing is stored of symbols like NOSUCH*\n',
+  })
 })
 
 it('a gap of settled funding rates is repaired', async () => {

@@ -32,6 +32,8 @@ export interface LeftOut {
   readonly limits: number
 }
 
+const anyCase = { nocase: true }
+
 /** Instruments in these states have no market to record. */
 const withoutMarket = new Set(['listed', 'offline'])
 
@@ -46,8 +48,8 @@ export function rankInstruments<C extends Candidate>(
 ): Ranking<C> {
   const categories = new Set<Category>(select.categories)
   const kinds = new Set<InstrumentKind>(select.kinds)
-  const included = picomatch(select.symbols)
-  const excluded = select.exclude.length > 0 ? picomatch(select.exclude) : () => false
+  const included = picomatch(select.symbols, anyCase)
+  const excluded = select.exclude.length > 0 ? picomatch(select.exclude, anyCase) : () => false
   const least = select.minTurnover24h === undefined ? -Infinity : Number(select.minTurnover24h)
   const leftOut = { kind: 0, turnover: 0 }
   const allowed: { readonly candidate: C; readonly turnover: number }[] = []

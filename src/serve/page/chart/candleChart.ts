@@ -113,9 +113,8 @@ export class CandleChart {
   #keepInView(before: readonly Slot[], { from, to }: { readonly from: number; readonly to: number }): void {
     const anchor = Math.max(0, Math.min(before.length - 1, Math.round(from)))
     const place = this.#slots.findIndex(({ time }) => time === before[anchor]?.time)
-    // The chart moves by itself only while its last candle is in view.
-    const last = before.findLastIndex(({ candle }) => candle !== null)
-    if (place < 0 || (place === anchor && to < last)) return
+    // The chart may have moved by itself when it took the candles, so the range is always set again.
+    if (place < 0) return
     this.#chart.timeScale().setVisibleLogicalRange({ from: from + place - anchor, to: to + place - anchor })
   }
 

@@ -36,6 +36,8 @@ test('covers the chosen categories, the busiest first, without those that have n
 })
 test('globs include and exclude', () => {
   expect(chosen({ symbols: ['BTC*', 'HALT?SDT'] })).toEqual(['USDT-FUTURES BTCUSDT', 'SPOT BTCUSDT', 'SPOT HALTUSDT'])
+  expect(chosen({ symbols: ['btc*'], exclude: ['eth*'] })).toEqual(['USDT-FUTURES BTCUSDT', 'SPOT BTCUSDT'])
+  expect(chosen({ exclude: ['btc*'] })).toEqual(chosen({ exclude: ['BTC*'] }))
   expect(chosen({ exclude: ['BTC*'] })).toEqual(['SPOT ETHUSDT', 'SPOT HALTUSDT'])
 })
 test('a turnover threshold narrows the choice', () => {
