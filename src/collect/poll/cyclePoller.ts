@@ -1,4 +1,5 @@
 import { type InstrumentKey, instrumentText } from '../../market/category.js'
+import { isProven } from '../../market/stream.js'
 import { momentOf } from '../../runtime/clock.js'
 import { CycleSchedule } from '../schedule/cycleSchedule.js'
 import { stablePhase } from '../schedule/pace.js'
@@ -24,6 +25,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     groupOf: ({ category }) => category,
     phaseOf: (key) => stablePhase(key) * firstPart,
     everyMs,
+    isSilenceProven: isProven(stream.name),
   })
   const report = () => {
     const { covered, quiet, leftOut, late, isIdle } = schedule.counts(clock.monotonicMs())
@@ -31,7 +33,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     streamStats.targets = covered
     streamStats.quietTargets = quiet
     streamStats.lateTargets = late
-    // A stream is idle only if none of its books ever changed. A book that disappears may be the service's fault.
+    // Books are idle only if none of them ever changed. A book that disappears may be the service's fault.
     if (isIdle) streamStats.lastIdleAt = clock.now()
     const { number, limits } = streamStats.leftOut
     // The schedule knows how many targets lack a place. The plan knows whether the limits or the selection cause it.

@@ -21,6 +21,8 @@ interface CycleOptions<Target> {
   readonly phaseOf: (target: Target) => number
   /** Time between two requests for a target whose responses bring something. */
   readonly everyMs: number
+  /** True if a response without news proves that nothing happened. Default false: the service may be at fault. */
+  readonly isSilenceProven?: boolean
 }
 
 /** Number of targets in each state. */
@@ -33,7 +35,10 @@ interface CycleCounts {
   readonly leftOut: number
   /** Covered targets that are not quiet and are overdue by more than a cycle and some grace. */
   readonly late: number
-  /** True when all covered targets are quiet, and no response of any of them was ever seen to change. */
+  /**
+   * True when all covered targets are quiet, and no response of any of them was ever seen to change. Where silence is
+   * proven, it suffices that all of them responded without news and are not due yet.
+   */
   readonly isIdle: boolean
 }
 
@@ -253,7 +258,11 @@ export class CycleSchedule<Target> {
       if (isQuiet(entry)) quiet++
       else if (nowMs - entry.dueMs > lateAfterMs) late++
     }
-    const isIdle = covered > 0 && this.#ranked.every((entry) => !entry.isIn || (isQuiet(entry) && entry.contents < 2))
+    const isSilent = (entry: Entry<Target>) =>
+      this.#options.isSilenceProven === true
+        ? entry.pace.fruitless > 0 && entry.failures === 0 && nowMs <= entry.dueMs + graceMs
+        : isQuiet(entry) && entry.contents < 2
+    const isIdle = covered > 0 && this.#ranked.every((entry) => !entry.isIn || isSilent(entry))
     return { covered, quiet, leftOut: this.#ranked.length - covered, late, isIdle }
   }
 

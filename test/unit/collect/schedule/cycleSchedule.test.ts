@@ -6,12 +6,13 @@ const everyMs = 10_000
 const hourMs = 3_600_000
 
 /** A market whose books are asked for as fast as the limits allow, on a clock of its own. */
-function market(names: readonly string[], slots: number) {
+function market(names: readonly string[], slots: number, isSilenceProven = false) {
   const schedule = new CycleSchedule<string>({
     keyOf: (name) => name,
     groupOf: () => 'all',
     phaseOf: (name) => names.indexOf(name) / names.length,
     everyMs,
+    isSilenceProven,
   })
   const asked = new Map<string, number[]>()
   let nowMs = 0
@@ -46,6 +47,16 @@ function numbers(seed: number): () => number {
 
 const changing = (_name: string, nowMs: number) => String(nowMs)
 const names = (prefix: string, count: number) => Array.from({ length: count }, (_, i) => `${prefix}${i}`)
+
+test('where silence is proven, a stream is idle as long as its targets respond without news and in time', () => {
+  const { schedule, run } = market(['a', 'b'], 2, true)
+  run(hourMs, changing)
+  expect(schedule.counts(hourMs).isIdle).toBe(false)
+  run(2 * hourMs, () => 'the last news')
+  expect(schedule.counts(2 * hourMs)).toMatchObject({ isIdle: true, late: 0 })
+  // Nobody asks any more.
+  expect(schedule.counts(4 * hourMs).isIdle).toBe(false)
+})
 
 test('each target is asked once a cycle, at a place of its own', () => {
   const { run, asked, schedule } = market(names('A', 20), 20)
