@@ -200,7 +200,9 @@ describe('the backfill command', () => {
     expect(unable).toMatchObject({ exitCode: 2, stdout: '' })
     expect(unable.stderr).toMatch(/\nerror: exchange.baseUrl is not set; .*\n$/)
     const rest = await start(['backfill', '--cancel', '--config', config]).finished
-    expect(rest).toMatchObject({ exitCode: 0, stdout: 'cancelled: SPOT ETHUSDT market 1m and 1 more\n' })
+    // On a busy machine the daemon may have finished some of them.
+    expect(rest.stdout).toMatch(/^cancelled: SPOT \w+ market 1m( and \d more)?\n$/)
+    expect(rest.exitCode).toBe(0)
   })
 
   it('takes over when the daemon ends', async () => {
