@@ -49,8 +49,8 @@ export async function storeBatches(db: Kysely<Database>, batches: readonly Batch
     return (await commit(db, batches)).map((stored) => ({ isStored: true, ...stored }))
   } catch (error) {
     // Does not try the batches one by one if the database is away. They would all fail in the same way.
-    const isAway = (isPassingError(error) && !isConflictError(error)) || isTimeout(error)
-    if (isAway) return batches.map(() => ({ isStored: false, error }))
+    const wouldAllFail = (isPassingError(error) && !isConflictError(error)) || isTimeout(error)
+    if (wouldAllFail) return batches.map(() => ({ isStored: false, error }))
   }
   // Storing each batch separately shows which one caused the failure.
   const outcomes: StoreOutcome[] = []
