@@ -37,7 +37,7 @@ interface CycleCounts {
   readonly late: number
   /**
    * True when all covered targets are quiet, and no response of any of them was ever seen to change. Where silence is
-   * proven, it suffices that all of them responded without news and are not due yet.
+   * proven, it suffices that all of them responded without news and are not overdue.
    */
   readonly isIdle: boolean
 }
@@ -79,7 +79,7 @@ interface Entry<Target> {
 const quietAfter = 5
 /** Longest time between two requests for a quiet target. */
 const maxCycleWaitMs = hourMs
-/** Requests for quiet targets come on top of the places. This is their largest number, as a share of the places. */
+/** Requests for quiet targets come on top of the places: one in a cycle, or this share of the places if that is more. */
 const lookShare = 0.05
 const graceMs = 30_000
 /** Longest wait of a target that fails alone, in cycles. An hour, or one cycle if longer, limits it too. */
@@ -260,7 +260,7 @@ export class CycleSchedule<Target> {
     }
     const isSilent = (entry: Entry<Target>) =>
       this.#options.isSilenceProven === true
-        ? entry.pace.fruitless > 0 && entry.failures === 0 && nowMs <= entry.dueMs + graceMs
+        ? entry.pace.fruitless > 0 && entry.failures === 0 && nowMs <= entry.dueMs + patienceMs(entry)
         : isQuiet(entry) && entry.contents < 2
     const isIdle = covered > 0 && this.#ranked.every((entry) => !entry.isIn || isSilent(entry))
     return { covered, quiet, leftOut: this.#ranked.length - covered, late, isIdle }
@@ -298,7 +298,7 @@ export class CycleSchedule<Target> {
 
   #earnLooks(nowMs: number): void {
     const most = Math.max(1, this.#slots * lookShare)
-    const earned = (this.#slots * lookShare * (nowMs - this.#looksAtMs)) / this.#options.everyMs
+    const earned = (most * (nowMs - this.#looksAtMs)) / this.#options.everyMs
     this.#looks = Number.isFinite(most) ? Math.min(most, this.#looks + earned) : Infinity
     this.#looksAtMs = nowMs
   }
@@ -315,6 +315,11 @@ export class CycleSchedule<Target> {
 function shareAnswered(before: Tally, after: Tally): number {
   const responses = after.responses - before.responses
   return responses === 0 ? 0 : responses / (responses + after.failures - before.failures)
+}
+
+/** How long a request may be overdue. That for a quiet target waits until it is its turn. */
+function patienceMs(entry: Entry<unknown>): number {
+  return isQuiet(entry) ? maxCycleWaitMs : graceMs
 }
 
 function isQuiet({ pace }: Entry<unknown>): boolean {

@@ -55,7 +55,22 @@ test('where silence is proven, a stream is idle as long as its targets respond w
   run(2 * hourMs, () => 'the last news')
   expect(schedule.counts(2 * hourMs)).toMatchObject({ isIdle: true, late: 0 })
   // Nobody asks any more.
-  expect(schedule.counts(4 * hourMs).isIdle).toBe(false)
+  expect(schedule.counts(5 * hourMs).isIdle).toBe(false)
+})
+
+test('where silence is proven, quiet targets that wait for their turn leave the stream idle', () => {
+  const { schedule, run, asked } = market(['a', 'b', 'c'], 3, true)
+  let news = 0
+  for (let ms = 60_000; ms <= 10 * 60_000; ms += 1000) {
+    // Their tickers claim news all the time, so all of them are soon due.
+    run(
+      ms,
+      () => null,
+      () => String(news++),
+    )
+    expect(schedule.counts(ms)).toMatchObject({ quiet: 3, isIdle: true })
+  }
+  for (const name of ['a', 'b', 'c']) expect(asked(name)).toBeGreaterThan(2)
 })
 
 test('each target is asked once a cycle, at a place of its own', () => {
