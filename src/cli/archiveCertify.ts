@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
-import picomatch from 'picomatch'
 import { candleTypes, intervals } from '../market/candle.js'
 import { categories } from '../market/category.js'
+import { symbolMatcher } from '../market/instrument.js'
 import { stopSignal } from '../runtime/process.js'
 import { type Certificate, type CertifiedSeries, type CertifiedTable, certify } from '../files/archive/certify.js'
 import { openArchive, tableOption } from './archiving.js'
@@ -47,7 +47,7 @@ async function runCertify(options: CertifyOptions): Promise<void> {
   const config = await readConfig(options)
   const stop = stopSignal()
   const target = await openArchive(config, stop.signal)
-  const isSymbol = picomatch([...options.symbol], { nocase: true })
+  const isSymbol = symbolMatcher(options.symbol)
   const isAmong = (wanted: readonly string[] | undefined, value: string) =>
     wanted === undefined || value === '' || wanted.includes(value)
   try {

@@ -1,5 +1,4 @@
 import { type Command, Option } from 'commander'
-import picomatch from 'picomatch'
 import { type Estimate, estimate, estimateEvents, type EventEstimate } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import {
@@ -17,6 +16,7 @@ import { type Config, storageOf } from '../config/resolve.js'
 import { type CandleSeries, candleTypes, intervals, seriesText } from '../market/candle.js'
 import { fundingPageRows } from '../market/funding.js'
 import { instrumentText, tradedCategories } from '../market/category.js'
+import { symbolMatcher } from '../market/instrument.js'
 import type { Operation } from '../market/stream.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import { candlesOf, streamText } from '../db/series.js'
@@ -284,7 +284,7 @@ async function cancel({ stream, category, symbol, interval, type, ...options }: 
       ...(category === undefined ? {} : { categories: category }),
       ...(interval === undefined ? {} : { intervals: interval }),
       ...(type === undefined ? {} : { types: type }),
-      isSymbol: symbol === undefined ? () => true : picomatch([...symbol], { nocase: true }),
+      isSymbol: symbolMatcher(symbol),
     })
     if (options.json === true) return await writeOut(`${JSON.stringify(cancelled)}\n`)
     const [first, ...others] = cancelled

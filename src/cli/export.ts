@@ -3,6 +3,7 @@ import { type Command, Option } from 'commander'
 import picomatch from 'picomatch'
 import { ConfigError } from '../config/configError.js'
 import { categories } from '../market/category.js'
+import { symbolMatcher } from '../market/instrument.js'
 import type { TimeMs } from '../market/values.js'
 import { openReader } from '../openStore.js'
 import { stopSignal } from '../runtime/process.js'
@@ -133,10 +134,9 @@ function whatIsMissing({ symbol = [] }: ExportOptions): string {
 /** Resolves patterns to known symbols. A name without wildcards stands for itself, even if it is unknown. */
 async function matchingSymbols(database: DatabasePool, globs: readonly string[]): Promise<string[]> {
   const known = await knownSymbols(database)
-  const options = { nocase: true }
-  const isKnown = (glob: string) => known.some((symbol) => picomatch.isMatch(symbol, glob, options))
+  const isKnown = (glob: string) => known.some(symbolMatcher([glob]))
   const literal = globs.filter((glob) => !picomatch.scan(glob).isGlob && !isKnown(glob))
-  const isMatch = picomatch([...globs], options)
+  const isMatch = symbolMatcher(globs)
   const symbols = [...new Set([...literal, ...known.filter((symbol) => isMatch(symbol))])]
   if (symbols.length === 0) throw new ConfigError([`no symbol matches ${globs.join(' ')}`])
   return symbols.toSorted()

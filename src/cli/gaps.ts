@@ -1,8 +1,8 @@
 import type { Command } from 'commander'
-import picomatch from 'picomatch'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import { isProven, streamNames } from '../market/stream.js'
 import { categories, instrumentText, isTradedCategory } from '../market/category.js'
+import { symbolMatcher } from '../market/instrument.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { streamText } from '../db/series.js'
@@ -113,7 +113,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
 const maxShown = 20
 
 function wantedBy({ stream, category, symbol }: GapsOptions): (gap: Gap) => boolean {
-  const isSymbol = symbol === undefined ? () => true : picomatch([...symbol], { nocase: true })
+  const isSymbol = symbolMatcher(symbol)
   return (gap) =>
     (stream === undefined || stream.includes(gap.stream)) &&
     (category === undefined || category.includes(gap.category)) &&

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import picomatch from 'picomatch'
+import { symbolMatcher } from '../market/instrument.js'
 import { dayMs } from '../market/values.js'
 import { verify } from '../history/verify.js'
 import type { Disagreement } from '../ledger/candleChecks.js'
@@ -34,7 +34,7 @@ const maxShown = 20
 async function runVerify(options: VerifyOptions): Promise<void> {
   const config = await readConfig(options)
   const store = await openStore(config, createLogger('warn'))
-  const isWanted = picomatch([...options.symbol], { nocase: true })
+  const isWanted = symbolMatcher(options.symbol)
   const { retentionDays } = config.storage.candles
   const keptSince = retentionDays === undefined ? 0 : systemClock.now() - retentionDays * dayMs
   let [isSound, isAnything] = [true, false]

@@ -68,6 +68,12 @@ export const keyColumns = [
   { name: 'interval', kind: 'text' },
 ] as const
 
+/** Returns the values of `keyColumns` for a series, in their order. */
+export function seriesKey(series: Series): string[] {
+  const values = seriesColumns(series)
+  return keyColumns.map(({ name }) => values[name])
+}
+
 /** Returns a condition for the rows of a series, in a table with a column for the stream. */
 export function ofSeries(series: Series, alias?: string): Expression<SqlBool> {
   return areEqual(seriesColumns(series), alias)

@@ -1,7 +1,7 @@
-import picomatch from 'picomatch'
 import { type CandleSeries, type CandleType, type Interval, intervalMs, whyNoCandles } from '../market/candle.js'
 import { fundingReachMs, isFuture, leavesWithinMs } from '../market/funding.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
+import { symbolMatcher } from '../market/instrument.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { candleStream, instrumentStream, type Series } from '../db/series.js'
@@ -62,7 +62,7 @@ export function resolveRequest(
   settleMs: number,
 ): ResolvedRequest {
   const { stream = 'candles' } = request
-  const isWanted = picomatch([...request.symbols], { nocase: true })
+  const isWanted = symbolMatcher(request.symbols)
   const series: RequestedSeries[] = []
   const skipped = new Set<string>()
   for (const instrument of instruments) {

@@ -5,7 +5,7 @@ import type { TimeMs } from '../market/values.js'
 import { toDate } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { type Series, seriesColumns, seriesOf } from '../db/series.js'
+import { type Series, seriesKey, seriesOf } from '../db/series.js'
 import { multirangeText, verdictOf } from './verdicts.js'
 
 /** A gap that has just been found. */
@@ -33,13 +33,11 @@ export interface Gap extends Series {
  * Throws if the range is empty.
  */
 export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void> {
-  const { stream, category, symbol, type, interval } = seriesColumns(gap)
   const { range, reason, state = 'open', detectedAt } = gap
   if (!(range.from < range.to))
     throw new RangeError(`a gap must begin before it ends, got ${range.from} to ${range.to}`)
-  const series = [stream, category, symbol, type, interval]
   const at = detectedAt === undefined ? null : toDate(detectedAt)
-  await callFunction(db, 'recorder.note_gaps', ...series, verdictOf(state), multirangeText([range]), reason, at)
+  await callFunction(db, 'recorder.note_gaps', ...seriesKey(gap), verdictOf(state), multirangeText([range]), reason, at)
 }
 
 interface GapFilter {

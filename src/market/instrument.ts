@@ -1,3 +1,4 @@
+import picomatch from 'picomatch'
 import type { Category } from './category.js'
 import type { Extra, ValueOfKind } from './values.js'
 
@@ -97,4 +98,13 @@ export function kindOf({ category, isReality, isRwa, symbolType }: KindSigns): I
   if (type === 'metal' || type === 'stock' || type === 'commodity') return type
   if (isRwa === true) return 'rwa_token'
   return type === 'crypto' ? 'crypto' : 'other'
+}
+
+/**
+ * Returns a test for symbols that match one of the globs, in any case: `btc*` matches BTCUSDT. No globs mean any symbol,
+ * an empty list none.
+ */
+export function symbolMatcher(globs: readonly string[] | undefined): (symbol: string) => boolean {
+  if (globs === undefined) return () => true
+  return globs.length === 0 ? () => false : picomatch([...globs], { nocase: true })
 }

@@ -1,8 +1,7 @@
 import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
-import picomatch from 'picomatch'
 import type { Config } from '../../config/resolve.js'
-import type { InstrumentKind } from '../../market/instrument.js'
+import { type InstrumentKind, symbolMatcher } from '../../market/instrument.js'
 import type { Decimal } from '../../market/values.js'
 
 export type Select = Config['streams']['fills']['select']
@@ -32,8 +31,6 @@ export interface LeftOut {
   readonly limits: number
 }
 
-const anyCase = { nocase: true }
-
 /** Instruments in these states have no market to record. */
 const withoutMarket = new Set(['listed', 'offline'])
 
@@ -48,8 +45,8 @@ export function rankInstruments<C extends Candidate>(
 ): Ranking<C> {
   const categories = new Set<Category>(select.categories)
   const kinds = new Set<InstrumentKind>(select.kinds)
-  const included = picomatch(select.symbols, anyCase)
-  const excluded = select.exclude.length > 0 ? picomatch(select.exclude, anyCase) : () => false
+  const included = symbolMatcher(select.symbols)
+  const excluded = symbolMatcher(select.exclude)
   const least = select.minTurnover24h === undefined ? -Infinity : Number(select.minTurnover24h)
   const leftOut = { kind: 0, turnover: 0 }
   const allowed: { readonly candidate: C; readonly turnover: number }[] = []
