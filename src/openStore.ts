@@ -11,6 +11,8 @@ import {
 import { type DatabasePool, openPool } from './db/pool.js'
 
 const closeWithinMs = 2_000
+/** Time that a server has beyond a query's timeout to end the query by itself. */
+const silenceGraceMs = 5_000
 
 export interface OpenStore {
   readonly database: RecorderDatabase
@@ -64,18 +66,25 @@ export async function openStore(
   }
 }
 
-/** Opens the database for users' queries, read-only. It uses a login without other rights if there is one. */
+/**
+ * Opens the database for users' queries, read-only. It uses a login without other rights if there is one.
+ *
+ * @param timeoutMs the longest wait for an embedded server, and beyond some grace for each response of any server
+ */
 export async function openReader(
   { database: { url, readUrl, dataDir, poolSize } }: Config,
   logger: NonNullable<EmbeddedOptions['logger']>,
+  timeoutMs?: number,
 ): Promise<DatabasePool> {
-  const poolFor = (reader: string) => openPool({ url: reader, poolSize, isReadOnly: true })
+  const silence = timeoutMs === undefined ? {} : { silenceTimeoutMs: timeoutMs + silenceGraceMs }
+  const poolFor = (reader: string) => openPool({ url: reader, poolSize, isReadOnly: true, ...silence })
   if (url !== undefined) {
     const pool = poolFor(readUrl ?? url)
     return { pool, close: () => pool.end() }
   }
   await requireExisting(dataDir)
-  const embedded = await startEmbeddedPostgres({ dataDir: embeddedFolder(dataDir), logger })
+  const joinWithin = timeoutMs === undefined ? {} : { joinWithinMs: timeoutMs }
+  const embedded = await startEmbeddedPostgres({ dataDir: embeddedFolder(dataDir), logger, ...joinWithin })
   const pool = poolFor(readUrl ?? embedded.readUrl)
   return {
     pool,

@@ -77,8 +77,8 @@ async function runQuery(argument: string, options: QueryOptions): Promise<void> 
   const config = await readConfig(options)
   const sql = argument === '-' ? await readAll(process.stdin) : argument
   if (options.archive === true) return askArchive(config, sql, options)
-  const store = await openReader(config, warnings)
   const timeoutMs = options.timeout * 1000
+  const store = await openReader(config, warnings, timeoutMs)
   try {
     if (options.csv === true || options.json === true) {
       const print = options.csv === true ? printCsv : printJson

@@ -40,6 +40,8 @@ export interface EmbeddedOptions {
   /** Server settings for this start only. They override the built-in ones. */
   readonly settings?: Readonly<Record<string, string>>
   readonly signal?: AbortSignal
+  /** Longest wait for a server that another process started and that does not respond. Default: a minute. */
+  readonly joinWithinMs?: number
   /** Called once when the server has died and cannot be started again. */
   readonly onLost?: (error: Error) => void
 }
@@ -49,6 +51,7 @@ const startDeadlineMs = 60_000
 /** Longest wait for recovery after a crash. It replays the log, which takes longer than a start. */
 const recoveryDeadlineMs = 600_000
 const stopDeadlineMs = 60_000
+const connectWithinMs = 5_000
 /** Interval of checks for a dead server. Rows wait on disk for no longer than this and the start. */
 const watchEveryMs = 1_000
 /** Number of deaths after which the server is given up. A new start does not remove the cause. */
@@ -115,11 +118,16 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
         child.once('error', () => undefined)
       }
       const elapsedMs = performance.now() - startedAt
-      if (elapsedMs > (state === undefined ? startDeadlineMs : recoveryDeadlineMs)) {
+      if (elapsedMs > longestWaitMs(state)) {
         throw startError(failure ?? `no response after ${Math.round(elapsedMs / 1000)} s`)
       }
       await sleep(50, undefined, { signal })
     }
+  }
+
+  function longestWaitMs(state: ServerState | undefined): number {
+    if (state?.status === 'ready') return options.joinWithinMs ?? startDeadlineMs
+    return state === undefined ? startDeadlineMs : recoveryDeadlineMs
   }
 
   /** Returns true if the server accepts connections. Looks twice, because a server about to stop still says `ready`. */
@@ -133,7 +141,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   async function canConnect(port: number): Promise<boolean> {
     const { owner } = await readPasswords(dataDir)
     const connectionString = serverUrl(port, database, logins.owner, owner)
-    const client = new pg.Client({ connectionString, connectionTimeoutMillis: 5_000 })
+    const client = new pg.Client({ connectionString, connectionTimeoutMillis: connectWithinMs })
     client.on('error', () => undefined)
     try {
       await client.connect()
@@ -172,7 +180,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   }
 
   function startError(why: string): Error {
-    return new Error(`the embedded PostgreSQL did not start: ${why}; see ${paths.log}`)
+    return new Error(`the embedded PostgreSQL is not ready: ${why}; see ${paths.log}`)
   }
 }
 

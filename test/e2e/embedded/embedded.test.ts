@@ -185,7 +185,7 @@ describe('the embedded PostgreSQL', () => {
     process.kill((await readServerState(dataDir))?.pid ?? 0, 'SIGKILL')
     await expect
       .poll(() => lost.map(({ message }) => message))
-      .toEqual([expect.stringMatching(/^the embedded PostgreSQL did not start: .*; see .*server\.log$/)])
+      .toEqual([expect.stringMatching(/^the embedded PostgreSQL is not ready: .*; see .*server\.log$/)])
     await server.stop()
   })
 
@@ -211,6 +211,22 @@ describe('the embedded PostgreSQL', () => {
     expect(await query(joined.url, 'select 1')).toEqual([1])
     await joined.stop()
     expect(await readServerState(dataDir)).toBeUndefined()
+  })
+
+  it('is not waited for beyond the time given when it is frozen', async () => {
+    const dataDir = await createdDirectory()
+    const first = await startEmbeddedPostgres({ dataDir })
+    const frozen = (await readServerState(dataDir))?.pid ?? 0
+    process.kill(frozen, 'SIGSTOP')
+    try {
+      const joining = startEmbeddedPostgres({ dataDir, joinWithinMs: 1_000 })
+      await expect(joining).rejects.toThrow(
+        /^the embedded PostgreSQL is not ready: no response after \d+ s; see .*log$/,
+      )
+    } finally {
+      process.kill(frozen, 'SIGCONT')
+      await first.stop()
+    }
   })
 
   it('does not end for others when one of its users stops', async () => {
