@@ -242,7 +242,7 @@ export class Lane {
     }
     if (failure !== undefined) return this.#failed(failure.error)
     this.#failures = 0
-    incidents.succeeded('database', stream)
+    incidents.succeeded('storing', stream)
   }
 
   #failed(error: unknown): void {
@@ -267,7 +267,7 @@ export class Lane {
   /** Moves unstored batches to the disk, except those it has refused. Calls under way may still succeed. */
   #leaveMemory(reason: string): void {
     const { incidents, stream, spool, clock } = this.#options
-    incidents.failed('database', `${reason}; responses go to the spool`, stream)
+    incidents.failed('storing', `${reason}; responses go to the spool`, stream)
     this.#live = this.#live.filter(({ mayLeave }) => !mayLeave)
     for (const entry of this.#inMemory) if (entry.mayLeave) entry.settle(false)
     for (const entry of this.#spooled.splice(0)) entry.settle(false)

@@ -9,7 +9,9 @@ export function Backfills({ status }: { status: Status | null }) {
   const left = shown.flatMap(({ etaMs }) => (etaMs === null ? [] : [etaMs]))
   return (
     <Panel id="backfills" title="Backfills">
-      {waiting + running + failed === 0 ? (
+      {status?.database.isReachable === false ? (
+        <p class="nothing">History waits until the database is back.</p>
+      ) : waiting + running + failed === 0 ? (
         <p class="nothing">
           No history is being fetched. <code>market-recorder backfill</code> fetches it.
         </p>

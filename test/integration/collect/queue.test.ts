@@ -52,7 +52,7 @@ describe('a database that does not take rows: nothing waits, and all is there wh
     expect((await own.query('select * from recorder_page.gap')).rows).toEqual([])
     expect((await own.query('select * from recorder.rejected_row')).rows).toEqual([])
     // One line when it began: not one for each answer.
-    expect(own.lines.filter((line) => line.startsWith('database')).length).toBeLessThanOrEqual(2)
+    expect(own.lines.filter((line) => line.startsWith('storing')).length).toBeLessThanOrEqual(2)
   }
 
   test('stopped or failing over: connections are cut and refused', () =>
