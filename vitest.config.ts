@@ -45,12 +45,12 @@ class LongestFirst extends BaseSequencer {
 }
 
 /**
- * Of workers that share two cores: threads that share the collecting of garbage wait for one another there, and with more room for new
- * objects there is less to collect.
+ * Flags of the workers. On two cores, the threads of a parallel garbage collection wait for one another. More room for
+ * new objects makes collections rarer.
  */
 const execArgv = ['--single-threaded-gc', '--max-semi-space-size=32']
 
-/** What is waited for comes when the machine has the time: a test is red when it does not come at all. */
+/** A busy machine needs time. A poll fails only when its condition never comes true. */
 const everywhere = {
   setupFiles: ['test/support/fixedSeed.ts'],
   expect: { poll: { timeout: 120_000, interval: 50 } },
@@ -60,12 +60,12 @@ const everywhere = {
 const isInCi = process.env['CI'] !== undefined
 
 /**
- * What never ends fails at last. A busy machine may take its time. In CI a test that fails gets a second attempt, so that others'
- * changes do not wait for a defect of a test; `flakyTests` prints it.
+ * Time-outs that only a test that hangs reaches, because a busy machine may take its time. In CI a test that fails gets
+ * a second attempt, and `flakyTests` prints it. So other changes do not wait for a defect of a test.
  */
 const patience = { testTimeout: 300_000, hookTimeout: 300_000, retry: isInCi ? 1 : 0 }
 
-/** Servers, recorders and browsers: they wait for one another, for schedules, and for minutes to end. */
+/** Options of tests with servers, recorders and browsers. They wait for schedules and for minutes to end. */
 const withServers = {
   globalSetup: ['test/support/filesInMemory.ts', 'test/support/globalDatabase.ts'],
   ...everywhere,

@@ -22,7 +22,7 @@ const { values } = parseArgs({
   },
 })
 const kind = values.kind as CostKind
-/** More than one request after the other comes to: whoever waits for a place sleeps, and waking up costs more than the request. */
+/** Above any rate that sequential requests reach, so that the pacer never sleeps during the measurement. */
 const maxPerSecond = 30_000
 const category = 'USDT-FUTURES'
 const symbol = 'BTCUSDT'

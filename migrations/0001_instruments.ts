@@ -9,8 +9,8 @@ const vocabulary = sql`
   comment on schema recorder is 'The recorder''s own books: proven ranges, known gaps, revisions, rejected rows.';
 
   create type market.category as enum ('SPOT', 'MARGIN', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES');
-  -- Months are not among the intervals: they have no fixed length.
   create type market.candle_type as enum ('market', 'mark', 'index', 'premium');
+  -- Months are left out, because their length varies.
   create type market.candle_interval as enum (
     '1m', '3m', '5m', '15m', '30m', '1H', '4H', '6H', '12H', '1D',
     '3D', '1W', '6Hutc', '12Hutc', '1Dutc', '3Dutc', '1Wutc');

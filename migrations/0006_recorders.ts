@@ -22,7 +22,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (name, place)
     );
     -- Transactions lock these rows. The row of a session's lock lasts as long as the lock.
-    insert into recorder.lock (name) values ('rpi-symbols'), ('wants'), ('archive');
+    insert into recorder.lock (name) values ('wants'), ('archive');
 
     create sequence recorder.lease_epoch;
     -- Rows are renewed twice a second, in place.

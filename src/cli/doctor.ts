@@ -8,7 +8,7 @@ import type { Plan } from '../collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniverse.js'
 import { readUniverse } from '../collect/universe/universe.js'
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
-import { dayMs } from '../market/values.js'
+import { dayMs, oneLine } from '../market/values.js'
 import { openStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
@@ -121,14 +121,14 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
             },
       ]
       const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {
-        findings.push({ what: 'categories', verdict: 'warning', detail: oneLine(error) })
+        findings.push({ what: 'categories', verdict: 'warning', detail: oneLine(messageOf(error)) })
       })
       return { findings, universe: universe.planned() }
     } finally {
       client.close()
     }
   } catch (error) {
-    return { findings: [{ what, verdict: 'failure', detail: oneLine(error) }], universe: null }
+    return { findings: [{ what, verdict: 'failure', detail: oneLine(messageOf(error)) }], universe: null }
   }
 }
 
@@ -155,7 +155,7 @@ async function checkDatabase(config: Config, logger: Logger): Promise<DatabaseFi
       await store.close()
     }
   } catch (error) {
-    return { findings: [{ what, verdict: 'failure', detail: oneLine(error) }], kind: null }
+    return { findings: [{ what, verdict: 'failure', detail: oneLine(messageOf(error)) }], kind: null }
   }
 }
 
@@ -232,7 +232,7 @@ async function checkPage({ serve, database }: Config): Promise<Finding> {
     await requireFreePort(serve)
     return { what, verdict: 'ok', detail: `${serve.host}:${serve.port} can be listened on` }
   } catch (error) {
-    return { what, verdict: 'warning', detail: oneLine(error) }
+    return { what, verdict: 'warning', detail: oneLine(messageOf(error)) }
   }
 }
 
@@ -248,7 +248,7 @@ async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): P
     return {
       what: 'disk',
       verdict: 'failure',
-      detail: `nothing can be written to ${folder}: ${oneLine(error)}; set database.dataDir to a folder that can be used`,
+      detail: `nothing can be written to ${folder}: ${oneLine(messageOf(error))}; set database.dataDir to a folder that can be used`,
     }
   }
 }
@@ -302,8 +302,4 @@ export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes 
 
 function gigabytes(bytes: number): string {
   return `${(bytes / 1e9).toFixed(1)} GB`
-}
-
-function oneLine(error: unknown): string {
-  return messageOf(error).replaceAll(/\s*\n\s*/g, ' ')
 }

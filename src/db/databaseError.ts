@@ -108,8 +108,14 @@ export function isAway(error: unknown): boolean {
  * Returns true if the same statement may succeed once the database works again. It may be away, full, read-only, busy,
  * locked, not migrated, or blocked by a trigger. Returns false only if the row or the program itself is wrong.
  */
-export function isUnavailable(error: unknown): boolean {
+export function mayPassLater(error: unknown): boolean {
   return !(error instanceof TypeError || error instanceof RangeError || isDataError(error))
+}
+
+/** Returns true for an error of the server, its connection or the driver. Other errors are faults of the program. */
+export function isOfDatabase(error: unknown): boolean {
+  if (error instanceof TypeError || error instanceof RangeError) return false
+  return codeOf(error) !== undefined || isAway(error)
 }
 
 /** Returns true if a transaction was ended because of another one: a deadlock, or a serialization conflict. */
@@ -173,6 +179,6 @@ export function codeOf(error: unknown): string | undefined {
 }
 
 /** Returns true if a statement was cancelled, by a timeout or by request. */
-export function isTimeout(error: unknown): boolean {
+export function isCancelled(error: unknown): boolean {
   return codeOf(error) === '57014'
 }

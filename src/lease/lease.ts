@@ -6,7 +6,7 @@ import { type Disk, readNote, systemDisk, writeNote } from '../runtime/disk.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
 import type { RunQuery } from '../db/database.js'
-import { describeDatabaseError, isUnavailable } from '../db/databaseError.js'
+import { describeDatabaseError, mayPassLater } from '../db/databaseError.js'
 import { connectionString } from '../db/pool.js'
 import {
   isGivenToNobody,
@@ -136,7 +136,7 @@ class RowLease implements Lease {
       // From now on the database may be away at times, because a waiting recorder continues to wait.
       for (;;) {
         const failure = await this.#try(signal)
-        if (failure !== undefined && !isUnavailable(failure)) throw failure
+        if (failure !== undefined && !mayPassLater(failure)) throw failure
         if (this.#right.holds()) break
         await this.#clock.sleep(beatMs, signal)
       }

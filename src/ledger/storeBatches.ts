@@ -6,8 +6,8 @@ import {
   isConflictError,
   isDataError,
   isPassingError,
-  isTimeout,
-  isUnavailable,
+  isCancelled,
+  mayPassLater,
 } from '../db/databaseError.js'
 import { requireKnownSchema } from '../db/migrate.js'
 import type { Database } from '../db/schema.js'
@@ -49,7 +49,7 @@ export async function storeBatches(db: Kysely<Database>, batches: readonly Batch
     return (await commit(db, batches)).map((stored) => ({ isStored: true, ...stored }))
   } catch (error) {
     // Does not try the batches one by one if the database is away. They would all fail in the same way.
-    const wouldAllFail = (isPassingError(error) && !isConflictError(error)) || isTimeout(error)
+    const wouldAllFail = (isPassingError(error) && !isConflictError(error)) || isCancelled(error)
     if (wouldAllFail) return batches.map(() => ({ isStored: false, error }))
   }
   // Storing each batch separately shows which one caused the failure.
@@ -72,7 +72,7 @@ async function storeOne(db: Kysely<Database>, batch: Batch): Promise<StoreOutcom
     } catch (error) {
       // The database ended one of two conflicting transactions. The same one may succeed now.
       if (isConflictError(error) && attempt < attemptsAfterConflict) continue
-      if (isUnavailable(error)) return { isStored: false, error: await explained(db, error) }
+      if (mayPassLater(error)) return { isStored: false, error: await explained(db, error) }
       return rejectBatch(db, batch, error).then(
         (stored) => ({ isStored: true, ...stored }),
         (again: unknown) => ({ isStored: false, error: again }),

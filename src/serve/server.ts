@@ -17,7 +17,7 @@ import type { Clock } from '../runtime/clock.js'
 import { type Logger, lostLogLines } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
 import { openDatabase } from '../db/database.js'
-import { describeDatabaseError } from '../db/databaseError.js'
+import { describeDatabaseError, isOfDatabase } from '../db/databaseError.js'
 import { describeApi, events, healthz, readyz } from './api/endpoints.js'
 import { wrongParameters } from './api/parameters.js'
 import { addRoutes, type ApiContext, badRequest, instrumentNow } from './api/routes.js'
@@ -125,8 +125,13 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   servePage(app)
   app.onError((error, context) => {
     if (error instanceof HTTPException) return context.json({ error: error.message }, error.status)
+    const { path } = context.req
+    if (!isOfDatabase(error)) {
+      logger.error(`${path}: ${error.stack ?? error.message}; this is a fault of the program, please report it`)
+      return context.json({ error: `${path}: a fault of the recorder; its log says more` }, 500)
+    }
     const message = describeDatabaseError(error)
-    logger.debug(`${context.req.path}: ${message}`)
+    logger.debug(`${path}: ${message}`)
     return context.json({ error: message }, 503)
   })
 

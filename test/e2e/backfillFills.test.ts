@@ -81,7 +81,7 @@ test(
     for (let kill = 1; kill <= kills; kill++) {
       const running = backfill()
       const beyond = Math.max(await storedCount(), (total * kill) / (kills + 2))
-      await expect.poll(storedCount, { timeout: 120_000 * hours, interval: 20 }).toBeGreaterThan(beyond)
+      await expect.poll(storedCount, { timeout: 120_000 * hours, interval: 20 * hours }).toBeGreaterThan(beyond)
       running.process.kill('SIGKILL')
       await running.finished
     }

@@ -52,7 +52,7 @@ describe('the recorder', () => {
   test('takes no advisory lock: those have no privileges, so that anybody who may connect could hold it up', () => {
     const shipped = sources.filter(({ path }) => /^(src|migrations)\//.test(path))
     const lines = linesMatching(shipped, /pg_(?:try_)?advisory/)
-    // Where the queue's library takes one, it is replaced.
+    // `db/database.ts` replaces the one that Kysely's migrator would take.
     expect(lines).toEqual([])
   })
 })

@@ -43,8 +43,8 @@ export function begin(session: Session, statement: Statement): Running {
 }
 
 /**
- * Knows which statements wait for other sessions. Everybody else's stand still meanwhile, so who waits does so until another
- * statement lets go of what he waits for, however fast the machine is.
+ * Knows which statements wait for other sessions. No other statement runs while it looks. So a statement that waits
+ * goes on waiting until another one releases its lock, however fast the machine is.
  */
 export class LockWatch {
   readonly #admin: RealClient

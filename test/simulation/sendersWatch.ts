@@ -1,13 +1,13 @@
 /** A recorder that departs requests: one run of a machine. */
 export interface Sender {
   readonly name: string
-  /** Whether it is told to stop or has ended: what it sent before that may be followed by another one's at once. */
+  /** Returns true once it is told to stop or has ended. Another one may then send at once. */
   isLeaving(): boolean
 }
 
 /**
- * Who takes over from one that does not sign off waits for half a second longer than that one may still send. What clocks gain and
- * timers are late takes a part of it.
+ * Least time between the last request of a recorder that did not sign off and the first of its successor. The lease
+ * leaves half a second. Clocks that drift and timers that are late may use a fifth of it.
  */
 export const apartMs = 400
 

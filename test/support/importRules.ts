@@ -86,7 +86,6 @@ export function importViolations(file: RepositoryFile): string[] {
 function violation(part: string, path: string, { specifier }: ModuleImport): string | null {
   if (!specifier.startsWith('.')) {
     const owner = packageOwners[packageName(specifier)]
-    // The simulator's command builds on commander in its own file below cli, so no exception is needed.
     return owner === undefined || [owner].flat().includes(part)
       ? null
       : `only ${[owner].flat().join(', ')} may import ${specifier}`

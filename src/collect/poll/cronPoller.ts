@@ -72,7 +72,10 @@ export function cronPoller<Target, Row>(
 }
 
 export interface WatchOptions extends TickerWatch {
-  /** Returns the value of reading a category's tickers `sinceMs` after the last ones came. They are read from 1 on. */
+  /**
+   * Returns what a request for a category's tickers is worth, `sinceMs` after the newest ones. It is sent from a worth
+   * of 1 on.
+   */
   readonly worthOf: (category: TradedCategory, sinceMs: number) => number
   /** Called after each look, when its tickers are known to the universe. */
   readonly onLooked: () => void

@@ -49,7 +49,7 @@ const maxRowsInHand = 2 * callsAtOnce * maxRowsPerCall
 /** Backoff of the database. It is shorter than `patienceMs`, so that a batch refused by the disk meets an attempt. */
 const retry = { minMs: 250, maxMs: 1_000 }
 /** Wait while no segment is free: about as long as a write and a sync take. */
-const onItsWayMs = 10
+const segmentPollMs = 10
 /** Longest wait at the end for calls that are under way. */
 const closeMs = 2_000
 
@@ -285,7 +285,7 @@ export class Lane {
         failures = 0
         incidents.succeeded('spool', stream)
         // Segments of the stream exist, but none is free: they are being written, or make room.
-        if (segment === null) await sleepFor(clock, onItsWayMs, signal)
+        if (segment === null) await sleepFor(clock, segmentPollMs, signal)
         else if (!(await this.#storeSegment(segment))) await sleepFor(clock, backoffMs(this.#failures, retry), signal)
       } catch (error) {
         failures++

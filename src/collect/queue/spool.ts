@@ -55,7 +55,7 @@ const segmentBytesByDefault = 4 * 1024 * 1024
 /** A segment is set aside if it is unreadable for longer. A disk that is short of handles recovers sooner. */
 const unreadableForMs = 60_000
 /** Longest time from receiving a response until it is on the disk. */
-const onItsWayMs = 15_000
+const longestToDiskMs = 15_000
 
 interface Closed {
   readonly stream: StreamName
@@ -284,7 +284,7 @@ export class Spool {
     const to = Math.min(this.#clock.now(), ...later)
     await this.#disk.rename(file, `${file}.unreadable`)
     this.#closed.delete(name)
-    const range = { from: createdAt(name) - onItsWayMs, to: Math.max(to, createdAt(name)) + 1 }
+    const range = { from: createdAt(name) - longestToDiskMs, to: Math.max(to, createdAt(name)) + 1 }
     this.#options.onSetAside({ file: `${file}.unreadable`, stream, range, error })
   }
 

@@ -163,7 +163,11 @@ export class CycleSchedule<Target> {
     return due
   }
 
-  /** @param content content of the response, in any spelling; null without any. @returns number of places missed */
+  /**
+   * Takes a response and sets the time of the next request. Returns the number of places that this request missed.
+   *
+   * @param content a text that is equal for equal responses; null for a response without content
+   */
   responded(target: Target, content: string | null, sign: string | null, now: Moment): number {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return 0

@@ -16,11 +16,12 @@ const lasting = [0.35, 0.4, 0.7] as const
 const unknownWeight = 1.15
 /** Number of fills over which the mean size is averaged. */
 const sizeMemory = 400
-/**
- * Variances of an expected number of fills: by clusters, in proportion to it; by the unknown rate, to its square. The
- * number that drops out of the day comes in clusters too, and has a variance in proportion to itself.
- */
-const [clusterVariance, rateVariance, rollVariance] = [30, 6, 5]
+/** Variance of an expected number of fills, in proportion to it, because fills come in clusters. */
+const clusterVariance = 30
+/** Variance of an expected number of fills, in proportion to its square, because the rate is not known. */
+const rateVariance = 6
+/** Variance of the number of fills that drop out of the day, in proportion to it. They come in clusters, too. */
+const rollVariance = 5
 /** Largest share of the expected number that is taken off when more dropped out of the day than was traded. */
 const maxTakenOff = 0.3
 /** Sizes beyond this are no number of coins, and their sums could become infinite. */
@@ -29,24 +30,33 @@ const maxSize = 1e30
 const minSpanMs = 5_000
 /** Largest number of fills that one ticker can claim for an instrument. Larger numbers would change nothing. */
 const maxClaimed = 1.5 * fillsPerPage
-/**
- * Constants of the squared relative error of estimates: the usual error, and the number of responses that it counts
- * for; the share of the record that is kept at each response, and the largest error counted for one response. Estimates
- * of one fill or less are not judged.
- */
-const [usualError, usualErrorCount, errorKept, maxError] = [0.7, 10, 0.97, 25]
+/** Usual squared relative error of an estimate. Estimates of one fill or less are not judged. */
+const usualError = 0.7
+/** Number of responses that the usual error counts for at first. */
+const usualErrorCount = 10
+/** Share of the record of errors that is kept at each response. */
+const errorKept = 0.97
+/** Largest squared relative error that is counted for one response. */
+const maxError = 25
 export const maxUnevenness = 4
+/** Fills that tickers claimed, at the beginning of the record of their claims. */
+const claimedStart = 50
 /**
- * First values of the record of a ticker's claims, in fills, and the share that each response keeps of it. Sizes are
- * uneven, and the mean of recent ones is usually too small: there are fewer fills than a volume suggests.
+ * Fills of those that came. It is fewer, because sizes are uneven and the mean of recent ones is usually too small. So
+ * there are fewer fills than a volume suggests.
  */
-const [claimedStart, borneOutStart, recordKept] = [50, 40, 0.9]
+const borneOutStart = 40
+/** Share of the record of claims that is kept at each response. */
+const recordKept = 0.9
 /**
- * A response without a fill contradicts tickers that claimed at least this many. They tell of trades elsewhere, and
- * only a share of the record is kept. The number is larger once fills are known: trades that drop out of the day look
- * like claims.
+ * A response without a fill contradicts tickers that claimed at least this many. The number is so large, because trades
+ * that drop out of the day look like claims.
  */
-const [contradicted, contradictedWithoutSizes, contradictedKept] = [50, 3, 0.3]
+const contradicted = 50
+/** The same number while no size of a fill is known. Tickers then tell of trades elsewhere. */
+const contradictedWithoutSizes = 3
+/** Share of the record of claims that is kept after a contradiction. */
+const contradictedKept = 0.3
 /** A record with a trust below this is forgotten as soon as a response brings a fill. */
 const badRecord = 0.05
 

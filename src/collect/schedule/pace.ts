@@ -23,7 +23,11 @@ export const retrySoon = { minMs: 10_000, maxMs: 60_000 }
 
 export const fullPace: Pace = { fruitless: 0, misled: 0 }
 
-/** @param response `brought`: it held something new; `claimed`: a ticker had said that it would */
+/**
+ * Returns the pace after a response.
+ *
+ * @param response `brought`: it held something new; `claimed`: a ticker had said that it would
+ */
 export function afterResponse(
   pace: Pace,
   { brought, claimed }: { readonly brought: boolean; readonly claimed: boolean },

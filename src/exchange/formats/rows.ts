@@ -55,9 +55,9 @@ export async function readRows<Query, Row, Wire>(
     const isOrdinary = reader.reason === null
     if (row !== undefined) rows.push(row)
     if (reader.reason !== null) {
-      // The row itself is kept, so one remark of each kind suffices for a response.
-      const isNews = row === undefined || !remarked.has(reader.kind)
-      if (row !== undefined) remarked.add(reader.kind)
+      // The row itself is kept, so one remark for each set of fields suffices.
+      const isNews = row === undefined || !remarked.has(reader.leftOutFields)
+      if (row !== undefined) remarked.add(reader.leftOutFields)
       if (isNews && rejected.length < maxRejectedRows)
         rejected.push(rejection(request, reader.reason, value, row !== undefined))
       else if (row === undefined) unkept += 1
@@ -84,8 +84,8 @@ function rejection(
 class RowReader<Query, Row, Wire> {
   /** Why the last row was rejected, or which part of it was left out; null if it was taken whole. */
   reason: string | null = null
-  /** Names of the fields that were left out of the last row. */
-  kind = ''
+  /** Names of the fields that were left out of the last row, joined by commas. */
+  leftOutFields = ''
   readonly #format: Format<Query, Row, Wire>
   readonly #request: RowsRequest<Query>
   /** Findings about the row that is being read. It is empty between rows. */
@@ -113,7 +113,7 @@ class RowReader<Query, Row, Wire> {
       if (time < times.earliest || time > times.latest)
         return this.#reject(`a time that cannot be: ${new Date(time).toISOString()}`)
     }
-    this.kind = [...remarks.keys()].join()
+    this.leftOutFields = [...remarks.keys()].join()
     if (remarks.size > 0) this.reason = `${listed([...remarks.values()])}; the row is stored without it`
     if (fields === undefined || (remarks.size === 0 && this.#hasOnly(fields, value as WireObject))) return row
     const isKept = (name: string) => !fields.has(name) || remarks.has(name)

@@ -39,7 +39,6 @@ export interface EmbeddedOptions {
   readonly port?: number
   /** Server settings for this start only. They override the built-in ones. */
   readonly settings?: Readonly<Record<string, string>>
-  readonly signal?: AbortSignal
   /** Longest wait for a server that another process started and that does not respond. Default: a minute. */
   readonly joinWithinMs?: number
   /** Called once when the server has died and cannot be started again. */
@@ -74,7 +73,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   const isBesideOthers = existsSync(paths.users) && hasUsers(paths.users)
   const place = await UserPlace.take(paths.users)
   const ending = new AbortController()
-  const signal = options.signal === undefined ? ending.signal : AbortSignal.any([ending.signal, options.signal])
+  const { signal } = ending
   let child: ChildProcess | undefined
   try {
     const { port } = await startOrJoin(options.port)
