@@ -298,6 +298,16 @@ describe('health', () => {
   })
 })
 
+test('a fault of the program is not told as one of the database', async () => {
+  const { fleet } = source.state
+  source.state.fleet = undefined as never
+  await expect
+    .poll(() => failure('/readyz').catch(() => null))
+    .toEqual({ status: 500, error: '/readyz: a fault of the recorder; its log says more' })
+  source.state.fleet = fleet
+  await expect.poll(async () => (await fetch(`${server.url}/readyz`)).status).toBe(200)
+})
+
 test('events tell of the status at once and of the instrument that is watched', async () => {
   const response = await fetch(`${server.url}/api/events?category=SPOT&symbol=BTCUSDT`)
   expect(response.headers.get('content-type')).toContain('text/event-stream')
