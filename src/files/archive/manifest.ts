@@ -148,10 +148,15 @@ function parseManifest(at: ManifestPlace, text: string): Manifest {
     if (problem !== null) throw new Error(problem)
     return manifest
   } catch (error) {
-    const why =
-      error instanceof z.ZodError ? 'it is no manifest' : error instanceof SyntaxError ? 'it is no JSON' : null
-    throw new DamagedArchive(`${path} is damaged: ${why ?? messageOf(error)}`, { cause: error })
+    throw new DamagedArchive(`${path} is damaged: ${whyUnreadable(error)}`, { cause: error })
   }
+}
+
+function whyUnreadable(error: unknown): string {
+  if (error instanceof SyntaxError) return 'it is no JSON'
+  if (!(error instanceof z.ZodError)) return messageOf(error)
+  const fields = [...new Set(error.issues.map(({ path }) => path.join('.') || 'the whole'))]
+  return `it is no manifest that this version knows (${fields.slice(0, 3).join(', ')})`
 }
 
 /** Returns why a manifest contradicts its place or itself; null if nothing does. */
