@@ -56,11 +56,6 @@ export function proportional({ flows }: Truth): FillPoller {
   })
 }
 
-/** Whoever is expected to have most fills that no response showed. */
-export function maxUnseen({ flows }: Truth): FillPoller {
-  return byScore(flows.length, (entry, nowMs) => (nowMs - entry.respondedMs) * Math.max(entry.rate, 1e-7))
-}
-
 function byScore(count: number, score: (entry: Learned, nowMs: number, meanRate: number) => number): FillPoller {
   const entries = unknowns(count)
   return {
@@ -188,30 +183,5 @@ export function recorder({ flows, slotMs }: Truth): FillPoller {
     tickers: (signOf) => void schedule.allTraded(signOf),
     isWorthLooking: (sinceMs) =>
       worthOfTickers(schedule.fillsPerSecond(), 1_000 / slotMs, () => schedule.flow(() => true) * sinceMs) >= 1,
-  }
-}
-
-/**
- * The recorder's own schedule, told by each ticker how many fills there were, in place of a volume that it has to divide by a size.
- * What it captures more is what volumes hide; what it lacks of knowing the present is what happens between two tickers.
- */
-export function recorderToldCounts(truth: Truth): FillPoller {
-  const schedule = recorder(truth)
-  return {
-    ...schedule,
-    responded: (instrument, newestFirst, serviceTime, nowMs) =>
-      schedule.responded(
-        instrument,
-        newestFirst.map(({ ts }) => ({ ts, size: '1' })),
-        serviceTime,
-        nowMs,
-      ),
-    tickers(signOf) {
-      schedule.tickers?.((instrument) => {
-        const { ts, lastPrice } = signOf(instrument)
-        const { times } = truth.flows[instrument] as Flow
-        return { ts, volume24h: String(countUntil(times, ts - truth.startsAt)), lastPrice }
-      })
-    },
   }
 }

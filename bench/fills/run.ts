@@ -33,7 +33,14 @@ export interface FillPoller {
 
 export interface RunResult {
   readonly total: number
+  /** Fills that live responses showed. */
   readonly captured: number
+  /** Fills that are stored when the gaps of the run are filled from the history. */
+  readonly whole: number
+  /** Requests for the history a second. */
+  readonly historyPerSecond: number
+  /** Time from a fill to the response that brought it, live or from the history. */
+  readonly delay: { readonly medianMs: number; readonly p99Ms: number }
   readonly gaps: number
   /** Requests. */
   readonly perSecond: number
@@ -55,6 +62,20 @@ export interface Truth {
   readonly shownUpTo: (instrument: number) => number
 }
 
+/** Fills between two responses that neither of them showed. */
+interface Gap {
+  readonly instrument: number
+  /** Index of its first fill, and the index after its last one. */
+  readonly from: number
+  readonly to: number
+}
+
+/** The recorder looks for gaps so often, and fills one as soon as its last minute is over and settled. */
+const [lookForGapsMs, settledMs] = [10_000, 20_000]
+const historyPageRows = 1_000
+/** Time after the end in which the last gaps are filled. */
+const afterwardsMs = 300_000
+
 /** Lets a poller capture a market through the recorder's pacer, on a clock of its own. */
 export async function runPoller(
   market: FillMarket,
@@ -66,7 +87,7 @@ export async function runPoller(
   const clock = createVirtualClock(serviceStart)
   const limits = Object.fromEntries(operations.map((name) => [name, limit])) as Record<Operation, number>
   const pacer = new Pacer({
-    limits: { overallPerMinute: 6_000, perSecond: limits },
+    limits: { overallPerMinute: 6_000, perSecond: { ...limits, 'futures-fills-history': limit / 2 } },
     latencyJitterMs: jitterMs,
     clock,
     logger: createLogger('silent'),
@@ -76,9 +97,9 @@ export async function runPoller(
   const respondedMs = flows.map(() => -1)
   const random = createRandom(99)
   const staleness: number[] = []
-  let captured = 0
-  let gaps = 0
-  let requests = 0
+  const delays: number[] = []
+  let open: Gap[] = []
+  let [captured, whole, gaps, requests, historyRequests] = [0, 0, 0, 0, 0]
   let looks = 0
   let firstMs = 0
   const slotMs = (1_000 + jitterMs + 17) / limit
@@ -98,8 +119,12 @@ export async function runPoller(
     const happened = countUntil(times, serviceMs)
     const from = Math.max(0, happened - fillsPerPage)
     const shown = next[instrument] as number
-    captured += happened - Math.max(from, Math.min(happened, shown))
-    if (from > shown) gaps++
+    const fresh = Math.max(from, Math.min(happened, shown))
+    captured += happened - fresh
+    if (from > shown) {
+      gaps++
+      open.push({ instrument, from: shown, to: from })
+    }
     next[instrument] = Math.max(shown, happened)
     const page: SeenFill[] = []
     for (let index = happened - 1; index >= from; index--)
@@ -107,6 +132,7 @@ export async function runPoller(
     await clock.sleep(latencyMs / 2)
     if (respondedMs[instrument] === -1) firstMs = clock.monotonicMs()
     respondedMs[instrument] = clock.monotonicMs()
+    for (let index = fresh; index < happened; index++) delays.push(clock.monotonicMs() - (times[index] as number))
     poller.responded(instrument, page, serviceStart + serviceMs, clock.monotonicMs())
   }
   const requestLoop = async () => {
@@ -138,21 +164,52 @@ export async function runPoller(
       })
     }
   }
+  const fill = async ({ instrument, from, to }: Gap) => {
+    const { times } = flows[instrument] as Flow
+    // Pages reach one fill beyond both ends, because the gap is filled only where they join what is stored.
+    for (let left = to - from + 2; left > 0; left -= historyPageRows - 1) {
+      const departure = await pacer.acquire('futures-fills-history', { priority: 'repair' })
+      historyRequests++
+      await clock.sleep(latencyMs)
+      pacer.settle(departure, { outcome: 'response' })
+    }
+    whole += to - from
+    for (let index = from; index < to; index++) delays.push(clock.monotonicMs() - (times[index] as number))
+  }
+  const repairLoop = async () => {
+    for (; clock.monotonicMs() < durationMs + afterwardsMs; await clock.sleep(lookForGapsMs)) {
+      const isDue = ({ instrument, to }: Gap) => {
+        const last = (flows[instrument] as Flow).times[to - 1] as number
+        return (Math.floor(last / 60_000) + 1) * 60_000 + settledMs <= clock.monotonicMs()
+      }
+      const due = open.filter(isDue)
+      open = open.filter((gap) => !isDue(gap))
+      for (const gap of due) void fill(gap)
+    }
+  }
   void tickerLoop()
   void requestLoop()
+  void repairLoop()
   await clock.advanceTo(durationMs)
   let total = 0
   for (const [instrument, { times }] of flows.entries()) {
     const end = countUntil(times, durationMs)
+    const shown = next[instrument] as number
     total += end - (begins[instrument] as number)
-    // Those that would still be shown are not lost.
-    captured += Math.min(fillsPerPage, end - (next[instrument] as number))
+    // The next page would show the newest of them. Those before that are a gap.
+    const kept = Math.min(fillsPerPage, end - shown)
+    captured += kept
+    if (end - kept > shown) open.push({ instrument, from: shown, to: end - kept })
   }
-  staleness.sort((a, b) => a - b)
-  const at = (share: number) => staleness[Math.floor(staleness.length * share)] ?? 0
+  await clock.advanceTo(durationMs + afterwardsMs)
+  for (const sorted of [staleness, delays]) sorted.sort((a, b) => a - b)
+  const at = (share: number, sorted = staleness) => sorted[Math.floor(sorted.length * share)] ?? 0
   return {
     total,
     captured,
+    whole: captured + whole,
+    historyPerSecond: (historyRequests / durationMs) * 1000,
+    delay: { medianMs: at(0.5, delays), p99Ms: at(0.99, delays) },
     gaps,
     perSecond: (requests / durationMs) * 1000,
     looksPerSecond: (looks / durationMs) * 1000,
