@@ -113,6 +113,7 @@ export async function runPoller(
 
   const ask = async (instrument: number) => {
     await clock.sleep(latencyMs / 2)
+    if (clock.monotonicMs() > durationMs) return
     requests++
     const { times, sizes } = flows[instrument] as Flow
     const serviceMs = clock.monotonicMs()
