@@ -160,7 +160,8 @@ async function endure(mode: Mode, others: readonly Table[]): Promise<void> {
   const startedMs = performance.now()
   await isFresh(others)
   await sleep(Math.max(0, attackMs - (performance.now() - startedMs)))
-  expect(await watch.stop()).toBeLessThan(Math.max(1_000, 5 * honestHealthMs))
+  // A hostile response that held the recorder up would do so for longer than a busy machine does.
+  expect(await watch.stop()).toBeLessThan(Math.max(5_000, 5 * honestHealthMs))
   expect(await residentBytes()).toBeLessThan(honestMemory + 400_000_000)
 }
 
