@@ -58,8 +58,8 @@ export function applyFaults({
       if (fault.what === 'database severed') database.sever(isOfMachine)
       if (fault.what === 'machine suspended') machine.suspend(fault.forMs)
       if (fault.what === 'crash') {
-        const dead = { from: now(), to: now() + fault.forMs, slowestMs: slowestSyncMs(faults, fault) }
-        deadTimes.push(dead)
+        const from = now() - stoodStillMs(faults, fault)
+        deadTimes.push({ from, to: now() + fault.forMs, slowestMs: slowestSyncMs(faults, fault) })
         ended(fault.machine)
         await machine.crash()
       }
@@ -104,6 +104,15 @@ const refusals = ['42P10', '42703', '42P01', '42501', '23502', 'P0001', '0A000',
 
 function oneOf<Value>(values: readonly Value[], size: number): Value {
   return values[Math.min(values.length - 1, Math.floor(size * values.length))] as Value
+}
+
+/** For how long the machine that crashes had been suspended: nothing of it ran in that time. */
+function stoodStillMs(faults: readonly PlannedFault[], crash: PlannedFault): number {
+  const suspensions = faults.filter(
+    ({ what, machine, atMs, forMs }) =>
+      what === 'machine suspended' && machine === crash.machine && atMs < crash.atMs && atMs + forMs > crash.atMs,
+  )
+  return crash.atMs - Math.min(crash.atMs, ...suspensions.map(({ atMs }) => atMs))
 }
 
 /** How long the disk of the machine that crashes took at most to sync, in the time in which what was lost may have come. */
