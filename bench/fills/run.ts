@@ -1,4 +1,6 @@
+import { fillPageRows } from '../../src/history/pastFills.js'
 import { fillsPerPage, type TradeSign } from '../../src/market/rows.js'
+import { minuteMs, minuteOf } from '../../src/market/values.js'
 import type { SeenFill } from '../../src/collect/schedule/fillEstimate.js'
 import { Pacer } from '../../src/exchange/limits/pacer.js'
 import { type Operation, operations } from '../../src/market/stream.js'
@@ -56,8 +58,6 @@ export interface Truth {
   readonly flows: readonly Flow[]
   readonly latencyMs: number
   readonly slotMs: number
-  /** What the service's clock shows when the bench begins. */
-  readonly startsAt: number
   /** The index after the newest fill shown so far. */
   readonly shownUpTo: (instrument: number) => number
 }
@@ -72,7 +72,6 @@ interface Gap {
 
 /** The recorder looks for gaps so often, and fills one as soon as its last minute is over and settled. */
 const [lookForGapsMs, settledMs] = [10_000, 20_000]
-const historyPageRows = 1_000
 /** Time after the end in which the last gaps are filled. */
 const afterwardsMs = 300_000
 
@@ -107,7 +106,6 @@ export async function runPoller(
     flows,
     latencyMs,
     slotMs,
-    startsAt: serviceStart,
     shownUpTo: (instrument) => next[instrument] as number,
   })
 
@@ -168,7 +166,7 @@ export async function runPoller(
   const fill = async ({ instrument, from, to }: Gap) => {
     const { times } = flows[instrument] as Flow
     // Pages reach one fill beyond both ends, because the gap is filled only where they join what is stored.
-    for (let left = to - from + 2; left > 0; left -= historyPageRows - 1) {
+    for (let left = to - from + 2; left > 0; left -= fillPageRows - 1) {
       const departure = await pacer.acquire('futures-fills-history', { priority: 'repair' })
       historyRequests++
       await clock.sleep(latencyMs)
@@ -181,7 +179,7 @@ export async function runPoller(
     for (; clock.monotonicMs() < durationMs + afterwardsMs; await clock.sleep(lookForGapsMs)) {
       const isDue = ({ instrument, to }: Gap) => {
         const last = (flows[instrument] as Flow).times[to - 1] as number
-        return (Math.floor(last / 60_000) + 1) * 60_000 + settledMs <= clock.monotonicMs()
+        return minuteOf(last) + minuteMs + settledMs <= clock.monotonicMs()
       }
       const due = open.filter(isDue)
       open = open.filter((gap) => !isDue(gap))

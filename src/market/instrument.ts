@@ -105,6 +105,5 @@ export function kindOf({ category, isReality, isRwa, symbolType }: KindSigns): I
  * an empty list none.
  */
 export function symbolMatcher(globs: readonly string[] | undefined): (symbol: string) => boolean {
-  if (globs === undefined) return () => true
-  return globs.length === 0 ? () => false : picomatch([...globs], { nocase: true })
+  return globs === undefined ? () => true : picomatch([...globs], { nocase: true })
 }
