@@ -1,135 +1,117 @@
 import { type Kysely, sql } from 'kysely'
-import { commentOn, extraComment, keyComments, receivedAtComment, type RelationComments } from './comments.js'
-import { adding, finite } from './fragments.js'
+import { adding, createTables, extra, finite, key, receivedAt } from './relations.js'
 
-const keyColumns = `category market.category not null,
-      symbol text not null check (symbol <> '')`
-const momentColumns = `${keyColumns},
-      ts timestamptz not null,
-      received_at timestamptz not null,
-      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object')`
+/** Columns of a row of a list, which is kept by its versions. */
+const version = `${extra} As they were when this version was first seen.
+    valid_from timestamptz not null -- When the recorder first saw this version.
+    valid_to timestamptz check (valid_to > valid_from)
+      -- When the recorder first saw it changed or gone (exclusive); NULL while it holds.`
 
-/** A row of a list is kept by its versions. */
-const versionColumns = `extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
-      valid_from timestamptz not null,
-      valid_to timestamptz check (valid_to > valid_from)`
-const versionComments = {
-  extra: `${extraComment} As they were when this version was first seen.`,
-  valid_from: 'When the recorder first saw this version.',
-  valid_to: 'When the recorder first saw it changed or gone (exclusive); NULL while it holds.',
-}
+const shares = (what: string, operation: string) => `
+    -- How ${what} divide into long and short, in five minutes. Source: ${operation}.
+    ${key}
+    ts timestamptz not null -- Time of the period, by the service.
+    ${receivedAt}
+    ${extra}
+    long_share numeric not null check (${finite('long_share')}) -- Share that is long, as a fraction.
+    short_share numeric not null check (${finite('short_share')}) -- Share that is short, as a fraction.
+    long_short_ratio numeric -- The first divided by the second; NULL where the service does not say.
+    primary key (category, symbol, ts)`
 
-function sharesTable(what: string) {
-  return sql`
-    create table ${sql.table(`market.long_short_${what}`)} (
-      ${sql.raw(momentColumns)},
-      long_share numeric not null check (${finite('long_share')}),
-      short_share numeric not null check (${finite('short_share')}),
-      long_short_ratio numeric,
-      primary key (category, symbol, ts)
-    );`
-}
-
-function commentOnShares(what: string, operation: string): RelationComments {
-  return {
-    kind: 'table',
-    comment: `How ${what} divide into long and short, in five minutes. Source: ${operation}.`,
-    columns: {
-      ...keyComments,
-      ts: 'Time of the period, by the service.',
-      long_share: 'Share that is long, as a fraction.',
-      short_share: 'Share that is short, as a fraction.',
-      long_short_ratio: 'The first divided by the second; NULL where the service does not say.',
-      received_at: receivedAtComment,
-      extra: extraComment,
-    },
-  }
+/** The occurrence is part of the key of liquidations, because they have no id, and two equal ones are two liquidations. */
+const tables = {
+  'market.funding_rates': `
+    -- A funding rate that was settled. Source: history-fund-rate.
+    ${key}
+    ts timestamptz not null -- When it was settled, by the service.
+    funding_rate numeric not null check (${finite('funding_rate')})
+      -- Rate, as a fraction of the value of a position. Above 0, longs paid shorts.
+    interval_hours integer -- Hours since the settlement before it; NULL where that is not known.
+    ${receivedAt}
+    ${extra}
+    primary key (category, symbol, ts)`,
+  'market.funding_forecasts': `
+    -- The funding rate of the next settlement, as it forms, at a moment. Source: current-fund-rate.
+    ${key}
+    ts timestamptz not null -- Time of the response, by the service.
+    funding_rate numeric not null check (${finite('funding_rate')})
+      -- Rate that would be settled now, as a fraction of the value of a position. Above 0, longs pay shorts.
+    interval_hours integer -- Hours from one settlement to the next; NULL where the service does not say.
+    next_update timestamptz -- When it is settled next; NULL where the service does not say.
+    min_rate numeric -- Lowest rate that can be settled, as a fraction; NULL where the service does not say.
+    max_rate numeric -- Highest rate that can be settled, as a fraction; NULL where the service does not say.
+    ${receivedAt}
+    ${extra}
+    primary key (category, symbol, ts)`,
+  'market.taker_flow': `
+    -- Volume that takers bought and sold in five minutes. Source: futures-active-buy-sell.
+    ${key}
+    ts timestamptz not null -- Time of the period, by the service.
+    ${receivedAt}
+    ${extra}
+    buy_volume numeric not null check (${finite('buy_volume')}) -- Volume that takers bought, as the service sends it.
+    sell_volume numeric not null check (${finite('sell_volume')}) -- Volume that takers sold, as the service sends it.
+    primary key (category, symbol, ts)`,
+  'market.long_short_ratios': shares('futures', 'futures-long-short'),
+  'market.long_short_accounts': shares('accounts', 'futures-account-long-short'),
+  'market.long_short_positions': shares('positions', 'futures-position-long-short'),
+  'market.index_components': `
+    -- A component of the index of a future over a period. Source: index-components.
+    ${key}
+    exchange text not null check (exchange <> '') -- Exchange that the price comes from.
+    spot_pair text not null check (spot_pair <> '') -- Its spot pair.
+    weight numeric not null check (${finite('weight')}) -- Weight in the index, as the service sends it.
+    equivalent_price numeric
+      -- Its price when this version was first seen, in the terms of the index. It moves all the time and opens no
+      -- version. NULL where the service does not say.
+    ${version}
+    primary key (category, symbol, exchange, spot_pair, valid_from)`,
+  'market.position_tiers': `
+    -- A tier of the positions in a future over a period. Source: position-tier; the names of its fields are assumed.
+    ${key}
+    tier integer not null check (tier >= 0) -- Number of the tier, from the smallest positions on.
+    min_value numeric not null check (${finite('min_value')})
+      -- Smallest position of the tier, by value (assumed: in quote coin). On the wire minTierValue.
+    max_value numeric -- Largest position of the tier; NULL where the service does not say. On the wire maxTierValue.
+    leverage numeric not null check (${finite('leverage')}) -- Highest leverage.
+    margin_rate numeric not null check (${finite('margin_rate')})
+      -- Maintenance margin, as a fraction of the value of a position. On the wire mmr.
+    ${version}
+    primary key (category, symbol, tier, valid_from)`,
+  'market.open_interest_limits': `
+    -- How large positions in a future may be over a period. Source: oi-limit; the names of its fields are assumed.
+    ${key}
+    notional_value numeric not null check (${finite('notional_value')})
+      -- Assumed: the most that one account may hold, in quote coin. On the wire notionalValue.
+    total_notional_value numeric
+      -- Assumed: the most that an account may hold with its sub-accounts, in quote coin; NULL where the service does
+      -- not say. On the wire totalNotionalValue.
+    ${version}
+    primary key (category, symbol, valid_from)`,
+  'market.liquidations': `
+    -- A position that was liquidated. Source: liquidations, which shows the last three days.
+    ${key}
+    ts timestamptz not null -- When it was liquidated, by the service.
+    side market.side not null -- As the service says it: buy means that a long position was liquidated.
+    price numeric not null check (${finite('price')}) -- Price, in quote coin.
+    amount numeric not null check (${finite('amount')}) -- Amount, as the service sends it.
+    occurrence integer not null check (occurrence > 0)
+      -- 1, 2, … of liquidations that are equal in all of the above: they have no id.
+    ${receivedAt}
+    ${extra}
+    primary key (category, symbol, ts, side, price, amount, occurrence)`,
 }
 
 /** Tables of data that only futures have. */
 export async function up(db: Kysely<unknown>): Promise<void> {
+  await createTables(db, tables)
   await sql`
-    create table market.funding_rates (
-      category market.category not null,
-      symbol text not null check (symbol <> ''),
-      ts timestamptz not null,
-      funding_rate numeric not null check (${finite('funding_rate')}),
-      interval_hours integer,
-      received_at timestamptz not null,
-      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
-      primary key (category, symbol, ts)
-    );
-
-    create table market.funding_forecasts (
-      category market.category not null,
-      symbol text not null check (symbol <> ''),
-      ts timestamptz not null,
-      funding_rate numeric not null check (${finite('funding_rate')}),
-      interval_hours integer,
-      next_update timestamptz,
-      min_rate numeric,
-      max_rate numeric,
-      received_at timestamptz not null,
-      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
-      primary key (category, symbol, ts)
-    );
-
-    create table market.taker_flow (
-      ${sql.raw(momentColumns)},
-      buy_volume numeric not null check (${finite('buy_volume')}),
-      sell_volume numeric not null check (${finite('sell_volume')}),
-      primary key (category, symbol, ts)
-    );
-    ${sql.join(['ratios', 'accounts', 'positions'].map(sharesTable), sql` `)}
-
-    create table market.index_components (
-      ${sql.raw(keyColumns)},
-      exchange text not null check (exchange <> ''),
-      spot_pair text not null check (spot_pair <> ''),
-      weight numeric not null check (${finite('weight')}),
-      equivalent_price numeric,
-      ${sql.raw(versionColumns)},
-      primary key (category, symbol, exchange, spot_pair, valid_from)
-    );
     create unique index index_components_one_open on market.index_components (category, symbol, exchange, spot_pair)
       where valid_to is null;
-
-    create table market.position_tiers (
-      ${sql.raw(keyColumns)},
-      tier integer not null check (tier >= 0),
-      min_value numeric not null check (${finite('min_value')}),
-      max_value numeric,
-      leverage numeric not null check (${finite('leverage')}),
-      margin_rate numeric not null check (${finite('margin_rate')}),
-      ${sql.raw(versionColumns)},
-      primary key (category, symbol, tier, valid_from)
-    );
     create unique index position_tiers_one_open on market.position_tiers (category, symbol, tier)
       where valid_to is null;
-
-    create table market.open_interest_limits (
-      ${sql.raw(keyColumns)},
-      notional_value numeric not null check (${finite('notional_value')}),
-      total_notional_value numeric,
-      ${sql.raw(versionColumns)},
-      primary key (category, symbol, valid_from)
-    );
     create unique index open_interest_limits_one_open on market.open_interest_limits (category, symbol)
       where valid_to is null;
-
-    -- The occurrence is part of the key, because liquidations have no id, and two equal ones are two liquidations.
-    create table market.liquidations (
-      category market.category not null,
-      symbol text not null check (symbol <> ''),
-      ts timestamptz not null,
-      side market.side not null,
-      price numeric not null check (${finite('price')}),
-      amount numeric not null check (${finite('amount')}),
-      occurrence integer not null check (occurrence > 0),
-      received_at timestamptz not null,
-      extra jsonb not null default '{}' check (jsonb_typeof(extra) = 'object'),
-      primary key (category, symbol, ts, side, price, amount, occurrence)
-    );
 
     -- Adds what responses prove of an instrument. Writers of a series wait for each other at its row with verdict
     -- recorded. The time between the recorded ranges is then noted as gaps. Returns the number of new gaps.
@@ -175,102 +157,4 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     end
     $$;
   `.execute(db)
-  await commentOn(db, {
-    'market.funding_rates': {
-      kind: 'table',
-      comment: 'A funding rate that was settled. Source: history-fund-rate.',
-      columns: {
-        ...keyComments,
-        ts: 'When it was settled, by the service.',
-        funding_rate: 'Rate, as a fraction of the value of a position. Above 0, longs paid shorts.',
-        interval_hours: 'Hours since the settlement before it; NULL where that is not known.',
-        received_at: receivedAtComment,
-        extra: extraComment,
-      },
-    },
-    'market.liquidations': {
-      kind: 'table',
-      comment: 'A position that was liquidated. Source: liquidations, which shows the last three days.',
-      columns: {
-        ...keyComments,
-        ts: 'When it was liquidated, by the service.',
-        side: 'As the service says it: buy means that a long position was liquidated.',
-        price: 'Price, in quote coin.',
-        amount: 'Amount, as the service sends it.',
-        occurrence: '1, 2, … of liquidations that are equal in all of the above: they have no id.',
-        received_at: receivedAtComment,
-        extra: extraComment,
-      },
-    },
-    'market.taker_flow': {
-      kind: 'table',
-      comment: 'Volume that takers bought and sold in five minutes. Source: futures-active-buy-sell.',
-      columns: {
-        ...keyComments,
-        ts: 'Time of the period, by the service.',
-        buy_volume: 'Volume that takers bought, as the service sends it.',
-        sell_volume: 'Volume that takers sold, as the service sends it.',
-        received_at: receivedAtComment,
-        extra: extraComment,
-      },
-    },
-    'market.long_short_ratios': commentOnShares('futures', 'futures-long-short'),
-    'market.long_short_accounts': commentOnShares('accounts', 'futures-account-long-short'),
-    'market.long_short_positions': commentOnShares('positions', 'futures-position-long-short'),
-    'market.index_components': {
-      kind: 'table',
-      comment: 'A component of the index of a future over a period. Source: index-components.',
-      columns: {
-        ...keyComments,
-        exchange: 'Exchange that the price comes from.',
-        spot_pair: 'Its spot pair.',
-        weight: 'Weight in the index, as the service sends it.',
-        equivalent_price:
-          'Its price when this version was first seen, in the terms of the index. It moves all the time and opens no version. NULL where the service does not say.',
-        ...versionComments,
-      },
-    },
-    'market.position_tiers': {
-      kind: 'table',
-      comment:
-        'A tier of the positions in a future over a period. Source: position-tier; the names of its fields are assumed.',
-      columns: {
-        ...keyComments,
-        tier: 'Number of the tier, from the smallest positions on.',
-        min_value: 'Smallest position of the tier, by value (assumed: in quote coin). On the wire minTierValue.',
-        max_value: 'Largest position of the tier; NULL where the service does not say. On the wire maxTierValue.',
-        leverage: 'Highest leverage.',
-        margin_rate: 'Maintenance margin, as a fraction of the value of a position. On the wire mmr.',
-        ...versionComments,
-      },
-    },
-    'market.open_interest_limits': {
-      kind: 'table',
-      comment:
-        'How large positions in a future may be over a period. Source: oi-limit; the names of its fields are assumed.',
-      columns: {
-        ...keyComments,
-        notional_value: 'Assumed: the most that one account may hold, in quote coin. On the wire notionalValue.',
-        total_notional_value:
-          'Assumed: the most that an account may hold with its sub-accounts, in quote coin; NULL where the service does not say. On the wire totalNotionalValue.',
-        ...versionComments,
-      },
-    },
-    'market.funding_forecasts': {
-      kind: 'table',
-      comment: 'The funding rate of the next settlement, as it forms, at a moment. Source: current-fund-rate.',
-      columns: {
-        ...keyComments,
-        ts: 'Time of the response, by the service.',
-        funding_rate:
-          'Rate that would be settled now, as a fraction of the value of a position. Above 0, longs pay shorts.',
-        interval_hours: 'Hours from one settlement to the next; NULL where the service does not say.',
-        next_update: 'When it is settled next; NULL where the service does not say.',
-        min_rate: 'Lowest rate that can be settled, as a fraction; NULL where the service does not say.',
-        max_rate: 'Highest rate that can be settled, as a fraction; NULL where the service does not say.',
-        received_at: receivedAtComment,
-        extra: extraComment,
-      },
-    },
-  })
 }

@@ -9,31 +9,31 @@ export interface Mutation {
 export const mutations: readonly Mutation[] = [
   {
     name: 'two responses follow on without a shared fill',
-    file: 'migrations/storeFills.ts',
+    file: 'migrations/functions/storeFills.ts',
     find: 'if joined is not null then',
     replace: 'joined := coalesce(joined, upper(runs));\n              if joined is not null then',
   },
   {
     name: 'a loss between two responses is no gap',
-    file: 'migrations/storeFills.ts',
+    file: 'migrations/functions/storeFills.ts',
     find: 'if before < begins then gap',
     replace: "if before < begins - interval '1 hour' then gap",
   },
   {
     name: 'a response is proven up to when it was asked for',
-    file: 'migrations/storeFills.ts',
+    file: 'migrations/functions/storeFills.ts',
     find: 'ends := least(f.newest, f.requested);',
     replace: 'ends := f.requested;',
   },
   {
     name: 'a response that follows on is proven beyond its newest fill',
-    file: 'migrations/storeFills.ts',
+    file: 'migrations/functions/storeFills.ts',
     find: 'ends := least(f.newest, f.requested);',
     replace: "ends := f.newest + interval '20 seconds';",
   },
   {
     name: 'a response that leaves out what is stored joins all the same',
-    file: 'migrations/storeFills.ts',
+    file: 'migrations/functions/storeFills.ts',
     find: 'if f.hidden = 0 then',
     replace: 'if true then',
   },

@@ -1,4 +1,4 @@
-import { type AnalystFunction, instrument, range } from './functions.js'
+import { type AnalystFunction, instrument, range } from './analystFunction.js'
 
 /**
  * Makes a function for bars that close after an amount was traded. A fill counts whole in the bar in which it begins.

@@ -1,4 +1,4 @@
-import { type AnalystFunction, instrument, range } from './functions.js'
+import { type AnalystFunction, instrument, range } from './analystFunction.js'
 
 /** Makes a function that returns the row of a table of snapshots that was the newest at a moment. */
 function newestAt(name: string, table: string, what: string): AnalystFunction {
@@ -15,7 +15,7 @@ function newestAt(name: string, table: string, what: string): AnalystFunction {
 }
 
 /** Queries that are easily written wrong by hand. */
-export const analystFunctions: Readonly<Record<string, AnalystFunction>> = {
+export const marketQueries: Readonly<Record<string, AnalystFunction>> = {
   fill_base_size: {
     signature: '(category market.category, price numeric, size numeric)',
     returns: 'numeric',

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { adding } from './fragments.js'
+import { adding } from '../relations.js'
 
 /** The rows of a verdict of the candles that a function is about. */
 const isOf = (alias: string, verdict: string) =>

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { fillsOf } from './fillProof.js'
 
 /**
  * Stores pages of fills with what they prove: recorder.store_fills.
@@ -15,7 +16,7 @@ import { sql } from 'kysely'
  * A full page may lie within one or two milliseconds. It then has no whole millisecond, proves nothing, and leaves no
  * run that later pages could join. It leaves its fills, and the gap before it, which ends where its run would begin.
  */
-export const storeFills = sql`
+export const storeFills = sql.raw(`
     create function recorder.store_fills(
       -- One element for each page. unread: milliseconds of rows that cannot be stored; null if they are not known.
       page_category market.category[], page_symbol text[], page_is_full boolean[], page_requested timestamptz[],
@@ -143,18 +144,15 @@ export const storeFills = sql`
           from asked a left join shown s using (page) left join there t using (page)
           left join lateral (
             select c.ranges, c.part from recorder.known c
-            where c.stream = 'fills' and c.category = a.category and c.symbol = a.symbol and c.type = '' and c.interval = ''
-              and c.verdict = 'recorded'
+            where ${fillsOf('c', 'a.')} and c.verdict = 'recorded'
             order by c.part desc limit 1
           ) last on true
           left join lateral (
             select range_agg(r) as ranges from recorder.known c cross join lateral unnest(c.ranges) as r
-            where c.stream = 'fills' and c.category = a.category and c.symbol = a.symbol and c.type = '' and c.interval = ''
-              and c.verdict = 'recorded'
+            where ${fillsOf('c', 'a.')} and c.verdict = 'recorded'
               and not coalesce(lower(last.ranges) < a.oldest, false)
           ) whole on true
-          left join recorder.known o on o.stream = 'fills' and o.category = a.category and o.symbol = a.symbol and o.type = ''
-            and o.interval = '' and o.verdict = 'unsettled' and o.part = '-infinity'
+          left join recorder.known o on ${fillsOf('o', 'a.')} and o.verdict = 'unsettled' and o.part = '-infinity'
         loop
           page := f.page; inserted := f.new; gaps := 0; hidden := f.hidden; conflicting := f.differing;
           f.claimed := coalesce(f.claimed, nothing);
@@ -189,8 +187,7 @@ export const storeFills = sql`
                   if joined is null or joined = f.shared then
                     -- At the very end of a run, the shared fill may belong to a later page that left no run.
                     select coalesce(max(g.gap_until), joined) into joined from recorder.known g
-                    where g.stream = 'fills' and g.category = f.category and g.symbol = f.symbol and g.type = ''
-                      and g.interval = '' and g.gap_until between f.shared and f.shared + a_ms;
+                    where ${fillsOf('g', 'f.')} and g.gap_until between f.shared and f.shared + a_ms;
                   end if;
                 end if;
               elsif not f.is_full and f.is_mark then
@@ -263,8 +260,7 @@ export const storeFills = sql`
             -- The page may fill a part of a gap.
             if not is_newest and (select max(lower(r)) from unnest(runs) as r) > lower(claim) or exists (
               select from recorder.known k
-              where k.stream = 'fills' and k.category = f.category and k.symbol = f.symbol and k.type = '' and k.interval = ''
-                and k.verdict in ('missing', 'lost') and k.part >= lower(claim) and k.part < upper(claim))
+              where ${fillsOf('k', 'f.')} and k.verdict in ('missing', 'lost') and k.part >= lower(claim) and k.part < upper(claim))
             then
               perform recorder.close_fill_gaps(f.category, f.symbol, claim, f.received, 'live');
             end if;
@@ -294,4 +290,4 @@ export const storeFills = sql`
       end loop;
     end
     $$;
-`
+`)

@@ -1,7 +1,11 @@
 import { sql } from 'kysely'
 
+/** Returns a condition for the rows of the fills of an instrument, which is named by columns or variables. */
+export const fillsOf = (alias: string, instrument: string) =>
+  `${alias}.stream = 'fills' and ${alias}.category = ${instrument}category and ${alias}.symbol = ${instrument}symbol and ${alias}.type = '' and ${alias}.interval = ''`
+
 /** Functions that keep what is proven of fills: locks, claims, gaps and contradictions. store_fills calls them. */
-export const fillProof = sql`
+export const fillProof = sql.raw(`
     -- Adds proven ranges of fills, of series that the transaction has locked. Ranges are kept in parts by time, and a
     -- page writes only the newest part. In one value, months of gaps would cost a page more than all else about it. A
     -- full part stays as it is, and the next part begins after a gap. parts: the part of the newest range, for claims
@@ -24,15 +28,15 @@ export const fillProof = sql`
         select part, lead(part) over (order by part) as until from (
           -- Parts of the series, from the part that the claim begins in.
           select s.part from recorder.known s
-          where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = '' and s.verdict = 'recorded'
+          where ${fillsOf('s', 'k.')} and s.verdict = 'recorded'
             and s.part >= (
               select max(b.part) from recorder.known b
-              where b.stream = 'fills' and b.category = k.category and b.symbol = k.symbol and b.type = '' and b.interval = '' and b.verdict = 'recorded'
+              where ${fillsOf('b', 'k.')} and b.verdict = 'recorded'
                 and b.part <= lower(k.ranges))
           union
           select upper(n.ranges) from (
             select s.ranges from recorder.known s
-            where s.stream = 'fills' and s.category = k.category and s.symbol = k.symbol and s.type = '' and s.interval = '' and s.verdict = 'recorded'
+            where ${fillsOf('s', 'k.')} and s.verdict = 'recorded'
             order by s.part desc limit 1
           ) n
           -- A part is full at 128 ranges. Writing them takes a thousandth of a second, and two kilobytes of WAL.
@@ -79,7 +83,7 @@ export const fillProof = sql`
     create function recorder.withdraw_fills(of_category market.category, of_symbol text, doubted tstzmultirange)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       update recorder.known c set ranges = c.ranges - doubted
-      where c.stream = 'fills' and c.category = of_category and c.symbol = of_symbol and c.type = '' and c.interval = '' and c.verdict = 'recorded'
+      where ${fillsOf('c', 'of_')} and c.verdict = 'recorded'
         and c.ranges && doubted
     $$;
 
@@ -108,8 +112,7 @@ export const fillProof = sql`
           and gap_until - part >= interval '1 hour' and gap_until > lower(filled) and part < upper(filled)
       ), touched as (
         delete from recorder.known k using near n
-        where k.stream = 'fills' and k.category = of_category and k.symbol = of_symbol and k.type = '' and k.interval = ''
-          and k.verdict = n.verdict and k.part = n.part and k.ranges && filled
+        where ${fillsOf('k', 'of_')} and k.verdict = n.verdict and k.part = n.part and k.ranges && filled
         returning k.*
       )
       insert into recorder.known as k
@@ -136,7 +139,7 @@ export const fillProof = sql`
       from unnest(categories, symbols) as k (category, symbol)
       where not exists (
         select from recorder.known c
-        where c.stream = 'fills' and c.category = k.category and c.symbol = k.symbol and c.type = '' and c.interval = '' and c.verdict = 'recorded'
+        where ${fillsOf('c', 'k.')} and c.verdict = 'recorded'
           and c.part = '-infinity')
       order by k.category, k.symbol
       on conflict do nothing;
@@ -200,12 +203,10 @@ export const fillProof = sql`
             date_trunc('minute', greatest(coalesce(upper(f.ranges), lower(last.ranges)), since), 'UTC') as begins,
             date_trunc('minute', upper(last.ranges), 'UTC') as ends, last.ranges as claimed
           from recorder.known c
-          left join recorder.known f on f.stream = 'fills' and f.category = c.category and f.symbol = c.symbol and f.type = ''
-            and f.interval = '' and f.verdict = 'audited' and f.part = '-infinity'
+          left join recorder.known f on ${fillsOf('f', 'c.')} and f.verdict = 'audited' and f.part = '-infinity'
           cross join lateral (
             select l.ranges from recorder.known l
-            where l.stream = 'fills' and l.category = c.category and l.symbol = c.symbol and l.type = '' and l.interval = ''
-              and l.verdict = 'recorded' and not isempty(l.ranges)
+            where ${fillsOf('l', 'c.')} and l.verdict = 'recorded' and not isempty(l.ranges)
             order by l.part desc limit 1
           ) last
           where c.stream = 'fills' and c.type = '' and c.interval = '' and c.verdict = 'recorded' and c.part = '-infinity'
@@ -227,8 +228,7 @@ export const fillProof = sql`
           -- Only ranges that are still claimed under the lock are withdrawn.
           select range_agg(r * tstzrange(lower(m), upper(m))) into doubted
           from recorder.known c cross join lateral unnest(c.ranges) as r cross join lateral unnest(s.lacking) as m
-          where c.stream = 'fills' and c.category = s.category and c.symbol = s.symbol and c.type = '' and c.interval = ''
-            and c.verdict = 'recorded' and r && m;
+          where ${fillsOf('c', 's.')} and c.verdict = 'recorded' and r && m;
           if not isempty(doubted) then
             perform recorder.withdraw_fills(s.category, s.symbol, doubted);
             perform recorder.miss_fills(s.category, s.symbol, doubted, why);
@@ -244,4 +244,4 @@ export const fillProof = sql`
       end loop;
     end
     $$;
-`
+`)
