@@ -7,9 +7,8 @@ import { loadConfig } from '../src/config/resolve.js'
 import { createStats } from '../src/collect/streams/stream.js'
 import { operations } from '../src/market/stream.js'
 import { systemClock } from '../src/runtime/clock.js'
-import { Incidents } from '../src/runtime/incidents.js'
 import { createMetrics } from '../src/runtime/metrics.js'
-import { collectorSource, type BudgetUse } from '../src/serve/source.js'
+import type { BudgetUse, RecorderSource } from '../src/serve/source.js'
 import { startServer } from '../src/serve/server.js'
 import { openDatabase, type RecorderDatabase } from '../src/db/database.js'
 import { startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
@@ -30,21 +29,19 @@ export async function openMarket(size: { readonly instruments: number; readonly 
   await fill(database, size)
   const config = loadConfig({ env: {} })
   config.serve.port = 0
-  const source = collectorSource({
+  const source: RecorderSource = {
     egress: 'bench',
-    clock: systemClock,
+    startedAt: Date.now(),
     spoolMaxBytes: 1,
-    storing: {
-      stats: createStats(),
-      incidents: new Incidents(logger, systemClock),
-      queue: { backlog: () => noBacklog },
-    },
-    collector: () => undefined,
+    streams: createStats(),
+    phase: () => 'waiting',
+    incidents: () => [],
+    backlog: () => noBacklog,
     budget: () => unusedBudget,
     maySend: () => true,
     fleet: () => ({ version: 1, unowned: 0, recorders: [] }),
     backfills: () => Promise.resolve([]),
-  })
+  }
   const metrics = createMetrics({ version: 'bench' })
   const server = await startServer({
     config,

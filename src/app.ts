@@ -23,7 +23,7 @@ import { type Disk, systemDisk } from './runtime/disk.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
 import { packageVersion } from './runtime/process.js'
-import { collectorSource, type RecorderSource, removeAddress, respondingAddress, writeAddress } from './serve/source.js'
+import { type RecorderSource, removeAddress, respondingAddress, writeAddress } from './serve/source.js'
 import { requireFreePort, type RunningServer, startServer } from './serve/server.js'
 import { acquireLease, type Lease } from './lease/lease.js'
 import { noteSpool } from './lease/leaseRow.js'
@@ -173,17 +173,19 @@ export async function startRecorder(
     })
     parts.storing = storing
     if (config.serve.enabled) {
-      const source = collectorSource({
+      const source: RecorderSource = {
         egress,
-        clock,
+        startedAt: clock.now(),
         spoolMaxBytes,
-        storing,
-        collector: () => parts.collector,
+        streams: storing.stats,
+        phase: () => parts.collector?.phase ?? 'waiting',
+        incidents: () => storing.incidents.recent(),
+        backlog: () => storing.queue.backlog(),
         budget: () => client.stats(),
         maySend: () => parts.lease?.maySend === true,
         fleet: () => fleet.report(),
         backfills: async () => (await parts.history?.reports()) ?? [],
-      })
+      }
       parts.server = await serve(config, source, metrics, { store, logger, clock, takesNextPort })
     }
     await fleet.recall()

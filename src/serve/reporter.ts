@@ -31,7 +31,7 @@ export class StatusReporter {
 
   constructor(options: ReporterOptions) {
     this.#options = options
-    this.#sampler = new Sampler(options.source)
+    this.#sampler = new Sampler(options.source, options.clock)
     this.#probe = new DatabaseProbe(options.database, options.clock)
     this.#limits = freshnessLimits(options.config)
   }
@@ -89,7 +89,15 @@ const spoolAlarmShare = 0.5
 export function statusReport(input: ReportInput): Status {
   const { now, instanceId, version, source, database, backfills, sampler } = input
   const budget = source.budget()
+  const { batches, rows, oldestReceivedAt, spooledBytes } = source.backlog()
+  const { unowned, recorders } = source.fleet()
   const streams = streamNames.map((name) => streamStatus(input, name))
+  const spool = {
+    bytes: spooledBytes,
+    limitBytes: source.spoolMaxBytes,
+    since: sampler.spoolingSince,
+    droppedRows: streams.reduce((sum, { rowsDropped }) => sum + rowsDropped, 0),
+  }
   const inState = (wanted: BackfillStatus['state']) => backfills.filter(({ state }) => state === wanted)
   return {
     time: now,
@@ -99,7 +107,7 @@ export function statusReport(input: ReportInput): Status {
     egress: source.egress,
     phase: source.phase(),
     maySend: source.maySend(),
-    problems: problemsOf(input, streams),
+    problems: problemsOf(input, streams, spool),
     streams,
     budget: {
       overall: budget.overall,
@@ -113,8 +121,8 @@ export function statusReport(input: ReportInput): Status {
       pausedMs: budget.pausedMs,
       rate: budget.rate,
     },
-    backlog: source.backlog(),
-    spool: source.spool(),
+    backlog: { batches, rows, oldestReceivedAt },
+    spool,
     database: {
       isReachable: database.isReachable,
       latencyMs: database.latencyMs,
@@ -122,7 +130,7 @@ export function statusReport(input: ReportInput): Status {
       error: database.error,
       bytes: database.overview?.bytes ?? null,
     },
-    fleet: fleetStatus(source),
+    fleet: { unowned, recorders: [...recorders] },
     gaps: [...(database.overview?.gaps ?? [])],
     backfills: (['running', 'failed', 'waiting'] as const).flatMap(inState).slice(0, shownBackfills),
     backfillCounts: {
@@ -138,13 +146,8 @@ export function statusReport(input: ReportInput): Status {
   }
 }
 
-function fleetStatus(source: RecorderSource): Status['fleet'] {
-  const { unowned, recorders } = source.fleet()
-  return { unowned, recorders: recorders.map((recorder) => ({ ...recorder })) }
-}
-
 function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
-  const stats = source.streams()[name]
+  const stats = source.streams[name]
   const { lastIdleAt: _, leftOut, ...counts } = stats
   const isCollecting = source.phase() === 'collecting'
   return {
@@ -159,10 +162,13 @@ function streamStatus({ now, source, sampler, limits }: ReportInput, name: Strea
   }
 }
 
-function problemsOf({ now, source, database }: ReportInput, streams: readonly StreamStatus[]): Status['problems'] {
+function problemsOf(
+  { now, source, database }: ReportInput,
+  streams: readonly StreamStatus[],
+  spool: Status['spool'],
+): Status['problems'] {
   const problems: Status['problems'] = []
   const phase = source.phase()
-  const spool = source.spool()
   const { waiting, pausedMs } = source.budget()
   const add = (about: Status['problems'][number]['about'], name: string, message: string, isBlocking = true) =>
     problems.push({ about, name, message, isBlocking })

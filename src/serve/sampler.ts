@@ -1,5 +1,7 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
 import { byOperation, byStream, type Operation, operations, type StreamName, streamNames } from '../market/stream.js'
+import type { TimeMs } from '../market/values.js'
+import type { Clock } from '../runtime/clock.js'
 import type { RecorderSource } from './source.js'
 
 const sampleMs = 1000
@@ -12,18 +14,21 @@ const lagResolutionMs = 10
 /** Samples the recorder's counters once a second and keeps five minutes of them. */
 export class Sampler {
   readonly #source: RecorderSource
+  readonly #clock: Pick<Clock, 'now'>
   readonly #timer: NodeJS.Timeout
   readonly #lag: IntervalHistogram = monitorEventLoopDelay({ resolution: lagResolutionMs })
   #lagP99Ms = 0
   #samples = 0
+  #spoolingSince: TimeMs | null = null
   #before: Readonly<Record<StreamName, number>>
   /** Number of rows written in each of the last seconds, newest last. */
   readonly #rows: Record<StreamName, number[]> = byStream(() => [])
   readonly #history: Record<StreamName, number[]> = byStream(() => [])
   readonly #requests: Record<Operation, number[]> = byOperation(() => [])
 
-  constructor(source: RecorderSource) {
+  constructor(source: RecorderSource, clock: Pick<Clock, 'now'>) {
     this.#source = source
+    this.#clock = clock
     this.#before = rowsOf(source)
     this.#lag.enable()
     this.#timer = setInterval(() => this.sample(), sampleMs)
@@ -50,11 +55,15 @@ export class Sampler {
     return this.#lagP99Ms > 0 ? this.#lagP99Ms : this.#measuredLagMs()
   }
 
+  /** Time since when responses have gone to disk, to a second; null while they go straight to the database. */
+  get spoolingSince(): TimeMs | null {
+    return this.#spoolingSince
+  }
+
   /** Takes the sample of one second. */
   sample(): void {
     const now = rowsOf(this.#source)
-    // Reads the backlog, so that the time when the spool began to fill is known to a second.
-    this.#source.spool()
+    this.#spoolingSince = this.#source.backlog().isSpooling ? (this.#spoolingSince ?? this.#clock.now()) : null
     const { operations: used } = this.#source.budget()
     this.#samples += 1
     for (const stream of streamNames) {
@@ -84,8 +93,7 @@ export class Sampler {
 }
 
 function rowsOf(source: RecorderSource): Record<StreamName, number> {
-  const stats = source.streams()
-  return byStream((name) => stats[name].rowsWritten)
+  return byStream((name) => source.streams[name].rowsWritten)
 }
 
 function push(values: number[], value: number, most: number): void {

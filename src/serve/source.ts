@@ -1,11 +1,10 @@
 import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { OpenQueue, Queue } from '../collect/queue/queue.js'
+import type { Queue } from '../collect/queue/queue.js'
 import type { FleetReport } from '../collect/fleet/fleet.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
 import type { CollectorStats } from '../collect/streams/stream.js'
-import { streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Collector, CollectorDependencies } from '../collect/collector.js'
 import { type Clock, within } from '../runtime/clock.js'
@@ -15,77 +14,24 @@ import { isRunning } from '../runtime/process.js'
 /** How much of the service's limits is in use, and how many requests wait. */
 export type BudgetUse = ReturnType<CollectorDependencies['client']['stats']>
 
-/** Responses in memory that are not committed yet. */
-type Backlog = Pick<ReturnType<Queue['backlog']>, 'batches' | 'rows' | 'oldestReceivedAt'>
-
-/** Responses that wait on disk for the database. */
-interface SpoolUse {
-  readonly bytes: number
-  readonly limitBytes: number
-  /** Time since when responses have gone to disk; null while they go straight to the database. */
-  readonly since: TimeMs | null
-  readonly droppedRows: number
-}
-
 /** The running recorder in the view of the server, which only reads it. */
 export interface RecorderSource {
   readonly egress: string
   readonly startedAt: TimeMs
-  /** `waiting` while another recorder owns the budget of the egress. */
-  phase(): 'waiting' | 'starting' | 'collecting' | 'stopping'
-  streams(): CollectorStats
-  incidents(): readonly IncidentReport[]
-  backlog(): Backlog
-  budget(): BudgetUse
-  spool(): SpoolUse
-  /** Returns true if this recorder may send requests. The budget of an egress belongs to one recorder at a time. */
-  maySend(): boolean
-  /** Returns how the work is shared with other recorders of the database. */
-  fleet(): FleetReport
-  /** Reads backfills that wait, run or have failed. Rejects if the database does not respond. */
-  backfills(): Promise<readonly BackfillStatus[]>
-}
-
-interface CollectorSourceOptions {
-  readonly egress: string
-  readonly clock: Clock
   readonly spoolMaxBytes: number
-  /** The queue, which opens before the collector exists, to store responses left on disk. */
-  readonly storing: Pick<OpenQueue, 'stats' | 'incidents'> & { readonly queue: Pick<Queue, 'backlog'> }
-  /** Returns the collector; undefined until this recorder owns the budget. */
-  readonly collector: () => Collector | undefined
+  readonly streams: CollectorStats
+  /** Returns `waiting` while another recorder owns the budget of the egress. */
+  readonly phase: () => 'waiting' | Collector['phase']
+  readonly incidents: () => readonly IncidentReport[]
+  /** Counts responses that are not in the database yet, in memory and on disk. */
+  readonly backlog: Queue['backlog']
   readonly budget: () => BudgetUse
+  /** Returns true if this recorder may send requests. The budget of an egress belongs to one recorder at a time. */
   readonly maySend: () => boolean
+  /** Returns how the work is shared with other recorders of the database. */
   readonly fleet: () => FleetReport
+  /** Reads backfills that wait, run or have failed. Rejects if the database does not respond. */
   readonly backfills: () => Promise<readonly BackfillStatus[]>
-}
-
-/** Combines the collector, and the time before it exists, into the view of the server. */
-export function collectorSource(options: CollectorSourceOptions): RecorderSource {
-  const { egress, clock, collector, spoolMaxBytes } = options
-  const { queue, stats, incidents } = options.storing
-  let spoolingSince: TimeMs | null = null
-  return {
-    egress,
-    startedAt: clock.now(),
-    phase: () => collector()?.phase ?? 'waiting',
-    streams: () => stats,
-    incidents: () => incidents.recent(),
-    backlog() {
-      const { batches, rows, oldestReceivedAt } = queue.backlog()
-      return { batches, rows, oldestReceivedAt }
-    },
-    budget: () => options.budget(),
-    spool() {
-      const { isSpooling, spooledBytes } = queue.backlog()
-      spoolingSince = isSpooling ? (spoolingSince ?? clock.now()) : null
-      const droppedRows = streamNames.reduce((sum, name) => sum + stats[name].rowsDropped, 0)
-      return { bytes: spooledBytes, limitBytes: spoolMaxBytes, since: spoolingSince, droppedRows }
-    },
-    maySend: () => options.maySend(),
-    fleet: () => options.fleet(),
-    backfills: () => options.backfills(),
-  }
 }
 
 const fileName = 'page-address.json'

@@ -197,10 +197,10 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('a stream says that its rows are not stored, and why it leaves instruments out', async () => {
     source.state.stats.fills.leftOut = { kind: 2813, turnover: 0, number: 0, limits: 0 }
-    source.state.spool.since = Date.now()
+    source.state.backlog.isSpooling = true
     await page.goto(server.url + instrument)
     await page.locator('tr[data-stream=fills]', { hasText: 'not stored' }).waitFor()
-    source.state.spool.since = null
+    source.state.backlog.isSpooling = false
     await page.locator('tr[data-stream=fills]', { hasText: 'fresh' }).waitFor()
     await page.getByRole('link', { name: 'of 2,814' }).click()
     await page.getByText('Fills: 2,813 of kinds that select.kinds does not name.').waitFor()

@@ -21,7 +21,6 @@ export interface SettableSource extends RecorderSource {
     incidents: IncidentReport[]
     backlog: Changeable<ReturnType<RecorderSource['backlog']>>
     budget: Changeable<ReturnType<RecorderSource['budget']>>
-    spool: Changeable<ReturnType<RecorderSource['spool']>>
     maySend: boolean
     fleet: FleetReport
     backfills: BackfillStatus[]
@@ -34,7 +33,7 @@ export function settableSource(startedAt: TimeMs): SettableSource {
     phase: 'collecting',
     stats: createStats(),
     incidents: [],
-    backlog: { batches: 0, rows: 0, oldestReceivedAt: null },
+    backlog: { batches: 0, rows: 0, oldestReceivedAt: null, spooledBytes: 0, isSpooling: false },
     budget: {
       waiting: {
         live: { count: 0, oldestWaitMs: 0, overdueMs: 0 },
@@ -47,7 +46,6 @@ export function settableSource(startedAt: TimeMs): SettableSource {
       pausedMs: 0,
       rate: 1,
     },
-    spool: { bytes: 0, limitBytes: 1_000_000, since: null, droppedRows: 0 },
     maySend: true,
     fleet: { unowned: 0, recorders: [] },
     backfills: [],
@@ -56,12 +54,12 @@ export function settableSource(startedAt: TimeMs): SettableSource {
     state,
     egress: 'test',
     startedAt,
+    spoolMaxBytes: 1_000_000,
+    streams: state.stats,
     phase: () => state.phase,
-    streams: () => state.stats,
     incidents: () => state.incidents,
     backlog: () => state.backlog,
     budget: () => state.budget,
-    spool: () => state.spool,
     maySend: () => state.maySend,
     fleet: () => state.fleet,
     backfills: () => Promise.resolve(state.backfills),

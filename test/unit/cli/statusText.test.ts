@@ -14,7 +14,7 @@ function text(prepare: (source: SettableSource) => void, isReachable = true, scr
   const source = settableSource(now - 3_600_000)
   freshen(source, now - 4000)
   prepare(source)
-  const sampler = new Sampler(source)
+  const sampler = new Sampler(source, { now: () => now })
   sampler.close()
   const database = {
     isReachable,

@@ -26,8 +26,9 @@ function report(
   const source = settableSource(now - 3_600_000)
   freshen(source, now - 1000)
   prepare(source)
-  const sampler = new Sampler(source)
+  const sampler = new Sampler(source, { now: () => now - 60_000 })
   try {
+    sampler.sample()
     const limits = freshnessLimits(loadConfig({ env: {} }))
     return statusReport({ now, instanceId: 'i', version: 'v', source, sampler, limits, database, backfills })
   } finally {
@@ -140,8 +141,8 @@ describe('what is wrong is said in words', () => {
 
   test('a spool in use, and one that fills up', () => {
     const problems = messages(({ state }) => {
-      state.spool.since = now - 60_000
-      state.spool.bytes = 600_000
+      state.backlog.isSpooling = true
+      state.backlog.spooledBytes = 600_000
     })
     expect(problems.map(({ message }) => message)).toEqual([
       'Responses have gone to the disk for 60 s, to be stored when the database takes them.',
@@ -152,7 +153,7 @@ describe('what is wrong is said in words', () => {
 
 test('rates are means of the last ten seconds', () => {
   const source = settableSource(now)
-  const sampler = new Sampler(source)
+  const sampler = new Sampler(source, { now: () => now })
   try {
     for (let second = 1; second <= 20; second++) {
       source.state.stats.fills.rowsWritten += second <= 10 ? 1000 : 5
