@@ -36,13 +36,18 @@ export function readText(file: string, advice: string): string {
   try {
     text = readUpTo(file, maxFileBytes)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    const why =
-      code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : String(code)
-    throw new ConfigError([`${file}: ${why}; ${advice}`], { cause: error })
+    throw unreadable(file, error, advice)
   }
   if (text === undefined) throw new ConfigError([`${file}: it is larger than ${maxFileBytes} bytes; ${advice}`])
   return text
+}
+
+/** Returns an error that says why a file that the configuration names cannot be read. */
+export function unreadable(file: string, cause: unknown, advice: string): ConfigError {
+  const { code } = cause as NodeJS.ErrnoException
+  const why =
+    code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : String(code)
+  return new ConfigError([`${file}: ${why}; ${advice}`], { cause })
 }
 
 /** Reads a file; undefined if it is larger than `maxBytes`. */

@@ -1,10 +1,11 @@
+import { distance } from 'fastest-levenshtein'
+import { z } from 'zod'
 import { type StreamName, streamTraits, type TimeStream, timeStreams } from '../market/stream.js'
 import { dayMs } from '../market/values.js'
-import type { z } from 'zod'
 import { ConfigError, problemsOf, readText } from './configError.js'
 import { type Environment, withEnvironment, withSecretFiles } from './environment.js'
-import { type ConfigSource, describeMistake, mistakesOf, parseYaml } from './problems.js'
 import { configSchema } from './schema.js'
+import { type ConfigSource, parseYaml } from './yaml.js'
 
 /** The complete configuration. Every option has a value or its default. */
 export type Config = z.output<typeof configSchema>
@@ -55,4 +56,139 @@ export function keptMs(storage: Storage, stream: StreamName): number | null {
   const table = timeStreams.find((name) => name === stream)
   const retentionDays = table && storage[table].retentionDays
   return retentionDays === undefined ? null : retentionDays * dayMs
+}
+
+type Path = readonly PropertyKey[]
+
+/** The part of a JSON Schema that this module reads. */
+interface SchemaNode {
+  readonly properties?: Readonly<Record<string, SchemaNode>>
+  readonly default?: unknown
+  /** Reference to a definition that several places share. */
+  readonly $ref?: string
+  readonly $defs?: Readonly<Record<string, SchemaNode>>
+  /** Names of the keys of a group whose values all have one schema. */
+  readonly propertyNames?: { readonly enum?: readonly string[] }
+}
+
+/** One issue of zod. Unknown keys of a group are one issue, so each key is a mistake of its own here. */
+interface Mistake {
+  readonly issue: z.core.$ZodIssue
+  readonly unknownKey?: string
+}
+
+function mistakesOf(issue: z.core.$ZodIssue): readonly Mistake[] {
+  return issue.code === 'unrecognized_keys' ? issue.keys.map((unknownKey) => ({ issue, unknownKey })) : [{ issue }]
+}
+
+/** Returns a line that explains a mistake in `input`: its place, what is wrong and what to do. */
+function describeMistake({ issue, unknownKey }: Mistake, input: unknown, place: (path: Path) => string): string {
+  const { path } = issue
+  if (unknownKey !== undefined) {
+    const whole = [...path, unknownKey]
+    return `${place(whole)}: ${dotted(whole)} is not an option; ${nearestOption(path, unknownKey)}`
+  }
+  return `${place(path)}: ${dotted(path)} ${requirement(issue)}${received(path, input)}; ${remedy(path)}`
+}
+
+function requirement(issue: z.core.$ZodIssue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.message.startsWith('must') ? issue.message : `must be ${typeNames[issue.expected] ?? issue.expected}`
+    case 'invalid_value':
+      return `must be one of ${issue.values.map(String).join(', ')}`
+    case 'too_small':
+      return issue.origin === 'array' || issue.origin === 'string'
+        ? 'must not be empty'
+        : `must be at least ${issue.minimum}`
+    case 'too_big':
+      return issue.origin === 'string' ? `must not be longer than ${issue.maximum}` : `must be at most ${issue.maximum}`
+    case 'invalid_union':
+      return `must be ${unionRequirements(issue.errors)}`
+    default:
+      return issue.message
+  }
+}
+
+function unionRequirements(branches: readonly (readonly z.core.$ZodIssue[])[]): string {
+  const parts = branches.flatMap((issues) => issues.slice(0, 1).map((issue) => requirement(issue)))
+  return parts.map((part) => part.replace(/^must be (one of )?/, '')).join(', or ')
+}
+
+const typeNames: Readonly<Record<string, string>> = {
+  boolean: 'true or false',
+  number: 'a number',
+  string: 'text',
+  array: 'a list',
+  object: 'a group of options',
+}
+
+/** Describes the value that was found. It is empty for a connection string, which may contain a password. */
+function received(path: Path, input: unknown): string {
+  if (['database.url', 'database.readUrl'].includes(dotted(path))) return ''
+  const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
+  if (value === null || value === undefined) return ', but is empty'
+  if (Array.isArray(value)) return ', but is a list'
+  if (typeof value === 'object') return ', but is a group of options'
+  return `, not ${JSON.stringify(value).slice(0, 80)}`
+}
+
+function remedy(path: Path): string {
+  const fallback = nodeAt(path)?.default
+  const hasPlainDefault = fallback !== undefined && (typeof fallback !== 'object' || Array.isArray(fallback))
+  return hasPlainDefault
+    ? `correct it or leave it out for the default, ${JSON.stringify(fallback)}`
+    : 'correct it or leave it out'
+}
+
+function nearestOption(parent: Path, key: string): string {
+  const siblings = Object.keys(propertiesOf(nodeAt(parent)))
+  const [nearest] = siblings.map((name) => ({ name, edits: edits(name, key) })).sort((a, b) => a.edits - b.edits)
+  if (nearest && nearest.edits <= Math.max(2, nearest.name.length / 2)) {
+    return `did you mean ${dotted([...parent, nearest.name])}?`
+  }
+  // `sort` is stable. Of equally near names, the one nearest to the top of the file wins.
+  const [elsewhere] = optionPaths(schemaRoot(), [])
+    .filter((path) => edits(String(path.at(-1)), key) <= 1)
+    .sort((a, b) => edits(String(a.at(-1)), key) - edits(String(b.at(-1)), key) || a.length - b.length)
+  if (elsewhere) return `did you mean ${dotted(elsewhere)}?`
+  return `options here are ${siblings.join(', ')}; remove it`
+}
+
+/** Counts the edits between two names. Case and word separators do not count, because people often get them wrong. */
+function edits(a: string, b: string): number {
+  const plain = (text: string) => text.toLowerCase().replace(/[-_]/g, '')
+  return distance(plain(a), plain(b))
+}
+
+function optionPaths(node: SchemaNode, path: Path): Path[] {
+  return Object.entries(propertiesOf(node)).flatMap(([key, child]) => {
+    const here = [...path, key]
+    return [here, ...optionPaths(child, here)]
+  })
+}
+
+function nodeAt(path: Path): SchemaNode | undefined {
+  return path.reduce<SchemaNode | undefined>((node, key) => propertiesOf(node)[String(key)], schemaRoot())
+}
+
+function propertiesOf(node: SchemaNode | undefined): Readonly<Record<string, SchemaNode>> {
+  const shared = node?.$ref?.split('/').at(-1)
+  const { properties, propertyNames } = (shared === undefined ? node : schemaRoot().$defs?.[shared]) ?? {}
+  return properties ?? Object.fromEntries((propertyNames?.enum ?? []).map((name) => [name, {}]))
+}
+
+let root: SchemaNode | undefined
+
+/** Returns the schema. It is made once, because that takes milliseconds and every problem needs it. */
+function schemaRoot(): SchemaNode {
+  root ??= z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode
+  return root
+}
+
+function dotted(path: Path): string {
+  if (path.length === 0) return 'the file'
+  return path
+    .map((key, index) => (typeof key === 'number' ? `[${key}]` : `${index > 0 ? '.' : ''}${String(key)}`))
+    .join('')
 }

@@ -3,8 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { z } from 'zod'
-import { ConfigError } from '../config/configError.js'
-import { type ConfigSource, parseYaml } from '../config/problems.js'
+import { ConfigError, unreadable } from '../config/configError.js'
+import { type ConfigSource, parseYaml } from '../config/yaml.js'
 
 /** Protection of the page: the content of a web configuration file, and of the files that it names. */
 export interface WebConfig {
@@ -35,7 +35,7 @@ const fileSchema = z.strictObject({
  * its hash.
  */
 export async function readWebConfig(file: string): Promise<WebConfig> {
-  const text = await readNamed(file, 'correct serve.webConfigFile')
+  const text = await read(file, 'correct serve.webConfigFile')
   const source = parseYaml(text, file)
   const parsed = fileSchema.safeParse(source.value)
   if (!parsed.success) throw new ConfigError(parsed.error.issues.flatMap((issue) => problemLines(issue, source)))
@@ -58,12 +58,12 @@ async function readTls(
   files: { readonly cert_file: string; readonly key_file: string },
   source: ConfigSource,
 ): Promise<{ cert: string; key: string }> {
-  const read = (option: keyof typeof files) =>
-    readNamed(
+  const readNamed = (option: keyof typeof files) =>
+    read(
       resolve(dirname(file), files[option]),
       `correct tls_server_config.${option} at ${source.place(['tls_server_config', option])}`,
     )
-  const [cert, key] = await Promise.all([read('cert_file'), read('key_file')])
+  const [cert, key] = await Promise.all([readNamed('cert_file'), readNamed('key_file')])
   try {
     createSecureContext({ cert, key })
   } catch (error) {
@@ -74,15 +74,10 @@ async function readTls(
   return { cert, key }
 }
 
-async function readNamed(file: string, advice: string): Promise<string> {
-  try {
-    return await readFile(file, 'utf8')
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    const why =
-      code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : String(code)
-    throw new ConfigError([`${file}: ${why}; ${advice}`], { cause: error })
-  }
+async function read(file: string, advice: string): Promise<string> {
+  return readFile(file, 'utf8').catch((error: unknown) => {
+    throw unreadable(file, error, advice)
+  })
 }
 
 function problemLines(issue: z.core.$ZodIssue, source: ConfigSource): string[] {

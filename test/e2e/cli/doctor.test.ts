@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { loadConfig, resolveConfig } from '../../../src/config/resolve.js'
-import { parseYaml } from '../../../src/config/problems.js'
+import { parseYaml } from '../../../src/config/yaml.js'
 import { type Finding, runDoctor } from '../../../src/cli/doctor.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
