@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { type Estimate, estimate, estimateEvents, type EventEstimate } from '../history/estimate.js'
+import { estimate, estimateEvents } from '../history/estimate.js'
 import { type PlannedSeries, planSeries } from '../history/plan.js'
 import {
   type BackfillRequest,
@@ -24,11 +24,11 @@ import { openStore, type OpenStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
+import { grouped, inBytes } from '../runtime/text.js'
 import { loadReach } from '../ledger/missing.js'
 import { fundingFrequencies, recentFillRates } from '../ledger/read/instruments.js'
 import { cancelBackfills } from '../ledger/wants.js'
-import { missingLines, printEstimate, printEventEstimate, printSummary } from './backfillOutput.js'
-import { fetchMissing, openBackfill } from './backfillWork.js'
+import { fetchMissing, missingLines, openBackfill, printSummary } from './backfillWork.js'
 import { Failed } from './end.js'
 import {
   acceptNewUrlOption,
@@ -124,16 +124,9 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     else warnOfReach(request, series)
     const again = options.again === true
     const planned = await planSeries(store.database.db, series, { again })
-    if (request.stream !== 'candles' && options.dryRun === true) {
-      const events = await eventForecastOf(request.stream, store, config, planned, serviceNow)
-      await (options.json === true
-        ? writeOut(`${JSON.stringify(events)}\n`)
-        : printEventEstimate(events, planned, eventPasts[request.stream].operationText))
-      return
-    }
     if (options.dryRun === true) {
-      const forecast = await forecastOf(store, config, planned, serviceNow)
-      await (options.json === true ? writeOut(`${JSON.stringify(forecast)}\n`) : printEstimate(forecast, planned))
+      const forecast = await forecastOf(request.stream, store, config, planned, serviceNow)
+      await writeOut(options.json === true ? `${JSON.stringify(forecast.estimate)}\n` : forecastText(forecast, planned))
       return
     }
     const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
@@ -169,12 +162,44 @@ function nothingLeft(skipped: readonly string[]): string {
   return `nothing to fetch: ${what} left out, see above; ask for another --interval or --type`
 }
 
+/** The requests, time and size of a backfill. */
+interface Forecast {
+  /** The figures as `--json` prints them. */
+  readonly estimate: { readonly minutes: number; readonly bytes: number }
+  readonly requests: string
+  readonly rows: string
+}
+
 async function forecastOf(
+  stream: PastStream,
   store: OpenStore,
   config: Config,
   planned: readonly PlannedSeries[],
   now: TimeMs,
-): Promise<Estimate> {
+): Promise<Forecast> {
+  return stream === 'candles'
+    ? forecastCandles(store, config, planned, now)
+    : forecastEvents(stream, store, config, planned, now)
+}
+
+function forecastText({ estimate: { minutes, bytes }, requests, rows }: Forecast, planned: readonly PlannedSeries[]) {
+  const incomplete = planned.filter(({ missing }) => missing.length > 0).length
+  return [
+    `series    ${grouped(planned.length)}, ${grouped(incomplete)} incomplete`,
+    `requests  ${requests}`,
+    `minutes   ${minutes.toFixed(minutes < 10 ? 1 : 0)} at the whole budget of one IP`,
+    `rows      ${rows}`,
+    `bytes     ${inBytes(bytes)} before compression`,
+    '',
+  ].join('\n')
+}
+
+async function forecastCandles(
+  store: OpenStore,
+  config: Config,
+  planned: readonly PlannedSeries[],
+  now: TimeMs,
+): Promise<Forecast> {
   const candles = planned.flatMap(({ series }) => candlesOf(series) ?? [])
   const kinds = new Map(candles.map((series) => [kindOf(series), series]))
   const known = await Promise.all(
@@ -183,7 +208,13 @@ async function forecastOf(
   const reach = new Map(known)
   const { perSecond, overall } = safeRates(config)
   const rates = { candles: perSecond.candles, historyCandles: perSecond['history-candles'], overall }
-  return estimate(planned, (series) => reach.get(kindOf(series))?.ageMs ?? null, rates, now)
+  const estimated = estimate(planned, (series) => reach.get(kindOf(series))?.ageMs ?? null, rates, now)
+  const { requests } = estimated
+  return {
+    estimate: estimated,
+    requests: `${grouped(requests.candles + requests.historyCandles)} (candles ${grouped(requests.candles)}, history-candles ${grouped(requests.historyCandles)})`,
+    rows: grouped(estimated.candles),
+  }
 }
 
 function kindOf({ category, type, interval }: CandleSeries): string {
@@ -222,24 +253,31 @@ const eventPasts: Readonly<Record<EventStream, EventPast>> = {
   },
 }
 
-async function eventForecastOf(
+async function forecastEvents(
   stream: EventStream,
   store: OpenStore,
   config: Config,
   planned: readonly PlannedSeries[],
   now: TimeMs,
-): Promise<EventEstimate> {
+): Promise<Forecast> {
   const { db } = store.database
-  const { operations, pageRows, spanMs, bytesPerRow, frequencies } = eventPasts[stream]
+  const { operationText, operations, pageRows, spanMs, bytesPerRow, frequencies } = eventPasts[stream]
   const rates = new Map((await frequencies(db, now)).map((rate) => [instrumentText(rate), rate.perSecond]))
   const { perSecond } = safeRates(config)
-  return estimateEvents(planned, {
+  const estimated = estimateEvents(planned, {
     perSecondOf: (series) => rates.get(instrumentText(series)) ?? null,
     pageRows,
     spanMs,
     requestsPerSecond: Math.min(...operations.map((operation) => perSecond[operation])),
     bytesPerRow,
   })
+  const { rows, requests, unknown } = estimated
+  const more = unknown === 0 ? '' : `, and those of ${grouped(unknown)} instruments that were not recorded lately`
+  return {
+    estimate: estimated,
+    requests: `${grouped(requests)} (${operationText})${more}`,
+    rows: `${grouped(rows)}, by how often there were some lately`,
+  }
 }
 
 /** Warns if the service has no rows as old as requested. */

@@ -1,15 +1,24 @@
 import type { Kysely } from 'kysely'
 import { egressOf, openExchange } from '../app.js'
 import type { Config } from '../config/resolve.js'
+import type { Database } from '../db/schema.js'
+import { streamText } from '../db/series.js'
 import { type PlannedSeries, wantsOf } from '../history/plan.js'
-import { readProgress, summarize, type Summary } from '../history/progress.js'
+import {
+  createEstimator,
+  type NamedRange,
+  type Progress,
+  readProgress,
+  summarize,
+  type Summary,
+} from '../history/progress.js'
 import { type BackfillSession, openSession } from '../history/session.js'
+import { insertWants, type WantKind, wantStates } from '../ledger/wants.js'
 import type { OpenStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { insertWants, type WantKind, wantStates } from '../ledger/wants.js'
-import type { Database } from '../db/schema.js'
-import { openProgress } from './backfillOutput.js'
+import { grouped, inWords } from '../runtime/text.js'
+import { bar, progressLine, writeOut } from './output.js'
 
 const minLookMs = 200
 
@@ -48,12 +57,13 @@ export async function fetchMissing(
   const unable = new AbortController()
   session.work().catch((error: unknown) => unable.abort(error))
   let progress = await readProgress(db, ids)
+  if (!session.isOwner()) process.stderr.write('the recorder on this host is doing the work; showing its progress\n')
   const stream = open[0]?.series.stream ?? 'candles'
-  const unit = stream === 'candles' ? stream : `minutes of ${stream}`
-  const display = openProgress({ total: progress.left, unit, clock: systemClock, isHandedOver: !session.isOwner() })
+  const describe = progressDescriber(progress.left, stream === 'candles' ? stream : `minutes of ${stream}`)
+  const line = progressLine()
   let tookMs = 0
   try {
-    display.update(progress)
+    line.show(describe(progress))
     while (progress.wantsEnded < progress.wants && !signal.aborted) {
       unable.signal.throwIfAborted()
       // Reading the progress takes longer for more candles, so the pause grows with it.
@@ -61,12 +71,68 @@ export async function fetchMissing(
       const startedMs = systemClock.monotonicMs()
       progress = await readProgress(db, ids)
       tookMs = systemClock.monotonicMs() - startedMs
-      display.update(progress)
+      line.show(describe(progress))
     }
   } finally {
-    display.close()
+    line.end()
   }
   // After a stop, wait until fetched candles are stored, so that the summary counts them.
   if (signal.aborted) await session.rest()
   return summarize(db, open, ids, { isStopped: signal.aborted, earlier })
+}
+
+/**
+ * Returns a function that describes the progress, and measures the speed whenever it is called.
+ *
+ * @param unit what is fetched: `candles`, or for example `minutes of fills` for other streams
+ */
+function progressDescriber(total: number, unit: string): (progress: Progress) => () => string {
+  const estimate = createEstimator(systemClock)
+  return ({ left, reachedAt, wants, wantsEnded }) => {
+    const speed = estimate(left)
+    const share = total === 0 ? 1 : Math.max(0, 1 - left / total)
+    return () =>
+      [
+        ...(process.stderr.isTTY ? [`${bar(share, 1)} ${Math.floor(share * 100)} %`] : []),
+        `${grouped(total - left)} of ${grouped(total)} ${unit}`,
+        speed === null ? 'waiting' : `${grouped(Math.round(speed.perSecond))}/s`,
+        ...(speed === null || left === 0 ? [] : [`${inWords(speed.etaMs)} to go`]),
+        ...(reachedAt === null ? [] : [`back to ${new Date(reachedAt).toISOString().slice(0, 16)}`]),
+        `series ${Math.min(wants, wantsEnded + 1)} of ${wants}`,
+      ].join(' · ')
+  }
+}
+
+const maxNamed = 20
+
+export async function printSummary(summary: Summary, stream: string): Promise<void> {
+  const { rows, inserted, updated, requests, empty, unanswered, failed, left } = summary
+  const lines = [
+    `${stream} received`.padEnd(24) + `${grouped(rows)} (${grouped(inserted)} new, ${grouped(updated)} changed)`,
+    `requests                ${grouped(requests)}`,
+    `confirmed empty         ${grouped(empty.length)}`,
+    `nothing came, open      ${grouped(unanswered.length)}`,
+    `ranges that failed      ${grouped(failed.length)}`,
+    `${stream === 'candles' ? 'candles' : 'minutes'} left`.padEnd(24) + grouped(left),
+    ...named(empty).map((text) => `empty: ${text}`),
+    ...named(unanswered).map(
+      (text) => `nothing came: ${text}: it is asked for again after an hour; only then it may count as empty`,
+    ),
+  ]
+  await writeOut(`${lines.join('\n')}\n`)
+}
+
+/** Returns lines that name each failed range and its reason, `maxNamed` ranges at most. */
+export function missingLines({ failed }: Summary): string[] {
+  const lines = failed.slice(0, maxNamed).map((part) => `missing: ${rangeText(part)}: ${part.reason}`)
+  return failed.length > maxNamed ? [...lines, `and ${failed.length - maxNamed} more; see market.gaps`] : lines
+}
+
+function named(ranges: readonly NamedRange[]): string[] {
+  return ranges.slice(0, maxNamed).map(rangeText)
+}
+
+function rangeText({ series, from, to }: NamedRange): string {
+  const text = (time: number) => new Date(time).toISOString().slice(0, 19).replace(/:00$/, '')
+  return `${streamText(series)} ${text(from)} to ${text(to)}`
 }

@@ -52,6 +52,11 @@ export interface Finding {
   readonly detail: string
 }
 
+const ok = (what: string, detail: string): Finding => ({ what, verdict: 'ok', detail })
+const warning = (what: string, detail: string): Finding => ({ what, verdict: 'warning', detail })
+const failure = (what: string, detail: string): Finding => ({ what, verdict: 'failure', detail })
+const reasonOf = (error: unknown) => oneLine(messageOf(error))
+
 /** Clock skew that is reported, because it makes logs and gaps hard to read. Candles follow the service's clock. */
 const maxSkewMs = 2_000
 /** Free space for fewer days than this is a warning. The user then has time to act. */
@@ -66,7 +71,7 @@ export async function runDoctor(config: Config, logger: Logger): Promise<Finding
   const plan = planFleet(config, service.universe ?? assumedUniverse(), config.collector.egresses)
   const database = await checkDatabase(config, logger)
   return [
-    { what: 'configuration', verdict: 'ok', detail: 'every option is known and has a value' },
+    ok('configuration', 'every option is known and has a value'),
     checkLimits(plan, service.universe !== null),
     ...service.findings,
     ...database.findings,
@@ -78,12 +83,12 @@ export async function runDoctor(config: Config, logger: Logger): Promise<Finding
 function checkLimits(plan: Plan, isListed: boolean): Finding {
   const share = `${Math.round(plan.overall.share * 100)} % of the overall limit`
   const basis = isListed ? 'for its instruments' : 'for as many instruments as the live service was seen to list'
-  if (plan.fits) return { what: 'limits', verdict: 'ok', detail: `the streams need ${share} ${basis}` }
-  return {
-    what: 'limits',
-    verdict: 'failure',
-    detail: `the streams need more than the limits allow ${basis} (${share}); run "market-recorder plan" for what to change`,
-  }
+  return plan.fits
+    ? ok('limits', `the streams need ${share} ${basis}`)
+    : failure(
+        'limits',
+        `the streams need more than the limits allow ${basis} (${share}); run "market-recorder plan" for what to change`,
+      )
 }
 
 interface ServiceFindings {
@@ -93,7 +98,6 @@ interface ServiceFindings {
 }
 
 async function checkService(config: Config, logger: Logger): Promise<ServiceFindings> {
-  const what = 'service'
   try {
     const client = openExchange(
       { ...config, exchange: { ...config.exchange, retry: { ...config.exchange.retry, attempts: 1 } } },
@@ -106,29 +110,24 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
       const roundTripMs = page.receivedAt - sentAt
       // Assumes that the service reads its clock in the middle of the round trip.
       const skewMs = Math.round(page.requestTime - (sentAt + roundTripMs / 2))
-      const findings: Finding[] = [
-        {
-          what,
-          verdict: 'ok',
-          detail: `${config.exchange.baseUrl} responded in ${roundTripMs} ms with ${page.rows.length} RPI symbols`,
-        },
+      const findings = [
+        ok('service', `${config.exchange.baseUrl} responded in ${roundTripMs} ms with ${page.rows.length} RPI symbols`),
         Math.abs(skewMs) <= maxSkewMs + roundTripMs / 2
-          ? { what: 'clock', verdict: 'ok', detail: `within ${Math.abs(skewMs)} ms of the service's` }
-          : {
-              what: 'clock',
-              verdict: 'warning',
-              detail: `${Math.abs(skewMs)} ms ${skewMs > 0 ? 'behind' : 'ahead of'} the service's; synchronise this machine's clock (NTP)`,
-            },
+          ? ok('clock', `within ${Math.abs(skewMs)} ms of the service's`)
+          : warning(
+              'clock',
+              `${Math.abs(skewMs)} ms ${skewMs > 0 ? 'behind' : 'ahead of'} the service's; synchronise this machine's clock (NTP)`,
+            ),
       ]
       const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {
-        findings.push({ what: 'categories', verdict: 'warning', detail: oneLine(messageOf(error)) })
+        findings.push(warning('categories', reasonOf(error)))
       })
       return { findings, universe: universe.planned() }
     } finally {
       client.close()
     }
   } catch (error) {
-    return { findings: [{ what, verdict: 'failure', detail: oneLine(messageOf(error)) }], universe: null }
+    return { findings: [failure('service', reasonOf(error))], universe: null }
   }
 }
 
@@ -139,11 +138,10 @@ interface DatabaseFindings {
 }
 
 async function checkDatabase(config: Config, logger: Logger): Promise<DatabaseFindings> {
-  const what = 'database'
   const { url, dataDir } = config.database
   if (url === undefined && !(await isExisting(dataDir))) {
     const detail = `none yet; DATABASE_URL is not set, and "start" creates an embedded PostgreSQL in ${resolve(dataDir)}`
-    return { findings: [{ what, verdict: 'ok', detail }], kind: 'postgresql' }
+    return { findings: [ok('database', detail)], kind: 'postgresql' }
   }
   try {
     const store = await openStore(config, logger)
@@ -155,7 +153,7 @@ async function checkDatabase(config: Config, logger: Logger): Promise<DatabaseFi
       await store.close()
     }
   } catch (error) {
-    return { findings: [{ what, verdict: 'failure', detail: oneLine(messageOf(error)) }], kind: null }
+    return { findings: [failure('database', reasonOf(error))], kind: null }
   }
 }
 
@@ -170,16 +168,15 @@ async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean)
   const timescale = server.timescaleVersion === undefined ? '' : `, TimescaleDB ${server.timescaleVersion}`
   const name = `PostgreSQL ${server.serverVersion}${timescale}${isEmbedded ? ' (embedded)' : ''}`
   const pending = await pendingMigrations(database)
-  const schema: Finding =
+  const schema =
     pending.length === 0
-      ? { what: 'schema', verdict: 'ok', detail: 'up to date' }
-      : {
-          what: 'schema',
-          verdict: 'warning',
-          detail: `${pending.length} migrations are pending; "start" applies them, or run "market-recorder migrate"`,
-        }
+      ? ok('schema', 'up to date')
+      : warning(
+          'schema',
+          `${pending.length} migrations are pending; "start" applies them, or run "market-recorder migrate"`,
+        )
   const { kind } = server
-  return { kind, findings: [{ what: 'database', verdict: 'ok', detail: `${name}: ${meaningOf[kind]}` }, schema] }
+  return { kind, findings: [ok('database', `${name}: ${meaningOf[kind]}`), schema] }
 }
 
 /**
@@ -187,36 +184,27 @@ async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean)
  * Without room, such a statement fails with error 53200.
  */
 async function checkLocks(db: RecorderDatabase['db']): Promise<Finding> {
-  const what = 'locks'
   const { room, largest } = await readLockRoom(db)
-  if (largest === 0)
-    return { what, verdict: 'ok', detail: `tables have no chunks; the server has room for ${room} locks` }
+  if (largest === 0) return ok('locks', `tables have no chunks; the server has room for ${room} locks`)
   const detail = `reading the largest table takes ${largest} locks, and the server has room for ${room}`
-  if (wholeReaders * largest <= room) return { what, verdict: 'ok', detail }
+  if (wholeReaders * largest <= room) return ok('locks', detail)
   const todo = 'raise max_locks_per_transaction in postgresql.conf and restart the server, or lower retentionDays'
-  return { what, verdict: 'warning', detail: `${detail}, too few for ${wholeReaders} at once: ${todo}` }
+  return warning('locks', `${detail}, too few for ${wholeReaders} at once: ${todo}`)
 }
 
 /** Checks that the login for users' queries can only read. */
 async function checkReader(config: Config, readUrl: string): Promise<Finding> {
-  const what = 'reader'
   const database = openDatabase({ url: readUrl, poolSize: 1, isReadOnly: true })
   try {
     const rights = await rightsBeyondReading(database.db)
-    if (rights.length === 0) {
-      return { what, verdict: 'ok', detail: 'query, export and the page use a login that can only read' }
-    }
+    if (rights.length === 0) return ok('reader', 'query, export and the page use a login that can only read')
     const isOwn = config.database.url !== undefined && config.database.readUrl === undefined
     const todo = isOwn
       ? 'create a login in market_reader for them and give it in DATABASE_READ_URL'
       : 'revoke it as a superuser, or as the owner of the database'
-    return {
-      what,
-      verdict: 'warning',
-      detail: `query, export and the page use a login that ${rights.join(', ')}; ${todo}`,
-    }
+    return warning('reader', `query, export and the page use a login that ${rights.join(', ')}; ${todo}`)
   } catch (error) {
-    return { what, verdict: 'failure', detail: describeDatabaseError(error) }
+    return failure('reader', describeDatabaseError(error))
   } finally {
     await database.close()
   }
@@ -224,15 +212,14 @@ async function checkReader(config: Config, readUrl: string): Promise<Finding> {
 
 /** Checks that `start` can serve the page. A recorder of this data folder may serve it already. */
 async function checkPage({ serve, database }: Config): Promise<Finding> {
-  const what = 'page'
-  if (!serve.enabled) return { what, verdict: 'ok', detail: 'off' }
+  if (!serve.enabled) return ok('page', 'off')
   const address = await respondingAddress(systemClock, database.dataDir)
-  if (address !== null) return { what, verdict: 'ok', detail: `a recorder of this data folder serves it at ${address}` }
+  if (address !== null) return ok('page', `a recorder of this data folder serves it at ${address}`)
   try {
     await requireFreePort(serve)
-    return { what, verdict: 'ok', detail: `${serve.host}:${serve.port} can be listened on` }
+    return ok('page', `${serve.host}:${serve.port} can be listened on`)
   } catch (error) {
-    return { what, verdict: 'warning', detail: oneLine(messageOf(error)) }
+    return warning('page', reasonOf(error))
   }
 }
 
@@ -245,11 +232,8 @@ async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): P
     const { bavail, bsize } = await statfs(existing)
     return judgeDisk(config, plan, { kind, folder, freeBytes: bavail * bsize })
   } catch (error) {
-    return {
-      what: 'disk',
-      verdict: 'failure',
-      detail: `nothing can be written to ${folder}: ${oneLine(messageOf(error))}; set database.dataDir to a folder that can be used`,
-    }
+    const todo = 'set database.dataDir to a folder that can be used'
+    return failure('disk', `nothing can be written to ${folder}: ${reasonOf(error)}; ${todo}`)
   }
 }
 
@@ -270,7 +254,6 @@ interface Room {
 
 /** Judges the free space for a database on this machine, or else for the spool. */
 export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes }: Room): Finding {
-  const what = 'disk'
   const { url } = config.database
   const free = `${gigabytes(freeBytes)} free at ${folder}`
   const isCompressed = kind === 'timescale-community'
@@ -280,10 +263,10 @@ export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes 
   if (url !== undefined && !isLoopback(withoutBrackets(new URL(url).hostname))) {
     const { spoolMaxBytes } = config.collector
     const elsewhere = `the plan writes ${perDay} to the disk of the database, which cannot be seen from here`
-    if (freeBytes >= spoolMaxBytes) return { what, verdict: 'ok', detail: `${free}; ${elsewhere}` }
+    if (freeBytes >= spoolMaxBytes) return ok('disk', `${free}; ${elsewhere}`)
     const needed = `what waits for the database may take ${gigabytes(spoolMaxBytes)}`
     const todo = 'make room, move database.dataDir or lower collector.spoolMaxBytes'
-    return { what, verdict: 'warning', detail: `${free}, ${needed}: ${todo}; ${elsewhere}` }
+    return warning('disk', `${free}, ${needed}: ${todo}; ${elsewhere}`)
   }
   const days = daysOnDisk(plan.streams, config.storage, { freeBytes, isCompressed })
   const lasts = days === Infinity ? 'that lasts with the retention that is set' : `that lasts ${Math.floor(days)} days`
@@ -291,13 +274,10 @@ export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes 
   const kept = Math.max(0, ...plan.streams.map(({ stream }) => (keptMs(storage, stream) ?? 0) / dayMs))
   const unkept = days < kept ? `, and rows are to be kept for ${kept} days` : ''
   const detail = `${free}; the plan writes ${perDay}: ${lasts}${unkept}`
-  if (days >= Math.max(minDays, kept)) return { what, verdict: 'ok', detail }
+  if (days >= Math.max(minDays, kept)) return ok('disk', detail)
   const compress = isCompressed ? '' : ', use TimescaleDB Community, which compresses old rows'
-  return {
-    what,
-    verdict: 'warning',
-    detail: `${detail}; ${unkept === '' ? 'set' : 'lower'} storage.*.retentionDays, record less (streams.*)${compress}, or make room`,
-  }
+  const todo = `${unkept === '' ? 'set' : 'lower'} storage.*.retentionDays, record less (streams.*)${compress}, or make room`
+  return warning('disk', `${detail}; ${todo}`)
 }
 
 function gigabytes(bytes: number): string {

@@ -117,48 +117,46 @@ export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): s
   return [`Database   ${sizeText(bytes)} on disk`, `Gaps       ${gapsText(gaps)}`, table.toString()].join('\n')
 }
 
-function streamTable(streams: readonly StreamStatus[], paint: Paint, isNarrow: boolean): string {
-  const shown = <Cell>(cells: Cell[]) => cells.filter((_, index) => !isNarrow || !wideOnly.includes(index))
-  const head = shown([
-    'stream',
-    'state',
-    'covers',
-    'age',
-    'allowed',
-    'rows/s',
-    'stored',
-    'failed',
-    'skipped',
-    'rejected',
-    'gaps',
-  ])
-  const table = plainTable(
-    head,
-    head.map((_, index) => (index < 2 ? 'left' : 'right')),
-  )
-  for (const stream of streams) {
-    const colour = stream.state === 'fresh' ? 'green' : stream.state === 'stale' ? 'red' : 'dim'
-    const trouble = (count: number) => (count > 0 ? paint(grouped(count), 'yellow') : '0')
-    const row = [
-      stream.name,
-      paint(stream.state, colour),
-      covers(stream),
-      stream.ageMs === null ? '' : inWords(stream.ageMs),
-      stream.freshnessLimitMs === 0 ? '' : inWords(stream.freshnessLimitMs),
-      String(stream.rowsPerSecond),
-      grouped(stream.rowsWritten),
-      trouble(stream.failures),
-      trouble(stream.skippedPolls),
-      trouble(stream.rowsRejected + stream.rowsDropped),
-      trouble(stream.gapsFound),
-    ]
-    table.push(shown(row))
-  }
-  return table.toString()
+interface Column {
+  readonly name: string
+  readonly cell: (stream: StreamStatus, paint: Paint) => string
+  /** True if a narrow screen leaves the column out. */
+  readonly isWideOnly?: boolean
 }
 
-/** Indexes of the columns that a narrow screen leaves out: allowed, stored, skipped. */
-const wideOnly: readonly number[] = [4, 6, 8]
+const columns: readonly Column[] = [
+  { name: 'stream', cell: ({ name }) => name },
+  { name: 'state', cell: ({ state }, paint) => paint(state, colourOf[state]) },
+  { name: 'covers', cell: covers },
+  { name: 'age', cell: ({ ageMs }) => (ageMs === null ? '' : inWords(ageMs)) },
+  {
+    name: 'allowed',
+    cell: ({ freshnessLimitMs }) => (freshnessLimitMs === 0 ? '' : inWords(freshnessLimitMs)),
+    isWideOnly: true,
+  },
+  { name: 'rows/s', cell: ({ rowsPerSecond }) => String(rowsPerSecond) },
+  { name: 'stored', cell: ({ rowsWritten }) => grouped(rowsWritten), isWideOnly: true },
+  { name: 'failed', cell: ({ failures }, paint) => trouble(failures, paint) },
+  { name: 'skipped', cell: ({ skippedPolls }, paint) => trouble(skippedPolls, paint), isWideOnly: true },
+  { name: 'rejected', cell: ({ rowsRejected, rowsDropped }, paint) => trouble(rowsRejected + rowsDropped, paint) },
+  { name: 'gaps', cell: ({ gapsFound }, paint) => trouble(gapsFound, paint) },
+]
+
+const colourOf = { fresh: 'green', stale: 'red', starting: 'dim', idle: 'dim', off: 'dim' } as const
+
+function trouble(count: number, paint: Paint): string {
+  return count > 0 ? paint(grouped(count), 'yellow') : '0'
+}
+
+function streamTable(streams: readonly StreamStatus[], paint: Paint, isNarrow: boolean): string {
+  const shown = columns.filter(({ isWideOnly = false }) => !isNarrow || !isWideOnly)
+  const table = plainTable(
+    shown.map(({ name }) => name),
+    shown.map((_, index) => (index < 2 ? 'left' : 'right')),
+  )
+  for (const stream of streams) table.push(shown.map(({ cell }) => cell(stream, paint)))
+  return table.toString()
+}
 
 /** Streams whose targets are whole lists, not instruments. */
 const listed: readonly StreamName[] = streamNames.filter((name) => streamNamed(name).kind === 'lists')
@@ -185,21 +183,17 @@ function leftOutLines(streams: readonly StreamStatus[]): string[] {
   return [...lateLines, ...leftOut]
 }
 
+/** Names of the characters that draw a table's borders. */
+const borders = ['top', 'bottom', 'left', 'mid', 'right'].flatMap((side) => [
+  side,
+  ...['left', 'mid', 'right'].map((end) => `${side}-${end}`),
+])
+
 function plainTable(head: string[], colAligns: ('left' | 'right')[]): Table.Table {
-  const none = {
-    top: '',
-    'top-mid': '',
-    'top-left': '',
-    'top-right': '',
-    bottom: '',
-    'bottom-mid': '',
-    'bottom-left': '',
-  }
-  const inner = { 'bottom-right': '', left: '', 'left-mid': '', mid: '', 'mid-mid': '', right: '', 'right-mid': '' }
   return new Table({
     head,
     colAligns,
-    chars: { ...none, ...inner, middle: '  ' },
+    chars: { ...Object.fromEntries(borders.map((border) => [border, ''])), middle: '  ' },
     style: { head: [], border: [], 'padding-left': 0, 'padding-right': 0 },
   })
 }
