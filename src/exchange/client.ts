@@ -13,7 +13,7 @@ import { instrumentFormat, type InstrumentQuery, rpiSymbolFormat } from './forma
 import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from './formats/orderBooks.js'
 import { type PossibleTimes, readRows } from './formats/rows.js'
 import { tickerFormat, type TickerQuery } from './formats/tickers.js'
-import type { PacerStats } from './limits/pacer.js'
+import type { AcquireOptions, PacerStats } from './limits/pacer.js'
 import { type Attempt, type RetryPolicy, withRetries } from './retry.js'
 import { type RequestOptions, Sender, type SenderOptions, type Turn } from './sender.js'
 
@@ -66,7 +66,7 @@ export interface ExchangeClient extends FuturesClient {
    * Waits for a place within the limits before the caller chooses what to request, because by then it knows more. The
    * caller passes the turn in the options of its request.
    */
-  turn(operation: Operation, options?: Pick<RequestOptions, 'signal' | 'priority' | 'deadline'>): Promise<Turn>
+  turn(operation: Operation, options?: AcquireOptions): Promise<Turn>
   /** Tells how much of the limits is in use, and how many requests wait. */
   stats(): PacerStats
   /** Lets all calls wait until `resume`, because the right to send is lost. */

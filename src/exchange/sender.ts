@@ -7,22 +7,17 @@ import { Circuit, type CircuitPass, outcomeFor } from './limits/circuit.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
 import { createTransport, type Transport, type TransportOptions } from './http/transport.js'
 import type { Departure, Settlement } from './limits/penalty.js'
-import { Pacer, type PacerOptions, type PacerStats } from './limits/pacer.js'
+import { type AcquireOptions, Pacer, type PacerOptions, type PacerStats } from './limits/pacer.js'
 import type { Priority } from './limits/queues.js'
 import { type RawResponse, readResponse, type ServiceResponse } from './response.js'
 import type { Attempt } from './retry.js'
 import type { ServiceClock } from './serviceClock.js'
 
-export interface RequestOptions {
-  /**
-   * Ends waiting for a place within the limits or for a repetition. A request that has departed is finished all the
-   * same, because its response may hold data that cannot be requested again.
-   */
-  readonly signal?: Ending
-  /** Class of the request. Default `live`. */
-  readonly priority?: Priority
-  /** Time by which to send the request, on the monotonic clock. It sets the order within a class. Default: none. */
-  readonly deadline?: number
+/**
+ * Options of a request. Its signal also ends waiting for a repetition. A request that has departed is finished all the
+ * same, because its response may hold data that cannot be requested again.
+ */
+export interface RequestOptions extends AcquireOptions {
   /** A place within the limits, from `turn`. The first attempt takes it. */
   readonly turn?: Turn
 }

@@ -25,9 +25,11 @@ export interface PacerOptions {
 }
 
 export interface AcquireOptions {
-  readonly priority?: Priority
-  /** Time by which the request should be sent, on the monotonic clock. It sets the order within a class. */
+  /** Class of the request. Default `live`. */
+  readonly priority?: Priority | undefined
+  /** Time by which to send the request, on the monotonic clock. It sets the order within a class. Default: none. */
   readonly deadline?: number | undefined
+  /** Ends waiting for a place. */
   readonly signal?: Ending
 }
 
@@ -40,11 +42,6 @@ export interface PacerStats {
   readonly pausedMs: number
   /** 1 at full speed; less for a while after a pause. */
   readonly rate: number
-}
-
-interface Entry extends Waiting {
-  readonly operation: Operation
-  readonly depart: (departure: Departure) => void
 }
 
 interface Timer {
@@ -74,7 +71,7 @@ export class Pacer {
   readonly #budgets: Readonly<Record<Operation, Budget>>
   readonly #overall: Budget
   readonly #roundTrips: Readonly<Record<Operation, RoundTrip>>
-  readonly #queues = new RequestQueues<Entry>()
+  readonly #queues = new RequestQueues()
   readonly #penalty: Penalty
   #sequence = 0
   #inFlight = 0
@@ -116,22 +113,21 @@ export class Pacer {
       if (signal?.aborted === true) return reject(signal.reason as Error)
       const queue = this.#queues.queue(options.priority ?? 'live', operation)
       const forgetSignal = onAbort(signal, () => {
-        queue.cancel(entry)
+        queue.remove(request)
         reject(signal?.reason as Error)
         if (this.#queues.wanted().length === 0) this.#cancelTimer()
       })
-      const entry: Entry = {
+      const request: Waiting = {
         operation,
         deadlineMs: options.deadline ?? Number.POSITIVE_INFINITY,
         sequence: this.#sequence++,
         enqueuedAtMs: this.#clock.monotonicMs(),
-        cancelled: false,
         depart: (departure) => {
           forgetSignal()
           resolve(departure)
         },
       }
-      queue.push(entry)
+      queue.push(request)
       this.#dispatchSoon()
     })
   }
@@ -206,26 +202,26 @@ export class Pacer {
   }
 
   #dispatch(): void {
-    while (!this.#queues.isEmpty()) {
+    while (this.#queues.wanted().length > 0) {
       const nowMs = this.#clock.monotonicMs()
       // A settled request and `resume` both dispatch again, so these states need no timer.
       if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return
       if (!this.#mayDepart()) return
       const gateMs = Math.max(this.#overall.readyAtMs(nowMs), this.#penalty.readyAtMs())
       const isReady = (operation: Operation) => this.#readyAtMs(operation, nowMs) <= nowMs
-      const entry = gateMs <= nowMs ? this.#queues.shift(isReady) : undefined
-      if (entry === undefined) {
+      const request = gateMs <= nowMs ? this.#queues.shift(isReady) : undefined
+      if (request === undefined) {
         const wakeAtMs = Math.max(gateMs, this.#earliestReadyMs(nowMs))
         if (wakeAtMs < Number.POSITIVE_INFINITY) this.#wakeAt(wakeAtMs, nowMs)
         return
       }
       const rate = this.#penalty.rate(nowMs)
-      const number = this.#budgets[entry.operation].take(nowMs, entry.enqueuedAtMs, rate)
-      const overallNumber = this.#overall.take(nowMs, entry.enqueuedAtMs, rate)
+      const number = this.#budgets[request.operation].take(nowMs, request.enqueuedAtMs, rate)
+      const overallNumber = this.#overall.take(nowMs, request.enqueuedAtMs, rate)
       this.#inFlight++
-      const departure = { operation: entry.operation, atMs: nowMs, number, overallNumber }
+      const departure = { operation: request.operation, atMs: nowMs, number, overallNumber }
       this.#penalty.depart(departure)
-      entry.depart(departure)
+      request.depart(departure)
     }
   }
 
