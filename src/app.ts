@@ -205,7 +205,7 @@ export async function startRecorder(
     const collector = new Collector({ config, client, storing, clock, logger, ownership: fleet.ownership })
     parts.collector = collector
     const { db } = store.database
-    const respondedAt = (candles: CandleSeries) => collector.candleResponses.get(candles)?.at
+    const respondedAt = (candles: CandleSeries) => collector.candlesRespondedAt(candles)
     const series = () => collector.candleSeries
     const startRest = (isConfigured: boolean) => {
       if (!isConfigured || stopping.signal.aborted) return

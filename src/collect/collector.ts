@@ -3,12 +3,13 @@ import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type InstrumentKey, instrumentText } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
+import type { TimeMs } from '../market/values.js'
 import { type Clock, sleepFor, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Batch, CandleTarget } from '../ledger/batch.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
-import { CandleResponses, candlePoller } from './poll/candlePoller.js'
+import { type CandlePoller, candlePoller } from './poll/candlePoller.js'
 import { ClockSkew } from './poll/clockSkew.js'
 import { cronPoller, watchTickers } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
@@ -63,7 +64,6 @@ export class Collector {
   readonly incidents: Incidents
   /** Compares this machine's clock with the service's. */
   readonly clockSkew: ClockSkew
-  readonly candleResponses = new CandleResponses()
   readonly #dependencies: CollectorDependencies
   readonly #stopping = new AbortController()
   readonly #context: PollContext
@@ -74,6 +74,7 @@ export class Collector {
   #ownership: Ownership
   #isCollecting = false
   #fillsPoller: FillsPoller | null = null
+  #candlePoller: CandlePoller | null = null
   #candleSeries: readonly CandleSeries[] = []
   /** Instruments that each stream covered last time. They are kept while they still qualify. */
   readonly #covered = new Map<AnyStream, ReadonlySet<string>>()
@@ -130,6 +131,11 @@ export class Collector {
   /** The candles that are being recorded now. */
   get candleSeries(): readonly CandleSeries[] {
     return this.#candleSeries
+  }
+
+  /** When the last response of these candles came; undefined before the first. */
+  candlesRespondedAt(series: CandleSeries): TimeMs | undefined {
+    return this.#candlePoller?.respondedAt(series)
   }
 
   /**
@@ -193,10 +199,9 @@ export class Collector {
       case 'overlap':
         this.#fillsPoller = fillsPoller(this.#context, streams.fills, trigger)
         return this.#fillsPoller
-      case 'candle-close': {
-        const { settleMs } = trigger
-        return candlePoller(this.#context, streams.candles, settleMs, this.candleResponses)
-      }
+      case 'candle-close':
+        this.#candlePoller = candlePoller(this.#context, streams.candles, trigger.settleMs)
+        return this.#candlePoller
     }
   }
 

@@ -1,4 +1,3 @@
-import { ExchangeError } from '../../exchange/errors.js'
 import type { CandleTarget } from '../../ledger/batch.js'
 import {
   type Candle,
@@ -6,9 +5,10 @@ import {
   closeTime,
   type Interval,
   intervalMs,
+  intervals,
   seriesText,
 } from '../../market/candle.js'
-import { hourMs, type TimeMs } from '../../market/values.js'
+import { hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { momentOf, sleepFor } from '../../runtime/clock.js'
 import { candlesPerPage, CandleSchedule } from '../schedule/candleSchedule.js'
 import { onSchedule } from '../schedule/cron.js'
@@ -16,31 +16,9 @@ import type { InstrumentStream } from '../streams/stream.js'
 import { createPoller, type Poller } from './poller.js'
 import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
 
-interface CandleResponse {
-  /** Time the response came, by this machine's clock. */
-  readonly at: TimeMs
-  /** Opening time of the newest candle that any response has shown; null while none has. */
-  readonly newest: TimeMs | null
-}
-
-/**
- * The last live response of each series of candles since the recorder started. A series is quiet when responses come
- * but show nothing new. A series is behind when no response comes.
- */
-export class CandleResponses {
-  readonly #bySeries = new Map<string, CandleResponse>()
-
-  get(series: CandleSeries): CandleResponse | undefined {
-    return this.#bySeries.get(seriesText(series))
-  }
-
-  set(series: CandleSeries, response: CandleResponse): void {
-    this.#bySeries.set(seriesText(series), response)
-  }
-
-  forget(series: CandleSeries): void {
-    this.#bySeries.delete(seriesText(series))
-  }
+export interface CandlePoller extends Poller<CandleTarget> {
+  /** When the last live response of a series came, by this machine's clock; undefined before the first. */
+  respondedAt(series: CandleSeries): TimeMs | undefined
 }
 
 /** A series is believed to lack candles once all its responses have been empty bodies for this long. */
@@ -58,9 +36,8 @@ export function candlePoller(
   context: PollContext,
   stream: InstrumentStream<CandleTarget, Candle>,
   settleMs: number,
-  responses: CandleResponses,
   schedule: typeof onSchedule = onSchedule,
-): Poller<CandleTarget> {
+): CandlePoller {
   const { clock, stats, signal, universe } = context
   const candles = new CandleSchedule<CandleTarget>(settleMs)
   let due: CandleTarget[] = []
@@ -68,18 +45,6 @@ export function candlePoller(
   const claimed = new Set<string>()
   /** Time since which all responses of a series are empty bodies, on the monotonic clock. */
   const doubted = new Map<string, number>()
-  const noting: typeof stream = {
-    ...stream,
-    async fetch(client, target, options) {
-      try {
-        return await stream.fetch(client, target, options)
-      } catch (error) {
-        const isRefused = error instanceof ExchangeError && error.kind === 'unsupported-interval'
-        if (isRefused) candles.refused(target, clock.monotonicMs())
-        throw error
-      }
-    },
-  }
 
   // An empty body may come from a proxy. If the service has no candle of the series, later bodies are empty, too.
   const isBelieved = (target: CandleTarget, hasEnvelope: boolean) => {
@@ -95,7 +60,7 @@ export function candlePoller(
     Object.assign(stats[stream.name], { targets: candles.size, quietTargets: quiet, lateTargets: late })
   }
 
-  return createPoller(context, (wake) => {
+  const poller = createPoller<CandleTarget>(context, (wake) => {
     const pollInterval = async (interval: Interval) => {
       if (!(await sleepFor(clock, settleMs, signal))) return
       for (const { target, isClaimed } of candles.due(interval, momentOf(clock), (one) => universe.tradeSign(one))) {
@@ -105,8 +70,8 @@ export function candlePoller(
       wake()
       report()
     }
-    const endings = (Object.keys(closeSchedules) as Interval[]).map((interval) =>
-      schedule(clock, closeSchedules[interval], () => void pollInterval(interval)),
+    const endings = intervals.map((interval) =>
+      schedule(clock, closeSchedule(interval), () => void pollInterval(interval)),
     )
     return {
       keyOf: seriesText,
@@ -115,7 +80,6 @@ export function candlePoller(
         const gone = new Set(removed.map(seriesText))
         due = [...due.filter((target) => !gone.has(seriesText(target))), ...added]
         for (const target of removed) {
-          responses.forget(target)
           doubted.delete(seriesText(target))
           claimed.delete(seriesText(target))
         }
@@ -130,7 +94,8 @@ export function candlePoller(
         let hasResponded = false
         // A response that was not kept counts as one that never came. The next request reaches back over its time.
         const ask = async (limit: number) => {
-          const polled = await pollAndStore(context, noting, { ...target, limit }, { signal: waiting, deadline })
+          const polled = await pollAndStore(context, stream, { ...target, limit }, { signal: waiting, deadline })
+          if (polled.failure === 'unsupported-interval') candles.refused(target, clock.monotonicMs())
           hasResponded ||= polled.batch !== null
           return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
         }
@@ -141,14 +106,12 @@ export function candlePoller(
         if (batch === null || !candles.has(target)) return hasResponded
         // After a silence, a response begins with the first candle after it. Only a response that also shows the last
         // candle before the silence proves it.
-        const last = responses.get(target)?.newest ?? null
+        const last = candles.newestOpenTime(target)
         const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
         if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
           batch = (await ask(candles.candlesSince(last, clock.now(), target.interval))) ?? batch
         }
         const { rows, receivedAt } = batch
-        const seen = Math.max(last ?? -Infinity, ...rows.map(({ openTime }) => openTime))
-        responses.set(target, { at: receivedAt, newest: seen > -Infinity ? seen : null })
         const received = { wall: receivedAt, ms: respondedMs(clock, batch) }
         const silentSince = candles.responded(target, { rows, received, isClaimed, sign })
         if (target.type === 'market') universe.setSilent(target, receivedAt - silentSince > silentAfterMs)
@@ -159,26 +122,11 @@ export function candlePoller(
       },
     }
   })
+  return { ...poller, respondedAt: (series) => candles.respondedAt(series) }
 }
 
 /** Candles of long intervals are requested hourly, because days were seen to start at 16:00 UTC. */
-const hourly = '0 0 * * * *'
-const closeSchedules: Readonly<Record<Interval, string>> = {
-  '1m': '0 * * * * *',
-  '3m': '0 */3 * * * *',
-  '5m': '0 */5 * * * *',
-  '15m': '0 */15 * * * *',
-  '30m': '0 */30 * * * *',
-  '1H': hourly,
-  '4H': hourly,
-  '6H': hourly,
-  '12H': hourly,
-  '1D': hourly,
-  '3D': hourly,
-  '1W': hourly,
-  '6Hutc': hourly,
-  '12Hutc': hourly,
-  '1Dutc': hourly,
-  '3Dutc': hourly,
-  '1Wutc': hourly,
+function closeSchedule(interval: Interval): string {
+  const minutes = intervalMs[interval] / minuteMs
+  return minutes < 60 ? `0 */${minutes} * * * *` : '0 0 * * * *'
 }

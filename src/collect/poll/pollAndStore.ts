@@ -1,4 +1,4 @@
-import { errorKinds, ExchangeError } from '../../exchange/errors.js'
+import { errorKinds, ExchangeError, type ExchangeErrorKind } from '../../exchange/errors.js'
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { RejectedRow } from '../../market/rejectedRow.js'
@@ -34,14 +34,15 @@ export interface PollContext {
 }
 
 type Polled<Target, Row> =
-  /** No response came, or none that can be used. */
-  | { readonly batch: null; readonly isKept: false; readonly hasEnvelope: false }
+  /** No response came, or none that can be used. `failure` is the kind of a failure that the exchange client reports. */
+  | { readonly batch: null; readonly isKept: false; readonly hasEnvelope: false; readonly failure?: ExchangeErrorKind }
   | {
       readonly batch: Batch<Target, Row>
       /** False for an empty body, because a proxy may have sent it instead of the service. */
       readonly hasEnvelope: boolean
       /** False when neither the database nor the disk took the batch. Its rows are lost unless requested again soon. */
       readonly isKept: boolean
+      readonly failure?: never
     }
 
 /** Defaults of a batch. They also stand for the response of a service that lacks the operation. */
@@ -86,7 +87,7 @@ export async function pollAndStore<Target, Row>(
     if (error instanceof ExchangeError && errorKinds[error.kind].isOfTarget === true)
       logger.debug(`${stream.name}: ${message}`)
     else incidents.failed(stream.name, message, part)
-    return noResponse
+    return error instanceof ExchangeError ? { ...noResponse, failure: error.kind } : noResponse
   }
 }
 

@@ -46,6 +46,8 @@ interface Known {
   readonly tradedAt: TimeMs
   /** Opening time, volume and close of the newest candle with a trade; null when none was seen. */
   readonly newest: string | null
+  /** Opening time of the newest candle that any response has shown; null while none has. */
+  readonly newestOpenTime: TimeMs | null
 }
 
 interface Entry<Target> {
@@ -91,6 +93,16 @@ export class CandleSchedule<Target extends CandleSeries> {
 
   has(series: CandleSeries): boolean {
     return this.#entries.has(seriesText(series))
+  }
+
+  /** When the last response of a series came, by the wall clock; undefined before the first. */
+  respondedAt(series: CandleSeries): TimeMs | undefined {
+    return this.#entries.get(seriesText(series))?.known?.received.wall
+  }
+
+  /** Opening time of the newest candle that any response of a series has shown; null while none has. */
+  newestOpenTime(series: CandleSeries): TimeMs | null {
+    return this.#entries.get(seriesText(series))?.known?.newestOpenTime ?? null
   }
 
   get size(): number {
@@ -140,7 +152,9 @@ export class CandleSchedule<Target extends CandleSeries> {
     const isSilentAtFirst = before === null && !brought
     const pace = isSilentAtFirst ? slowPace : afterResponse(before?.pace ?? fullPace, { brought, claimed: isClaimed })
     if (entry !== undefined) {
-      entry.known = { received, pace, sign, tradedAt, newest }
+      const openTime = Math.max(before?.newestOpenTime ?? -Infinity, ...rows.map((candle) => candle.openTime))
+      const newestOpenTime = openTime > -Infinity ? openTime : null
+      entry.known = { received, pace, sign, tradedAt, newest, newestOpenTime }
       entry.refusals = 0
     }
     // The trade may have happened at the very end of its candle.

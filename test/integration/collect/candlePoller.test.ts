@@ -2,8 +2,7 @@ import { rm } from 'node:fs/promises'
 import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, it, test } from 'vitest'
 import { Incidents } from '../../../src/runtime/incidents.js'
-import { CandleResponses, candlePoller } from '../../../src/collect/poll/candlePoller.js'
-import type { Poller } from '../../../src/collect/poll/poller.js'
+import { type CandlePoller, candlePoller } from '../../../src/collect/poll/candlePoller.js'
 import { type CandleTarget } from '../../../src/ledger/batch.js'
 import { streams } from '../../../src/collect/streams/streams.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
@@ -43,9 +42,8 @@ let asked: { readonly symbol: string; readonly limit: number; readonly at: numbe
 let service: FakeService
 let client: ExchangeClient
 let incidents: Incidents
-let answers: CandleResponses
 let stopping: AbortController
-let poller: Poller<CandleTarget>
+let poller: CandlePoller
 const closings = new Map<string, () => void>()
 
 beforeEach(async () => {
@@ -77,7 +75,6 @@ beforeEach(async () => {
   client = clientOf(service.url, { clock })
   const logger = pino({ level: 'silent' })
   incidents = new Incidents(logger, clock)
-  answers = new CandleResponses()
   stopping = new AbortController()
   const context = {
     ...pollContext(own, client, stopping.signal, clock),
@@ -85,7 +82,7 @@ beforeEach(async () => {
     clock: { ...clock, monotonicMs: () => now - setBackMs },
     universe,
   }
-  poller = candlePoller(context, streams.candles, 0, answers, (_clock, expression, run) => {
+  poller = candlePoller(context, streams.candles, 0, (_clock, expression, run) => {
     closings.set(expression, run)
     return () => void closings.delete(expression)
   })
@@ -114,7 +111,7 @@ async function closeAt(time: number, expression: string, target: CandleTarget): 
 }
 
 function isAnswered(target: CandleTarget): Promise<void> {
-  return expect.poll(() => answers.get(target)?.at, { timeout: 60_000, interval: 10 }).toBe(now)
+  return expect.poll(() => poller.respondedAt(target), { timeout: 60_000, interval: 10 }).toBe(now)
 }
 
 describe('the first response after a silence', () => {
@@ -126,7 +123,7 @@ describe('the first response after a silence', () => {
     traded = [...from(-30, -21), ...from(18, 20)]
     poller.retarget([target])
     await isAnswered(target)
-    await closeAt(start + 20 * minuteMs, '0 * * * * *', target)
+    await closeAt(start + 20 * minuteMs, '0 */1 * * * *', target)
     await poller.stop()
     // From the last response with two to spare, which does not reach the candle at -21; then from that one.
     expect(asked.map(({ limit }) => limit)).toEqual([1000, 22, 44])
@@ -142,7 +139,7 @@ describe('the first response after a silence', () => {
     traded = [...from(-30, -21), ...from(18, 20)]
     poller.retarget([target])
     await isAnswered(target)
-    await closeAt(start + 20 * minuteMs, '0 * * * * *', target)
+    await closeAt(start + 20 * minuteMs, '0 */1 * * * *', target)
     await poller.stop()
     expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
     expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
@@ -155,7 +152,7 @@ describe('the first response after a silence', () => {
     traded = from(-30, -21)
     poller.retarget([target])
     await isAnswered(target)
-    await closeAt(start + 20 * minuteMs, '0 * * * * *', target)
+    await closeAt(start + 20 * minuteMs, '0 */1 * * * *', target)
     await poller.stop()
     expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
     expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
@@ -173,7 +170,7 @@ test('a response that neither the database nor the disk took is as if it had not
   await expect.poll(() => own.stats.candles.rowsDropped, { timeout: 60_000 }).toBeGreaterThan(0)
   await own.proxy.restore()
   now = start + minuteMs
-  closings.get('0 * * * * *')?.()
+  closings.get('0 */1 * * * *')?.()
   await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(2)
   expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000])
 })
@@ -190,7 +187,7 @@ test('empty bodies of a moment are as if no response had come: the next one come
     const close = () => {
       if (asked.length < requests && performance.now() > closeMs + 1_000) {
         closeMs = performance.now()
-        closings.get('0 * * * * *')?.()
+        closings.get('0 */1 * * * *')?.()
       }
       return asked.length
     }
@@ -219,9 +216,9 @@ test('a trade that a ticker tells of while a response is on its way is news: the
   poller.retarget([target])
   await isAnswered(target)
   meanwhile = () => tells('110')
-  await closeAt(start + minuteMs, '0 * * * * *', target)
+  await closeAt(start + minuteMs, '0 */1 * * * *', target)
   // After a response without news the series is otherwise not asked for each minute.
-  await closeAt(start + 2 * minuteMs, '0 * * * * *', target)
+  await closeAt(start + 2 * minuteMs, '0 */1 * * * *', target)
   expect(asked).toHaveLength(3)
 })
 
