@@ -2,10 +2,10 @@ import type { Kysely } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import { auditFills, dismissEmptyGaps, type WithdrawnMinute } from '../../ledger/fillAudit.js'
 import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
-import { type Fill, fillsPerPage, type TradeSign } from '../../market/rows.js'
+import type { Fill, TradeSign } from '../../market/rows.js'
 import { streamTraits } from '../../market/stream.js'
 import { dayMs } from '../../market/values.js'
-import { averageRate, fillShortage, type FillsSeen, lateFills, worthOfTickers } from '../schedule/fillShare.js'
+import { fillShortage, worthOfTickers } from '../schedule/fillShare.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
 import type { InstrumentStream, Trigger } from '../streams/stream.js'
 import { sleepFor } from '../../runtime/clock.js'
@@ -38,7 +38,6 @@ export function fillsPoller(
   const { client, clock, universe, stats, incidents, logger } = context
   const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
   const deadlines = new WeakMap<InstrumentKey, number>()
-  const seen = new Map<string, FillsSeen>()
   let signs = new Map<InstrumentKey, { readonly tradeSign: TradeSign | null } | null>()
   let learnTrades = () => {}
 
@@ -53,25 +52,18 @@ export function fillsPoller(
       maxPauseMs,
       look() {
         learnTrades()
-        const nowMs = clock.monotonicMs()
-        const unseen = (key: string) => schedule.unseen(key, nowMs)
-        const lateness = lateFills(seen, { nowMs, maxPollMs, fillsPerPage, unseen })
-        Object.assign(stats[stream.name], lateness)
+        Object.assign(stats[stream.name], schedule.counts(clock.monotonicMs()))
         const shortage = fillShortage(schedule.fillsPerSecond(), allowedPerSecond)
         if (shortage === null) incidents.succeeded('fills budget')
         else incidents.failed('fills budget', shortage)
       },
       retarget(targets) {
-        const now = clock.monotonicMs()
-        schedule.retarget(targets, now)
+        schedule.retarget(targets, clock.monotonicMs())
         for (const target of targets) {
           const perSecond = universe.recordedFillsPerSecond(target)
           if (perSecond !== null) schedule.assume(target, perSecond / 1000)
         }
         signs = new Map(schedule.targets().map((target) => [target, universe.tradeSignOf(target)]))
-        const wanted = new Set(targets.map(instrumentText))
-        for (const key of seen.keys()) if (!wanted.has(key)) seen.delete(key)
-        for (const key of wanted) if (!seen.has(key)) seen.set(key, { atMs: now, perMs: null, empty: 0 })
         stats[stream.name].targets = targets.length
       },
       waitMs() {
@@ -104,11 +96,7 @@ export function fillsPoller(
         const now = clock.monotonicMs()
         if (batch === null) schedule.failed(target, now)
         else if (!isKept) schedule.lost(target, now)
-        else {
-          const empty = schedule.responded(target, batch.rows, batch.requestTime, respondedMs(clock, batch))
-          const key = instrumentText(target)
-          if (seen.has(key)) seen.set(key, { atMs: now, perMs: averageRate(batch.rows, batch.requestTime), empty })
-        }
+        else schedule.responded(target, batch.rows, batch.requestTime, respondedMs(clock, batch))
         wake()
         return batch !== null
       },

@@ -2,7 +2,7 @@ import { backoffMs } from '../../runtime/clock.js'
 import type { TimeMs } from '../../market/values.js'
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { FillEstimate, maxUnevenness, type SeenFill } from './fillEstimate.js'
-import { longestWaitMs } from './fillShare.js'
+import { averageRate, type FillsSeen, lateFills, longestWaitMs } from './fillShare.js'
 
 export type { SeenFill } from './fillEstimate.js'
 
@@ -13,15 +13,9 @@ interface FillScheduleOptions {
   readonly maxPollMs: number
 }
 
-interface Entry<Target> {
+interface Entry<Target> extends FillsSeen {
   readonly target: Target
   readonly estimate: FillEstimate
-  /** Since when the instrument has waited for its first response, or for one to replace a lost one. */
-  sinceMs: number
-  /** When the last response came, on the monotonic clock; null before the first, and when the last was lost. */
-  respondedMs: number | null
-  /** Responses in a row that brought nothing new. */
-  empty: number
   failures: number
   failedMs: number
   isAsked: boolean
@@ -81,6 +75,7 @@ export class FillSchedule<Target> {
         sinceMs: nowMs,
         respondedMs: null,
         empty: 0,
+        perMs: null,
         failures: 0,
         failedMs: nowMs,
         isAsked: false,
@@ -120,21 +115,21 @@ export class FillSchedule<Target> {
   }
 
   /**
-   * Takes a response; returns the number of responses in a row that brought nothing new.
+   * Takes a response.
    *
    * @param atMs when the response came
    * @param serviceTime when the service gave it, by its own clock
    */
-  responded(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): number {
+  responded(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
-    if (entry === undefined) return 0
+    if (entry === undefined) return
     const fresh = entry.estimate.responded(newestFirst, serviceTime)
     this.#offsetMs = serviceTime - atMs
     entry.respondedMs = atMs
     entry.empty = fresh > 0 ? 0 : entry.empty + 1
+    entry.perMs = averageRate(newestFirst, serviceTime)
     entry.failures = 0
     entry.isAsked = false
-    return entry.empty
   }
 
   failed(target: Target, nowMs: number): void {
@@ -177,9 +172,9 @@ export class FillSchedule<Target> {
     return isOneIdle
   }
 
-  /** Expected number of an instrument's fills that no response has shown; 0 for one that is not scheduled. */
-  unseen(key: string, nowMs: number): number {
-    return this.#entries.get(key)?.estimate.unseen(nowMs + (this.#offsetMs ?? 0)) ?? 0
+  /** Counts the instruments that trade and were not asked for in time, and those without fills. */
+  counts(nowMs: number): ReturnType<typeof lateFills> {
+    return lateFills(this.#list, nowMs, this.#options.maxPollMs, (entry) => this.#unseen(entry, nowMs))
   }
 
   /** Fills per millisecond of these instruments together: the current rate, or the usual one where that is higher. */
@@ -208,7 +203,7 @@ export class FillSchedule<Target> {
     let busiest: Entry<Target> | null = null
     let most = dueFills
     for (const entry of this.#list) {
-      if (entry.isAsked || !this.#isAllowed(entry, nowMs)) continue
+      if (entry.isAsked || nowMs < this.#allowedMs(entry)) continue
       if (entry.respondedMs === null) {
         // Instruments whose requests fail come after those that were not tried yet.
         const rank = entry.estimate.firstRank - (entry.failures > 0 ? 1e18 : 0)
@@ -218,7 +213,7 @@ export class FillSchedule<Target> {
       const overdueMs = nowMs - entry.respondedMs - longestWaitMs(entry.empty, this.#options.maxPollMs)
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
       const { estimate } = entry
-      const unseen = estimate.unseen(nowMs + (this.#offsetMs ?? 0))
+      const unseen = this.#unseen(entry, nowMs)
       // An instrument that cannot be the busiest at any unevenness is skipped: powers are the costliest step here.
       if (unseen * maxUnevennessFactor < most) continue
       const atStake = unseen * estimate.unevenness ** unevennessPower
@@ -229,18 +224,18 @@ export class FillSchedule<Target> {
     return busiest ?? overdue ?? first
   }
 
-  #isAllowed({ respondedMs, failures, failedMs }: Entry<Target>, nowMs: number): boolean {
+  /** When the instrument may be asked for at the earliest. */
+  #allowedMs({ respondedMs, failures, failedMs }: Entry<Target>): number {
     const { minPollMs } = this.#options
-    if (failures > 0) return nowMs >= failedMs + backoffMs(failures, { minMs: minPollMs, maxMs: maxBackoffMs })
-    return respondedMs === null || nowMs >= respondedMs + minPollMs
+    if (failures > 0) return failedMs + backoffMs(failures, { minMs: minPollMs, maxMs: maxBackoffMs })
+    return respondedMs === null ? -Infinity : respondedMs + minPollMs
   }
 
   #dueMs(entry: Entry<Target>, nowMs: number): number {
-    const { minPollMs } = this.#options
-    if (entry.failures > 0) return entry.failedMs + backoffMs(entry.failures, { minMs: minPollMs, maxMs: maxBackoffMs })
-    if (entry.respondedMs === null) return nowMs
+    const allowedMs = this.#allowedMs(entry)
+    if (entry.failures > 0 || entry.respondedMs === null) return Math.max(allowedMs, nowMs)
     const latestMs = entry.respondedMs + longestWaitMs(entry.empty, this.#options.maxPollMs)
-    return Math.min(latestMs, Math.max(entry.respondedMs + minPollMs, this.#reachesMs(entry, dueFills, nowMs)))
+    return Math.min(latestMs, Math.max(allowedMs, this.#reachesMs(entry, dueFills, nowMs)))
   }
 
   #deadlineMs(entry: Entry<Target>, nowMs: number): number {
@@ -249,10 +244,15 @@ export class FillSchedule<Target> {
   }
 
   /** When the instrument is expected to have `count` unseen fills. */
-  #reachesMs({ estimate }: Entry<Target>, count: number, nowMs: number): number {
-    const left = count - estimate.unseen(nowMs + (this.#offsetMs ?? 0))
+  #reachesMs(entry: Entry<Target>, count: number, nowMs: number): number {
+    const left = count - this.#unseen(entry, nowMs)
     if (left <= 0) return nowMs
-    const { rate } = estimate
+    const { rate } = entry.estimate
     return rate > 0 ? nowMs + left / rate : Infinity
+  }
+
+  /** Expected number of fills that no response has shown. */
+  #unseen({ estimate }: Entry<Target>, nowMs: number): number {
+    return estimate.unseen(nowMs + (this.#offsetMs ?? 0))
   }
 }

@@ -40,21 +40,16 @@ export function expectedShare(fillsPerSecond: number, requestsPerSecond: number)
 
 /** Above this expected share, tickers that are a second or two old suffice. */
 const maxShareWorthWatching = 0.95
-
-/** Returns true if so few requests are allowed for these fills that bursts noticed seconds later cost some. */
-export function areBurstsCostly(fillsPerSecond: number, allowedPerSecond: number): boolean {
-  return expectedShare(fillsPerSecond, allowedPerSecond) < maxShareWorthWatching
-}
-
 /** Tickers are worth a request when this many fills are expected that no ticker has told of yet. */
 const fillsWorthTickers = 60
 
 /**
- * Value of reading tickers that would tell of `untold` fills. It is worth a request from 1 on, and 0 where the requests
- * for fills suffice.
+ * Value of reading tickers that would tell of `untold` fills. It is worth a request from 1 on. It is 0 where so many
+ * requests are allowed that bursts noticed seconds later cost nothing.
  */
 export function worthOfTickers(fillsPerSecond: number, allowedPerSecond: number, untold: () => number): number {
-  return areBurstsCostly(fillsPerSecond, allowedPerSecond) ? untold() / fillsWorthTickers : 0
+  const isCostly = expectedShare(fillsPerSecond, allowedPerSecond) < maxShareWorthWatching
+  return isCostly ? untold() / fillsWorthTickers : 0
 }
 
 /** Number of new fills per response that requests are planned for. Only bursts then fill a page. */
@@ -104,24 +99,18 @@ export function meanWaitMs(fillsPerMs: number, maxPollMs: number): number {
 
 /** State of an instrument after its last response. */
 export interface FillsSeen {
-  /** When the last response came; before the first, when the instrument was covered. */
-  readonly atMs: number
+  /** Since when the instrument has waited for its first response, or for one to replace a lost one. */
+  sinceMs: number
+  /** When the last response came, on the monotonic clock; null before the first, and when the last was lost. */
+  respondedMs: number | null
   /** Fills per millisecond in the last response; null before the first. */
-  readonly perMs: number | null
+  perMs: number | null
   /** Responses in a row that brought nothing new. */
-  readonly empty: number
+  empty: number
 }
 
 /** Time allowed for a response to arrive and to be stored, whatever the instrument's rate. */
 const graceMs = 30_000
-
-interface LateFillsOptions {
-  readonly nowMs: number
-  readonly maxPollMs: number
-  readonly fillsPerPage: number
-  /** Expected number of an instrument's fills that no response has shown. */
-  readonly unseen: (key: string) => number
-}
 
 /**
  * Counts the instruments that trade and were not asked for in time, and those without fills. An instrument is late
@@ -129,16 +118,18 @@ interface LateFillsOptions {
  * unseen fills or more. After a burst the rate stays high, and the tickers show that the burst is over. An instrument
  * with half a page that waits for a burst elsewhere is not late.
  */
-export function lateFills(
-  seen: Iterable<readonly [key: string, FillsSeen]>,
-  { nowMs, maxPollMs, fillsPerPage, unseen }: LateFillsOptions,
+export function lateFills<Seen extends FillsSeen>(
+  seen: readonly Seen[],
+  nowMs: number,
+  maxPollMs: number,
+  unseen: (one: Seen) => number,
 ): { readonly lateTargets: number; readonly quietTargets: number } {
   let [lateTargets, quietTargets] = [0, 0]
-  for (const [key, { atMs, perMs, empty }] of seen) {
-    const waitedMs = nowMs - atMs - graceMs
-    if (perMs === 0) quietTargets++
-    else if (waitedMs > longestWaitMs(empty, maxPollMs)) lateTargets++
-    else if (waitedMs > fillsPerPage / (perMs ?? 0) && unseen(key) >= fillsPerPage) lateTargets++
+  for (const one of seen) {
+    const waitedMs = nowMs - (one.respondedMs ?? one.sinceMs) - graceMs
+    if (one.perMs === 0) quietTargets++
+    else if (waitedMs > longestWaitMs(one.empty, maxPollMs)) lateTargets++
+    else if (waitedMs > fillsPerPage / (one.perMs ?? 0) && unseen(one) >= fillsPerPage) lateTargets++
   }
   return { lateTargets, quietTargets }
 }

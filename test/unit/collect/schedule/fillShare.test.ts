@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { areBurstsCostly, expectedShare, fillShortage } from '../../../../src/collect/schedule/fillShare.js'
+import { expectedShare, fillShortage, worthOfTickers } from '../../../../src/collect/schedule/fillShare.js'
 
 describe('a budget that does not suffice', () => {
   test.for([
@@ -14,10 +14,11 @@ describe('a budget that does not suffice', () => {
   })
 
   test('tickers are looked at more often where bursts cost fills, not in a quiet or small market', () => {
-    const times = [0, 20, 70, 110, 400, 4_000].map((fillsPerSecond) => areBurstsCostly(fillsPerSecond, 18))
-    expect(times).toEqual([false, false, false, true, true, true])
-    expect(areBurstsCostly(1, 0)).toBe(true)
-    expect(areBurstsCostly(0, 0)).toBe(false)
+    const worth = (fillsPerSecond: number, allowed: number) => worthOfTickers(fillsPerSecond, allowed, () => 60)
+    const values = [0, 20, 70, 110, 400, 4_000].map((fillsPerSecond) => worth(fillsPerSecond, 18))
+    expect(values).toEqual([0, 0, 0, 1, 1, 1])
+    expect(worth(1, 0)).toBe(1)
+    expect(worth(0, 0)).toBe(0)
   })
 
   test('captures less the more fills there are to a request, never more than pages hold', () => {
