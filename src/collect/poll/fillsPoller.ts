@@ -38,7 +38,7 @@ export function fillsPoller(
   const { client, clock, universe, stats, incidents, logger } = context
   const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
   const deadlines = new WeakMap<InstrumentKey, number>()
-  let signs = new Map<InstrumentKey, { readonly tradeSign: TradeSign | null } | null>()
+  let signs = new Map<InstrumentKey, { readonly tradeSign: TradeSign | null } | undefined>()
   let learnTrades = () => {}
 
   const poller = createPoller<InstrumentKey>(context, (wake) => {
@@ -60,10 +60,10 @@ export function fillsPoller(
       retarget(targets) {
         schedule.retarget(targets, clock.monotonicMs())
         for (const target of targets) {
-          const perSecond = universe.recordedFillsPerSecond(target)
+          const perSecond = universe.find(target)?.measuredFillsPerSecond ?? null
           if (perSecond !== null) schedule.assume(target, perSecond / 1000)
         }
-        signs = new Map(schedule.targets().map((target) => [target, universe.tradeSignOf(target)]))
+        signs = new Map(schedule.targets().map((target) => [target, universe.find(target)]))
         stats[stream.name].targets = targets.length
       },
       waitMs() {

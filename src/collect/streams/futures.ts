@@ -100,7 +100,7 @@ export const futuresStreams = {
     lists: listedFutures,
     fetch: (client, { category }, options) => client.fundingForecasts({ category }, options),
     // The service's own test symbols are on no list of instruments, and have no bounds.
-    keeps: (universe, row) => row.minRate !== null || row.maxRate !== null || universe.has(row),
+    keeps: (universe, row) => row.minRate !== null || row.maxRate !== null || universe.find(row) !== undefined,
     rowsOf: ({ length }) => length,
     covers: isFuture,
     bytes: { plain: 150, compressed: 12 },

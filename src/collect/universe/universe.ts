@@ -13,7 +13,12 @@ import type { Decimal, TimeMs } from '../../market/values.js'
 import { type Ownership, ownsEverything, rankInstruments, type Select } from './select.js'
 import { type PlanInstrument, type PlanUniverse } from './planUniverse.js'
 
-interface Known extends PlanInstrument {
+interface KnownInstrument extends PlanInstrument {
+  /** Time, volume and price of the newest ticker with a volume; null without one. It changes in place. */
+  readonly tradeSign: TradeSign | null
+}
+
+interface Known extends KnownInstrument {
   turnover24h: Decimal | null
   measuredFillsPerSecond: number | null
   tradeSign: { -readonly [Name in keyof TradeSign]: TradeSign[Name] } | null
@@ -80,7 +85,7 @@ export class Universe {
   setTickers(tickers: readonly TickerSigns[]): void {
     for (const ticker of tickers) {
       this.#tickersAt.set(ticker.category, ticker.receivedAt)
-      const known = this.#get(ticker)
+      const known = this.#find(ticker)
       if (known === undefined) continue
       const { ts, volume24h, lastPrice, bid1Price, bid1Size, ask1Price, ask1Size } = ticker
       const turnover24h = turnoverHere(known.kind, ticker)
@@ -106,6 +111,11 @@ export class Universe {
     for (const known of this.#all()) known.hasRpi = this.#rpi.has(instrumentText(known))
   }
 
+  /** What is known of an instrument; undefined if it is not listed. It stays current as long as it is listed. */
+  find(key: InstrumentKey): KnownInstrument | undefined {
+    return this.#find(key)
+  }
+
   /** When the newest tickers of a category came; null before the first. */
   tickersAt(category: Category): TimeMs | null {
     return this.#tickersAt.get(category) ?? null
@@ -113,20 +123,13 @@ export class Universe {
 
   /** Time, volume and price of the newest ticker with a volume, as a copy; null without one. */
   tradeSign(key: InstrumentKey): TradeSign | null {
-    const sign = this.#get(key)?.tradeSign
+    const sign = this.#find(key)?.tradeSign
     return sign ? { ...sign } : null
-  }
-
-  /**
-   * Live view of `tradeSign`, not a copy. It stays current while the instrument is listed. Null if it is not listed.
-   */
-  tradeSignOf(key: InstrumentKey): { readonly tradeSign: TradeSign | null } | null {
-    return this.#get(key) ?? null
   }
 
   /** Best bid and ask of the newest ticker, as text. A different text claims that the book has changed. */
   quoteSign(key: InstrumentKey): string | null {
-    const quotes = this.#get(key)?.quotes
+    const quotes = this.#find(key)?.quotes
     if (!quotes) return null
     return (quotes.text ??= `${quotes.bid1Price} ${quotes.bid1Size} ${quotes.ask1Price} ${quotes.ask1Size}`)
   }
@@ -136,22 +139,8 @@ export class Universe {
    * until a response shows a trade.
    */
   setSilent(key: InstrumentKey, isSilent: boolean): void {
-    const known = this.#get(key)
+    const known = this.#find(key)
     if (known !== undefined) known.isSilent = isSilent
-  }
-
-  /** Fills per second as recorded by earlier runs lately; null when not known. */
-  recordedFillsPerSecond(key: InstrumentKey): number | null {
-    return this.#get(key)?.measuredFillsPerSecond ?? null
-  }
-
-  /** Kind of an instrument; null when it is not listed. */
-  kindOf(key: InstrumentKey): InstrumentKind | null {
-    return this.#get(key)?.kind ?? null
-  }
-
-  has(key: InstrumentKey): boolean {
-    return this.#get(key) !== undefined
   }
 
   /** Takes fills per second as recorded lately. They override the estimate from a ticker. */
@@ -159,7 +148,7 @@ export class Universe {
     for (const rate of rates) {
       const key = instrumentText(rate)
       this.#measured.set(key, rate.perSecond)
-      const known = this.#get(rate)
+      const known = this.#find(rate)
       if (known !== undefined) known.measuredFillsPerSecond = rate.perSecond
     }
   }
@@ -176,7 +165,7 @@ export class Universe {
     return { kind: 'listed', instruments: this.#all().map(believed), ownership: this.ownership }
   }
 
-  #get({ category, symbol }: InstrumentKey): Known | undefined {
+  #find({ category, symbol }: InstrumentKey): Known | undefined {
     return this.#known.get(category)?.get(symbol)
   }
 

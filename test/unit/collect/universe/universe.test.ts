@@ -77,9 +77,9 @@ test.each(['bid1Price', 'bid1Size', 'ask1Price', 'ask1Size'] as const)(
 test('who holds on to what an instrument traded sees what comes, also when the instrument is listed anew', () => {
   const universe = new Universe()
   const key = { category: 'SPOT' as const, symbol: 'A' }
-  expect(universe.tradeSignOf(key)).toBeNull()
+  expect(universe.find(key)).toBeUndefined()
   universe.setInstruments('SPOT', [instrument('A')], true)
-  const held = universe.tradeSignOf(key)
+  const held = universe.find(key)
   expect(held).toEqual(expect.objectContaining({ tradeSign: null }))
   for (const [volume24h, lastPrice] of [
     ['5', '1'],
