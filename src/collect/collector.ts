@@ -24,7 +24,7 @@ import { keepSteady } from './schedule/pace.js'
 import { tickerWatch } from './streams/rates.js'
 import type { CollectorStats } from './streams/stream.js'
 import { type AnyStream, enabledStreams, streams } from './streams/streams.js'
-import { type Ownership, ownsEverything } from './universe/select.js'
+import { type Ownership, ownsEverything } from './universe/planUniverse.js'
 import { Universe } from './universe/universe.js'
 import { WholeLists } from './universe/wholeLists.js'
 

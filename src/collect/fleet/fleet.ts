@@ -10,8 +10,7 @@ import { type Disk, readNote, writeNote } from '../../runtime/disk.js'
 import type { Logger } from '../../runtime/logger.js'
 import { instrumentDemands } from '../plan/demand.js'
 import { enabledStreams } from '../streams/streams.js'
-import type { PlanUniverse } from '../universe/planUniverse.js'
-import { type Ownership, ownsEverything } from '../universe/select.js'
+import { type Ownership, ownsEverything, type PlanUniverse } from '../universe/planUniverse.js'
 import { type FleetMember, ownershipOf, Rendezvous } from './rendezvous.js'
 
 /** Requests that one stream needs for one instrument or list. */

@@ -1,6 +1,6 @@
 import { type Category, instrumentText } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
-import type { Ownership } from '../universe/select.js'
+import type { Ownership } from '../universe/planUniverse.js'
 
 /** A recorder that shares the work, by the address that it sends from. */
 export interface FleetMember {

@@ -9,13 +9,13 @@ import { runsPerDay, type StreamDemand, streamDemand } from './demand.js'
 import { fillsDemand } from '../streams/fills.js'
 import { safeRates } from '../streams/rates.js'
 import { type AnyStream, enabledStreams } from '../streams/streams.js'
-import { type Select } from '../universe/select.js'
 import {
   assumedBusiestFillsPerSecond,
   assumedFillTurnover,
   fillTurnoverFactor,
   type PlanUniverse,
-  rankForPlan,
+  rankInstruments,
+  type Select,
 } from '../universe/planUniverse.js'
 
 /** One option to set, by its path in the configuration. */
@@ -201,7 +201,7 @@ export function planNotes(config: Config, universe: PlanUniverse, streams: reado
 
 function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand): string[] {
   const { fills } = config.streams
-  const { ranked } = rankForPlan(universe, fills.select)
+  const { ranked } = rankInstruments(universe, fills.select)
   const chosen = ranked.slice(0, demand.instruments)
   const { neededPerSecond, neededRange, fillsPerDay, measured } = fillsDemand(chosen, fills)
   const known = measured === 0 ? '' : ` For ${measured} instruments the rate is what was recorded lately.`

@@ -4,8 +4,7 @@ import type { InstrumentKey } from '../../market/category.js'
 import { type Operation, type StreamName, streamTraits } from '../../market/stream.js'
 import { type InstrumentStream, type ListStream, secondsPerDay } from '../streams/stream.js'
 import type { AnyStream } from '../streams/streams.js'
-import { type LeftOut } from '../universe/select.js'
-import { type PlanInstrument, type PlanUniverse, rankForPlan } from '../universe/planUniverse.js'
+import { type LeftOut, type PlanInstrument, type PlanUniverse, rankInstruments } from '../universe/planUniverse.js'
 import { countWithin } from '../schedule/pace.js'
 
 /** Mean demand of a stream on the service and on the disk, over a day on which its schedule runs. */
@@ -98,7 +97,7 @@ function cover(
 ): { readonly chosen: readonly PlanInstrument[]; readonly leftOut: LeftOut } {
   const select = selectionOf(config)
   const eligible = covers === undefined ? universe : { ...universe, instruments: universe.instruments.filter(covers) }
-  const { ranked, leftOut } = rankForPlan(eligible, select)
+  const { ranked, leftOut } = rankInstruments(eligible, select)
   const isOwn = (key: PlanInstrument) => universe.ownership?.hasInstrument(name, key) ?? true
   if (select.busiest !== 'fit') {
     const named = ranked.slice(0, select.busiest)

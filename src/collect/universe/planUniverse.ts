@@ -1,13 +1,40 @@
-import { categories, type Category, isTradedCategory } from '../../market/category.js'
-import type { InstrumentKind } from '../../market/instrument.js'
-import { type Candidate, type Ownership, type Ranking, rankInstruments, type Select } from './select.js'
+import type { Config } from '../../config/resolve.js'
+import {
+  categories,
+  type Category,
+  type InstrumentKey,
+  instrumentText,
+  isTradedCategory,
+} from '../../market/category.js'
+import { type InstrumentKind, symbolMatcher } from '../../market/instrument.js'
+import type { StreamName } from '../../market/stream.js'
+import type { Decimal } from '../../market/values.js'
 
-/** Properties of an instrument that planning needs. */
-export interface PlanInstrument extends Candidate {
+export type Select = Config['streams']['fills']['select']
+
+/** Properties of an instrument that decide whether it is covered, and what that takes. */
+export interface PlanInstrument extends InstrumentKey {
+  readonly status: string | null
+  readonly kind: InstrumentKind
+  /** Turnover on this service in the last 24 hours, in quote coin; null without a ticker. */
+  readonly turnover24h: Decimal | null
   readonly hasRpi: boolean
   /** Fills per second as recorded lately; null when none were recorded. */
   readonly measuredFillsPerSecond: number | null
 }
+
+/** Part of the work that this recorder does if several recorders share a database. */
+export interface Ownership {
+  /** Returns true if this recorder asks for a stream of an instrument. */
+  hasInstrument(stream: StreamName, key: InstrumentKey): boolean
+  /** Returns true if this recorder asks for the list of a category. `category` is null for a stream's only list. */
+  hasList(stream: StreamName, category: Category | null): boolean
+  /** Returns true if the recorder that asked for the stream is gone, and no other asks for it. */
+  isOrphan(stream: StreamName, key: InstrumentKey): boolean
+}
+
+/** Ownership of a recorder that shares with no other. */
+export const ownsEverything: Ownership = { hasInstrument: () => true, hasList: () => true, isOrphan: () => false }
 
 /** The market to plan for: as listed by the service, or assumed from earlier counts. */
 export interface PlanUniverse {
@@ -15,6 +42,65 @@ export interface PlanUniverse {
   readonly instruments: readonly PlanInstrument[]
   /** Part of the market that one address asks for; without it everything. */
   readonly ownership?: Ownership
+}
+
+/** Numbers of instruments that a stream could cover and does not, by the reason. */
+export interface LeftOut {
+  /** Instruments of kinds that the selection does not name. */
+  readonly kind: number
+  /** Instruments with less turnover than the selection demands. */
+  readonly turnover: number
+  /** Instruments beyond the number that the selection names. */
+  readonly number: number
+  /** Instruments for which the limits leave no room. */
+  readonly limits: number
+}
+
+/** Instruments in these states have no market to record. */
+const withoutMarket = new Set(['listed', 'offline'])
+
+/** Instruments that a selection allows, the busiest first, and the numbers that it leaves out for each reason. */
+interface Ranking {
+  readonly ranked: readonly PlanInstrument[]
+  readonly leftOut: Pick<LeftOut, 'kind' | 'turnover'>
+}
+
+/**
+ * Ranks the instruments that a selection allows by category, glob, kind and turnover. For an assumed market their
+ * number is an upper bound. The caller applies `busiest`, because it knows the cost of an instrument.
+ */
+export function rankInstruments({ kind, instruments }: PlanUniverse, select: Omit<Select, 'busiest'>): Ranking {
+  if (kind === 'listed') return rankListed(instruments, select)
+  // Names and turnovers are made up, so only a list of plain names bounds the number.
+  const isNamed = select.symbols.every((symbol) => /^[A-Za-z0-9_]+$/.test(symbol))
+  const most = isNamed ? select.symbols.length * select.categories.length : Infinity
+  const { categories: among, kinds } = select
+  const { ranked, leftOut } = rankListed(instruments, { categories: among, kinds, symbols: ['*'], exclude: [] })
+  return { ranked: ranked.slice(0, most), leftOut }
+}
+
+/** Compares turnover as a double, because it decides coverage and never reaches the database. */
+function rankListed(instruments: readonly PlanInstrument[], select: Omit<Select, 'busiest'>): Ranking {
+  const among = new Set<Category>(select.categories)
+  const kinds = new Set<InstrumentKind>(select.kinds)
+  const included = symbolMatcher(select.symbols)
+  const excluded = symbolMatcher(select.exclude)
+  const least = select.minTurnover24h === undefined ? -Infinity : Number(select.minTurnover24h)
+  const leftOut = { kind: 0, turnover: 0 }
+  const allowed: { readonly instrument: PlanInstrument; readonly turnover: number }[] = []
+  for (const instrument of instruments) {
+    const { category, symbol, status, kind } = instrument
+    const hasMarket = !withoutMarket.has(status ?? '')
+    if (!among.has(category) || !hasMarket || !included(symbol) || excluded(symbol)) continue
+    const turnover = Number(instrument.turnover24h ?? 0)
+    if (!kinds.has(kind)) leftOut.kind++
+    else if (turnover < least) leftOut.turnover++
+    else allowed.push({ instrument, turnover })
+  }
+  allowed.sort(
+    (a, b) => b.turnover - a.turnover || (instrumentText(a.instrument) < instrumentText(b.instrument) ? -1 : 1),
+  )
+  return { ranked: allowed.map(({ instrument }) => instrument), leftOut }
 }
 
 /** Numbers of instruments that the live service was seen to list. */
@@ -78,22 +164,6 @@ export function assumedUniverse(counts: Readonly<Record<Category, number>> = ass
 
 function assumedTurnover(rank: number): string {
   return String(Math.round((assumedBusiestFillsPerSecond / (rank + 1)) * 86_400 * assumedFillTurnover))
-}
-
-/** Instruments that a selection allows, the busiest first. For an assumed market their number is an upper bound. */
-export function rankForPlan(universe: PlanUniverse, select: Select): Ranking<PlanInstrument> {
-  if (universe.kind === 'listed') return rankInstruments(universe.instruments, select)
-  // Names and turnovers are made up, so only a list of plain names bounds the number.
-  const isNamed = select.symbols.every((symbol) => /^[A-Za-z0-9_]+$/.test(symbol))
-  const most = isNamed ? select.symbols.length * select.categories.length : Infinity
-  const { categories: among, kinds } = select
-  const { ranked, leftOut } = rankInstruments(universe.instruments, {
-    categories: among,
-    kinds,
-    symbols: ['*'],
-    exclude: [],
-  })
-  return { ranked: ranked.slice(0, most), leftOut }
 }
 
 /** Expected fills per second of an instrument: as recorded lately, else from its turnover; 0 without either. */

@@ -10,8 +10,14 @@ import {
 import { type Instrument, type InstrumentKind, kindOf } from '../../market/instrument.js'
 import { type TickerSigns, type TradeSign, turnoverHere } from '../../market/rows.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
-import { type Ownership, ownsEverything, rankInstruments, type Select } from './select.js'
-import { type PlanInstrument, type PlanUniverse } from './planUniverse.js'
+import {
+  type Ownership,
+  ownsEverything,
+  type PlanInstrument,
+  type PlanUniverse,
+  rankInstruments,
+  type Select,
+} from './planUniverse.js'
 
 interface KnownInstrument extends PlanInstrument {
   /** Time, volume and price of the newest ticker with a volume; null without one. It changes in place. */
@@ -155,7 +161,8 @@ export class Universe {
 
   /** The instruments that a selection allows and `covers` accepts, the busiest first. */
   select(select: Select, covers: (instrument: PlanInstrument) => boolean = () => true): readonly InstrumentKey[] {
-    return rankInstruments(this.planned().instruments.filter(covers), select).ranked
+    const { kind, instruments } = this.planned()
+    return rankInstruments({ kind, instruments: instruments.filter(covers) }, select).ranked
   }
 
   /** The market as used to compute demand. Silent instruments have no turnover and no fills. */

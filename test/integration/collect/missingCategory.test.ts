@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from 'vitest'
 import { type Recorder, startRecorder } from '../../../src/app.js'
 import { loadConfig } from '../../../src/config/resolve.js'
-import { ownsEverything } from '../../../src/collect/universe/select.js'
+import { ownsEverything } from '../../../src/collect/universe/planUniverse.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { type Candidate, rankInstruments, type Select } from '../../../../src/collect/universe/select.js'
+import { type PlanInstrument, rankInstruments, type Select } from '../../../../src/collect/universe/planUniverse.js'
 import { instrumentKinds } from '../../../../src/market/instrument.js'
 
 const all: Omit<Select, 'busiest'> = {
@@ -9,12 +9,14 @@ const all: Omit<Select, 'busiest'> = {
   exclude: [],
 }
 
-const candidate = (symbol: string, more: Partial<Candidate> = {}): Candidate => ({
+const candidate = (symbol: string, more: Partial<PlanInstrument> = {}): PlanInstrument => ({
   category: 'SPOT',
   symbol,
   status: 'online',
   kind: 'crypto',
   turnover24h: '0',
+  hasRpi: false,
+  measuredFillsPerSecond: null,
   ...more,
 })
 
@@ -28,8 +30,10 @@ const market = [
   candidate('HALTUSDT', { status: 'limit_open', turnover24h: '10' }),
 ]
 
+const rank = (instruments: readonly PlanInstrument[], select: Omit<Select, 'busiest'>) =>
+  rankInstruments({ kind: 'listed', instruments }, select)
 const chosen = (select: Partial<Select>) =>
-  rankInstruments(market, { ...all, ...select }).ranked.map(({ category, symbol }) => `${category} ${symbol}`)
+  rank(market, { ...all, ...select }).ranked.map(({ category, symbol }) => `${category} ${symbol}`)
 
 test('covers the chosen categories, the busiest first, without those that have no market', () => {
   expect(chosen({})).toEqual(['USDT-FUTURES BTCUSDT', 'SPOT BTCUSDT', 'SPOT ETHUSDT', 'SPOT HALTUSDT'])
@@ -45,7 +49,7 @@ test('a turnover threshold narrows the choice', () => {
 })
 test('only the kinds that are named are covered, and the others are counted', () => {
   const tokens = ['RA', 'RB'].map((symbol) => candidate(symbol, { kind: 'tokenised_stock', turnover24h: '9' }))
-  const { ranked, leftOut } = rankInstruments([...market, ...tokens], {
+  const { ranked, leftOut } = rank([...market, ...tokens], {
     ...all,
     kinds: ['crypto'],
     minTurnover24h: '2000',
@@ -56,6 +60,6 @@ test('only the kinds that are named are covered, and the others are counted', ()
 })
 test('equal turnovers are ordered by key, so that the choice does not flicker', () => {
   const equals = ['C', 'A', 'B'].map((symbol) => candidate(symbol))
-  const { ranked } = rankInstruments(equals, all)
-  expect(rankInstruments(equals.toReversed(), all).ranked).toEqual(ranked)
+  const { ranked } = rank(equals, all)
+  expect(rank(equals.toReversed(), all).ranked).toEqual(ranked)
 })
