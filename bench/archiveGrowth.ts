@@ -28,9 +28,9 @@ export async function benchGrowth({ database, root }: ArchiveBench): Promise<Che
       {
         now,
         recorder: 'bench',
-        async publish(files, noted) {
+        async publish(folder, noted) {
           const startedAt = performance.now()
-          const done = await publishTables({ ...files, db: database.db, target, now, snapshotDays: 1 }, noted)
+          const done = await publishTables({ folder, db: database.db, target, now, snapshotDays: 1 }, noted)
           ms = performance.now() - startedAt
           return done
         },

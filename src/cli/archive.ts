@@ -12,7 +12,6 @@ import { progressLine, writeOut } from './output.js'
 import { withArchiveLock } from '../files/archive/state.js'
 import { pruneArchive, type VerifiedDay, verifyArchive } from '../files/archive/verify.js'
 import { neededFiles, verifyTables } from '../files/iceberg/check.js'
-import { loadZstd } from '../files/parquet/zstd.js'
 import { openDatabase } from '../db/database.js'
 import { restoreArchive } from '../files/archive/restore.js'
 import { counted } from '../runtime/text.js'
@@ -148,9 +147,8 @@ async function runRebuild(options: CommonOptions): Promise<void> {
   const store = await openStore(config, createLogger('warn'))
   try {
     const { problems } = await withArchiveLock(store.database.db, async () => {
-      const files = { folder: await target.stagingFolder(), compression: await loadZstd() }
       const publish = await openPublisher(config, store.database, target, { isAnew: true })
-      return publish(files, [])
+      return publish(await target.stagingFolder(), [])
     })
     for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
     if (problems.length > 0) throw new Failed()

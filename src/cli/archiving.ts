@@ -13,7 +13,6 @@ import { doAgree, type RecorderDatabase, removalTime } from '../db/database.js'
 import { join, resolve } from 'node:path'
 import type { Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
-import type { ArchiveRunFiles } from '../files/archive/run.js'
 import type { NotedDay } from '../files/archive/state.js'
 import { type ArchiveTarget, folderTarget } from '../files/archive/target.js'
 import { marketTables } from '../market/stream.js'
@@ -159,7 +158,7 @@ export async function openPublisher(
 ) {
   const { publishTables } = await import('../files/iceberg/publish.js')
   const place = { db, target, snapshotDays: archive.snapshotDays, now: Date.now }
-  return (files: ArchiveRunFiles, noted: readonly NotedDay[]) => publishTables({ ...place, ...files }, noted, options)
+  return (folder: string, noted: readonly NotedDay[]) => publishTables({ ...place, folder }, noted, options)
 }
 
 export function tableOption(what: string): Option {

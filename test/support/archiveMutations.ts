@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { manifestPath, type Manifest, proofDigest } from '../../src/files/archive/manifest.js'
 import { linesOf, parquetColumns, RowDigest, serverRow } from '../../src/files/archive/rowText.js'
 import { createParquetFile, openParquet } from '../../src/files/parquet/file.js'
-import { loadZstd } from '../../src/files/parquet/zstd.js'
 
 /** A day that is never the victim. */
 export const wholeDay = '2026-03-02'
@@ -32,7 +31,7 @@ type Editable = { -readonly [Key in keyof Manifest]: Manifest[Key] }
 type Edit = (manifest: Editable) => unknown
 
 function fileOf({ folder, table, day }: Victim, of = { table, day }): string {
-  return join(folder, manifestPath(of.table, of.day, 1))
+  return join(folder, manifestPath({ ...of, version: 1 }))
 }
 
 async function readOf(victim: Victim): Promise<Editable> {
@@ -95,13 +94,12 @@ function file(
 
 /** Writes a file again with other rows. */
 async function rewrite(path: string, manifest: Editable, change: (rows: (string | null)[][]) => (string | null)[][]) {
-  const compression = await loadZstd()
   const rows: (string | null)[][] = []
-  for await (const batch of (await openParquet(path, compression)).batches()) {
+  for await (const batch of (await openParquet(path)).batches()) {
     rows.push(...batch.map(serverRow(manifest.columns)))
   }
   const changed = change(rows)
-  const written = createParquetFile(path, parquetColumns(manifest.columns), { compression })
+  const written = await createParquetFile(path, parquetColumns(manifest.columns))
   await written.write(changed)
   await written.close()
   return changed
@@ -109,9 +107,8 @@ async function rewrite(path: string, manifest: Editable, change: (rows: (string 
 
 /** Some kilobytes that unfold to more than a gigabyte: every row has one long text. */
 async function writeBomb(path: string, { columns }: Editable): Promise<void> {
-  const compression = await loadZstd()
   const long = 'x'.repeat(7_000_000)
-  const written = createParquetFile(path, parquetColumns(columns), { compression })
+  const written = await createParquetFile(path, parquetColumns(columns))
   const rows = Array.from({ length: 30 }, () =>
     columns.map(({ type }) => {
       if (type === 'timestamptz' || type === 'numeric') return '1'
@@ -251,7 +248,7 @@ export const mutations: readonly Mutation[] = [
       const rows = await rewrite(path, manifest, (all) => all.slice(1))
       const digest = new RowDigest()
       for (const row of rows) digest.add(linesOf(manifest.columns).ofServer(row))
-      Object.assign(firstDigest(manifest), { rows: digest.rows, sha256: digest.hex() })
+      Object.assign(firstDigest(manifest), digest.sum())
       Object.assign(firstFile(manifest), { rows: digest.rows })
       manifest.rows -= 1
     },

@@ -1,15 +1,14 @@
 import type { RecorderDatabase } from '../../db/database.js'
-import { type ArchiveReader, checkDay } from './checkDay.js'
+import { messageOf } from '../../runtime/text.js'
+import { type ArchiveReader, checkDay, readCheckedDay } from './checkDay.js'
 import {
+  createManifest,
   dayFolder,
   type Digests,
   filePath,
   type Manifest,
   type ManifestColumn,
-  manifestPath,
-  manifestText,
   proofDigest,
-  readManifest,
   sealManifest,
   type SeriesProof,
 } from './manifest.js'
@@ -17,7 +16,7 @@ import { mergeProof } from './mergeDay.js'
 import { readProof } from './proof.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { type StagedDay, stageDay } from './stageDay.js'
-import { type ArchivedDay, type NotedDay, whyForeign } from './state.js'
+import type { ArchivedDay } from './state.js'
 import type { ArchivedTable, Day } from './tables.js'
 import { DamagedArchive } from './target.js'
 
@@ -25,15 +24,12 @@ export interface ArchiveContext extends ArchiveReader {
   readonly database: RecorderDatabase
   /** Local folder for files that are being written. */
   readonly folder: string
-  readonly isHypertable: boolean
   /** Name of the newest migration of the database. */
   readonly schema: string
   /** Version of the program. */
   readonly recorder: string
   readonly now: () => number
-  /** Records in the database that a day is archived. */
-  readonly note: (day: NotedDay) => Promise<void>
-  /** Called with the number of rows of the day processed so far. Throwing an error ends the work. */
+  /** Called with the number of rows of the day written so far. Throwing an error ends the work. */
   readonly onRows?: (rows: number) => void
 }
 
@@ -52,12 +48,21 @@ export interface DueDay {
   readonly dayBefore?: Digests | undefined
 }
 
+/** The newest version of a day, which has all rows of the database. */
+interface CurrentDay {
+  readonly manifest: Manifest
+  /** SHA-256 of the proof in the database. The archive may have more proof. */
+  readonly proofDigest: string
+  /** False if this version was there already. */
+  readonly isNew: boolean
+}
+
 /**
  * Archives a day as its next version, with all rows of the version before it. Files are written first, read back and
- * compared. The manifest comes last and makes them visible. Resolves to null if there is nothing new. Throws a
+ * compared. The manifest comes last and makes them visible. Resolves to null if there is nothing to archive. Throws a
  * `DamagedArchive` if the version before is needed and damaged.
  */
-export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<Manifest | null> {
+export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<CurrentDay | null> {
   const { table, day, versions, known } = due
   const former = await formerVersion(context, due)
   const merging = former === null ? undefined : { reader: context, manifest: former }
@@ -81,27 +86,19 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
     )
   }
   const isSame = former?.proofSha256 === proofDigest(proof) && isSameRows(staged.digests, former.digests)
-  if (isSame && due.isReshaped !== true) {
-    await context.note({ manifest: former, proofDigest: proofDigest(own) })
-    return null
-  }
-  const manifest = await publish(context, due, staged, proof)
-  await context.note({ manifest, proofDigest: proofDigest(own) })
-  return manifest
+  const isNew = !isSame || due.isReshaped === true
+  const manifest = isNew ? await publish(context, due, staged, proof) : former
+  return { manifest, proofDigest: proofDigest(own), isNew }
 
   /** Reads the newest version, whose rows the next one must contain. Resolves to null if none can be trusted. */
-  async function formerVersion({ target }: ArchiveContext, { table: { name, timeColumn } }: DueDay) {
+  async function formerVersion(reader: ArchiveReader, { table: { name, timeColumn } }: DueDay) {
     const newest = versions.at(-1)
     if (newest === undefined) {
       if (known?.isRemoved === true) throw needed(`${name} of ${day} is not in the archive`)
       return null
     }
     try {
-      const manifest = await readManifest(target, name, day, newest)
-      const foreign = whyForeign(manifest, known)
-      if (foreign !== null) throw new DamagedArchive(foreign)
-      const { problems } = await checkDay(context, manifest, { onRows: context.onRows })
-      if (problems.length > 0) throw new DamagedArchive(problems.join('; '))
+      const manifest = await readCheckedDay(reader, { table: name, day, version: newest }, known)
       return timeColumn === undefined ? null : manifest
     } catch (error) {
       if (!(error instanceof DamagedArchive)) throw error
@@ -148,12 +145,14 @@ async function publish(
   })
   await removeOrphans(context, name, day, versions)
   for (const { localPath, path } of files) await target.publish(localPath, path)
-  const { problems } = await checkDay(context, manifest, { onRows: context.onRows })
-  if (problems.length > 0) {
+  try {
+    await checkDay(context, manifest)
+  } catch (error) {
+    if (!(error instanceof DamagedArchive)) throw error
     for (const { path } of files) await target.remove(path)
-    throw new Error(`${name} of ${day} was not archived: ${problems.join('; ')}`)
+    throw new Error(`${name} of ${day} was not archived: ${messageOf(error)}`, { cause: error })
   }
-  if (!(await target.create(manifestPath(name, day, version), manifestText(manifest)))) {
+  if (!(await createManifest(target, manifest))) {
     throw new Error(
       `somebody else has just written version ${version} of ${name} of ${day} into ${target.name}: let one database write there`,
     )

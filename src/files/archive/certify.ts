@@ -1,13 +1,18 @@
 import type { MarketTable } from '../../market/stream.js'
-import { loadZstd } from '../parquet/zstd.js'
 import { archivedRows, type ArchiveReader } from './checkDay.js'
-import { type Digests, listTableDays, type Manifest, readManifest, type SeriesProof } from './manifest.js'
+import {
+  type Digests,
+  listDays,
+  type Manifest,
+  readManifest,
+  seriesKey,
+  type SeriesName,
+  type SeriesProof,
+} from './manifest.js'
+import { distinctGaps, distinctRestatements } from './mergeDay.js'
 import { type FileRow, RowDigest } from './rowText.js'
 import { type Day, dayEnd, daysBetween, dayStart } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
-
-/** Names a series. Type and interval are empty if a stream has none, and `*` stands for all symbols. */
-type SeriesName = Pick<SeriesProof, 'symbol' | 'type' | 'interval'> & { readonly category: string }
 
 interface Selection {
   readonly tables: readonly string[]
@@ -40,11 +45,7 @@ interface CertifiedDay {
   readonly rows: number
   readonly digests: Digests
 }
-export interface CertifiedSeries {
-  readonly category: string
-  readonly symbol: string
-  readonly type: string
-  readonly interval: string
+export interface CertifiedSeries extends SeriesName {
   /** Share of the range that is proven complete, from 0 to 1; null for a table without coverage. */
   readonly completeness: number | null
   /** Proven share of each incomplete day, from 0 to 1; empty for a table without coverage. */
@@ -68,21 +69,24 @@ export async function certify(
   selection: Selection,
 ): Promise<{ readonly certificate: Certificate | null; readonly problems: readonly string[] }> {
   const { from, to } = selection
-  const reader = { target, compression: await loadZstd() }
+  const reader = { target, signal: selection.signal }
   const range = daysBetween(dayStart(from), dayStart(to))
   const problems: string[] = []
   const tables: CertifiedTable[] = []
   for (const table of selection.tables) {
-    const versions = await listTableDays(target, table)
+    const versions = await listDays(target, table)
     const days: CertifiedDay[] = []
-    const series = new Map<string, GrowingSeries>()
+    const series = new Map<string, ProvenDays>()
     for (const day of range) {
       const version = versions.get(day)?.at(-1)
       if (version === undefined) continue
       try {
-        const manifest = await readManifest(target, table, day, version)
+        const manifest = await readManifest(target, { table, day, version })
         days.push(await certifyDay(reader, manifest, selection))
-        for (const proof of manifest.proof.filter(selection.isWanted)) addDay(series, day, proof)
+        for (const proof of manifest.proof.filter(selection.isWanted)) {
+          const key = seriesKey(proof)
+          series.set(key, new Map(series.get(key)).set(day, proof))
+        }
       } catch (error) {
         if (!(error instanceof DamagedArchive)) throw error
         problems.push(error.message)
@@ -96,7 +100,7 @@ export async function certify(
       missing: range.filter((day) => !known.has(day)),
       series: [...series]
         .toSorted(([a], [b]) => (a < b ? -1 : 1))
-        .map(([, growing]) => certified(growing, range, covered.has(table))),
+        .map(([, proofs]) => certified(proofs, range, covered.has(table))),
     })
   }
   const isEmpty = tables.every((one) => one.rows === 0 && one.series.every(({ symbol }) => symbol === '*'))
@@ -107,17 +111,16 @@ export async function certify(
 /** Counts and digests the wanted rows of a day. Throws a `DamagedArchive` if a row is not as it was written. */
 async function certifyDay(reader: ArchiveReader, manifest: Manifest, selection: Selection): Promise<CertifiedDay> {
   const isWanted = rowFilter(manifest, selection)
-  const digests: [string, { rows: number; sha256: string }][] = []
+  const digests: Record<string, { rows: number; sha256: string }> = {}
   for (const category of Object.keys(manifest.digests).toSorted()) {
     const digest = new RowDigest()
     for await (const { rows, lines } of archivedRows(reader, manifest, category)) {
-      selection.signal?.throwIfAborted()
       for (const [i, line] of lines.entries()) if (isWanted(rows[i] ?? [])) digest.add(line)
     }
-    if (digest.rows > 0) digests.push([category, { rows: digest.rows, sha256: digest.hex() }])
+    if (digest.rows > 0) digests[category] = digest.sum()
   }
-  const rows = digests.reduce((sum, [, one]) => sum + one.rows, 0)
-  return { day: manifest.day, rows, digests: Object.fromEntries(digests) }
+  const rows = Object.values(digests).reduce((sum, one) => sum + one.rows, 0)
+  return { day: manifest.day, rows, digests }
 }
 
 function rowFilter({ columns }: Manifest, { isWanted }: Selection): (row: FileRow) => boolean {
@@ -128,61 +131,42 @@ function rowFilter({ columns }: Manifest, { isWanted }: Selection): (row: FileRo
       const value = row[place]
       return typeof value === 'string' ? value : ''
     })
-    const key = [category, symbol, type, interval].join('\t')
-    const found = known.get(key) ?? isWanted({ category, symbol, type, interval })
+    const series = { category, symbol, type, interval }
+    const key = seriesKey(series)
+    const found = known.get(key) ?? isWanted(series)
     known.set(key, found)
     return found
   }
 }
 
-interface GrowingSeries {
-  readonly key: Pick<SeriesProof, 'category' | 'symbol' | 'type' | 'interval'>
-  readonly coveredMs: Map<Day, number>
-  noTradeMs: number
-  readonly gaps: Map<string, SeriesProof['gaps'][number]>
-  readonly revisions: SeriesProof['revisions']
-  readonly restatements: Map<string, SeriesProof['restatements'][number]>
-}
+/** The proofs of a series by day, ascending. */
+type ProvenDays = ReadonlyMap<Day, SeriesProof>
 
-function addDay(known: Map<string, GrowingSeries>, day: Day, proof: SeriesProof): void {
-  const { category, symbol, type, interval } = proof
-  const key = [category, symbol, type, interval].join('\t')
-  const series = known.get(key) ?? {
-    key: { category, symbol, type, interval },
-    coveredMs: new Map<Day, number>(),
-    noTradeMs: 0,
-    gaps: new Map<string, SeriesProof['gaps'][number]>(),
-    revisions: [],
-    restatements: new Map<string, SeriesProof['restatements'][number]>(),
-  }
-  known.set(key, series)
-  series.coveredMs.set(day, lengthMs(proof.coverage))
-  series.noTradeMs += lengthMs(proof.noTrade)
-  // A gap or a restatement over several days occurs in the proof of each day.
-  for (const gap of proof.gaps) series.gaps.set(`${gap.from} ${gap.to}`, gap)
-  for (const one of proof.restatements) series.restatements.set(`${one.from} ${one.to} ${one.detectedAt}`, one)
-  series.revisions.push(...proof.revisions)
-}
-
-function certified(
-  { key, coveredMs, noTradeMs, ...found }: GrowingSeries,
-  range: readonly Day[],
-  isCovered: boolean,
-): CertifiedSeries {
-  const shareOf = (day: Day) => (coveredMs.get(day) ?? 0) / (dayEnd(day) - dayStart(day))
+function certified(proofs: ProvenDays, range: readonly Day[], isCovered: boolean): CertifiedSeries {
+  const all = [...proofs.values()]
+  const { category = '', symbol = '', type = '', interval = '' } = all[0] ?? {}
+  const shareOf = (day: Day) => lengthMs(proofs.get(day)?.coverage ?? []) / (dayEnd(day) - dayStart(day))
   const total = range.reduce((sum, day) => sum + shareOf(day), 0)
+  // A gap or a restatement over several days occurs in the proof of each day. The newest day knows most of it.
+  const newestFirst = all.toReversed()
   return {
-    ...key,
+    category,
+    symbol,
+    type,
+    interval,
     completeness: isCovered ? rounded(total / range.length) : null,
     incompleteDays: Object.fromEntries(
       range.filter((day) => isCovered && shareOf(day) < 1).map((day) => [day, rounded(shareOf(day))]),
     ),
-    noTradeSeconds: noTradeMs / 1000,
-    gaps: [...found.gaps.values()]
-      .toSorted((a, b) => Date.parse(a.from) - Date.parse(b.from))
-      .map(({ from, to, reason, state }) => ({ from, to, reason, state })),
-    revisions: found.revisions,
-    restatements: [...found.restatements.values()],
+    noTradeSeconds: all.reduce((sum, { noTrade }) => sum + lengthMs(noTrade), 0) / 1000,
+    gaps: distinctGaps(newestFirst.flatMap(({ gaps }) => gaps)).map(({ from, to, reason, state }) => ({
+      from,
+      to,
+      reason,
+      state,
+    })),
+    revisions: all.flatMap(({ revisions }) => revisions),
+    restatements: distinctRestatements(newestFirst.flatMap(({ restatements }) => restatements)),
   }
 }
 

@@ -1,16 +1,17 @@
 import type { QueryRow } from '../../db/readOnlyQuery.js'
 import { messageOf } from '../../runtime/text.js'
 import { openParquet } from '../parquet/file.js'
-import type { Compression } from '../parquet/zstd.js'
-import type { Digests, Manifest, ManifestFile } from './manifest.js'
+import { type Digests, type Manifest, type ManifestFile, type ManifestPlace, readManifest } from './manifest.js'
 import { type FileRow, linesOf, parquetColumns, RowDigest } from './rowText.js'
 import { rowsOf, type Snapshot, symbolsOfDay, tableColumns } from './rows.js'
+import { type ArchivedDay, whyForeign } from './state.js'
 import { archivedTable, dayEnd, dayStart } from './tables.js'
 import { type ArchiveTarget, DamagedArchive, fileDigest } from './target.js'
 
 export interface ArchiveReader {
   readonly target: ArchiveTarget
-  readonly compression: Compression
+  /** Ends the reading on abort. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Rows of a row group, each with the line that its digest is made of. */
@@ -25,7 +26,7 @@ interface ArchivedBatch {
  * archived rows.
  */
 export async function* archivedRows(
-  reader: ArchiveReader,
+  { target, signal }: ArchiveReader,
   manifest: Manifest,
   category: string,
 ): AsyncGenerator<ArchivedBatch, void> {
@@ -34,7 +35,8 @@ export async function* archivedRows(
   const isPlaced = placeCheck(manifest, category)
   for (const file of manifest.files.filter((one) => one.category === category)) {
     let rows = 0
-    for await (const batch of fileRows(reader, file, manifest)) {
+    for await (const batch of fileRows(target, file, manifest)) {
+      signal?.throwIfAborted()
       const batchLines = batch.map((row) => {
         if (!isPlaced(row)) throw new DamagedArchive(`${file.path} has a row of another day or category`)
         const line = lines.ofFile(row)
@@ -47,14 +49,15 @@ export async function* archivedRows(
     if (rows !== file.rows) throw new DamagedArchive(`${file.path} has ${rows} rows, and was written with ${file.rows}`)
   }
   const expected = manifest.digests[category as keyof Digests]
-  if (digest.rows !== (expected?.rows ?? 0) || (expected !== undefined && digest.hex() !== expected.sha256)) {
+  const found = digest.sum()
+  if (found.rows !== (expected?.rows ?? 0) || (expected !== undefined && found.sha256 !== expected.sha256)) {
     const { table, day } = manifest
     throw new DamagedArchive(`the rows of ${category} in ${table} of ${day} differ from those that were written`)
   }
 }
 
 async function* fileRows(
-  { target, compression }: ArchiveReader,
+  target: ArchiveTarget,
   file: ManifestFile,
   { columns }: Manifest,
 ): AsyncGenerator<readonly FileRow[], void> {
@@ -65,7 +68,7 @@ async function* fileRows(
     if (bytes !== file.bytes || sha256 !== file.sha256) {
       throw new DamagedArchive(`${file.path} is not what was written: ${bytes} of ${file.bytes} bytes, another digest`)
     }
-    const opened = await openParquet(fetched.localPath, compression)
+    const opened = await openParquet(fetched.localPath)
     if (opened.columns.join() !== columns.map(({ name }) => name).join()) {
       throw new DamagedArchive(`${file.path} has other columns than its manifest`)
     }
@@ -94,51 +97,58 @@ function placeCheck({ table, day, columns }: Manifest, category: string): (row: 
   }
 }
 
-/** Result of a comparison. `within` means that the archive has all rows of the database, and more. */
-type Comparison = 'equal' | 'within' | { readonly difference: string }
-
-interface CheckedDay {
-  /** Problems of the archive itself, one line each. */
-  readonly problems: readonly string[]
-  /** Null if the archive has problems, or if there is nothing to compare with. */
-  readonly compared: Comparison | null
+/** Result of a comparison of the database with a day of the archive. */
+interface Comparison {
+  /** What the database has otherwise than the archive; null if the archive has all of its rows. */
+  readonly difference: string | null
+  /** True if the archive has more rows than the database. */
+  readonly isPart: boolean
 }
 
-interface CheckOptions {
-  /** Database whose rows are compared with those of the files, one by one. */
-  readonly database?: { readonly snapshot: Snapshot; readonly isHypertable: boolean } | undefined
-  /** Called with the number of rows read so far. Throwing an error ends the check. */
-  readonly onRows?: ((rows: number) => void) | undefined
-}
-
-/** Reads all rows of a day from its files, and compares them with the database. */
-export async function checkDay(
-  reader: ArchiveReader,
-  manifest: Manifest,
-  { database, onRows }: CheckOptions = {},
-): Promise<CheckedDay> {
-  const stored = database && (await storedRows(database.snapshot, manifest, database.isHypertable))
+/**
+ * Reads all rows of a day from its files. Compares them with the rows of a snapshot, if there is one. Throws a
+ * `DamagedArchive` if the files are not as they were written.
+ */
+export async function checkDay(reader: ArchiveReader, manifest: Manifest, snapshot?: Snapshot): Promise<Comparison> {
+  const stored = snapshot && (await storedRows(snapshot, manifest))
   const problems: string[] = []
-  let compared: Comparison = stored?.difference === undefined ? 'equal' : { difference: stored.difference }
-  let rows = 0
+  let difference = stored?.difference ?? null
+  let isPart = false
   for (const category of new Set([...(stored?.categories ?? []), ...Object.keys(manifest.digests)])) {
-    const count = (more: number) => onRows?.((rows += more))
     const files = archivedRows(reader, manifest, category)
-    const isComparing = stored !== undefined && problems.length === 0 && typeof compared === 'string'
     try {
-      if (!isComparing) for await (const batch of files) count(batch.rows.length)
-      else {
-        const found = await compareRows(stored.linesOf(category), files, count)
-        const archived = manifest.digests[category as keyof Digests]?.rows ?? 0
-        if (found.unknown > 0) compared = { difference: differenceOf(category, found.rows, archived) }
-        else if (found.rows < archived) compared = 'within'
+      if (stored === undefined || problems.length > 0 || difference !== null) {
+        while ((await files.next()).done !== true);
+        continue
       }
+      const found = await compareRows(stored.linesOf(category), files)
+      const archived = manifest.digests[category as keyof Digests]?.rows ?? 0
+      if (found.unknown > 0) difference = differenceOf(category, found.rows, archived)
+      isPart ||= found.rows < archived
     } catch (error) {
       if (!(error instanceof DamagedArchive)) throw error
       problems.push(error.message)
     }
   }
-  return { problems, compared: problems.length > 0 || stored === undefined ? null : compared }
+  if (problems.length > 0) throw new DamagedArchive(problems.join('; '))
+  return { difference, isPart }
+}
+
+/**
+ * Reads a manifest and checks its day. Throws a `DamagedArchive` unless all is as it was written.
+ *
+ * @param known record of the day in the database, if it has one
+ */
+export async function readCheckedDay(
+  reader: ArchiveReader,
+  place: ManifestPlace,
+  known: ArchivedDay | undefined,
+): Promise<Manifest> {
+  const manifest = await readManifest(reader.target, place)
+  const foreign = whyForeign(manifest, known)
+  if (foreign !== null) throw new DamagedArchive(foreign)
+  await checkDay(reader, manifest)
+  return manifest
 }
 
 function differenceOf(category: string, stored: number, archived: number): string {
@@ -147,10 +157,10 @@ function differenceOf(category: string, stored: number, archived: number): strin
 }
 
 /** Reads the database's rows of a day as lines, by category, in the order of the files. */
-async function storedRows(snapshot: Snapshot, manifest: Manifest, isHypertable: boolean) {
+async function storedRows(snapshot: Snapshot, manifest: Manifest) {
   const table = archivedTable(manifest.table)
   const described = await tableColumns(snapshot, table)
-  const symbols = await symbolsOfDay(snapshot, table, manifest.day, isHypertable)
+  const symbols = await symbolsOfDay(snapshot, table, manifest.day)
   const isKnown = ({ name, type }: { readonly name: string; readonly type: string }) =>
     described.some((column) => column.name === name && column.type === type)
   const foreign = manifest.columns.find((column) => !isKnown(column))
@@ -183,7 +193,6 @@ function isEmptyAfter(row: QueryRow, known: number): boolean {
 async function compareRows(
   stored: AsyncIterable<readonly (string | null)[]>,
   archived: AsyncGenerator<ArchivedBatch, void>,
-  onRows: (rows: number) => void,
 ): Promise<{ rows: number; unknown: number }> {
   let lines: readonly string[] = []
   let at = 0
@@ -191,7 +200,6 @@ async function compareRows(
   let unknown = 0
   for await (const batch of stored) {
     rows += batch.length
-    onRows(batch.length)
     for (const line of batch) {
       for (;;) {
         if (unknown > 0 || line === null) {
@@ -206,6 +214,6 @@ async function compareRows(
       }
     }
   }
-  for await (const rest of archived) onRows(rest.rows.length)
+  while ((await archived.next()).done !== true);
   return { rows, unknown }
 }

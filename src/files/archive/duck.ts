@@ -6,17 +6,26 @@ import { systemClock } from '../../runtime/clock.js'
 import { dayMs } from '../../market/values.js'
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import type { RecorderDatabase } from '../../db/database.js'
-import { loadZstd } from '../parquet/zstd.js'
-import { hasHypertables } from '../../server/timescale/server.js'
-import { archivedTable, type Day, dayEnd, dayOf, daysBetween, firstTime, lastTime } from './tables.js'
-import { listDays, type ManifestColumn, readManifest } from './manifest.js'
+import {
+  archivedTable,
+  type Day,
+  dayEnd,
+  dayOf,
+  type DayRange,
+  daysBetween,
+  firstTime,
+  isInRange,
+  lastTime,
+} from './tables.js'
+import { listNewest, type ManifestColumn, readManifest } from './manifest.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { stageDay } from './stageDay.js'
 import { type MarketTable, marketTables } from '../../market/stream.js'
 import type { ArchiveTarget } from './target.js'
 import { proofViews, viewsOver } from './duckViews.js'
 
-export interface ArchiveQuery {
+/** For a table that is archived whole, the newest day before `to` counts. */
+export interface ArchiveQuery extends DayRange {
   readonly sql: string
   /** Source of rows for days that are not archived. Without it, only the archive is queried. */
   readonly database?: RecorderDatabase
@@ -24,9 +33,6 @@ export interface ArchiveQuery {
   readonly folder: string
   readonly now: number
   readonly maxRows: number
-  /** First day; `to` is after the last. Of a table that is archived whole, the newest day before `to` counts. */
-  readonly from?: Day | undefined
-  readonly to?: Day | undefined
   /** Categories whose rows are queried. Default: all. */
   readonly categories?: readonly string[] | undefined
   /** Ends the query at any point. The caller must cancel statements that the database is running. */
@@ -51,7 +57,7 @@ export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): 
   const wanted = marketTables.filter((name) => [name, ...(madeOf[name] ?? [])].some(isNamed))
   const files = new Map<MarketTable, string[]>()
   for (const name of wanted) files.set(name, await filesOf(target, name, query))
-  const proof = await proofViews(target, { ...query, isAsked: (day) => isAsked(query, day) }, isNamed)
+  const proof = await proofViews(target, query, isNamed)
   return askDuck(DuckDBInstance, [viewsOver(files), ...proof].join(';\n'), query)
 }
 
@@ -117,15 +123,14 @@ const madeOf: Readonly<Partial<Record<MarketTable, readonly string[]>>> = {
 
 async function filesOf(target: ArchiveTarget, name: MarketTable, query: ArchiveQuery): Promise<string[]> {
   const table = archivedTable(name)
-  const days = [...((await listDays(target, name)).get(name) ?? [])].toSorted(([a], [b]) => (a < b ? -1 : 1))
   const isWhole = table.timeColumn === undefined
   if (isWhole && query.database !== undefined) return fromDatabase(query.database, name, [''], [], query)
-  const before = days.filter(([day]) => query.to === undefined || day < query.to)
+  const archived = await listNewest(target, name, { ...query, isWhole })
   const files: string[] = []
   let known: readonly ManifestColumn[] = []
-  for (const [day, versions] of isWhole ? before.slice(-1) : before.filter(([one]) => isAsked(query, one))) {
+  for (const place of archived) {
     query.signal?.throwIfAborted()
-    const manifest = await readManifest(target, name, day, versions.at(-1) ?? 0)
+    const manifest = await readManifest(target, place)
     for (const { path, category } of manifest.files) {
       // For a bucket, fetch() makes a local copy, which is removed when the target is closed.
       if (isCategoryAsked(query, category)) files.push((await target.fetch(path)).localPath)
@@ -133,14 +138,13 @@ async function filesOf(target: ArchiveTarget, name: MarketTable, query: ArchiveQ
     known = manifest.columns
   }
   if (query.database === undefined) return files
-  const isHypertable = await hasHypertables(query.database.db)
-  const first = await firstTime({ database: query.database, isHypertable, withProof: false }, table)
-  const last = await lastTime({ database: query.database, isHypertable }, table)
+  const first = await firstTime(query.database.db, table, { withProof: false })
+  const last = await lastTime(query.database.db, table)
   if (first === null || last === null) return files
-  const archived = new Set(days.map(([day]) => day))
+  const archivedDays = new Set(archived.map(({ day }) => day))
   // The range includes the day that has not ended.
   const missing = daysBetween(first, Math.min(query.now + dayMs, dayEnd(dayOf(last)))).filter(
-    (day) => !archived.has(day) && isAsked(query, day),
+    (day) => !archivedDays.has(day) && isInRange(day, query),
   )
   return [...files, ...(await fromDatabase(query.database, name, missing, known, query))]
 }
@@ -153,23 +157,17 @@ async function fromDatabase(
   known: readonly ManifestColumn[],
   query: ArchiveQuery,
 ): Promise<string[]> {
-  const compression = await loadZstd()
-  const isHypertable = await hasHypertables(database.db)
   const place = join(query.folder, name)
   await mkdir(place, { recursive: true })
   const files: string[] = []
   for (const day of days) {
-    const options = { folder: place, compression, isHypertable, known }
+    const options = { folder: place, known }
     const stage = (snapshot: Snapshot) => stageDay(snapshot, archivedTable(name), day, options)
     const staged = await withSnapshot(database, stage, { signal: query.signal })
     const asked = staged.files.filter(({ category }) => isCategoryAsked(query, category))
     files.push(...asked.map(({ localPath }) => localPath))
   }
   return files
-}
-
-function isAsked({ from, to }: ArchiveQuery, day: Day): boolean {
-  return (from === undefined || day >= from) && (to === undefined || day < to)
 }
 
 function isCategoryAsked({ categories }: ArchiveQuery, category: string): boolean {

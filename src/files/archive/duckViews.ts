@@ -5,9 +5,9 @@ import { pipeline } from 'node:stream/promises'
 import type { RecorderDatabase } from '../../db/database.js'
 import { categories } from '../../market/category.js'
 import { type MarketTable, marketTables } from '../../market/stream.js'
-import { listDays, readManifest } from './manifest.js'
+import { listNewest, readManifest } from './manifest.js'
 import { type Snapshot, withSnapshot } from './rows.js'
-import { archivedTable, type Day } from './tables.js'
+import { archivedTable, type DayRange } from './tables.js'
 import type { ArchiveTarget } from './target.js'
 
 /** Columns that the database computes and the files do not contain, as SQL text by table. */
@@ -86,11 +86,10 @@ function levels(view: string, table: string, rpi: string): string {
   return `create view market.${view} as ${side('bid')} union all ${side('ask')}`
 }
 
-interface ProofSource {
+interface ProofSource extends DayRange {
   readonly database?: RecorderDatabase
   /** Local folder for files that are needed only while the query runs. */
   readonly folder: string
-  readonly isAsked: (day: Day) => boolean
   readonly signal?: AbortSignal | undefined
 }
 
@@ -139,13 +138,11 @@ export async function proofViews(
   ]
 }
 
-async function* lines(target: ArchiveTarget, { database, isAsked, signal }: ProofSource): AsyncIterable<string> {
-  for (const [table, days] of await listDays(target)) {
-    if (!marketTables.some((name) => name === table) || archivedTable(table).stream === null) continue
-    for (const [day, versions] of days) {
-      if (!isAsked(day)) continue
+async function* lines(target: ArchiveTarget, { database, signal, ...range }: ProofSource): AsyncIterable<string> {
+  for (const table of marketTables.filter((name) => archivedTable(name).stream !== null)) {
+    for (const place of await listNewest(target, table, range)) {
       signal?.throwIfAborted()
-      const { proof, writtenAt } = await readManifest(target, table, day, versions.at(-1) ?? 0)
+      const { proof, writtenAt } = await readManifest(target, place)
       for (const { coverage, gaps, stream, category, symbol, ...candles } of proof) {
         const key = { category, symbol, stream, type: candles.type || null, interval: candles.interval || null }
         for (const [from, to] of coverage) yield line({ kind: 'coverage', ...key, from_time: from, to_time: to })

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { type MarketTable, marketTables } from '../../market/stream.js'
 import { categories } from '../../market/category.js'
 import { messageOf } from '../../runtime/text.js'
-import { archivedTable, type Day, dayEnd, dayStart } from './tables.js'
+import { archivedTable, type Day, dayEnd, type DayRange, dayStart, isInRange } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 
 const time = z.string().regex(/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z$/)
@@ -64,6 +64,9 @@ const seriesProof = z.strictObject({
 })
 export type SeriesProof = z.infer<typeof seriesProof>
 
+/** Names a series. Type and interval are empty if a stream has none, and `*` stands for all symbols. */
+export type SeriesName = Pick<SeriesProof, 'symbol' | 'type' | 'interval'> & { readonly category: string }
+
 const columnSchema = z.strictObject({
   name,
   /** Type in the database: text, numeric, _numeric, timestamptz, … */
@@ -116,14 +119,19 @@ const manifestSchema = bodySchema.extend({ sha256: digest })
 export type Digests = ManifestBody['digests']
 
 /** Place of a manifest, which determines its table, day and version. */
-interface ManifestPlace {
+export interface ManifestPlace {
   readonly table: string
   readonly day: Day
   readonly version: number
 }
 
-function sha256(bytes: Buffer | string): string {
+export function sha256(bytes: string): string {
   return createHash('sha256').update(bytes).digest('hex')
+}
+
+/** Names the series of a proof within its table. */
+export function seriesKey({ category, symbol, type, interval }: SeriesName): string {
+  return [category, symbol, type, interval].join('\t')
 }
 
 export function proofDigest(proof: readonly SeriesProof[]): string {
@@ -133,23 +141,6 @@ export function proofDigest(proof: readonly SeriesProof[]): string {
 export function sealManifest(body: ManifestBody): Manifest {
   const ordered = bodySchema.parse(body)
   return { ...ordered, sha256: sha256(JSON.stringify(ordered)) }
-}
-
-export function manifestText(manifest: Manifest): string {
-  return `${JSON.stringify(manifest, null, 1)}\n`
-}
-
-/** Throws a `DamagedArchive` if a text is no manifest, or not the manifest of this place. */
-function parseManifest(at: ManifestPlace, text: string): Manifest {
-  const path = manifestPath(at.table, at.day, at.version)
-  try {
-    const manifest = manifestSchema.parse(JSON.parse(text))
-    const problem = contradiction(manifest, at)
-    if (problem !== null) throw new Error(problem)
-    return manifest
-  } catch (error) {
-    throw new DamagedArchive(`${path} is damaged: ${whyUnreadable(error)}`, { cause: error })
-  }
 }
 
 function whyUnreadable(error: unknown): string {
@@ -205,7 +196,7 @@ function beyondDay(proof: SeriesProof, table: MarketTable, day: Day): string | n
 
 const manifestsRoot = 'manifests/'
 
-export function manifestPath(table: string, day: Day, version: number): string {
+export function manifestPath({ table, day, version }: ManifestPlace): string {
   return `${manifestsRoot}table=${table}/day=${day}/v${String(version).padStart(4, '0')}.json`
 }
 
@@ -225,37 +216,57 @@ function parseManifestPath(path: string): ManifestPlace | null {
   const [, table = '', day = '', version = ''] = match
   // Each place has only one valid spelling, so that no version exists twice.
   const isDay = !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day)
-  return isDay && manifestPath(table, day, Number(version)) === path ? { table, day, version: Number(version) } : null
+  const place = { table, day, version: Number(version) }
+  return isDay && manifestPath(place) === path ? place : null
 }
 
-/** Versions of each day of each table, ascending. Only manifests count as versions. */
-type ArchivedDays = ReadonlyMap<string, ReadonlyMap<Day, readonly number[]>>
-
-/** @param table default: all tables */
-export async function listDays(target: ArchiveTarget, table?: string): Promise<ArchivedDays> {
-  const found = new Map<string, Map<Day, number[]>>()
-  for (const { path } of await target.list(table === undefined ? manifestsRoot : `${manifestsRoot}table=${table}/`)) {
-    const parsed = parseManifestPath(path)
-    if (parsed === null) continue
-    const days = found.get(parsed.table) ?? new Map<Day, number[]>()
-    found.set(parsed.table, days)
-    days.set(
-      parsed.day,
-      [...(days.get(parsed.day) ?? []), parsed.version].toSorted((a, b) => a - b),
+/** Lists the archived days of a table with their versions, both ascending. Only manifests count as versions. */
+export async function listDays(target: ArchiveTarget, table: string): Promise<ReadonlyMap<Day, readonly number[]>> {
+  const found = new Map<Day, number[]>()
+  for (const { path } of await target.list(`${manifestsRoot}table=${table}/`)) {
+    const place = parseManifestPath(path)
+    if (place === null) continue
+    const versions = [...(found.get(place.day) ?? []), place.version]
+    found.set(
+      place.day,
+      versions.toSorted((a, b) => a - b),
     )
   }
   return found
 }
 
-/** Lists the archived days of a table, ascending, each with its versions. */
-export async function listTableDays(target: ArchiveTarget, table: string): Promise<Map<Day, readonly number[]>> {
-  const days = (await listDays(target, table)).get(table) ?? []
-  return new Map([...days].toSorted(([a], [b]) => (a < b ? -1 : 1)))
+interface Listing extends DayRange {
+  /** True if each day has the whole table. Only the newest day before `to` then counts. Default false. */
+  readonly isWhole?: boolean
+}
+
+/** Lists the newest versions of days, ascending. */
+export async function listNewest(
+  target: ArchiveTarget,
+  table: string,
+  { from, to, isWhole = false }: Listing = {},
+): Promise<ManifestPlace[]> {
+  const days = [...(await listDays(target, table))].filter(([day]) => isInRange(day, { to }))
+  const wanted = isWhole ? days.slice(-1) : days.filter(([day]) => isInRange(day, { from }))
+  return wanted.map(([day, versions]) => ({ table, day, version: versions.at(-1) ?? 0 }))
 }
 
 /** Reads a manifest. Throws a `DamagedArchive` if it is missing or damaged. */
-export async function readManifest(target: ArchiveTarget, table: string, day: Day, version: number): Promise<Manifest> {
-  const bytes = await target.read(manifestPath(table, day, version))
-  if (bytes === null) throw new DamagedArchive(`${manifestPath(table, day, version)} is missing`)
-  return parseManifest({ table, day, version }, bytes.toString('utf8'))
+export async function readManifest(target: ArchiveTarget, place: ManifestPlace): Promise<Manifest> {
+  const path = manifestPath(place)
+  const bytes = await target.read(path)
+  if (bytes === null) throw new DamagedArchive(`${path} is missing`)
+  try {
+    const manifest = manifestSchema.parse(JSON.parse(bytes.toString('utf8')))
+    const problem = contradiction(manifest, place)
+    if (problem !== null) throw new Error(problem)
+    return manifest
+  } catch (error) {
+    throw new DamagedArchive(`${path} is damaged: ${whyUnreadable(error)}`, { cause: error })
+  }
+}
+
+/** Writes a manifest, which makes its day visible. Resolves to false if another one has its place. */
+export function createManifest(target: ArchiveTarget, manifest: Manifest): Promise<boolean> {
+  return target.create(manifestPath(manifest), `${JSON.stringify(manifest, null, 1)}\n`)
 }

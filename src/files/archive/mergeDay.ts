@@ -1,7 +1,7 @@
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import { normalized, subtract, type TimeRange } from '../../market/timeRange.js'
 import { archivedRows, type ArchiveReader } from './checkDay.js'
-import type { Manifest, ManifestColumn, SeriesProof } from './manifest.js'
+import { type Manifest, type ManifestColumn, seriesKey, type SeriesProof } from './manifest.js'
 import { byBytes, type Snapshot } from './rows.js'
 import { serverRow } from './rowText.js'
 import type { ArchivedTable } from './tables.js'
@@ -116,16 +116,12 @@ function rowsAs({ table, day, columns: archived }: Manifest, columns: readonly M
  * knows in full, and for gaps that both know.
  */
 export function mergeProof(archived: readonly SeriesProof[], own: readonly SeriesProof[]): SeriesProof[] {
-  const merged = new Map(archived.map((one) => [keyOf(one), one]))
+  const merged = new Map(archived.map((one) => [seriesKey(one), one]))
   for (const one of own) {
-    const former = merged.get(keyOf(one))
-    merged.set(keyOf(one), former === undefined ? one : mergeSeries(former, one))
+    const former = merged.get(seriesKey(one))
+    merged.set(seriesKey(one), former === undefined ? one : mergeSeries(former, one))
   }
   return [...merged].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, proof]) => proof)
-}
-
-function keyOf({ category, symbol, type, interval }: SeriesProof): string {
-  return [category, symbol, type, interval].join('\t')
 }
 
 type Ranges = SeriesProof['coverage']
@@ -140,18 +136,24 @@ function mergeSeries(archived: SeriesProof, own: SeriesProof): SeriesProof {
     empty: merge('empty'),
     noTrade: merge('noTrade'),
     noTradeConfirmed: merge('noTradeConfirmed'),
-    gaps: distinct([...own.gaps, ...archived.gaps], ({ from, to }) => `${from} ${to}`, 'from'),
+    gaps: distinctGaps([...own.gaps, ...archived.gaps]),
     revisions: distinct(
       [...own.revisions, ...archived.revisions],
       (one) => `${one.openTime} ${one.revisedAt}`,
       'openTime',
     ),
-    restatements: distinct(
-      [...own.restatements, ...archived.restatements],
-      (one) => `${one.from} ${one.to} ${one.detectedAt}`,
-      'from',
-    ),
+    restatements: distinctRestatements([...own.restatements, ...archived.restatements]),
   }
+}
+
+/** Keeps the first of the gaps over the same range. */
+export function distinctGaps(gaps: SeriesProof['gaps']): SeriesProof['gaps'] {
+  return distinct(gaps, ({ from, to }) => `${from} ${to}`, 'from')
+}
+
+/** Keeps the first of equal restatements. */
+export function distinctRestatements(all: SeriesProof['restatements']): SeriesProof['restatements'] {
+  return distinct(all, ({ from, to, detectedAt }) => `${from} ${to} ${detectedAt}`, 'from')
 }
 
 /** Keeps the first entry of each key. Sorts the result by a time. */

@@ -1,4 +1,4 @@
-import { type SeriesProof } from './manifest.js'
+import { seriesKey, type SeriesProof } from './manifest.js'
 import type { Snapshot } from './rows.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
 
@@ -18,8 +18,9 @@ export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, d
   const collect = async (sql: string, read: (known: SeriesProof, json: unknown) => Part) => {
     const rows = await snapshot.query(sql, [stream, new Date(dayStart(day)), new Date(dayEnd(day))])
     for (const [category, symbol, type, interval, json] of rows) {
-      const key = [category, symbol, type, interval].join('\t')
-      const known = found.get(key) ?? nothingKnown(stream, [category, symbol, type, interval])
+      const nothing = nothingKnown(stream, [category, symbol, type, interval])
+      const key = seriesKey(nothing)
+      const known = found.get(key) ?? nothing
       found.set(key, { ...known, ...read(known, withShortTimes(JSON.parse(json ?? 'null'))) })
     }
   }

@@ -6,9 +6,8 @@ import { forget as forgetRange } from '../../ledger/forget.js'
 import { dayMs } from '../../market/values.js'
 import { noteRemoval } from '../../server/timescale/rollups.js'
 import { hasHypertables } from '../../server/timescale/server.js'
-import { loadZstd } from '../parquet/zstd.js'
-import { type ArchiveReader, checkDay } from './checkDay.js'
-import { listTableDays, readManifest } from './manifest.js'
+import { checkDay } from './checkDay.js'
+import { listDays, readManifest } from './manifest.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import { markDayDue, noteRemoved, withArchiveLock } from './state.js'
 import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween, firstTime } from './tables.js'
@@ -43,7 +42,7 @@ export async function removeArchived(
     const isHypertable = await hasHypertables(database.db)
     for (const { name, retentionDays } of tables) {
       const table = timeTables.find((one) => one.name === name)
-      const first = table && (await firstTime({ database, isHypertable }, archivedTable(name)))
+      const first = table && (await firstTime(database.db, archivedTable(name)))
       if (table === undefined || first === null || first === undefined) continue
       const cutoff = options.now() - retentionDays * dayMs
       // Chunks are removed whole. Reading days of a chunk that has not ended would gain nothing.
@@ -83,10 +82,8 @@ async function removeSafeDays(
   { name }: TimeTable,
   range: { readonly days: readonly Day[]; readonly isHypertable: boolean; readonly signal?: AbortSignal },
 ): Promise<Removed> {
-  const versions = await listTableDays(target, name)
-  const reader: ArchiveReader = { target, compression: await loadZstd() }
+  const versions = await listDays(target, name)
   const { days, signal, isHypertable } = range
-  const onRows = () => signal?.throwIfAborted()
   const table = archivedTable(name)
   /** Number of rows on safe days. In a plain table, they are already deleted. */
   let rows = 0
@@ -121,19 +118,16 @@ async function removeSafeDays(
 
   /** Compares a day with the archive. In a plain table, it also deletes exactly the compared rows. */
   async function compareAndRemove(snapshot: Snapshot, day: Day): Promise<Kept | null> {
-    const symbols = await symbolsOfDay(snapshot, table, day, isHypertable)
+    const symbols = await symbolsOfDay(snapshot, table, day)
     const version = versions.get(day)?.at(-1)
     if (version === undefined) {
       if (symbols.size > 0) return { day, reason: 'it is not in the archive', isDue: false }
       if (!isHypertable) await forget(database, name, dayEnd(day))
       return null
     }
-    const manifest = await readManifest(target, name, day, version)
-    const { problems, compared } = await checkDay(reader, manifest, { database: { snapshot, isHypertable }, onRows })
-    if (problems.length > 0) throw new DamagedArchive(problems.join('; '))
-    if (typeof compared === 'object' && compared !== null) {
-      return { day, reason: `the archive has something else: ${compared.difference}`, isDue: true }
-    }
+    const manifest = await readManifest(target, { table: name, day, version })
+    const { difference } = await checkDay({ target, signal }, manifest, snapshot)
+    if (difference !== null) return { day, reason: `the archive has something else: ${difference}`, isDue: true }
     if (isHypertable) fingerprints.set(day, await dayFingerprint(snapshot, table, day))
     else {
       rows += await deleteDay(snapshot, table, day, symbols)

@@ -4,34 +4,28 @@ import type { Database, SeriesColumns } from '../../db/schema.js'
 import { seriesOf } from '../../db/series.js'
 import { addCoverages } from '../../ledger/verdicts.js'
 import { restoreGaps, restoreSilence } from '../../ledger/restore.js'
-import { loadZstd } from '../parquet/zstd.js'
-import { archivedRows, type ArchiveReader, checkDay } from './checkDay.js'
+import { archivedRows, type ArchiveReader, readCheckedDay } from './checkDay.js'
 import {
-  listTableDays,
+  listNewest,
   type Manifest,
   type ManifestColumn,
+  type ManifestPlace,
   proofDigest,
-  readManifest,
   type SeriesProof,
 } from './manifest.js'
 import { readProof } from './proof.js'
 import { tableColumns, withSnapshot } from './rows.js'
 import { type FileRow, serverRow, timeText } from './rowText.js'
-import { noteArchivedDay, readArchivedDays, whyForeign, withArchiveLock } from './state.js'
-import { archivedTable, type Day } from './tables.js'
+import { noteArchivedDay, readArchivedDays, withArchiveLock } from './state.js'
+import { archivedTable, type Day, type DayRange, isInRange } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 
-interface RestoreRequest {
+/** For a table that is archived whole, the newest day before `to` is restored. */
+interface RestoreRequest extends DayRange {
   readonly tables: readonly string[]
-  /** First day; `to` is after the last. Of a table that is archived whole, the newest day before `to` is restored. */
-  readonly from?: Day | undefined
-  readonly to?: Day | undefined
 }
 
-interface RestoredDay {
-  readonly table: string
-  readonly day: Day
-  readonly version: number
+interface RestoredDay extends ManifestPlace {
   /** Number of rows in the archive. */
   readonly rows: number
   /** Number of rows that the database did not have. */
@@ -58,36 +52,30 @@ const rowsPerStatement = 2_000
 export async function restoreArchive(
   database: RecorderDatabase,
   target: ArchiveTarget,
-  { tables, from, to }: RestoreRequest,
+  { tables, ...range }: RestoreRequest,
   { signal, onDay }: RestoreOptions = {},
 ): Promise<RestoreResult> {
   return withArchiveLock(database.db, async () => {
-    const reader = { target, compression: await loadZstd() }
+    const reader = { target, signal }
     const restored: RestoredDay[] = []
     const problems: string[] = []
     for (const table of tables) {
       const known = await readArchivedDays(database.db, table)
-      const before = [...(await listTableDays(target, table))].filter(([day]) => to === undefined || day < to)
       const isWhole = archivedTable(table).timeColumn === undefined
-      const wanted = isWhole ? before.slice(-1) : before.filter(([day]) => from === undefined || day >= from)
+      const wanted = await listNewest(target, table, { ...range, isWhole })
       for (const day of isWhole ? [] : known.keys()) {
-        const isAsked = (from === undefined || day >= from) && (to === undefined || day < to)
-        if (isAsked && !before.some(([there]) => there === day)) problems.push(goneFrom(table, day))
+        if (isInRange(day, range) && !wanted.some((one) => one.day === day)) problems.push(goneFrom(table, day))
       }
-      for (const [day, versions] of wanted) {
-        const version = versions.at(-1) ?? 0
+      for (const place of wanted) {
         try {
-          const manifest = await readManifest(target, table, day, version)
-          const foreign = whyForeign(manifest, known.get(day))
-          if (foreign !== null) throw new DamagedArchive(foreign)
-          const inserted = await restoreDay(database, reader, manifest, () => signal?.throwIfAborted())
-          const one = { table, day, version, rows: manifest.rows, inserted }
+          const manifest = await readCheckedDay(reader, place, known.get(place.day))
+          const one = { ...place, rows: manifest.rows, inserted: await restoreDay(database, reader, manifest) }
           restored.push(one)
           onDay?.(one)
         } catch (error) {
           if (!(error instanceof DamagedArchive)) throw error
           problems.push(
-            `${error.message}; nothing of ${table} of ${day} was restored: bring it back from a copy of the archive`,
+            `${error.message}; nothing of ${table} of ${place.day} was restored: bring it back from a copy of the archive`,
           )
         }
       }
@@ -101,26 +89,19 @@ function goneFrom(table: string, day: Day): string {
 }
 
 /** Restores a day, the proof after its rows, so that no claim lacks its rows. Resolves to the number of new rows. */
-async function restoreDay(
-  database: RecorderDatabase,
-  reader: ArchiveReader,
-  manifest: Manifest,
-  onRows: () => void,
-): Promise<number> {
+async function restoreDay(database: RecorderDatabase, reader: ArchiveReader, manifest: Manifest): Promise<number> {
   const { table, day, columns } = manifest
   const described = await withSnapshot(database, (snapshot) => tableColumns(snapshot, archivedTable(table)))
   const foreign = columns.find((one) => !described.some(({ name, type }) => name === one.name && type === one.type))
   if (foreign !== undefined) {
     throw new DamagedArchive(`${table} of ${day} has a column ${foreign.name}, which the database does not have`)
   }
-  const { problems } = await checkDay(reader, manifest, { onRows })
-  if (problems.length > 0) throw new DamagedArchive(problems.join('; '))
   let inserted = 0
   for (const category of Object.keys(manifest.digests)) {
     for await (const { rows } of archivedRows(reader, manifest, category)) {
       for (let i = 0; i < rows.length; i += rowsPerStatement) {
         inserted += await insertRows(database.db, manifest, rows.slice(i, i + rowsPerStatement))
-        onRows()
+        reader.signal?.throwIfAborted()
       }
     }
   }

@@ -51,9 +51,9 @@ export class RowDigest {
   }
 
   /** Returns the digest. No line can be added afterwards. */
-  hex(): string {
+  sum(): { rows: number; sha256: string } {
     this.#flush()
-    return this.#hash.digest('hex')
+    return { rows: this.rows, sha256: this.#hash.digest('hex') }
   }
 
   #flush(): void {

@@ -90,17 +90,11 @@ export function rowsOfDay({ name, timeColumn }: ArchivedTable, day: Day): { sql:
 }
 
 /** Finds the symbols with rows on a day, by category. Both are sorted by their bytes. */
-export async function symbolsOfDay(
-  snapshot: Snapshot,
-  table: ArchivedTable,
-  day: Day,
-  isHypertable: boolean,
-): Promise<Map<string, string[]>> {
+export async function symbolsOfDay(snapshot: Snapshot, table: ArchivedTable, day: Day): Promise<Map<string, string[]>> {
   const { sql, parameters } = rowsOfDay(table, day)
-  const rows =
-    table.timeColumn === undefined || isHypertable
-      ? await snapshot.query(`select distinct t.category, t.symbol from ${sql}`, parameters)
-      : await snapshot.query(alongTheKey(table), parameters)
+  const isPlain = table.timeColumn !== undefined && !(await hasChunks(snapshot))
+  const text = isPlain ? alongTheKey(table) : `select distinct t.category, t.symbol from ${sql}`
+  const rows = await snapshot.query(text, parameters)
   const symbols = new Map<string, string[]>()
   for (const [category, symbol] of rows) {
     const known = symbols.get(category ?? '')
@@ -109,6 +103,11 @@ export async function symbolsOfDay(
   }
   const sorted = [...symbols].toSorted(([a], [b]) => (a < b ? -1 : 1))
   return new Map(sorted.map(([category, known]) => [category, known.toSorted(byBytes)]))
+}
+
+/** Returns true if tables are split into chunks by time. Reading a day of such a table needs no index. */
+async function hasChunks(snapshot: Snapshot): Promise<boolean> {
+  return (await snapshot.query(`select from pg_extension where extname = 'timescaledb'`)).length > 0
 }
 
 export function byBytes(a: string, b: string): number {

@@ -1,10 +1,15 @@
 import { sql } from 'kysely'
 import { dayMs, hourMs } from '../../market/values.js'
 import type { RecorderDatabase } from '../../db/database.js'
-import { loadZstd } from '../parquet/zstd.js'
-import { hasHypertables } from '../../server/timescale/server.js'
 import { archiveDay, type ArchiveContext, type DueDay } from './archiveDay.js'
-import { listTableDays, type Manifest, type ManifestColumn, proofDigest, readManifest } from './manifest.js'
+import {
+  listDays,
+  type Manifest,
+  type ManifestColumn,
+  type ManifestPlace,
+  proofDigest,
+  readManifest,
+} from './manifest.js'
 import { readProof } from './proof.js'
 import { symbolsOfDay, withSnapshot } from './rows.js'
 import { type ArchivedDay, noteArchivedDay, type NotedDay, readArchivedDays, withArchiveLock } from './state.js'
@@ -28,15 +33,14 @@ interface ArchiveRequest {
   readonly isDryRun?: boolean
 }
 
-/** Resources that a run opens to write files. */
-export type ArchiveRunFiles = Pick<ArchiveContext, 'folder' | 'compression'>
-
 /**
  * Publishes the archive as tables for other engines, and records days in the same transaction. Resolves to days that
  * must first be written again with other columns, and to reasons why tables were not published.
+ *
+ * @param folder local folder for files that are being written
  */
 type PublishArchive = (
-  files: ArchiveRunFiles,
+  folder: string,
   noted: readonly NotedDay[],
 ) => Promise<{
   readonly narrow: readonly {
@@ -53,15 +57,12 @@ interface ArchiveOptions {
   readonly now: () => number
   /** Version of the program. */
   readonly recorder: string
-  readonly signal?: AbortSignal
+  readonly signal?: AbortSignal | undefined
   readonly onProgress?: (progress: { readonly table: string; readonly day: Day; readonly rows: number }) => void
   readonly onDay?: (written: WrittenDay) => void
 }
 
-export interface WrittenDay {
-  readonly table: string
-  readonly day: Day
-  readonly version: number
+export interface WrittenDay extends ManifestPlace {
   readonly rows: number
   readonly bytes: number
   readonly files: number
@@ -85,59 +86,70 @@ export async function runArchive(
   request: ArchiveRequest,
   options: ArchiveOptions,
 ): Promise<ArchiveResult> {
+  const { signal, publish } = options
+  const written: WrittenDay[] = []
+  const due: { table: string; day: Day }[] = []
+  const problems: string[] = []
   return withArchiveLock(database.db, async () => {
-    const result = { written: [] as WrittenDay[], due: [] as { table: string; day: Day }[], problems: [] as string[] }
-    const notes = notebook(database, options.publish)
-    const context = { ...(await openContext(database, target, options)), note: (day: NotedDay) => notes.add(day) }
-    const write = async (due: DueDay): Promise<Manifest | null> => {
-      const { day } = due
-      const table = due.table.name
-      options.signal?.throwIfAborted()
-      result.due.push({ table, day })
+    const context = await openContext(database, target, options)
+    let noted: NotedDay[] = []
+    const publishNoted = async () => {
+      const done = await (publish ?? noteDays(database))(context.folder, noted)
+      noted = []
+      return done
+    }
+    const write = async (one: DueDay): Promise<Manifest | null> => {
+      const { day } = one
+      const table = one.table.name
+      signal?.throwIfAborted()
+      due.push({ table, day })
       if (request.isDryRun === true) return null
       const onRows = (rows: number) => {
         options.onProgress?.({ table, day, rows })
-        options.signal?.throwIfAborted()
+        signal?.throwIfAborted()
       }
       onRows(0)
       try {
-        const manifest = await archiveDay({ ...context, onRows }, due)
-        if (manifest === null) return null
-        const one = describe(manifest)
-        result.written.push(one)
-        options.onDay?.(one)
-        await notes.publishIfFull(context)
-        return manifest
+        const current = await archiveDay({ ...context, onRows }, one)
+        if (current === null) return null
+        noted.push(noteOf(current))
+        if (!current.isNew) return null
+        const description = describe(current.manifest)
+        written.push(description)
+        options.onDay?.(description)
+        if (publish === undefined || isFull(noted)) await publishNoted()
+        return current.manifest
       } catch (error) {
         // A damaged day does not affect other days.
         if (!(error instanceof DamagedArchive)) throw explainFullDisk(error, context.folder)
-        result.problems.push(error.message)
+        problems.push(error.message)
         return null
       }
     }
     const settledAt = options.now() - request.afterHours * hourMs
     for (const name of request.tables) {
       const table = archivedTable(name)
-      const days = await listTableDays(target, name)
+      const days = await listDays(target, name)
       const known = await readArchivedDays(database.db, name)
       const newest = await newestManifest(target, name, days)
       const dayBefore = table.timeColumn === undefined ? newest?.digests : undefined
       let columns = newest?.columns ?? []
-      for (const day of await daysDue(context, table, days, known, settledAt)) {
-        const due = { table, day, columns, versions: days.get(day) ?? [], known: known.get(day), dayBefore }
-        columns = (await write(due))?.columns ?? columns
+      for (const day of await daysDue(database, table, days, known, settledAt)) {
+        const one = { table, day, columns, versions: days.get(day) ?? [], known: known.get(day), dayBefore }
+        columns = (await write(one))?.columns ?? columns
       }
     }
+    const result = { written, due, problems }
     if (request.isDryRun === true) return result
-    const { narrow, problems } = await notes.publish(context)
-    for (const { table: name, days, columns } of narrow) {
-      const versions = await listTableDays(target, name)
+    const first = await publishNoted()
+    for (const { table: name, days, columns } of first.narrow) {
+      const versions = await listDays(target, name)
       const known = await readArchivedDays(database.db, name)
       const reshaped = { table: archivedTable(name), columns, isReshaped: true }
       for (const day of days)
         await write({ ...reshaped, day, versions: versions.get(day) ?? [], known: known.get(day) })
     }
-    result.problems.push(...(narrow.length === 0 ? problems : (await notes.publish(context)).problems))
+    problems.push(...(first.narrow.length === 0 ? first : await publishNoted()).problems)
     return result
   })
 }
@@ -145,28 +157,24 @@ export async function runArchive(
 /** Days are recorded together when they are published. A killed run must check up to this many days and rows again. */
 const fullAt = { days: 30, rows: 1_000_000 } as const
 
-/** Collects archived days until the database records them. */
-function notebook({ db }: RecorderDatabase, publish: PublishArchive | undefined) {
-  let noted: NotedDay[] = []
-  const publishNoted = async (files: ArchiveRunFiles) => {
-    const done = await publish?.(files, noted)
-    noted = []
-    return done ?? { narrow: [], problems: [] }
+function isFull(noted: readonly NotedDay[]): boolean {
+  const rows = noted.reduce((sum, { manifest }) => sum + manifest.rows, 0)
+  // A later run recognises an unrecorded first version as its own, but no later version.
+  const isUrgent = noted.some(({ manifest }) => manifest.version > 1)
+  return isUrgent || noted.length >= fullAt.days || rows >= fullAt.rows
+}
+
+/** Returns a function that records days in the database, and publishes nothing. */
+function noteDays({ db }: RecorderDatabase): PublishArchive {
+  return async (_, noted) => {
+    for (const day of noted) await noteArchivedDay(db, day)
+    return { narrow: [], problems: [] }
   }
-  return {
-    async add({ manifest: { table, day, version, rows, sha256 }, proofDigest: proven }: NotedDay): Promise<void> {
-      const one = { manifest: { table, day, version, rows, sha256 }, proofDigest: proven }
-      if (publish === undefined) await noteArchivedDay(db, one)
-      else noted.push(one)
-    },
-    publish: publishNoted,
-    async publishIfFull(files: ArchiveRunFiles): Promise<void> {
-      const rows = noted.reduce((sum, { manifest }) => sum + manifest.rows, 0)
-      // A later run recognises an unrecorded first version as its own, but no later version.
-      const isUrgent = noted.some(({ manifest }) => manifest.version > 1)
-      if (isUrgent || noted.length >= fullAt.days || rows >= fullAt.rows) await publishNoted(files)
-    },
-  }
+}
+
+/** Keeps what is recorded of a day. A whole manifest takes memory. */
+function noteOf({ manifest: { table, day, version, rows, sha256 }, proofDigest: proven }: NotedDay): NotedDay {
+  return { manifest: { table, day, version, rows, sha256 }, proofDigest: proven }
 }
 
 function describe({ table, day, version, rows, files }: Manifest): WrittenDay {
@@ -178,7 +186,7 @@ function describe({ table, day, version, rows, files }: Manifest): WrittenDay {
 async function newestManifest(target: ArchiveTarget, table: string, days: ReadonlyMap<Day, readonly number[]>) {
   for (const [day, versions] of [...days].toReversed()) {
     try {
-      return await readManifest(target, table, day, versions.at(-1) ?? 0)
+      return await readManifest(target, { table, day, version: versions.at(-1) ?? 0 })
     } catch (error) {
       if (!(error instanceof DamagedArchive)) throw error
     }
@@ -189,25 +197,24 @@ async function newestManifest(target: ArchiveTarget, table: string, days: Readon
 async function openContext(
   database: RecorderDatabase,
   target: ArchiveTarget,
-  { now, recorder }: Pick<ArchiveOptions, 'now' | 'recorder'>,
-): Promise<Omit<ArchiveContext, 'note'>> {
+  { now, recorder, signal }: ArchiveOptions,
+): Promise<ArchiveContext> {
   const { rows } = await sql<{ name: string }>`
     select name from recorder.migration order by name desc limit 1`.execute(database.db)
   return {
     database,
     target,
     folder: await target.stagingFolder(),
-    compression: await loadZstd(),
-    isHypertable: await hasHypertables(database.db),
     schema: rows[0]?.name ?? '',
     recorder,
     now,
+    signal,
   }
 }
 
 /** Finds settled days that are not archived, or that differ from the database. */
 async function daysDue(
-  context: Omit<ArchiveContext, 'note'>,
+  database: RecorderDatabase,
   table: ArchivedTable,
   versions: ReadonlyMap<Day, readonly number[]>,
   known: ReadonlyMap<Day, ArchivedDay>,
@@ -217,8 +224,8 @@ async function daysDue(
     const day = dayOf(settledAt - dayMs)
     return versions.has(day) ? [] : [day]
   }
-  const first = await firstTime(context, table)
-  const last = await lastTime(context, table)
+  const first = await firstTime(database.db, table)
+  const last = await lastTime(database.db, table)
   if (first === null || last === null) return []
   // Days after the last row and the last proof need no check, however many there are.
   const until = Math.min(settledAt, dayEnd(dayOf(last)))
@@ -226,12 +233,12 @@ async function daysDue(
   for (const day of daysBetween(first, until)) {
     const state = known.get(day)
     const version = versions.get(day)?.at(-1)
-    const isDue = await withSnapshot(context.database, async (snapshot) => {
+    const isDue = await withSnapshot(database, async (snapshot) => {
       const isAsNoted = state !== undefined && state.version === version
       if (isAsNoted && proofDigest(await readProof(snapshot, table, day)) === state.proofDigest) return false
       if (version === undefined && state?.isRemoved !== true) return true
       // A day removed for its age keeps only gaps that extend beyond it. Such gaps alone do not make it due.
-      return (await symbolsOfDay(snapshot, table, day, context.isHypertable)).size > 0
+      return (await symbolsOfDay(snapshot, table, day)).size > 0
     })
     if (isDue) due.push(day)
   }

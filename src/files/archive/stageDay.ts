@@ -6,7 +6,6 @@ import { randomName } from '../../runtime/randomness.js'
 import { extentList, extentsIn, isDecimal, type ParquetColumn } from '../parquet/columns.js'
 import { type DecimalExtent, shapeFor, UnfitDecimal, widen } from '../parquet/decimals.js'
 import { createParquetFile, type ParquetFile } from '../parquet/file.js'
-import type { Compression } from '../parquet/zstd.js'
 import { archivedOrder, mergeRows } from './mergeDay.js'
 import type { ArchiveReader } from './checkDay.js'
 import type { Digests, Manifest, ManifestColumn, ManifestFile } from './manifest.js'
@@ -32,8 +31,6 @@ interface StagedFile extends Omit<ManifestFile, 'path'> {
 
 interface StageOptions {
   readonly folder: string
-  readonly compression: Compression
-  readonly isHypertable: boolean
   /** Columns of earlier days, with the digits that their decimals needed. */
   readonly known: readonly ManifestColumn[]
   /** Former version whose rows are kept, unless the database has a row with the same key. */
@@ -59,9 +56,9 @@ export async function stageDay(
   day: Day,
   options: StageOptions,
 ): Promise<StagedDay> {
-  const { former, isHypertable, onRows } = options
+  const { former, onRows } = options
   const described = await tableColumns(snapshot, table)
-  const symbols = await symbolsOfDay(snapshot, table, day, isHypertable)
+  const symbols = await symbolsOfDay(snapshot, table, day)
   const categories = [...new Set([...symbols.keys(), ...Object.keys(former?.manifest.digests ?? {})])].toSorted()
   const order = former === undefined ? null : await archivedOrder(snapshot, table, described)
   const stage = async (columns: readonly ManifestColumn[]): Promise<StagedDay> => {
@@ -84,7 +81,7 @@ export async function stageDay(
       }
       rows += writer.digest.rows
       files.push(...writer.files)
-      digests[category] = { rows: writer.digest.rows, sha256: writer.digest.hex() }
+      digests[category] = writer.digest.sum()
     }
     return { columns, rows, rowsOnlyArchived, digests, files }
   }
@@ -167,7 +164,7 @@ class CategoryWriter {
   async write(rows: readonly QueryRow[]): Promise<void> {
     const [first] = rows
     if (first === undefined) return
-    this.#open ??= this.#openFile(first)
+    this.#open ??= await this.#openFile(first)
     await this.#open.file.write(rows)
     this.#last = rows.at(-1) ?? first
     this.#open.rows += rows.length
@@ -194,14 +191,12 @@ class CategoryWriter {
     })
   }
 
-  #openFile(first: QueryRow) {
+  async #openFile(first: QueryRow) {
     const localPath = join(
       this.#options.folder,
       `${this.#table.name}-${this.#category}-${this.files.length}-${randomName(4)}.parquet`,
     )
-    const level = levels[this.#table.name]
-    const { compression } = this.#options
-    const file = createParquetFile(localPath, this.columns, { compression, ...(level !== undefined && { level }) })
+    const file = await createParquetFile(localPath, this.columns, levels[this.#table.name])
     return { file, localPath, rows: 0, characters: 0, first }
   }
 

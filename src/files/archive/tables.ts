@@ -1,6 +1,6 @@
-import { type RawBuilder, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { snakeCase } from '../../db/columns.js'
-import type { RecorderDatabase } from '../../db/database.js'
+import type { Database } from '../../db/schema.js'
 import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
 import {
   isOfVersions,
@@ -11,6 +11,7 @@ import {
   type VersionStream,
 } from '../../market/stream.js'
 import { dayMs, type FieldType } from '../../market/values.js'
+import { hasHypertables } from '../../server/timescale/server.js'
 
 /** A table of schema `market` that is archived. */
 export interface ArchivedTable {
@@ -82,45 +83,52 @@ export function daysBetween(from: number, to: number): Day[] {
   return days
 }
 
-interface Place {
-  readonly database: RecorderDatabase
-  readonly isHypertable: boolean
+/** A range of days. Without an end, it is open. */
+export interface DayRange {
+  readonly from?: Day | undefined
+  /** The day after the last one. */
+  readonly to?: Day | undefined
+}
+
+export function isInRange(day: Day, { from, to }: DayRange): boolean {
+  return (from === undefined || day >= from) && (to === undefined || day < to)
 }
 
 /** Finds the oldest time with a row or, by default, with proof; null if there is none. */
 export async function firstTime(
-  { database, isHypertable, withProof = true }: Place & { readonly withProof?: boolean },
+  db: Kysely<Database>,
   table: ArchivedTable,
+  { withProof = true }: { readonly withProof?: boolean } = {},
 ): Promise<number | null> {
   const { rows } = await sql<{ first: number | null }>`
     select min(t) as first from (
-      select t from (${endOfRows(table, isHypertable, 'min')}) as oldest
+      select t from (${await endOfRows(db, table, 'min')}) as oldest
       union all
       select from_time from market.coverage where stream = ${table.name} and ${withProof}
-    ) as found where t > '-infinity'`.execute(database.db)
+    ) as found where t > '-infinity'`.execute(db)
   return rows[0]?.first ?? null
 }
 
 /** Finds the newest time with a row or proof; null if there is none. */
-export async function lastTime({ database, isHypertable }: Place, table: ArchivedTable): Promise<number | null> {
+export async function lastTime(db: Kysely<Database>, table: ArchivedTable): Promise<number | null> {
   const { name } = table
   const { rows } = await sql<{ last: number | null }>`
     select max(t) as last from (
-      select t from (${endOfRows(table, isHypertable, 'max')}) as newest
+      select t from (${await endOfRows(db, table, 'max')}) as newest
       union all
       select to_time from market.coverage where stream = ${name}
       union all
       select to_time from market.gaps where stream = ${name}
       union all
       select to_time from market.no_trade where ${name} = 'candles'
-    ) as found where t < 'infinity'`.execute(database.db)
+    ) as found where t < 'infinity'`.execute(db)
   return rows[0]?.last ?? null
 }
 
 /** Returns SQL that finds the first or last time. A plain table has no index on the time alone, so it steps by key. */
-function endOfRows(table: ArchivedTable, isHypertable: boolean, end: 'min' | 'max'): RawBuilder<unknown> {
+async function endOfRows(db: Kysely<Database>, table: ArchivedTable, end: 'min' | 'max'): Promise<RawBuilder<unknown>> {
   const { name, timeColumn = '' } = table
-  if (isHypertable) return sql.raw(`select ${end}(${timeColumn}) as t from market.${name}`)
+  if (await hasHypertables(db)) return sql.raw(`select ${end}(${timeColumn}) as t from market.${name}`)
   const { keyOf, series } = seriesByKey(table)
   return sql.raw(`
     with recursive ${series}

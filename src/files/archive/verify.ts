@@ -1,30 +1,22 @@
 import type { RecorderDatabase } from '../../db/database.js'
 import type { DatabasePool } from '../../db/pool.js'
 import { marketTables } from '../../market/stream.js'
-import { hasHypertables } from '../../server/timescale/server.js'
-import { loadZstd } from '../parquet/zstd.js'
 import { type ArchiveReader, checkDay } from './checkDay.js'
-import { listDays, listTableDays, manifestPath, readManifest } from './manifest.js'
-import { withSnapshot } from './rows.js'
+import { listDays, type ManifestPlace, manifestPath, readManifest } from './manifest.js'
+import { type Snapshot, withSnapshot } from './rows.js'
 import { type ArchivedDay, markDayDue, readArchivedDays, whyForeign } from './state.js'
-import { archivedTable, type Day } from './tables.js'
+import { archivedTable, type Day, type DayRange, isInRange } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 
-export interface VerifiedDay {
-  readonly table: string
-  readonly day: Day
-  readonly version: number
+export interface VerifiedDay extends ManifestPlace {
   readonly rows: number
   /** Null if there is no database to compare with, or if it has only a part of the day. */
   readonly isEqual: boolean | null
   readonly problems: readonly string[]
 }
 
-interface VerifyOptions {
+interface VerifyOptions extends DayRange {
   readonly tables?: readonly string[] | undefined
-  /** First day; `to` is the day after the last one. */
-  readonly from?: Day | undefined
-  readonly to?: Day | undefined
   /** Database to compare with. Without it, a day that is missing as a whole is not noticed. */
   readonly database?: RecorderDatabase | undefined
   /** Connection that reads the rows. Default: the one of `database`. A read-only login suffices. */
@@ -47,25 +39,27 @@ const advice = {
  */
 export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptions = {}): AsyncIterable<VerifiedDay> {
   const { database, tables = marketTables } = options
-  const reader = { target, compression: await loadZstd() }
-  const isHypertable = database !== undefined && (await hasHypertables(database.db))
+  const reader = { target, signal: options.signal }
   for (const table of tables) {
     const known = database === undefined ? new Map<Day, ArchivedDay>() : await readArchivedDays(database.db, table)
-    const archived = await listTableDays(target, table)
+    const archived = await listDays(target, table)
     const named = new Set<string>()
     for (const day of [...new Set([...archived.keys(), ...known.keys()])].toSorted()) {
-      if (!isInside(day, options)) continue
+      if (!isInRange(day, options)) continue
       const noted = known.get(day)
       const versions = archived.get(day) ?? []
       for (const version of versions.slice(0, -1)) {
-        const former = await verifyVersion(reader, { table, day, version }, named, { signal: options.signal })
+        const former = await verifyVersion(reader, { table, day, version }, named)
         yield withAdvice(former, advice.prune)
       }
       const version = versions.at(-1)
       const newest =
         version === undefined
           ? { table, day, version: 0, rows: 0, isEqual: null, problems: ['it was archived, and it is gone'] }
-          : await verifyVersion(reader, { table, day, version, noted }, named, { ...options, isHypertable })
+          : await verifyVersion(reader, { table, day, version }, named, {
+              noted,
+              rowReader: options.rowReader ?? database,
+            })
       if (newest.problems.length === 0) yield newest
       else {
         // Marks the day as due here. Rows from a spool may change it without its proof, so no run would notice.
@@ -92,44 +86,35 @@ function withAdvice(found: VerifiedDay, todo: string): VerifiedDay {
   return last === undefined ? found : { ...found, problems: [...found.problems.slice(0, -1), `${last}; ${todo}`] }
 }
 
-interface Version {
-  readonly table: string
-  readonly day: Day
-  readonly version: number
-  readonly noted?: ArchivedDay | undefined
-}
-
 /** @param named collects the paths that the manifest names */
 async function verifyVersion(
   reader: ArchiveReader,
-  { noted, ...version }: Version,
+  place: ManifestPlace,
   named: Set<string>,
-  { database, rowReader = database, signal, isHypertable = false }: VerifyOptions & { readonly isHypertable?: boolean },
+  known: { readonly noted?: ArchivedDay | undefined; readonly rowReader?: DatabasePool | undefined } = {},
 ): Promise<VerifiedDay> {
-  const { table, day } = version
-  const onRows = () => signal?.throwIfAborted()
+  const problems: string[] = []
+  let rows = 0
+  let isEqual: boolean | null = null
   try {
-    const manifest = await readManifest(reader.target, table, day, version.version)
+    const manifest = await readManifest(reader.target, place)
+    rows = manifest.rows
     for (const { path } of manifest.files) named.add(path)
-    const isComparing = rowReader !== undefined && archivedTable(table).timeColumn !== undefined
-    const { problems, compared } = isComparing
-      ? await withSnapshot(rowReader, (snapshot) =>
-          checkDay(reader, manifest, { database: { snapshot, isHypertable }, onRows }),
-        )
-      : await checkDay(reader, manifest, { onRows })
-    const foreign = whyForeign(manifest, noted)
-    const found = [...problems, ...(foreign === null ? [] : [foreign])]
-    if (typeof compared === 'object' && compared !== null) found.push(`not as in the database: ${compared.difference}`)
-    const isEqual = compared === null || compared === 'within' ? null : compared === 'equal'
-    return { ...version, rows: manifest.rows, isEqual, problems: found }
+    const foreign = whyForeign(manifest, known.noted)
+    if (foreign !== null) problems.push(foreign)
+    const isComparing = known.rowReader !== undefined && archivedTable(place.table).timeColumn !== undefined
+    if (!isComparing) await checkDay(reader, manifest)
+    else {
+      const compare = (snapshot: Snapshot) => checkDay(reader, manifest, snapshot)
+      const { difference, isPart } = await withSnapshot(known.rowReader, compare)
+      isEqual = difference === null && isPart ? null : difference === null
+      if (difference !== null) problems.push(`not as in the database: ${difference}`)
+    }
   } catch (error) {
     if (!(error instanceof DamagedArchive)) throw error
-    return { ...version, rows: 0, isEqual: null, problems: [error.message] }
+    problems.push(error.message)
   }
-}
-
-function isInside(day: Day, { from, to }: VerifyOptions): boolean {
-  return (from === undefined || day >= from) && (to === undefined || day < to)
+  return { ...place, rows, isEqual, problems }
 }
 
 interface Pruned {
@@ -156,10 +141,10 @@ export async function pruneArchive(
 ): Promise<Pruned> {
   const named = new Set<string>(needed)
   const former: string[] = []
-  for (const [table, days] of await listDays(target)) {
-    for (const [day, versions] of days) {
-      for (const version of versions.slice(0, -1)) former.push(manifestPath(table, day, version))
-      const { files } = await readManifest(target, table, day, versions.at(-1) ?? 0)
+  for (const table of marketTables) {
+    for (const [day, versions] of await listDays(target, table)) {
+      for (const version of versions.slice(0, -1)) former.push(manifestPath({ table, day, version }))
+      const { files } = await readManifest(target, { table, day, version: versions.at(-1) ?? 0 })
       for (const { path } of files) named.add(path)
     }
   }

@@ -5,7 +5,6 @@ import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import { type ParquetColumn, parquetColumn } from '../parquet/columns.js'
 import { type DecimalExtent, shapeFor } from '../parquet/decimals.js'
 import { createParquetFile } from '../parquet/file.js'
-import { loadZstd } from '../parquet/zstd.js'
 import { csvLine } from '../../runtime/text.js'
 
 export const exportFormats = ['parquet', 'csv'] as const
@@ -16,7 +15,7 @@ export type ExportFormat = (typeof exportFormats)[number]
 export interface FileFormat {
   /** Returns SQL that gives a column in the form that the file needs. */
   expression(column: QueryColumn, quoted: string): string
-  open(path: string): OpenFile
+  open(path: string): Promise<OpenFile> | OpenFile
 }
 
 export interface OpenFile {
@@ -24,11 +23,11 @@ export interface OpenFile {
   close(): Promise<void>
 }
 
-export async function fileFormat(
+export function fileFormat(
   format: ExportFormat,
   columns: readonly QueryColumn[],
   decimals: Readonly<Record<string, DecimalExtent>>,
-): Promise<FileFormat> {
+): FileFormat {
   if (format === 'csv') return csvFormat(columns)
   return parquetFormat(
     columns.map((column) => {
@@ -68,11 +67,10 @@ function csvFormat(columns: readonly QueryColumn[]): FileFormat {
   }
 }
 
-async function parquetFormat(columns: readonly ParquetColumn[]): Promise<FileFormat> {
+function parquetFormat(columns: readonly ParquetColumn[]): FileFormat {
   const byName = new Map(columns.map((column) => [column.name, column]))
-  const compression = await loadZstd()
   return {
     expression: ({ name }, quoted) => byName.get(name)?.expression(quoted) ?? quoted,
-    open: (path) => createParquetFile(path, columns, { compression }),
+    open: (path) => createParquetFile(path, columns),
   }
 }

@@ -142,7 +142,7 @@ async function writeParts(
   { now, signal, onProgress }: ExportOptions,
 ): Promise<ExportResult> {
   const { source, folder } = request
-  const format = await fileFormat(request.format, source.columns, manifest.decimals)
+  const format = fileFormat(request.format, source.columns, manifest.decimals)
   const parts = partsOf(request, now())
   const finished = { ...manifest.parts }
   let rows = 0
@@ -281,7 +281,7 @@ class PartWriter {
     if (this.#open?.path !== path) {
       await this.close()
       await mkdir(dirname(path), { recursive: true })
-      this.#open = { path, file: this.#format.open(path) }
+      this.#open = { path, file: await this.#format.open(path) }
       this.files++
     }
     await this.#open.file.write(run)

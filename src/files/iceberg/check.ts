@@ -51,8 +51,8 @@ export async function* verifyTables(
         }
       }
       const files = new Set<string>()
-      for (const { source, day, version } of table.proof === undefined ? parts : []) {
-        const manifest = await readManifest(target, source, day, version)
+      for (const part of table.proof === undefined ? parts : []) {
+        const manifest = await readManifest(target, part)
         for (const { path, rows, bytes } of manifest.files) files.add(fileKey(path, rows, bytes))
       }
       const isSame =

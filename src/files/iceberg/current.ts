@@ -1,10 +1,8 @@
 import { type Kysely, sql } from 'kysely'
-import { createHash } from 'node:crypto'
 import type { Database } from '../../db/schema.js'
 import { messageOf } from '../../runtime/text.js'
-import { listTableDays, readManifest } from '../archive/manifest.js'
+import { listNewest, type ManifestPlace, readManifest, sha256 } from '../archive/manifest.js'
 import { type NotedDay, readArchivedDays } from '../archive/state.js'
-import type { Day } from '../archive/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../archive/target.js'
 import { entryStatus, type ListedManifest, type ManifestEntry, readAvro } from './manifests.js'
 import { currentSnapshot, type TableMetadata } from './metadata.js'
@@ -49,10 +47,7 @@ export async function movePointer(
 }
 
 /** The newest version of a day of an archived table. A published table consists of such parts. */
-export interface Part {
-  readonly source: string
-  readonly day: Day
-  readonly version: number
+export interface Part extends ManifestPlace {
   /** SHA-256 of the part's manifest. */
   readonly sha256: string
 }
@@ -87,13 +82,13 @@ export function partOfFile(url: string): string {
   return found?.slice(1).join(' ') ?? url
 }
 
-export function keyOf({ source, day, version }: Part): string {
-  return `${source} ${day} ${version}`
+export function keyOf({ table, day, version }: ManifestPlace): string {
+  return `${table} ${day} ${version}`
 }
 
 export function hashOf(parts: readonly Part[]): string {
   const lines = parts.map((part) => `${keyOf(part)} ${part.sha256}\n`)
-  return createHash('sha256').update(lines.toSorted().join('')).digest('hex')
+  return sha256(lines.toSorted().join(''))
 }
 
 /**
@@ -109,17 +104,14 @@ export async function partsOf(
   const parts: Part[] = []
   for (const source of sources) {
     const digests = new Map<string, string>()
-    const key = (day: Day, version: number) => keyOf({ source, day, version, sha256: '' })
     const known = db === null ? [] : await readArchivedDays(db, source)
-    for (const [day, { version, digest }] of known) digests.set(key(day, version), digest)
+    for (const [day, { version, digest }] of known) digests.set(keyOf({ table: source, day, version }), digest)
     for (const { manifest } of noted) {
-      if (manifest.table === source) digests.set(key(manifest.day, manifest.version), manifest.sha256)
+      if (manifest.table === source) digests.set(keyOf(manifest), manifest.sha256)
     }
-    const days = [...(await listTableDays(target, source))]
-    for (const [day, versions] of timeColumn === undefined ? days.slice(-1) : days) {
-      const version = versions.at(-1) ?? 0
-      const sha256 = digests.get(key(day, version)) ?? (await readManifest(target, source, day, version)).sha256
-      parts.push({ source, day, version, sha256 })
+    for (const place of await listNewest(target, source, { isWhole: timeColumn === undefined })) {
+      const digest = digests.get(keyOf(place)) ?? (await readManifest(target, place)).sha256
+      parts.push({ ...place, sha256: digest })
     }
   }
   return parts

@@ -13,7 +13,6 @@ import type { Day } from '../archive/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../archive/target.js'
 import { widen } from '../parquet/decimals.js'
 import { createParquetFile } from '../parquet/file.js'
-import type { Compression } from '../parquet/zstd.js'
 import {
   type DataFile,
   entryStatus,
@@ -32,7 +31,6 @@ import { dataFile, partitionOf, type PublishedTable } from './tables.js'
 export interface PublishContext {
   readonly db: Kysely<Database>
   readonly target: ArchiveTarget
-  readonly compression: Compression
   /** Local folder for files that are being written. */
   readonly folder: string
   readonly now: () => TimeMs
@@ -217,7 +215,7 @@ class FreshFiles {
   /** Returns the files of a day by its manifest. For a table of proofs, it first writes the proof as a file. */
   async filesOf(part: current.Part): Promise<DataFile[]> {
     const { target } = this.context
-    const manifest = await readManifest(target, part.source, part.day, part.version)
+    const manifest = await readManifest(target, part)
     const { proof } = this.table
     for (const field of fieldsOf(proof?.columns ?? (manifest.rows > 0 ? manifest.columns : []))) {
       this.#isUniform &&= (this.fields.get(field.name)?.id ?? field.id) === field.id
@@ -237,12 +235,12 @@ class FreshFiles {
   }
 
   async #proofFile(manifest: Manifest, { columns, rowsOf }: NonNullable<PublishedTable['proof']>): Promise<DataFile[]> {
-    const { target, folder, compression } = this.context
+    const { target, folder } = this.context
     const { table, day, version } = manifest
     const rows = rowsOf(manifest)
     if (rows.length === 0) return []
     const local = join(folder, `${this.table.name}-${randomName(4)}.parquet`)
-    const file = createParquetFile(local, parquetColumns(columns), { compression })
+    const file = await createParquetFile(local, parquetColumns(columns))
     await file.write(rows)
     await file.close()
     const { size } = await stat(local)
@@ -265,9 +263,9 @@ class FreshFiles {
     if (this.#isUniform) return
     const found = new Map<Day, readonly ManifestColumn[]>()
     const widest = new Map<string, ManifestColumn>()
-    for (const { source, day, version } of parts) {
-      const { columns, rows } = await readManifest(this.context.target, source, day, version)
-      if (rows > 0) found.set(day, columns)
+    for (const part of parts) {
+      const { columns, rows } = await readManifest(this.context.target, part)
+      if (rows > 0) found.set(part.day, columns)
       for (const column of rows > 0 ? columns : []) {
         const { digits = 0, scale = 0 } = widest.get(column.name) ?? {}
         const room = widen({ digits: column.digits ?? 0, scale: column.scale ?? 0 }, { digits, scale })

@@ -7,10 +7,10 @@ import {
   type SchemaElement,
 } from 'hyparquet'
 import { fileWriter, ParquetWriter } from 'hyparquet-writer'
+import { Zstd } from '@hpcc-js/wasm-zstd'
 import type { QueryRow } from '../../db/readOnlyQuery.js'
 import { columnsOf, type ParquetColumn } from './columns.js'
 import { unitsIn } from './decimals.js'
-import type { Compression } from './zstd.js'
 
 /** Largest size of a row group. It is held in memory until it is written. */
 const rowsPerGroup = 50_000
@@ -22,19 +22,24 @@ export interface ParquetFile {
   close(): Promise<void>
 }
 
-/** Writes rows to a file in row groups of limited size. Readers skip groups by the bounds of their columns. */
-export function createParquetFile(
+/**
+ * Writes rows to a file in row groups of limited size. Readers skip groups by the bounds of their columns.
+ *
+ * @param level Zstandard level, from 1 (fast) up
+ */
+export async function createParquetFile(
   path: string,
   columns: readonly ParquetColumn[],
-  { compression, level }: { readonly compression: Compression; readonly level?: number },
-): ParquetFile {
+  level = 3,
+): Promise<ParquetFile> {
+  const zstd = await loadZstd()
   const schema = [{ name: 'root', num_children: columns.length }, ...columns.flatMap((column) => column.schema)]
   const writer = new ParquetWriter({
     writer: fileWriter(path),
     // Decimals are passed to the writer as they are stored. Converting them in the writer takes many times as long.
     schema: schema.map(withoutDecimals),
     codec: 'ZSTD',
-    compressors: { ZSTD: (input) => compression.compress(input, level) },
+    compressors: { ZSTD: (input) => zstd.compress(input, level) },
     createdBy: 'market-recorder',
   })
   // Values are collected by column, as the writer takes them. An array per row would be most of the garbage.
@@ -110,7 +115,8 @@ interface ParquetRows {
 }
 
 /** Opens a Parquet file. Throws on another or a cut file, or on one that unfolds to more than is ever written. */
-export async function openParquet(path: string, compression: Compression): Promise<ParquetRows> {
+export async function openParquet(path: string): Promise<ParquetRows> {
+  const zstd = await loadZstd()
   const file = await asyncBufferFromFile(path)
   const written = await parquetMetadataAsync(file)
   for (const group of written.row_groups) requireBounded(group)
@@ -129,12 +135,12 @@ export async function openParquet(path: string, compression: Compression): Promi
           metadata,
           rowStart: start,
           rowEnd: end,
-          compressors: { ZSTD: (input, bytes) => compression.decompress(input, bytes) },
+          compressors: { ZSTD: (input, bytes) => unfold(zstd, input, bytes) },
           onComplete: (found) => {
             rows = found
           },
         })
-        if (textLength(rows) > charactersPerGroup * 8) throw new Error('its texts unfold to more than is ever written')
+        if (textLength(rows) > charactersPerGroup * 8) throw new Error(unfoldsTooFar)
         yield rows
         start = end
       }
@@ -183,11 +189,68 @@ function requireBounded({ num_rows: rows, columns }: RowGroup): void {
   )
   const bytes = chunks.reduce((sum, found) => sum + Number(found?.total_uncompressed_size ?? 0), 0)
   if (!isUsual || Number(rows) > rowsPerGroup || bytes > maxBytes) {
-    throw new Error('it unfolds to more than is ever written')
+    throw new Error(unfoldsTooFar)
   }
 }
 
 function textLength(value: unknown): number {
   if (typeof value === 'string') return value.length
   return Array.isArray(value) ? value.reduce<number>((sum, each) => sum + textLength(each), 0) : 0
+}
+
+const unfoldsTooFar = 'it unfolds to more than is ever written'
+
+/** Largest size of a page, 256 MiB. Pages usually have about 1 MiB, but a single row may be longer. */
+const maxPageBytes = 1 << 28
+
+let loading: Promise<Zstd> | undefined
+
+/** Loads Zstandard compression. Node itself has it only from version 22 on. */
+async function loadZstd(): Promise<Zstd> {
+  loading ??= Zstd.load().then((zstd) => {
+    copyAtOnce(zstd)
+    return zstd
+  })
+  return loading
+}
+
+/** Decompresses a page. Throws unless it unfolds to exactly `bytes` bytes, and `bytes` is within the limit. */
+function unfold(zstd: Zstd, page: Uint8Array, bytes: number): Uint8Array {
+  if (bytes > maxPageBytes || contentBytes(page) !== bytes) throw new Error(unfoldsTooFar)
+  return zstd.decompress(page)
+}
+
+/** Returns the content length in bytes that a frame declares; null if none. The library allocates that much. */
+function contentBytes(frame: Uint8Array): number | null {
+  const view = new DataView(frame.buffer, frame.byteOffset, frame.byteLength)
+  if (view.getUint32(0, true) !== 0xfd2fb528) return null
+  const descriptor = view.getUint8(4)
+  const isSingle = (descriptor & 0x20) !== 0
+  const place = 5 + (isSingle ? 0 : 1) + ([0, 1, 2, 4][descriptor & 3] ?? 0)
+  switch (descriptor >> 6) {
+    case 0:
+      return isSingle ? view.getUint8(place) : null
+    case 1:
+      return view.getUint16(place, true) + 256
+    case 2:
+      return view.getUint32(place, true)
+    default:
+      return Number(view.getBigUint64(place, true))
+  }
+}
+
+/** Access to the library's memory. */
+interface Heap {
+  heapView(block: unknown): Uint8Array
+  heapToUint8Array(block: unknown): Uint8Array
+}
+
+/**
+ * Makes the library copy results at once. It copies them number by number through a list, which takes longer than
+ * compressing. Does nothing if the library has changed inside.
+ */
+function copyAtOnce(zstd: Zstd): void {
+  const heap = (zstd as unknown as { readonly ['_mainModule']?: Partial<Heap> })['_mainModule']
+  if (typeof heap?.heapView !== 'function' || typeof heap.heapToUint8Array !== 'function') return
+  heap.heapToUint8Array = (block) => (heap as Heap).heapView(block).slice()
 }

@@ -254,7 +254,7 @@ describe('verify', () => {
     await sql`update market.tickers set last_price = last_price - 1 where ts = (select min(ts) from market.tickers)`.execute(
       source.database.db,
     )
-    expect(problems).toHaveLength(4)
+    expect(problems).toHaveLength(3)
     expect(problems.join('\n')).toMatch(/candles-v1-0\.parquet is missing/)
     expect(problems.join('\n')).toMatch(/candles-v1-0\.parquet is not what was written/)
     expect(problems.join('\n')).toMatch(/stray\.parquet belongs to no manifest/)

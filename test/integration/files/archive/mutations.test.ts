@@ -146,7 +146,10 @@ describe('a change of the archive loses no row', () => {
           const result = await removeArchived(source.database, archive.target, request, { now: () => later })
           const [stays] = result.kept
           if (stays !== undefined) kept.push({ ...stays, rows: await countRows(one) })
-          for (const path of [dirname(manifestPath(name, one.day, 1)), `table=${name}/day=${one.day}`]) {
+          for (const path of [
+            dirname(manifestPath({ table: name, day: one.day, version: 1 })),
+            `table=${name}/day=${one.day}`,
+          ]) {
             await rm(join(archive.folder, path), { recursive: true, force: true })
             await cp(join(pristine.folder, path), join(archive.folder, path), { recursive: true })
           }

@@ -194,7 +194,9 @@ test('silence over midnight is proven of either day for itself: when one leaves,
   const first = await archiveAll(created.database, archive.target, now)
   const written = first.written.filter(({ table }) => table === 'candles').map(({ day }) => day)
   expect(written).toEqual(['2026-03-01', '2026-03-02'])
-  const proofs = await Promise.all(written.map((day) => readManifest(archive.target, 'candles', day, 1)))
+  const proofs = await Promise.all(
+    written.map((day) => readManifest(archive.target, { table: 'candles', day, version: 1 })),
+  )
   const cut = [[['2026-03-01T23:00:00Z', '2026-03-02T00:00:00Z']], [['2026-03-02T00:00:00Z', '2026-03-02T01:00:00Z']]]
   expect(proofs.map(({ proof }) => proof[0]?.noTrade)).toEqual(cut)
   expect(proofs.map(({ proof }) => proof[0]?.noTradeConfirmed)).toEqual(cut)

@@ -3,14 +3,13 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { runArchive } from '../../../../src/files/archive/run.js'
-import { listTableDays, readManifest } from '../../../../src/files/archive/manifest.js'
+import { listDays, listNewest, readManifest } from '../../../../src/files/archive/manifest.js'
 import { pruneArchive } from '../../../../src/files/archive/verify.js'
 import type { ArchiveTarget } from '../../../../src/files/archive/target.js'
 import { readAvro } from '../../../../src/files/iceberg/manifests.js'
 import { neededFiles, verifyTables } from '../../../../src/files/iceberg/check.js'
 import { publishTables } from '../../../../src/files/iceberg/publish.js'
 import { openParquet } from '../../../../src/files/parquet/file.js'
-import { loadZstd } from '../../../../src/files/parquet/zstd.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { marketTables } from '../../../../src/market/stream.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
@@ -53,7 +52,7 @@ async function publish(now = later, place: ArchiveTarget = target) {
       { tables: marketTables, afterHours: 1 },
       {
         ...options,
-        publish: (files, noted) => publishTables({ ...files, ...options, db, target: place, snapshotDays: 30 }, noted),
+        publish: (folder, noted) => publishTables({ folder, ...options, db, target: place, snapshotDays: 30 }, noted),
       },
     )
   } finally {
@@ -103,10 +102,8 @@ async function filesOf(table: string): Promise<string[][]> {
 
 /** Files that the newest manifests of a table name. */
 async function archivedFiles(table: string): Promise<string[]> {
-  const days = [...(await listTableDays(target, table))]
-  const manifests = await Promise.all(
-    days.map(([day, versions]) => readManifest(target, table, day, versions.at(-1) ?? 0)),
-  )
+  const newest = await listNewest(target, table)
+  const manifests = await Promise.all(newest.map((place) => readManifest(target, place)))
   return manifests.flatMap(({ files }) => files.map(({ path }) => path)).toSorted()
 }
 
@@ -170,7 +167,7 @@ describe('the tables of an archive', () => {
         return target.read(path)
       },
     }
-    const files = { folder: await target.stagingFolder(), compression: await loadZstd() }
+    const files = { folder: await target.stagingFolder() }
     await publishTables({ ...files, db, target: watched, now: () => later, snapshotDays: 30 }, [])
     expect(read.filter((path) => path.startsWith('manifests/table=fills/day=2026-04'))).not.toEqual([])
     expect(read.filter((path) => /^manifests\/.*\/day=2026-03/.test(path))).toEqual([])
@@ -229,7 +226,7 @@ describe('the tables of an archive', () => {
     const { db } = source.database
     await sql`update recorder.archived_day set proof_digest = ''`.execute(db)
     await archiveAll(source.database, target, later)
-    const files = { folder: await target.stagingFolder(), compression: await loadZstd() }
+    const files = { folder: await target.stagingFolder() }
     const context = { ...files, db, target, now: () => later, snapshotDays: 30 }
     const both = await Promise.allSettled([publishTables(context, []), publishTables(context, [])])
     expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
@@ -251,7 +248,7 @@ describe('the tables of an archive', () => {
     const [files = []] = await filesOf('restatements')
     const rows: unknown[][] = []
     for (const path of files) {
-      const file = await openParquet(join(archive.folder, path), await loadZstd())
+      const file = await openParquet(join(archive.folder, path))
       for await (const batch of file.batches()) for (const row of batch) rows.push([...row])
     }
     const series = ['SPOT', 'BTCUSDT', 'candles', 'market', '1m']
@@ -296,7 +293,7 @@ describe('the tables of an archive', () => {
     expect(now?.id).not.toBe(before?.id)
     const closes = await typesOf('candles', 'close')
     expect(closes.at(-1)).toMatchObject({ type: 'decimal(38, 14)' })
-    const days = [...(await listTableDays(target, 'candles'))]
+    const days = [...(await listDays(target, 'candles'))]
     expect(days.map(([, versions]) => versions.at(-1))).toEqual([2, 2])
     expect((await filesOf('candles')).at(-1)).toEqual(await archivedFiles('candles'))
     expect((await filesOf('fills')).at(-1)).toEqual(await archivedFiles('fills'))
@@ -314,7 +311,7 @@ describe('the tables of an archive', () => {
       `the table candles was not published: ${lost} is missing; market-recorder archive rebuild-tables makes it anew`,
     ])
     const { db } = source.database
-    const files = { folder: await target.stagingFolder(), compression: await loadZstd() }
+    const files = { folder: await target.stagingFolder() }
     await publishTables({ ...files, db, target, now: () => later, snapshotDays: 30 }, [], { isAnew: true })
     expect(await problems()).toEqual([])
     expect((await filesOf('candles')).at(-1)).toEqual(await archivedFiles('candles'))
