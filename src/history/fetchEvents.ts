@@ -108,6 +108,7 @@ interface EventOutcome {
 
 /** Requests begin this much below the lowest wanted range if no stored row is known there. */
 const marginMs = 600_000
+const nothingOlder = 'its history shows nothing older'
 
 /**
  * Fetches ranges of events page by page, from the newest to the oldest. Each page is stored before the next is
@@ -116,132 +117,180 @@ const marginMs = 600_000
  * An empty page proves nothing: a page covers the time from its oldest row to its end. Below that, only an older row
  * proves silence. It is looked for in one window after another, as far as the history reaches.
  */
-export async function fetchEvents<Row>(
+export function fetchEvents<Row>(
   source: EventHistory<Row>,
   series: EventSeries,
   ranges: Ranges,
   context: EventContext,
 ): Promise<EventOutcome> {
-  const { client, request, ask, now, counts } = context
-  const { pageRows, numbered, reachMs, maxSpanMs, minutesLateMs } = source
-  // Two milliseconds are spared, because a request may reach one millisecond beyond each end.
-  const spanMs = maxSpanMs === null ? Number.POSITIVE_INFINITY : maxSpanMs - 2
-  const refused: TimeRange[] = []
-  let left = normalized(ranges)
-  let isProven = false
-  /** The last rows of numbered pages, with all rows not stored yet, and the time from which every row was shown. */
-  let shown: readonly Row[] = []
-  let shownFrom = Number.POSITIVE_INFINITY
-  /** The range of time of which the last adjoining pages show every row. */
-  let walked: TimeRange = { from: Number.NaN, to: Number.NaN }
-  /** Ranges that are stored but not claimed yet, in a minute that the last page has cut. */
-  let cut: Ranges = []
-  let cursor: string | undefined
-  /** A silent range below the last page: its upper end, and the end of the next window. */
-  let silent: { readonly to: TimeMs; readonly end: TimeMs } | null = null
+  return new EventWalk(source, series, ranges, context).run()
+}
 
-  const refuse = async (parts: Ranges, reason: string) => {
-    for (const part of parts) await source.explain?.(series, part, reason)
-    refused.push(...parts)
-    left = subtract(left, parts)
+/** A window to request, and the end of the time that its page covers. Below a silent range, that end is higher. */
+interface Question {
+  readonly window: TimeRange
+  readonly to: TimeMs
+}
+
+class EventWalk<Row> {
+  readonly #source: EventHistory<Row>
+  readonly #series: EventSeries
+  readonly #context: EventContext
+  /** The longest window. Two milliseconds are spared, because a request may reach one millisecond beyond each end. */
+  readonly #spanMs: number
+  #left: Ranges
+  #refused: Ranges = []
+  #refusalOfAll: string | undefined
+  /** True once the rows of the history are known to be those that are stored live. */
+  #isProven = false
+  #cursor: string | undefined
+  /** The range of time of which the last adjoining pages show every row. */
+  #walked: TimeRange = { from: Number.NaN, to: Number.NaN }
+  /** Ranges that are stored but not claimed yet, in a minute that the last page has cut. */
+  #cut: Ranges = []
+  /** A silent range below the last page: its upper end, and the end of the next window. */
+  #silent: { readonly to: TimeMs; readonly end: TimeMs } | null = null
+  /** The last rows of numbered pages, with all rows not stored yet, and the time from which every row was shown. */
+  #shown: readonly Row[] = []
+  #shownFrom = Number.POSITIVE_INFINITY
+
+  constructor(source: EventHistory<Row>, series: EventSeries, ranges: Ranges, context: EventContext) {
+    this.#source = source
+    this.#series = series
+    this.#context = context
+    this.#spanMs = source.maxSpanMs === null ? Number.POSITIVE_INFINITY : source.maxSpanMs - 2
+    this.#left = normalized(ranges)
   }
-  for (let page = 1, range = left.at(-1); range !== undefined; page++, range = left.at(-1)) {
-    const bottom = now() - reachMs
-    let to: TimeMs
-    let window: TimeRange
-    if (silent === null) {
-      const lowestWanted = (left[0] as TimeRange).from
-      const from = minutesLateMs === undefined ? lowestWanted : minuteOf(lowestWanted)
-      const edges = await source.neighbours?.(series, { from, to: range.to })
-      const above = edges?.above ?? null
-      if (above === null && !isProven) {
-        const reason = (await source.whyUnproven?.(context, series)) ?? null
-        if (reason !== null) {
-          await refuse(left, reason)
-          break
-        }
-        isProven = true
-      }
-      const minuteEnd = minuteOf(range.to - 1) + minuteMs
-      // If the range ends where the last pages began, those pages have shown what is above it.
-      const isOver = range.to !== walked.from && minuteEnd <= now() - (minutesLateMs ?? Infinity)
-      const end = Math.max(range.to, above === null ? 0 : above + 1, isOver ? minuteEnd : 0)
-      // If the row above is far away, the window ends at the range, because everything above the range is proven.
-      to = end - range.to <= spanMs / 2 ? end : range.to
-      const lowest = edges?.below ?? from - marginMs
-      window = { from: Math.max(bottom, lowest, to - spanMs), to }
-    } else {
-      to = silent.to
-      window = { from: Math.max(bottom, silent.end - spanMs), to: silent.end }
+
+  async run(): Promise<EventOutcome> {
+    for (let page = 1, range = this.#left.at(-1); range !== undefined; page++, range = this.#left.at(-1)) {
+      const question = await this.#nextQuestion(range)
+      if (question !== null) await this.#fetchPage(page, range, question)
     }
+    const refused = union(this.#refused, this.#cut)
+    return this.#refusalOfAll === undefined ? { refused } : { refused, refusalOfAll: this.#refusalOfAll }
+  }
+
+  /** Resolves to the next window. If nothing can be proven, or nothing is left to ask for, refuses all and gives null. */
+  async #nextQuestion(range: TimeRange): Promise<Question | null> {
+    const { numbered } = this.#source
+    const bottom = this.#context.now() - this.#source.reachMs
+    const question = this.#silent === null ? await this.#questionAt(range, bottom) : this.#below(this.#silent, bottom)
     // Numbered pages begin with the newest row of all, so they have no window that could be empty.
-    if (numbered === null && window.from >= window.to) {
-      await refuse(left, 'its history shows nothing older')
-      break
-    }
-    const response = await ask(() => source.ask(client, { series, window, page, cursor }, request))
-    const { receivedAt } = response
+    if (question === null || numbered !== null || question.window.from < question.window.to) return question
+    await this.#refuse(this.#left, nothingOlder)
+    return null
+  }
+
+  #below({ to, end }: { readonly to: TimeMs; readonly end: TimeMs }, bottom: TimeMs): Question {
+    return { to, window: { from: Math.max(bottom, end - this.#spanMs), to: end } }
+  }
+
+  /** Resolves to a window whose page also shows the stored rows next to the wanted ranges. */
+  async #questionAt(range: TimeRange, bottom: TimeMs): Promise<Question | null> {
+    const { minutesLateMs, neighbours } = this.#source
+    const lowest = this.#left[0]?.from ?? range.from
+    const from = minutesLateMs === undefined ? lowest : minuteOf(lowest)
+    const edges = await neighbours?.(this.#series, { from, to: range.to })
+    const above = edges?.above ?? null
+    if (above === null && !(await this.#canProve())) return null
+    const to = this.#endAbove(range, above)
+    return { to, window: { from: Math.max(bottom, edges?.below ?? from - marginMs, to - this.#spanMs), to } }
+  }
+
+  async #canProve(): Promise<boolean> {
+    if (this.#isProven) return true
+    const reason = (await this.#source.whyUnproven?.(this.#context, this.#series)) ?? null
+    this.#isProven = reason === null
+    if (reason !== null) await this.#refuse(this.#left, reason)
+    return this.#isProven
+  }
+
+  /** Returns the end of the window for a range: beyond the row above it, and at the end of its last minute. */
+  #endAbove(range: TimeRange, above: TimeMs | null): TimeMs {
+    const minuteEnd = minuteOf(range.to - 1) + minuteMs
+    const lateMs = this.#source.minutesLateMs ?? Number.POSITIVE_INFINITY
+    // If the range ends where the last pages began, those pages have shown what is above it.
+    const isOver = range.to !== this.#walked.from && minuteEnd <= this.#context.now() - lateMs
+    const end = Math.max(range.to, above === null ? 0 : above + 1, isOver ? minuteEnd : 0)
+    // If the row above is far away, the window ends at the range, because everything above the range is proven.
+    return end - range.to <= this.#spanMs / 2 ? end : range.to
+  }
+
+  async #fetchPage(page: number, range: TimeRange, { window, to }: Question): Promise<void> {
+    const { ask, client, counts, request } = this.#context
+    const { numbered, pageRows, timeOf } = this.#source
+    const query = { series: this.#series, window, page, cursor: this.#cursor }
+    const response = await ask(() => this.#source.ask(client, query, request))
     counts.received += response.rows.length
+    this.#silent = null
     if (missingRows(response) > 0) {
       // Below a numbered page that lacks rows, the places of all others are unknown.
-      await refuse(numbered === null ? [range] : left, 'its history holds rows that cannot be understood')
-      silent = null
-      continue
+      return this.#refuse(numbered === null ? [range] : this.#left, 'its history holds rows that cannot be understood')
     }
-    cursor = response.cursor
-    const isFull = response.rows.length >= pageRows || cursor !== undefined
-    const rows = numbered === null ? response.rows : joinPages(shown, response.rows, numbered.textOf)
-    const isStuck = numbered !== null && isFull && rows.length === shown.length
-    const oldest = rows.reduce((time, row) => Math.min(time, source.timeOf(row)), Number.POSITIVE_INFINITY)
-    // More rows of the oldest millisecond may be on the next page.
-    const from = isFull
-      ? oldest + 1
-      : Math.max(oldest - (numbered?.silentBelowMs ?? 0), Math.min(oldest, now() - reachMs))
-    const covered = { from, to: Math.min(to, shownFrom) }
+    this.#cursor = response.cursor
+    const isFull = response.rows.length >= pageRows || response.cursor !== undefined
+    const rows = numbered === null ? response.rows : joinPages(this.#shown, response.rows, numbered.textOf)
+    const hasNew = numbered === null || rows.length > this.#shown.length
+    const oldest = rows.reduce((time, row) => Math.min(time, timeOf(row)), Number.POSITIVE_INFINITY)
+    const covered = { from: this.#coveredFrom(oldest, isFull), to: Math.min(to, this.#shownFrom) }
+    if (numbered !== null) this.#keepShown(rows, covered.from, response.rows.length)
+    const wanted = covered.from < covered.to ? intersect(this.#left, [covered]) : []
+    if (covered.from < covered.to)
+      this.#walked = covered.to >= this.#walked.from ? { from: covered.from, to: this.#walked.to } : covered
+    if (wanted.length > 0) await this.#store(covered, wanted, rows, response.receivedAt)
+    const next = this.#left.at(-1)
+    if (next === undefined) return
     if (numbered !== null) {
-      shownFrom = Math.min(shownFrom, covered.from)
-      // The next page repeats no more rows than a page holds, so earlier rows that are stored are dropped.
-      const lastPage = rows.length - Math.max(pageRows, response.rows.length)
-      shown = rows.filter((row, place) => place >= lastPage || source.timeOf(row) < shownFrom)
+      if (!isFull || !hasNew) await this.#refuse(this.#left, nothingOlder)
+    } else if (!isFull) {
+      if (next.to > window.from) this.#silent = { to: Math.min(oldest, to), end: window.from }
+    } else if (wanted.length === 0) {
+      const isCrowded = covered.from >= to
+      if (isCrowded) await this.#refuse([range], 'more rows happened in one millisecond than a page holds')
+      else this.#silent = { to: covered.from, end: covered.from }
     }
-    const wanted = covered.from < covered.to ? intersect(left, [covered]) : []
-    if (covered.from < covered.to) walked = covered.to >= walked.from ? { from: covered.from, to: walked.to } : covered
-    if (wanted.length > 0) {
-      const claimed = union(wanted, cut)
-      const inside = rows.filter((row) => source.timeOf(row) >= covered.from && source.timeOf(row) < covered.to)
-      const stored = await source.store({
-        series,
-        covered,
-        shown: walked,
-        wanted: claimed,
-        rows: inside,
-        receivedAt,
-      })
-      counts.inserted += stored.inserted
-      if (stored.refusal !== undefined) {
-        await refuse(stored.isForAll === true ? union(left, cut) : claimed, stored.refusal)
-        cut = []
-        if (stored.isForAll === true) return { refused: normalized(refused), refusalOfAll: stored.refusal }
-      } else {
-        refused.push(...(stored.refused ?? []))
-        left = subtract(left, wanted)
-        const minute = stored.cut ?? null
-        cut = minute === null ? [] : intersect(claimed, [minute])
-        if (minute !== null) left = union(left, [{ from: minute.from, to: covered.from }])
-      }
-    }
-    silent = null
-    const next = left.at(-1)
-    if (next === undefined) break
-    if (numbered !== null) {
-      if (!isFull || isStuck) await refuse(left, 'its history shows nothing older')
-    } else if (isFull) {
-      const isCrowded = wanted.length === 0 && covered.from >= to
-      if (isCrowded) await refuse([range], 'more rows happened in one millisecond than a page holds')
-      else if (wanted.length === 0) silent = { to: covered.from, end: covered.from }
-    } else if (next.to > window.from) silent = { to: Math.min(oldest, to), end: window.from }
   }
-  return { refused: normalized([...refused, ...cut]) }
+
+  /** Returns the time from which a page shows every row. */
+  #coveredFrom(oldest: TimeMs, isFull: boolean): TimeMs {
+    // More rows of the oldest millisecond may be on the next page.
+    if (isFull) return oldest + 1
+    const { numbered, reachMs } = this.#source
+    return Math.max(oldest - (numbered?.silentBelowMs ?? 0), Math.min(oldest, this.#context.now() - reachMs))
+  }
+
+  #keepShown(rows: readonly Row[], from: TimeMs, responseRows: number): void {
+    this.#shownFrom = Math.min(this.#shownFrom, from)
+    // The next page repeats no more rows than a page holds, so earlier rows that are stored are dropped.
+    const lastPage = rows.length - Math.max(this.#source.pageRows, responseRows)
+    this.#shown = rows.filter((row, place) => place >= lastPage || this.#source.timeOf(row) < this.#shownFrom)
+  }
+
+  async #store(covered: TimeRange, wanted: Ranges, rows: readonly Row[], receivedAt: TimeMs): Promise<void> {
+    const { store, timeOf } = this.#source
+    const claimed = union(wanted, this.#cut)
+    const inside = rows.filter((row) => timeOf(row) >= covered.from && timeOf(row) < covered.to)
+    const page = { series: this.#series, covered, shown: this.#walked, wanted: claimed, rows: inside, receivedAt }
+    const { inserted, refusal, isForAll = false, refused = [], cut = null } = await store(page)
+    this.#context.counts.inserted += inserted
+    if (refusal !== undefined) {
+      await this.#refuse(isForAll ? union(this.#left, this.#cut) : claimed, refusal)
+      this.#cut = []
+      if (isForAll) this.#refusalOfAll = refusal
+      return
+    }
+    this.#refused = union(this.#refused, refused)
+    this.#left = subtract(this.#left, wanted)
+    this.#cut = cut === null ? [] : intersect(claimed, [cut])
+    if (cut !== null) this.#left = union(this.#left, [{ from: cut.from, to: covered.from }])
+  }
+
+  async #refuse(parts: Ranges, reason: string): Promise<void> {
+    for (const part of parts) await this.#source.explain?.(this.#series, part, reason)
+    this.#refused = union(this.#refused, parts)
+    this.#left = subtract(this.#left, parts)
+  }
 }
 
 /**
