@@ -1,14 +1,15 @@
 import { type Command, Option } from 'commander'
 import { estimate, estimateEvents } from '../history/estimate.js'
-import { type PlannedSeries, planSeries } from '../history/plan.js'
 import {
   type BackfillRequest,
-  pastStreams,
   type PastStream,
+  pastStreams,
+  type PlannedSeries,
+  planSeries,
   type RequestedSeries,
   resolveRequest,
 } from '../history/request.js'
-import { fillPageRows, fillSpanMs } from '../history/pastFills.js'
+import { fillPageRows, fillSpanMs } from '../history/eventHistories.js'
 import type { BackfillSession } from '../history/session.js'
 import { safeRates } from '../collect/streams/rates.js'
 import { ConfigError } from '../config/configError.js'

@@ -3,7 +3,7 @@ import { egressOf, openExchange } from '../app.js'
 import type { Config } from '../config/resolve.js'
 import type { Database } from '../db/schema.js'
 import { streamText } from '../db/series.js'
-import { type PlannedSeries, wantsOf } from '../history/plan.js'
+import { type PlannedSeries, wantsOf } from '../history/request.js'
 import {
   createEstimator,
   type NamedRange,

@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import { type PlannedSeries, planSeries } from '../history/plan.js'
+import { type PlannedSeries, planSeries } from '../history/request.js'
 import { isProven, streamNames } from '../market/stream.js'
 import { categories, instrumentText, isTradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'

@@ -13,19 +13,12 @@ import type { TimeMs } from '../market/values.js'
 import { addEmptyRanges, loadReach, missingCandles, openGaps, replaceGaps, saveReach } from '../ledger/missing.js'
 import { missingRows } from '../ledger/batch.js'
 import type { Slice } from '../ledger/slices.js'
-import {
-  confirmNoTrade,
-  isSparse,
-  isUnanswered,
-  putOffLook,
-  replaceUnanswered,
-  unansweredRanges,
-} from '../ledger/noTrade.js'
+import { confirmNoTrade, isSparse, putOffLook, replaceUnanswered, unansweredRanges } from '../ledger/noTrade.js'
 import { lastRevision, noteReview } from '../ledger/restatements.js'
 import type { Database } from '../db/schema.js'
 import { type CandlePage, CandleWriter } from './candleWriter.js'
 import { fetchRange } from './fetchRange.js'
-import { ReachBook } from './reach.js'
+import { Reach } from './reach.js'
 import { foldRestatement } from './restatement.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
 import type { Concluding, Patience, SliceContext, SliceWork } from './sliceWork.js'
@@ -36,7 +29,7 @@ import { pageParameters, type PageParameters, type PageRequest, type PageRespons
 /** Fetches slices of candles. All slices share what is learned about the reach of an operation. */
 export class CandleFetcher {
   readonly #context: SliceContext
-  readonly #reach = new Map<string, Promise<ReachBook>>()
+  readonly #reach = new Map<string, Promise<Reach>>()
 
   constructor(context: SliceContext) {
     this.#context = context
@@ -70,7 +63,7 @@ export class CandleFetcher {
           anchor: oldestKnown,
           oldestKnown,
           isSparse: oldestKnown !== null && (await isSparse(db, series)),
-          isAskedBefore: !slice.again && (await isUnanswered(db, series, slice.ranges)),
+          isAskedBefore: !slice.again && (await unansweredRanges(db, series, slice.ranges)).length > 0,
         },
         {
           ask: (page) => {
@@ -107,16 +100,16 @@ export class CandleFetcher {
     }
   }
 
-  #reachOf({ category, type, interval }: CandleSeries): Promise<ReachBook> {
+  #reachOf({ category, type, interval }: CandleSeries): Promise<Reach> {
     const { db, clock } = this.#context
     const key = `${category} ${type} ${interval}`
     const kind = { category, type, interval }
-    const memory = { load: () => loadReach(db, kind), save: (ageMs: number) => saveReach(db, kind, ageMs) }
-    const book = this.#reach.get(key) ?? ReachBook.open(memory, clock)
-    this.#reach.set(key, book)
+    const save = (ageMs: number) => saveReach(db, kind, ageMs)
+    const reach = this.#reach.get(key) ?? loadReach(db, kind).then((known) => new Reach(known, save, clock))
+    this.#reach.set(key, reach)
     // After a failed load the next slice tries again.
-    book.catch(() => this.#reach.delete(key))
-    return book
+    reach.catch(() => this.#reach.delete(key))
+    return reach
   }
 }
 

@@ -5,17 +5,15 @@ import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'
 import { streamTraits } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
-import { type Clock, within } from '../runtime/clock.js'
+import { type Clock, sleepFor, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { type WantState, wantStates } from '../ledger/wants.js'
+import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { streamText } from '../db/series.js'
 import { createEstimator } from './progress.js'
 import { OperationStates } from './reach.js'
-import { FillRepair } from './pastFills.js'
-import { repairFutures } from './pastFutures.js'
-import { repairCandles } from './candleRepair.js'
-import { startRoutine } from './repair.js'
+import { FillRepair, repairCandles, repairFutures } from './repairs.js'
 import { reviewOnce } from './review.js'
 import { startHistoryWorker } from './worker.js'
 
@@ -112,5 +110,36 @@ function reportOf(want: WantState, estimator: ReturnType<typeof createEstimator>
     reachedAt,
     etaMs: estimator(left)?.etaMs ?? null,
     message: problem,
+  }
+}
+
+/** An action that is repeated beside backfills. */
+interface Routine {
+  /** Ends the repetition and waits for the action that is running. */
+  stop(): Promise<void>
+}
+
+/** Calls `action` every `everyMs`, the first time after `everyMs`. A failure is logged and does not end the calls. */
+function startRoutine(
+  name: string,
+  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
+  everyMs: number,
+  action: () => Promise<unknown>,
+): Routine {
+  const stopping = new AbortController()
+  const running = (async () => {
+    while (await sleepFor(clock, everyMs, stopping.signal)) {
+      try {
+        await action()
+      } catch (error) {
+        logger.warn(`${name}: ${describeDatabaseError(error)}`)
+      }
+    }
+  })()
+  return {
+    async stop() {
+      stopping.abort()
+      await running
+    },
   }
 }

@@ -1,7 +1,7 @@
 import { candlesIn, type CandleSeries, gridOf, intervalMs } from '../market/candle.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import { candlesOf } from '../db/series.js'
-import type { PlannedSeries } from './plan.js'
+import type { PlannedSeries } from './request.js'
 import { candleSource, pagePlaces } from './sources.js'
 import { intersect, type Ranges, totalMs } from '../market/timeRange.js'
 

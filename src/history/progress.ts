@@ -4,7 +4,7 @@ import type { TimeMs } from '../market/values.js'
 import { rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import { type Series, streamText } from '../db/series.js'
-import { type PlannedSeries, planSeries, rowsMissing } from './plan.js'
+import { type PlannedSeries, planSeries, rowsMissing } from './request.js'
 import type { Clock } from '../runtime/clock.js'
 
 export interface Progress {

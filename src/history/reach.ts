@@ -3,54 +3,37 @@ import type { Clock } from '../runtime/clock.js'
 import type { Operation } from '../market/stream.js'
 import { dayMs } from '../market/values.js'
 
-/** How far back an operation gives candles, as the age of their opening times. */
-export interface Reach {
-  /** Returns the age from which the operation lacks candles; null if the age is not known. */
-  ageMs(): number | null
-  /** Notes that the operation has given a candle of this age. */
-  noteSeen(ageMs: number): Promise<void>
-  /** Notes that the operation did not give a candle of this age, although another operation did. */
-  noteMissing(ageMs: number): Promise<void>
-}
-
-interface ReachMemory {
-  load(): Promise<KnownReach | null>
-  save(ageMs: number): Promise<void>
-}
-
 /** A learned reach expires after this time. The service may reach further, or pages were empty for another reason. */
 const trustedMs = 3_600_000
 
-/** The reach for one kind of series, which all slices share. */
-export class ReachBook implements Reach {
-  readonly #memory: ReachMemory
+/** How far back an operation gives candles, as the age of their opening times. All slices of a kind of series share it. */
+export class Reach {
+  #known: KnownReach | null
+  readonly #save: (ageMs: number) => Promise<void>
   readonly #clock: Pick<Clock, 'now'>
-  #known: KnownReach | null = null
   /** Age of a candle that was missing once. A single empty page may be a fault; the second one counts. */
   #suspectedMs: number | null = null
 
-  private constructor(memory: ReachMemory, clock: Pick<Clock, 'now'>) {
-    this.#memory = memory
+  constructor(known: KnownReach | null, save: (ageMs: number) => Promise<void>, clock: Pick<Clock, 'now'>) {
+    this.#known = known
+    this.#save = save
     this.#clock = clock
   }
 
-  static async open(memory: ReachMemory, clock: Pick<Clock, 'now'>): Promise<ReachBook> {
-    const book = new ReachBook(memory, clock)
-    book.#known = await memory.load()
-    return book
-  }
-
+  /** Returns the age from which the operation lacks candles; null if the age is not known. */
   ageMs(): number | null {
     if (this.#known === null || this.#clock.now() - this.#known.learnedAt > trustedMs) return null
     return this.#known.ageMs
   }
 
+  /** Notes that the operation has given a candle of this age. */
   async noteSeen(ageMs: number): Promise<void> {
     if (this.#suspectedMs !== null && ageMs >= this.#suspectedMs) this.#suspectedMs = null
     const known = this.ageMs()
     if (known !== null && ageMs >= known) await this.#set(ageMs + 1)
   }
 
+  /** Notes that the operation did not give a candle of this age, although another operation did. */
   async noteMissing(ageMs: number): Promise<void> {
     const suspected = this.#suspectedMs
     const known = this.ageMs()
@@ -61,7 +44,7 @@ export class ReachBook implements Reach {
   async #set(ageMs: number): Promise<void> {
     this.#suspectedMs = null
     this.#known = { ageMs, learnedAt: this.#clock.now() }
-    await this.#memory.save(ageMs)
+    await this.#save(ageMs)
   }
 }
 

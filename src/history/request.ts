@@ -1,12 +1,25 @@
-import { type CandleSeries, type CandleType, type Interval, intervalMs, whyNoCandles } from '../market/candle.js'
+import type { Kysely } from 'kysely'
+import {
+  candlesIn,
+  type CandleSeries,
+  type CandleType,
+  gridOf,
+  type Interval,
+  intervalMs,
+  whyNoCandles,
+  withCandles,
+} from '../market/candle.js'
 import { fundingReachMs, isFuture, leavesWithinMs } from '../market/funding.js'
 import { isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
-import type { TimeRange } from '../market/timeRange.js'
+import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { candleStream, instrumentStream, type Series } from '../db/series.js'
+import type { Database } from '../db/schema.js'
+import { candlesOf, candleStream, instrumentStream, rowMs, type Series } from '../db/series.js'
+import { missingCandles, missingEvents } from '../ledger/missing.js'
+import type { NewWant, WantKind } from '../ledger/wants.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
-import { fillReachMs } from './pastFills.js'
+import { fillReachMs, historyLateMs } from './eventHistories.js'
 
 /** Streams whose past the service gives. */
 export const pastStreams = ['candles', 'fills', 'funding'] as const
@@ -88,9 +101,6 @@ export function resolveRequest(
   return { series, skipped: [...skipped] }
 }
 
-/** Events newer than this are not requested, because the history may not have them yet. */
-const eventSettleMs = 20_000
-
 function requestedEvents(
   stream: PastStream,
   instrument: InstrumentSummary,
@@ -101,7 +111,7 @@ function requestedEvents(
   const series = instrumentStream(streamOf[stream], instrument)
   const oldest = serviceNow - reachMs[stream]
   const begin = Math.max(oldest, launchTime ?? oldest, from === 'launch' ? oldest : from)
-  const range = { from: begin, to: Math.max(begin, Math.min(to, serviceNow - eventSettleMs)) }
+  const range = { from: begin, to: Math.max(begin, Math.min(to, serviceNow - historyLateMs)) }
   return { series, range, isUrgent: offTime !== null || limitOpenTime !== null, hasOpenBeginning: false }
 }
 
@@ -134,4 +144,50 @@ function aligned(interval: Interval, { from, to }: { from: TimeMs; to: TimeMs })
   const lengthMs = intervalMs[interval]
   if (lengthMs > intervalMs['4H']) return { from, to }
   return { from: Math.ceil(from / lengthMs) * lengthMs, to: Math.ceil(to / lengthMs) * lengthMs }
+}
+
+/** A requested series with the ranges that have to be fetched. */
+export interface PlannedSeries extends RequestedSeries {
+  readonly missing: readonly TimeRange[]
+}
+
+export async function planSeries(
+  db: Kysely<Database>,
+  requested: readonly RequestedSeries[],
+  options: { readonly again: boolean },
+): Promise<PlannedSeries[]> {
+  const candles = requested.flatMap(({ series, range }) => {
+    const one = candlesOf(series)
+    return one === null ? [] : [{ series: one, range }]
+  })
+  const known = await missingCandles(db, candles, { leaveOutAskedLately: true })
+  const planned: PlannedSeries[] = []
+  for (const request of requested) {
+    const { series, range } = request
+    const whole = normalized([range])
+    if (series.interval === null) {
+      planned.push({ ...request, missing: options.again ? whole : await missingEvents(db, series, range) })
+      continue
+    }
+    const { missing = [range], oldestKnown = null } = known.shift() ?? {}
+    const grid = gridOf(series.interval, oldestKnown)
+    planned.push({ ...request, missing: withCandles(grid, options.again ? whole : missing) })
+  }
+  return planned
+}
+
+export function wantsOf(
+  planned: readonly PlannedSeries[],
+  options: { readonly kind: WantKind; readonly again: boolean },
+): NewWant[] {
+  return planned
+    .filter(({ missing }) => missing.length > 0)
+    .map(({ series, range, missing, isUrgent, hasOpenBeginning }) => {
+      return { ...options, series, ranges: missing, floor: range.from, isUrgent, hasOpenBeginning }
+    })
+}
+
+/** Counts the missing candles, and the missing minutes of rows with times of their own. */
+export function rowsMissing(planned: readonly PlannedSeries[]): number {
+  return planned.reduce((sum, { series, missing }) => sum + candlesIn({ lengthMs: rowMs(series) }, missing), 0)
 }

@@ -11,10 +11,9 @@ import { lockInTransaction, lockNames } from '../db/locks.js'
 import { candlesOf } from '../db/series.js'
 import { CandleFetcher } from './candleSlice.js'
 import { type EventHistory, type EventSeries, fetchEvents } from './fetchEvents.js'
-import { fillHistory } from './pastFills.js'
-import { fundingHistory, liquidationHistory } from './pastFutures.js'
+import { fillHistory, fundingHistory, liquidationHistory } from './eventHistories.js'
 import { type Concluding, Patience, type SliceContext, type SliceWork } from './sliceWork.js'
-import type { Asking } from './slices.js'
+import type { Asking } from './workload.js'
 
 type FetchEvents = (slice: Slice, series: EventSeries, work: SliceWork) => Promise<Concluding>
 

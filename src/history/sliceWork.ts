@@ -10,7 +10,7 @@ import type { Logger } from '../runtime/logger.js'
 import type { Database } from '../db/schema.js'
 import type { SliceResult } from '../ledger/slices.js'
 import type { OperationStates } from './reach.js'
-import type { Asking } from './slices.js'
+import type { Asking } from './workload.js'
 
 /** The objects and settings that all slices of a process share. */
 export interface SliceContext {

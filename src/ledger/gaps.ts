@@ -1,12 +1,14 @@
 import { type Kysely, sql } from 'kysely'
+import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { toDate } from '../db/columns.js'
+import { instant, toDate } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
 import { type Series, seriesKey, seriesOf } from '../db/series.js'
-import { multirangeText, verdictOf } from './verdicts.js'
+import { gapRange, is, multirangeText, verdictOf } from './verdicts.js'
+import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 /** A gap that has just been found. */
 interface NewGap extends Series {
@@ -70,4 +72,69 @@ export async function listGaps(db: Kysely<Database>, { state, exceptState, strea
     repairedAt: row.verdict === 'repaired' ? row.settled_at : null,
     lostAt: row.verdict === 'lost' ? row.settled_at : null,
   }))
+}
+
+/** Marks open gaps of a stream that end by a time as lost, because the service gives nothing older. */
+export async function loseGaps(
+  db: Kysely<Database>,
+  stream: StreamName,
+  until: TimeMs | 'infinity',
+  categories: readonly Category[] | null = null,
+): Promise<void> {
+  await callFunction(db, 'recorder.lose_gaps', stream, until === 'infinity' ? until : toDate(until), categories)
+}
+
+/** Marks lost gaps of a stream that end after a time as open, because the service still has that time. */
+export async function reopenGaps(
+  db: Kysely<Database>,
+  stream: StreamName,
+  since: TimeMs,
+  categories: readonly Category[],
+): Promise<void> {
+  await callFunction(db, 'recorder.reopen_gaps', stream, toDate(since), categories)
+}
+
+/** A gap in fills, with the repairs that were tried in vain. */
+export interface FillGap extends InstrumentKey, RepairAttempts {
+  readonly category: TradedCategory
+  readonly id: number
+  readonly notedAt: TimeMs
+  readonly range: TimeRange
+}
+
+/** Position in a search through the gaps: the last gap that was read. */
+export interface GapPlace {
+  readonly notedAt: TimeMs
+  readonly id: number
+}
+
+interface GapSelection {
+  readonly state: 'open' | 'lost'
+  readonly categories: readonly TradedCategory[]
+  /** Only gaps that end after this time are selected. */
+  readonly since: TimeMs
+  /** Only gaps that were found before this one are selected. */
+  readonly before: GapPlace
+  readonly limit: number
+}
+
+/** Reads gaps of single instruments. The gap that was found last comes first. */
+export async function selectFillGaps(
+  db: Kysely<Database>,
+  { state, categories, since, before, limit }: GapSelection,
+): Promise<FillGap[]> {
+  const { rows } = await sql<Omit<FillGap, 'range'> & TimeRange>`
+    with due as materialized (
+      select id, noted_at, category, symbol, ${gapRange} as range from recorder.known
+      where stream = 'fills' and ${is(verdictOf(state))} and symbol <> '*' and category = any (${categories})
+        and (noted_at, id) < (${instant(before.notedAt)}, ${before.id})
+        and gap_until > ${instant(since)}
+      order by noted_at desc, id desc limit ${limit}
+    )
+    select id, noted_at as "notedAt", category, symbol, lower(range) as "from", upper(range) as "to",
+      w.*
+    from due cross join lateral (${attemptsWhere(sql`
+      w.stream = 'fills' and w.category = due.category and w.symbol = due.symbol and w.ranges && due.range`)}
+    ) w order by "notedAt" desc, id desc`.execute(db)
+  return rows.map(({ from, to, ...gap }) => ({ ...gap, range: { from, to } }))
 }

@@ -82,22 +82,6 @@ export async function askedOnce(
   })
 }
 
-/** Returns true if any of the ranges was requested in vain before. */
-export async function isUnanswered(
-  db: Kysely<Database>,
-  series: CandleSeries,
-  ranges: readonly TimeRange[],
-): Promise<boolean> {
-  const found = await db
-    .selectFrom('recorder.known')
-    .select('id')
-    .where(knownOf(candleStream(series), 'unanswered'))
-    .where('ranges', '&&', multirange(ranges))
-    .limit(1)
-    .executeTakeFirst()
-  return found !== undefined
-}
-
 /** Reads parts with unconfirmed silence that last grew before `before`, oldest first. */
 export async function unconfirmedParts(
   db: Kysely<Database>,

@@ -1,15 +1,13 @@
 import type { Kysely } from 'kysely'
 import { type Candle, intervalMs, silenceBetween } from '../market/candle.js'
 import type { RpiSymbol } from '../market/rows.js'
-import type { FundingRate, FutureKey } from '../market/funding.js'
 import type { Instrument } from '../market/instrument.js'
 import type { MomentStream, RowOf, StreamName, VersionStream } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { Database } from '../db/schema.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
-import { shownRates, storeFundingRates } from './fundingRates.js'
+import { storeFundingBatch, storeLiquidationBatch } from './futures.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
-import { storeLiquidationBatch } from './liquidations.js'
 import {
   type Batch,
   type CandleTarget,
@@ -37,9 +35,7 @@ const writers = {
   ),
   fills: storeFills,
   candles: oneByOne((db, batch: Batch<CandleTarget, Candle>) => storeCandles(db, batch.rows, silenceOf(batch))),
-  funding_rates: oneByOne((db, batch: Batch<FutureKey, FundingRate>) =>
-    storeFundingRates(db, batch.target, batch.rows, shownRates(batch)),
-  ),
+  funding_rates: oneByOne(storeFundingBatch),
   liquidations: oneByOne(storeLiquidationBatch),
   index_components: byVersions('index_components'),
   position_tiers: byVersions('position_tiers'),

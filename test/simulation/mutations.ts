@@ -150,13 +150,13 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'a history of other ids is stored beside the live fills',
-    file: 'src/ledger/pastFills.ts',
+    file: 'src/ledger/storePastFills.ts',
     find: 'const refusal = whyRefused(known, fills)',
     replace: 'const refusal = null',
   },
   {
     name: 'a history that lacks fills is believed',
-    file: 'src/ledger/pastFills.ts',
+    file: 'src/ledger/storePastFills.ts',
     find: 'const unconfirmed = await unconfirmedMinutes(trx, key, page)',
     replace: 'const unconfirmed: TimeRange[] = []',
   },

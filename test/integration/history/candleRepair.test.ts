@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startHistoryWorker } from '../../../src/history/worker.js'
-import { repairCandles } from '../../../src/history/candleRepair.js'
+import { repairCandles } from '../../../src/history/repairs.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import { systemClock } from '../../../src/runtime/clock.js'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { verify } from '../../../src/history/verify.js'
+import { verify } from '../../../src/ledger/verify.js'
 import type { Interval } from '../../../src/market/candle.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { claims, runBackfill, storedCandles, trueCandles } from '../../support/backfill.js'

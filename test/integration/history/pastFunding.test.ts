@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { instrumentStream } from '../../../src/db/series.js'
-import { repairOf } from '../../../src/history/repair.js'
+import { repairOf } from '../../../src/history/repairs.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { insertWants } from '../../../src/ledger/wants.js'

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
-import { claimEvents, loseGaps } from '../../../src/ledger/events.js'
-import { listGaps } from '../../../src/ledger/gaps.js'
+import { claimEvents } from '../../../src/ledger/futures.js'
+import { listGaps, loseGaps } from '../../../src/ledger/gaps.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../../src/market/values.js'

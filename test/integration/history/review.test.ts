@@ -2,7 +2,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { BackfillRequest } from '../../../src/history/request.js'
 import { reviewOnce } from '../../../src/history/review.js'
 import { startHistoryWorker } from '../../../src/history/worker.js'
-import { verify } from '../../../src/history/verify.js'
+import { verify } from '../../../src/ledger/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { createLogger } from '../../../src/runtime/logger.js'

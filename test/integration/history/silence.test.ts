@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { BackfillRequest } from '../../../src/history/request.js'
-import { verify } from '../../../src/history/verify.js'
+import { verify } from '../../../src/ledger/verify.js'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'

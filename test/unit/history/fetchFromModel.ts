@@ -1,5 +1,5 @@
 import { fetchRange } from '../../../src/history/fetchRange.js'
-import { ReachBook } from '../../../src/history/reach.js'
+import { Reach } from '../../../src/history/reach.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import type { TimeMs } from '../../../src/market/values.js'
 import { type Behaviour, pageModel } from './pageModel.js'
@@ -56,14 +56,14 @@ export async function fill(
       },
       now: () => now,
       sleep: () => Promise.resolve(),
-      reach: await reach,
+      reach,
     },
   )
   return { ...model, outcome, reach }
 }
 
 /** What is believed of the reach beforehand; null for nothing. */
-export async function reachOf(ageMs: number | null): Promise<ReachBook> {
-  const load = () => Promise.resolve(ageMs === null ? null : { ageMs, learnedAt: now })
-  return ReachBook.open({ load, save: () => Promise.resolve() }, { now: () => now })
+export function reachOf(ageMs: number | null): Reach {
+  const known = ageMs === null ? null : { ageMs, learnedAt: now }
+  return new Reach(known, () => Promise.resolve(), { now: () => now })
 }

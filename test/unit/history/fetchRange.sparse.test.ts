@@ -29,7 +29,7 @@ async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {
       ask: (request) => model.ask(request),
       now: () => now,
       sleep: () => Promise.resolve(),
-      reach: await book,
+      reach: book,
     },
   )
   const bounds = { lengthMs, settledUntil: Number.POSITIVE_INFINITY }
@@ -107,7 +107,7 @@ describe('a series that leaves out intervals without a trade', () => {
         },
         now: () => now,
         sleep: () => Promise.resolve(),
-        reach: await reachOf(null),
+        reach: reachOf(null),
       },
     )
     expect(broken.received.has(dropped)).toBe(true)
@@ -229,7 +229,7 @@ describe('a series without a word', () => {
         ask: (request) => model.ask(request),
         now: () => now,
         sleep: () => Promise.resolve(),
-        reach: await reachOf(30 * dayMs + minuteMs),
+        reach: reachOf(30 * dayMs + minuteMs),
       },
     )
     return { ...model, outcome, wanted }

@@ -124,7 +124,7 @@ describe('when a request fails for good', () => {
       isSparse: false,
       isAskedBefore: false,
     }
-    const context = { ask, now: () => now, sleep: () => Promise.resolve(), reach: await reachOf(0) }
+    const context = { ask, now: () => now, sleep: () => Promise.resolve(), reach: reachOf(0) }
     await expect(fetchRange(task, context)).rejects.toThrow(/request \d+ failed/)
     expect(requests).toBe(21)
   })

@@ -8,9 +8,8 @@ import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
 import { candleStream, instrumentStream, ofInstrument, ofSeries, type Series } from '../db/series.js'
-import { addCoverage, gapRange, is, knownOf, multirange, multirangeText, timeRange, verdictOf } from './verdicts.js'
+import { addCoverage, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
 import { recordGap } from './gaps.js'
-import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 export type FillKey = InstrumentKey & { readonly category: TradedCategory }
 
@@ -20,7 +19,7 @@ export type FillKey = InstrumentKey & { readonly category: TradedCategory }
  */
 export type JoinRefusal = 'other ids' | 'other values' | 'incomplete'
 
-export interface StoredPastFills {
+interface StoredPastFills {
   readonly inserted: number
   readonly refusal: JoinRefusal | null
   /** Wanted minutes whose candle does not confirm the fills. They are not claimed as recorded. */
@@ -73,7 +72,7 @@ interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
 }
 
 /** A page of a history of fills. */
-export interface PastFillsPage {
+interface PastFillsPage {
   readonly fills: readonly Fill[]
   /** Time of which the page shows all fills. */
   readonly covered: TimeRange
@@ -210,48 +209,4 @@ export async function explainFills(
     .where('ranges', '&&', multirange([range]))
     .executeTakeFirst()
   if (numUpdatedRows === 0n) await recordGap(db, { ...streamOf(key), range, reason })
-}
-
-/** A gap in fills, with the repairs that were tried in vain. */
-export interface FillGap extends FillKey, RepairAttempts {
-  readonly id: number
-  readonly notedAt: TimeMs
-  readonly range: TimeRange
-}
-
-/** Position in a search through the gaps: the last gap that was read. */
-export interface GapPlace {
-  readonly notedAt: TimeMs
-  readonly id: number
-}
-
-interface GapSelection {
-  readonly state: 'open' | 'lost'
-  readonly categories: readonly TradedCategory[]
-  /** Only gaps that end after this time are selected. */
-  readonly since: TimeMs
-  /** Only gaps that were found before this one are selected. */
-  readonly before: GapPlace
-  readonly limit: number
-}
-
-/** Reads gaps of single instruments. The gap that was found last comes first. */
-export async function selectFillGaps(
-  db: Kysely<Database>,
-  { state, categories, since, before, limit }: GapSelection,
-): Promise<FillGap[]> {
-  const { rows } = await sql<Omit<FillGap, 'range'> & TimeRange>`
-    with due as materialized (
-      select id, noted_at, category, symbol, ${gapRange} as range from recorder.known
-      where stream = 'fills' and ${is(verdictOf(state))} and symbol <> '*' and category = any (${categories})
-        and (noted_at, id) < (${instant(before.notedAt)}, ${before.id})
-        and gap_until > ${instant(since)}
-      order by noted_at desc, id desc limit ${limit}
-    )
-    select id, noted_at as "notedAt", category, symbol, lower(range) as "from", upper(range) as "to",
-      w.*
-    from due cross join lateral (${attemptsWhere(sql`
-      w.stream = 'fills' and w.category = due.category and w.symbol = due.symbol and w.ranges && due.range`)}
-    ) w order by "notedAt" desc, id desc`.execute(db)
-  return rows.map(({ from, to, ...gap }) => ({ ...gap, range: { from, to } }))
 }

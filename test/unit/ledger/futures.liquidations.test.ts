@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { joinPages } from '../../../src/history/fetchEvents.js'
-import { liquidationText, numberOccurrences } from '../../../src/ledger/liquidations.js'
+import { liquidationText, numberOccurrences } from '../../../src/ledger/futures.js'
 import type { Liquidation } from '../../../src/market/funding.js'
 
 const keyOf = (row: ReturnType<typeof numberOccurrences>[number]) => `${liquidationText(row)} ${row.occurrence}`

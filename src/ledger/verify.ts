@@ -15,13 +15,66 @@ export interface Disagreement {
   readonly detail: string
 }
 
+interface Verified {
+  readonly check: string
+  /** Number of series that were checked. */
+  readonly series: number
+  readonly disagreements: readonly Disagreement[]
+}
+
+interface Check {
+  readonly name: string
+  readonly concerns: (series: CandleSeries) => boolean
+  readonly run: (db: Kysely<Database>, series: CandleSeries, keptSince: TimeMs) => Promise<Disagreement[]>
+}
+
+const checks: readonly Check[] = [
+  { name: 'what is covered is stored', concerns: () => true, run: coveredWithoutRows },
+  { name: 'what is stored is covered', concerns: () => true, run: rowsWithoutCoverage },
+  { name: 'where nothing was traded nothing is stored', concerns: () => true, run: rowsWithoutTrade },
+  {
+    name: 'where nothing was traded there are no fills',
+    concerns: ({ type }) => type === 'market',
+    run: fillsWithoutTrade,
+  },
+  {
+    name: "hours and days of the service agree with the service's minutes",
+    concerns: ({ interval }) => interval === '1H' || interval === '1D',
+    run: rollupsThatDiffer,
+  },
+  {
+    name: 'volumes of minutes agree with the fills',
+    concerns: ({ interval, type }) => interval === '1m' && type === 'market',
+    run: volumesThatDiffer,
+  },
+]
+
+/**
+ * Compares stored rows with the claims about them, and candles with fills and with shorter candles.
+ *
+ * @param keptSince nothing is claimed before this time, because older candles may be removed. Default: all are kept.
+ */
+export async function* verify(
+  db: Kysely<Database>,
+  isWanted: (series: CandleSeries) => boolean,
+  keptSince: TimeMs = 0,
+): AsyncGenerator<Verified> {
+  const all = (await candleSeries(db)).filter(isWanted)
+  for (const { name, concerns, run } of checks) {
+    const concerned = all.filter(concerns)
+    const disagreements: Disagreement[] = []
+    for (const series of concerned) disagreements.push(...(await run(db, series, keptSince)))
+    yield { check: name, series: concerned.length, disagreements }
+  }
+}
+
 interface Found extends TimeRange {
   readonly count: number
   readonly detail?: string | null
 }
 
 /** Lists all series of candles that are covered or stored. */
-export async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
+async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
   const { rows } = await sql<CandleSeries>`
     select category, symbol, type, interval from (
       select category, symbol, type, interval from recorder.known where stream = 'candles' and verdict = 'recorded'
@@ -33,7 +86,7 @@ export async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]
 }
 
 /** Finds covered stretches that lack candles and are not known to be silent. */
-export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
+async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     with covered as (
       select lower(r) as from_time, upper(r) as to_time, ${lengthOf(series)} as length
@@ -62,7 +115,7 @@ export async function coveredWithoutRows(db: Kysely<Database>, series: CandleSer
  *
  * @param keptSince older candles are past retention, and stay only until their chunk is dropped
  */
-export async function rowsWithoutCoverage(
+async function rowsWithoutCoverage(
   db: Kysely<Database>,
   series: CandleSeries,
   keptSince: TimeMs,
@@ -78,7 +131,7 @@ export async function rowsWithoutCoverage(
 }
 
 /** Finds closed candles in stretches that are recorded as without trades. */
-export async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
+async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     select c.open_time as "from", c.open_time + length as "to", 1 as count
     from recorder.known n
@@ -91,7 +144,7 @@ export async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSerie
 }
 
 /** Finds candles of a longer interval that differ from the sum of their covered 1m candles. */
-export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries): Promise<Disagreement[]> {
+async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries): Promise<Disagreement[]> {
   const minutes: CandleSeries = { ...long, interval: '1m' }
   const { rows } = await sql<Found>`
     with minutes as (
@@ -128,7 +181,7 @@ export async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries
 }
 
 /** Finds closed 1m candles whose volume differs from the sum of their fills. Only minutes with complete fills count. */
-export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSeries): Promise<Disagreement[]> {
+async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSeries): Promise<Disagreement[]> {
   const { category, symbol } = minutes
   const { rows } = await sql<Found>`
     with recorded as (
@@ -145,7 +198,7 @@ export async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSer
 }
 
 /** Finds fills in stretches that are recorded as without trades. */
-export async function fillsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
+async function fillsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { category, symbol } = series
   const { rows } = await sql<Found>`
     select lower(silent) as "from", upper(silent) as "to", count(*) as count

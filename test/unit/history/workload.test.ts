@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { type Asking, hasRoom as hasRoomOf } from '../../../src/history/slices.js'
+import { type Asking, hasRoom as hasRoomOf } from '../../../src/history/workload.js'
 import type { StreamName } from '../../../src/market/stream.js'
 
 const running = (stream: StreamName, count: number, asking: Asking) =>

@@ -1,0 +1,238 @@
+import type { Kysely } from 'kysely'
+import { type CandleSeries, gridOf, intervalMs, seriesText, withCandles } from '../market/candle.js'
+import { type InstrumentKey, instrumentText, tradedCategories } from '../market/category.js'
+import { fundingReachMs, leavesWithinMs, liquidationReachMs } from '../market/funding.js'
+import type { Operation } from '../market/stream.js'
+import { type TimeRange, union } from '../market/timeRange.js'
+import { dayMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
+import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
+import type { Database } from '../db/schema.js'
+import { candlesOf, candleStream, instrumentStream, type Series } from '../db/series.js'
+import { missingOfStream } from '../ledger/futures.js'
+import {
+  type FillGap,
+  type GapPlace,
+  listGaps,
+  loseGaps,
+  recordGap,
+  reopenGaps,
+  selectFillGaps,
+} from '../ledger/gaps.js'
+import { missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
+import { isSparse } from '../ledger/noTrade.js'
+import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
+import { fillOperationOf, fillReachMs, historyLateMs } from './eventHistories.js'
+import type { OperationStates } from './reach.js'
+
+/** The wait before ranges that a repair did not fill are wanted again. */
+const again: Backoff = { minMs: 60_000, maxMs: dayMs, factor: 10 }
+
+/** Returns true if no earlier repair is open, and the last one ended long enough ago. */
+function isDueAgain({ attempts, attemptedAt }: RepairAttempts, now: TimeMs): boolean {
+  return attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))
+}
+
+/** Returns a want for ranges that live recording missed. */
+export function repairOf(series: Series, ranges: readonly TimeRange[]): NewWant {
+  const floor = ranges[0]?.from ?? 0
+  return { kind: 'repair', series, ranges, floor, again: false, isUrgent: false, hasOpenBeginning: false }
+}
+
+interface CandleRepairOptions {
+  readonly db: Kysely<Database>
+  /** The candles that are being recorded now. */
+  readonly series: () => readonly CandleSeries[]
+  /** When the last live response for a series came. Without it, a series that ends early always counts as behind. */
+  readonly respondedAt?: (series: CandleSeries) => TimeMs | undefined
+  readonly settleMs: number
+  readonly clock: Clock
+  readonly logger: Logger
+}
+
+/** Gaps older than this are not repaired. A backfill of their range fills them. */
+const lookbackMs = 7 * dayMs
+
+/**
+ * Looks for gaps in the recorded candles, and has them filled before any backfill. A restart or an outage leaves a gap
+ * between two covered ranges. Overdue candles after the last covered range are a gap, too.
+ */
+export async function repairCandles(options: CandleRepairOptions): Promise<void> {
+  const { db, series, clock, logger } = options
+  const now = clock.now()
+  // Live candles may have filled open gaps already.
+  for (const gap of await openCandleSeries(db)) await settleGaps(db, gap)
+  const due: NewWant[] = []
+  for (const gaps of await findGaps(db, series(), now, options)) {
+    const [first] = gaps.missing
+    if (first === undefined || !isDueAgain(await repairAttempts(db, candleStream(gaps.series), first), now)) continue
+    // A sparse series may have had no trade there, so no gap is recorded before the service responds.
+    for (const range of (await isSparse(db, gaps.series)) ? [] : gaps.missing) {
+      const reason = 'not recorded: the recorder or the service was away'
+      await recordGap(db, { ...candleStream(gaps.series), range, reason })
+    }
+    due.push({ ...repairOf(candleStream(gaps.series), gaps.missing), floor: now - lookbackMs })
+  }
+  await insertWants(db, due)
+  if (due.length > 0) logger.info(`repair: ${due.length} series have gaps; they are being filled`)
+}
+
+/** Finds gaps of the last days: between covered ranges, and after the last one if its next candles are overdue. */
+export async function findGaps(
+  db: Kysely<Database>,
+  series: readonly CandleSeries[],
+  now: TimeMs,
+  { settleMs, respondedAt }: Pick<CandleRepairOptions, 'settleMs' | 'respondedAt'>,
+): Promise<{ readonly series: CandleSeries; readonly missing: readonly TimeRange[] }[]> {
+  const from = now - lookbackMs
+  const requested: SeriesRange[] = series.map((one) => {
+    const lengthMs = intervalMs[one.interval]
+    return { series: one, range: { from, to: Math.max(from, Math.floor((now - settleMs) / lengthMs) * lengthMs) } }
+  })
+  const known = await missingCandles(db, requested, { leaveOutAskedLately: true })
+  return known.flatMap(({ series: one, range, missing, oldestKnown }) => {
+    // A series without any known candle was never recorded, so it has no gap.
+    if (oldestKnown === null) return []
+    const lastResponseAt = respondedAt?.(one) ?? Number.NEGATIVE_INFINITY
+    // Live responses came later and showed no newer candle. Probably nothing was traded; the next candle will show it.
+    const isQuiet = (since: TimeMs) => one.type === 'market' && lastResponseAt >= since + overdueMs + settleMs
+    const isOverdue = (gap: TimeRange) => gap.to - gap.from > overdueMs && !isQuiet(gap.from)
+    const after = missing.filter(
+      (gap) => gap.from > oldestKnown && gap.from > range.from && (gap.to < range.to || isOverdue(gap)),
+    )
+    const gaps = withCandles(gridOf(one.interval, oldestKnown), after)
+    return gaps.length === 0 ? [] : [{ series: one, missing: gaps }]
+  })
+}
+
+/** The live streams have this long to catch up at the end of the coverage. */
+const overdueMs = 10 * 60_000
+
+/** Resolves to the series of candles that have open gaps. */
+async function openCandleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
+  const series = new Map<string, CandleSeries>()
+  for (const gap of await listGaps(db, { state: 'open', stream: 'candles' })) {
+    const one = candlesOf(gap)
+    if (one !== null) series.set(seriesText(one), one)
+  }
+  return [...series.values()]
+}
+
+export interface FillRepairOptions {
+  readonly db: Kysely<Database>
+  /** Returns true if only this recorder requests the fills of an instrument. */
+  readonly isOwn: (instrument: InstrumentKey) => boolean
+  readonly states: OperationStates
+  readonly clock: Clock
+}
+
+/** The largest number of gaps that one look goes through. */
+const gapsPerLook = 500
+/** The place before the newest gap. */
+const newest: GapPlace = { notedAt: Date.UTC(9999, 0), id: Number.MAX_SAFE_INTEGER }
+
+/** Adds wants for open gaps in fills, and marks gaps as lost that the service's history cannot fill any more. */
+export class FillRepair {
+  readonly #options: FillRepairOptions
+  #place: GapPlace | null = null
+  /** Operations that the service turned out to have. Gaps that were lost without them are open again. */
+  readonly #found = new Set<Operation>()
+
+  constructor(options: FillRepairOptions) {
+    this.#options = options
+  }
+
+  /** Goes through the next gaps, the newest first, and begins again after the oldest. */
+  look = async (): Promise<void> => {
+    const { db, clock } = this.#options
+    const now = clock.now()
+    const reachedSince = now - fillReachMs
+    // A gap is lost for good once the service's history does not reach it any more.
+    await loseGaps(db, 'fills', reachedSince)
+    const gaps: FillGap[] = []
+    for (const operation of ['spot-fills-history', 'futures-fills-history'] as const) {
+      gaps.push(...(await this.#followOperation(operation, now, reachedSince)))
+    }
+    gaps.push(...(await this.#nextGaps(now, reachedSince)))
+    const wants = new Map<string, NewWant>()
+    for (const gap of gaps) {
+      const known = wants.get(instrumentText(gap))?.ranges ?? []
+      wants.set(instrumentText(gap), repairOf(instrumentStream('fills', gap), union(known, [gap.range])))
+    }
+    await insertWants(db, [...wants.values()])
+  }
+
+  /**
+   * Marks gaps as lost while the service lacks the operation, and opens them again once the service has it. While this
+   * is not known, resolves to a lost gap whose request will tell.
+   */
+  async #followOperation(operation: Operation, now: TimeMs, since: TimeMs): Promise<FillGap[]> {
+    const { db, states } = this.#options
+    const categories = tradedCategories.filter((category) => fillOperationOf(category) === operation)
+    const state = states.stateOf(operation)
+    if (state === 'unknown') {
+      const lost = await selectFillGaps(db, { state: 'lost', categories, since, before: newest, limit: gapsPerLook })
+      return lost.filter((gap) => this.#isDue(gap, now)).slice(0, 1)
+    }
+    if (state === 'absent') {
+      this.#found.delete(operation)
+      await loseGaps(db, 'fills', 'infinity', categories)
+    } else if (state === 'present' && !this.#found.has(operation)) {
+      await reopenGaps(db, 'fills', since, categories)
+      this.#found.add(operation)
+    }
+    return []
+  }
+
+  /** Resolves to the next open gaps of this recorder's instruments that are due. */
+  async #nextGaps(now: TimeMs, since: TimeMs): Promise<FillGap[]> {
+    const { db, states } = this.#options
+    const before = this.#place ?? newest
+    const gaps = await selectFillGaps(db, {
+      state: 'open',
+      categories: tradedCategories,
+      since,
+      before,
+      limit: gapsPerLook,
+    })
+    this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
+    const rests = ({ category }: FillGap) => states.stateOf(fillOperationOf(category)) === 'resting'
+    return gaps.filter((gap) => this.#isDue(gap, now) && !rests(gap))
+  }
+
+  #isDue(gap: FillGap, now: TimeMs): boolean {
+    return this.#options.isOwn(gap) && isOver(gap, now) && isDueAgain(gap, now)
+  }
+}
+
+/** Returns true if the last minute of a gap is over, so that the minute has its candle. */
+const isOver = ({ range }: FillGap, now: TimeMs) => minuteOf(range.to - 1) + minuteMs <= now - historyLateMs
+
+interface FuturesRepairOptions {
+  readonly db: Kysely<Database>
+  /** The streams to repair, each with the time for which its rows are kept, in milliseconds; null: for ever. */
+  readonly streams: readonly { readonly name: keyof typeof reachMs; readonly keptMs: number | null }[]
+  /** Returns true if only this recorder requests the instrument. */
+  readonly isOwn: (instrument: InstrumentKey) => boolean
+  readonly clock: Clock
+}
+
+const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
+
+/**
+ * Adds wants for missing funding rates and liquidations. Rows may be older than the first recording of an instrument.
+ * Or the recorder was away for so long that no live response shows the rows.
+ */
+export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
+  const now = clock.now()
+  for (const { name, keptMs } of streams) {
+    await loseGaps(db, name, now - reachMs[name])
+    const since = now - Math.min(reachMs[name] - leavesWithinMs, keptMs ?? Infinity)
+    const found = await missingOfStream(db, name, since)
+    const due = found.filter((one) => isOwn(one) && isDueAgain(one, now))
+    await insertWants(
+      db,
+      due.map(({ missing, ...key }) => repairOf(instrumentStream(name, key), missing)),
+    )
+  }
+}

@@ -1,0 +1,219 @@
+import { type Kysely, sql } from 'kysely'
+import type { InstrumentKey } from '../market/category.js'
+import {
+  fundingPageRows,
+  type FundingRate,
+  fundingSteps,
+  type FutureKey,
+  type Liquidation,
+  liquidationPageRows,
+  liquidationReachMs,
+  longestFundingMs,
+} from '../market/funding.js'
+import type { StreamName } from '../market/stream.js'
+import { normalized, type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
+import { hourMs, minuteMs, type TimeMs } from '../market/values.js'
+import { instant } from '../db/columns.js'
+import { callFunction } from '../db/database.js'
+import type { Database } from '../db/schema.js'
+import { instrumentStream, sameSeries, type Series } from '../db/series.js'
+import { appendRows, type WriteResult } from '../db/writeRows.js'
+import { type Batch, missingRows } from './batch.js'
+import { is, knownOf, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
+import { attemptsWhere, type RepairAttempts } from './wants.js'
+
+/**
+ * Time for a settled rate or a liquidation to appear. A rate usually takes a second. A liquidation may appear after
+ * later ones.
+ */
+const lateMs = minuteMs
+
+interface StoredRates extends WriteResult {
+  readonly gapsFound: number
+  /** Ranges that the stored rates prove. */
+  readonly proven: Ranges
+}
+
+const missedSettlement = 'settlements are missing by the interval of the instrument'
+/** Stored rates this far around the new ones are read too. They show whether a settlement is missing between rates. */
+const marginMs = 3 * longestFundingMs
+/** Stores a live response with what it proves. `trx` must be a transaction. */
+export async function storeFundingBatch(
+  trx: Kysely<Database>,
+  batch: Batch<FutureKey, FundingRate>,
+): Promise<WriteResult & { readonly gapsFound: number }> {
+  return storeFundingRates(trx, batch.target, batch.rows, shownRates(batch))
+}
+
+/** Returns the time of which a live response shows all rates; null if it shows none for certain. */
+function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | null {
+  const { rows, requestTime, isPart, tooOld = 0 } = batch
+  if (rows.length === 0 || isPart || missingRows(batch) > 0) return null
+  const times = rows.map(({ ts }) => ts)
+  const [oldest, newest] = [Math.min(...times), Math.max(...times)]
+  const from = rows.length + tooOld < fundingPageRows ? oldest - longestFundingMs : oldest
+  return { from, to: Math.max(newest + 1, requestTime - lateMs) }
+}
+
+/**
+ * Stores settled rates with what they prove. `trx` must be a transaction. The interval of a rate is the time since the
+ * settlement before it, if that is known.
+ *
+ * @param shown the time of which `rates` are all that the service has; null: unknown
+ */
+export async function storeFundingRates(
+  trx: Kysely<Database>,
+  { category, symbol }: FutureKey,
+  rates: readonly FundingRate[],
+  shown: TimeRange | null,
+): Promise<StoredRates> {
+  const series = instrumentStream('funding_rates', { category, symbol })
+  const times = rates.map(({ ts }) => ts)
+  const [from, to] = [Math.min(...times, shown?.from ?? Infinity), Math.max(...times, shown?.to ?? -Infinity)]
+  const stored = await trx
+    .selectFrom('market.funding_rates')
+    .select(['ts', 'interval_hours'])
+    .where('category', '=', category)
+    .where('symbol', '=', symbol)
+    .where('ts', '>=', instant(from - marginMs))
+    .where('ts', '<=', instant(to + marginMs))
+    .execute()
+  const steps = fundingSteps([...new Set([...times, ...stored.map(({ ts }) => ts)])].toSorted((a, b) => a - b))
+  const hours = new Map(steps.map((step) => [step.to, step.isWhole === true ? wholeHours(step) : null]))
+  const written = await appendRows(
+    trx,
+    'funding_rates',
+    rates.map((rate) => ({ ...rate, intervalHours: hours.get(rate.ts) ?? null })),
+  )
+  for (const { ts, interval_hours: before } of stored) {
+    const known = hours.get(ts) ?? null
+    if (before !== null || known === null) continue
+    await trx
+      .updateTable('market.funding_rates')
+      .set({ interval_hours: known })
+      .where('category', '=', category)
+      .where('symbol', '=', symbol)
+      .where('ts', '=', instant(ts))
+      .execute()
+  }
+  const proven = shown === null ? [] : subtract(normalized([shown]), notProven(steps, Math.max(...times)))
+  const gapsFound = await claimEvents(trx, series, proven, missedSettlement)
+  return { ...written, gapsFound, proven }
+}
+
+function wholeHours({ from, to }: TimeRange): number | null {
+  return (to - from) % hourMs === 0 ? (to - from) / hourMs : null
+}
+
+/** Returns steps in which a settlement is missing, and the time from the next expected one on. */
+function notProven(steps: ReturnType<typeof fundingSteps>, newest: TimeMs): TimeRange[] {
+  const last = steps.at(-1)
+  const broken = steps.filter(({ isWhole }) => isWhole === false).map((step) => ({ from: step.from + 1, to: step.to }))
+  const after = last?.isWhole === null ? last.from + 1 : Math.max(newest, last?.to ?? newest) + longestFundingMs
+  return normalized([...broken, { from: after, to: Infinity }])
+}
+
+interface CountedLiquidation extends Liquidation {
+  /** Number of this liquidation among equal ones, from 1. Liquidations have no id. */
+  readonly occurrence: number
+}
+
+const missedLiquidations = 'more liquidations happened between two responses than one response shows'
+
+/** Returns text that is equal for equal liquidations, and different for others. */
+export function liquidationText({ ts, side, price, amount }: Liquidation): string {
+  return `${ts} ${side} ${price} ${amount}`
+}
+
+/**
+ * Numbers equal liquidations of one response, or of several that were joined. Each time, those of a moment are
+ * counted from 1 again. So a late one gets the next number, and a replay changes nothing.
+ */
+export function numberOccurrences(rows: readonly Liquidation[]): CountedLiquidation[] {
+  const counts = new Map<string, number>()
+  return rows.map((row) => {
+    const text = liquidationText(row)
+    const occurrence = (counts.get(text) ?? 0) + 1
+    counts.set(text, occurrence)
+    return { ...row, occurrence }
+  })
+}
+
+/** Stores a live response with what it proves. `trx` must be a transaction. */
+export async function storeLiquidationBatch(
+  trx: Kysely<Database>,
+  batch: Batch<FutureKey, Liquidation>,
+): Promise<WriteResult & { readonly gapsFound: number }> {
+  const { target, rows, requestTime, isPart, tooOld = 0, hasMore = false } = batch
+  const to = requestTime - lateMs
+  const isFull = hasMore || rows.length + tooOld >= liquidationPageRows
+  let from = requestTime - liquidationReachMs
+  if (isFull) from = Math.min(...rows.map(({ ts }) => ts)) + 1
+  else if (rows.length === 0) {
+    // An empty response proves nothing alone. It extends earlier proof, if it reaches back to the end of that.
+    const until = await recordedUntil(trx, instrumentStream('liquidations', target))
+    from = until !== null && until >= from ? until : to
+  }
+  return storeLiquidations(trx, target, rows, isPart || missingRows(batch) > 0 || from >= to ? null : { from, to })
+}
+
+/** @param shown the time of which `rows` are all liquidations that the service has; null: unknown */
+export async function storeLiquidations(
+  trx: Kysely<Database>,
+  key: FutureKey,
+  rows: readonly Liquidation[],
+  shown: TimeRange | null,
+): Promise<WriteResult & { readonly gapsFound: number }> {
+  const written = await appendRows(trx, 'liquidations', numberOccurrences(rows))
+  const claim = shown === null ? [] : [shown]
+  return {
+    ...written,
+    gapsFound: await claimEvents(trx, instrumentStream('liquidations', key), claim, missedLiquidations),
+  }
+}
+
+/** Adds proven ranges of an instrument, and records gaps between them. Resolves to the number of new gaps. */
+export async function claimEvents(
+  trx: Kysely<Database>,
+  { stream, category, symbol }: Series,
+  claim: Ranges,
+  reason: string,
+): Promise<number> {
+  if (claim.length === 0) return 0
+  return callFunction(trx, 'recorder.claim_events', stream, category, symbol, multirangeText(claim), reason)
+}
+
+/** Resolves to the end of the proven time of an instrument; null if nothing is proven. */
+async function recordedUntil(db: Kysely<Database>, series: Series): Promise<TimeMs | null> {
+  const row = await db
+    .selectFrom('recorder.known')
+    .select(({ fn }) => fn<TimeMs | null>('upper', ['ranges']).as('until'))
+    .where(knownOf(series, 'recorded'))
+    .executeTakeFirst()
+  return row?.until ?? null
+}
+
+/** Missing ranges of an instrument, with the repairs that were tried in vain. */
+interface MissingOfInstrument extends InstrumentKey, RepairAttempts {
+  readonly missing: readonly TimeRange[]
+}
+
+/** Finds what instruments of a stream lack between `since` and the end of their proven time, if any is proven. */
+export async function missingOfStream(
+  db: Kysely<Database>,
+  stream: StreamName,
+  since: TimeMs,
+): Promise<MissingOfInstrument[]> {
+  const begin = instant(since)
+  const { rows } = await sql<Omit<MissingOfInstrument, 'missing'> & { readonly ranges: [TimeMs, TimeMs][] }>`
+    select k.category, k.symbol, ${rangesAsJson('m.missing')} as ranges, w.*
+    from recorder.known k
+    cross join lateral (
+      select tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges as missing
+    ) m
+    cross join lateral (${attemptsWhere(sql`${sameSeries('w', 'k')} and w.ranges && m.missing`)}) w
+    where k.stream = ${stream} and ${is('recorded', 'k')} and k.part = '-infinity' and not isempty(m.missing)`.execute(
+    db,
+  )
+  return rows.map(({ ranges, ...of }) => ({ ...of, missing: toRanges(ranges) }))
+}
