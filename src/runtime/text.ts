@@ -40,8 +40,8 @@ function jsonEscape(character: string): string {
 // Formats of figures for people, the same in commands and on the page.
 
 /** Formats digits in groups of three: 12,345. Does not use Intl, whose tables a recorder would keep in memory. */
-export function grouped(count: number): string {
-  const [whole = '', ...fraction] = String(count).split('.')
+export function grouped(decimal: number | string): string {
+  const [whole = '', ...fraction] = String(decimal).split('.')
   return [whole.replace(/\B(?=(?:\d{3})+$)/g, ','), ...fraction].join('.')
 }
 

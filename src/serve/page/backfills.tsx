@@ -1,5 +1,6 @@
+import { grouped } from '../../runtime/text.js'
 import type { BackfillStatus, Status } from '../api/contract.js'
-import { duration, exactCount } from './format.js'
+import { duration } from './format.js'
 import { Panel } from './panel.js'
 
 /** Shows running backfills: a line about all of them, then the series that are running or have failed. */
@@ -18,7 +19,7 @@ export function Backfills({ status }: { status: Status | null }) {
       ) : (
         <>
           <p>
-            {`${exactCount(running)} running, ${exactCount(waiting)} waiting, ${exactCount(failed)} failed`}
+            {`${grouped(running)} running, ${grouped(waiting)} waiting, ${grouped(failed)} failed`}
             {left.length > 0 && `; those that run end in ${duration(Math.max(...left))}`}
           </p>
           <ul class="backfills" tabIndex={0} aria-label="Series">

@@ -1,6 +1,7 @@
 import './budget.css'
+import { grouped } from '../../runtime/text.js'
 import type { Status } from '../api/contract.js'
-import { duration, exactCount, perSecond } from './format.js'
+import { duration, perSecond } from './format.js'
 import { Panel } from './panel.js'
 
 /** Shows how much of the service's limits is in use, and how many requests wait. */
@@ -33,7 +34,7 @@ export function Budget({ status }: { status: Status | null }) {
               {budget.waiting.map(({ class: name, count, oldestWaitMs }) => (
                 <tr key={name}>
                   <th scope="row">{name}</th>
-                  <td class="number">{exactCount(count)}</td>
+                  <td class="number">{grouped(count)}</td>
                   <td class="number dim">{count === 0 ? '–' : `for ${duration(oldestWaitMs)}`}</td>
                 </tr>
               ))}
@@ -52,10 +53,10 @@ export function Budget({ status }: { status: Status | null }) {
 
 function Meter({ name, used, limit, isMain = false }: { name: string; used: number; limit: number; isMain?: boolean }) {
   const share = limit === 0 ? 0 : Math.min(1, used / limit)
-  const text = isMain ? exactCount(used) : perSecond(used)
+  const text = isMain ? grouped(used) : perSecond(used)
   return (
     <div class={`meter-row ${isMain ? 'main' : ''}`} data-operation={isMain ? 'all' : name}>
-      <span class="name">{name}</span>
+      <span>{name}</span>
       <span
         class="bar"
         role="meter"
@@ -67,7 +68,7 @@ function Meter({ name, used, limit, isMain = false }: { name: string; used: numb
         <span class={share > 0.98 ? 'warn' : 'accent'} style={{ width: `${share * 100}%` }} />
       </span>
       <span class="value">
-        {text} <span class="dim">/ {exactCount(limit)}</span>
+        {text} <span class="dim">/ {grouped(limit)}</span>
       </span>
     </div>
   )

@@ -1,9 +1,10 @@
 import './calendar.css'
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { grouped } from '../../runtime/text.js'
 import type { MarketResponses } from '../api/marketContract.js'
 import { useResponse } from './loaded.js'
 import { CoverageDetail } from './coverageDetail.js'
-import { day as dayText, exactCount } from './format.js'
+import { day as dayText } from './format.js'
 import { Legend, Panel } from './panel.js'
 import type { ChangeView, View } from './view.js'
 import { dayMs } from '../../market/values.js'
@@ -46,11 +47,9 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
             onInput={(event) => change({ coverage: event.currentTarget.value }, 'replace')}
           />
           {view.symbol !== null && view.coverage !== view.symbol && (
-            <button type="button" onClick={() => change({ coverage: view.symbol ?? '' }, 'replace')}>
-              Only {view.symbol}
-            </button>
+            <button onClick={() => change({ coverage: view.symbol ?? '' }, 'replace')}>Only {view.symbol}</button>
           )}
-          <p class="aside">{exactCount(total)} series</p>
+          <p class="aside">{grouped(total)} series</p>
         </div>
       }
     >
@@ -70,11 +69,8 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
         />
         {response !== null && (
           <div class="chart-buttons">
-            <button type="button" onClick={() => setEnd(response.from - 1)}>
-              Earlier days
-            </button>
+            <button onClick={() => setEnd(response.from - 1)}>Earlier days</button>
             <button
-              type="button"
               disabled={end === undefined}
               onClick={() => {
                 const next = response.to + days * dayMs - 1
@@ -87,18 +83,13 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
         )}
         {pages > 1 && (
           <div class="chart-buttons">
-            <button type="button" disabled={page === 0} onClick={() => setPage(page - 1)} aria-label="Previous series">
+            <button disabled={page === 0} onClick={() => setPage(page - 1)} aria-label="Previous series">
               ←
             </button>
             <span class="dim">
               {page + 1} / {pages}
             </span>
-            <button
-              type="button"
-              disabled={page + 1 >= pages}
-              onClick={() => setPage(page + 1)}
-              aria-label="More series"
-            >
+            <button disabled={page + 1 >= pages} onClick={() => setPage(page + 1)} aria-label="More series">
               →
             </button>
           </div>
@@ -154,7 +145,6 @@ function Grid({ response, view, change }: { response: MarketResponses['calendar'
               <tr key={id}>
                 <th scope="row">
                   <button
-                    type="button"
                     class="link"
                     onClick={() => change({ category: series.category, symbol: series.symbol })}
                     title="Show this instrument"
@@ -171,7 +161,6 @@ function Grid({ response, view, change }: { response: MarketResponses['calendar'
                   return (
                     <td key={date}>
                       <button
-                        type="button"
                         class={`day ${status}`}
                         data-cell={`${seriesIndex}-${index}`}
                         tabIndex={seriesIndex === row && index === column ? 0 : -1}

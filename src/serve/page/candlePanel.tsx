@@ -6,11 +6,11 @@ import { candleTypes, type Interval, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { minuteOf } from '../../market/values.js'
 import { useCandles } from './candles.js'
-import type { ChartEvents } from './chart/candleChart.js'
+import type { CandleChart, ChartEvents } from './chart/candleChart.js'
 import { useDrawing } from './chart/drawing.js'
 import { type Candle, type ChartGap, chartGapsOf, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
-import { Legend, Panel, Radios } from './panel.js'
+import { Head, Legend, Panel, Radios } from './panel.js'
 import { type ChangeView, minuteText, timeOf, type View } from './view.js'
 
 const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D']
@@ -96,27 +96,26 @@ export function CandlePanel({ view, change, live, precision }: Props) {
               onChange={(event) => change({ at: timeOf(event.currentTarget.value) })}
             />
           </label>
-          <button type="button" onClick={() => chart.current?.scroll(-0.5)} aria-label="Earlier">
-            ←
-          </button>
-          <button type="button" onClick={() => chart.current?.zoom(0.6)} aria-label="Zoom in">
-            +
-          </button>
-          <button type="button" onClick={() => chart.current?.zoom(1.7)} aria-label="Zoom out">
-            −
-          </button>
-          <button type="button" onClick={() => chart.current?.scroll(0.5)} aria-label="Later">
-            →
-          </button>
-          <button type="button" onClick={toNewest}>
-            Newest
-          </button>
+          {moves.map(([label, sign, move]) => (
+            <button key={label} onClick={() => chart.current && move(chart.current)} aria-label={label}>
+              {sign}
+            </button>
+          ))}
+          <button onClick={toNewest}>Newest</button>
         </div>
       </div>
       <AsTable candles={candles} chartGaps={chartGaps} />
     </Panel>
   )
 }
+
+/** Buttons that move the chart, with their sign. */
+const moves: readonly (readonly [label: string, sign: string, move: (chart: CandleChart) => void])[] = [
+  ['Earlier', '←', (chart) => chart.scroll(-0.5)],
+  ['Zoom in', '+', (chart) => chart.zoom(0.6)],
+  ['Zoom out', '−', (chart) => chart.zoom(1.7)],
+  ['Later', '→', (chart) => chart.scroll(0.5)],
+]
 
 interface Shown {
   readonly candles: readonly Candle[]
@@ -180,21 +179,19 @@ function CandleLine({ candle }: { candle: Candle }) {
   )
 }
 
+const columns = [
+  ['Opens'],
+  ...['Open', 'High', 'Low', 'Close', 'Volume'].map((name) => [name, 'number'] as const),
+  ['State'],
+] as const
+
 function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps: readonly ChartGap[] }) {
   return (
     <details class="as-table">
       <summary>The last 20 candles and all gaps as tables</summary>
       <div class="scroll" tabIndex={0} role="region" aria-label="Candles, table">
         <table>
-          <thead>
-            <tr>
-              {['Opens', 'Open', 'High', 'Low', 'Close', 'Volume', 'State'].map((name) => (
-                <th key={name} scope="col">
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Head columns={columns} />
           <tbody>
             {candles
               .slice(-20)
@@ -212,7 +209,7 @@ function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps
               ))}
           </tbody>
         </table>
-        <ul class="gaps">
+        <ul>
           {chartGaps.map(({ from, to, kind }) => (
             <li key={`${from} ${kind}`}>
               {kind}: {moment(from)} to {moment(to)}

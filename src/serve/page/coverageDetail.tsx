@@ -4,6 +4,7 @@ import type { Question } from '../api/endpoints.js'
 import { useResponse } from './loaded.js'
 import { duration, moment } from './format.js'
 import { type ChangeView, readView } from './view.js'
+import type { TimeRange } from '../../market/timeRange.js'
 import { dayMs } from '../../market/values.js'
 
 interface Props {
@@ -37,16 +38,11 @@ export function CoverageDetail({ series, day, change }: Props) {
           · {day}
         </h3>
         {type !== undefined && (
-          <button
-            type="button"
-            onClick={() => change({ ...readView(`?${new URLSearchParams(chart).toString()}`), series, day })}
-          >
+          <button onClick={() => change({ ...readView(`?${new URLSearchParams(chart).toString()}`), series, day })}>
             Show in the chart
           </button>
         )}
-        <button type="button" onClick={() => change({ series: null, day: null }, 'replace')}>
-          Close
-        </button>
+        <button onClick={() => change({ series: null, day: null }, 'replace')}>Close</button>
       </div>
       {response === null ? <p class="nothing">{error ?? 'Loading…'}</p> : <Ranges response={response} from={from} />}
     </div>
@@ -94,7 +90,7 @@ function Ranges({ response, from }: { response: MarketResponses['coverage']; fro
   )
 }
 
-function List({ title, ranges }: { title: string; ranges: readonly { readonly from: number; readonly to: number }[] }) {
+function List({ title, ranges }: { title: string; ranges: readonly TimeRange[] }) {
   return (
     <div>
       <h4>{title}</h4>
@@ -113,7 +109,7 @@ function List({ title, ranges }: { title: string; ranges: readonly { readonly fr
   )
 }
 
-function Span({ from, to }: { from: number; to: number }) {
+function Span({ from, to }: TimeRange) {
   return (
     <>
       <time>{moment(from).slice(11)}</time> to <time>{moment(to).slice(11)}</time>{' '}
@@ -122,15 +118,7 @@ function Span({ from, to }: { from: number; to: number }) {
   )
 }
 
-function Piece({
-  range,
-  from,
-  kind,
-}: {
-  range: { readonly from: number; readonly to: number }
-  from: number
-  kind: string
-}) {
+function Piece({ range, from, kind }: { range: TimeRange; from: number; kind: string }) {
   const x = Math.max(0, ((range.from - from) / dayMs) * 1000)
   const end = Math.min(1000, ((range.to - from) / dayMs) * 1000)
   return <rect class={kind} x={x} y={0} width={Math.max(1, end - x)} height={14} />

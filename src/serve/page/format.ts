@@ -1,9 +1,10 @@
+import { grouped } from '../../runtime/text.js'
+
 /** Locale of all texts. People who compare recordings see the same, whatever their browser's locale. */
 const locale = 'en-GB'
 
 // Uses US English, because British English writes m and bn instead of M and B.
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
-const grouped = new Intl.NumberFormat(locale)
 const rate = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 })
 
 const significant = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 4 })
@@ -13,11 +14,7 @@ export function short(value: number): string {
 }
 
 export function count(value: number): string {
-  return value < 10_000 ? grouped.format(value) : compact.format(value)
-}
-
-export function exactCount(value: number): string {
-  return grouped.format(value)
+  return value < 10_000 ? grouped(value) : compact.format(value)
 }
 
 export function perSecond(value: number): string {
@@ -33,14 +30,6 @@ export function duration(ms: number): string {
   if (minutes < 100) return `${Math.round(minutes)} min`
   const hours = minutes / 60
   return hours < 48 ? `${Math.round(hours)} h` : `${Math.round(hours / 24)} d`
-}
-
-/** Formats how long the recorder has been running: 3 d 4 h, 4 h 12 min, 12 min. */
-export function uptime(ms: number): string {
-  const minutes = Math.floor(ms / 60_000)
-  if (minutes < 60) return `${minutes} min`
-  const hours = Math.floor(minutes / 60)
-  return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`
 }
 
 export function clockTime(ms: number): string {
@@ -59,10 +48,7 @@ export function moment(ms: number): string {
 
 /** Formats a decimal with groups of three digits. It is not rounded. */
 export function decimal(text: string): string {
-  const [whole = '', fraction] = text.split('.')
-  const sign = whole.startsWith('-') ? '−' : ''
-  const digits = whole.replace('-', '').replaceAll(/\B(?=(\d{3})+$)/g, ',')
-  return `${sign}${digits}${fraction === undefined ? '' : `.${fraction}`}`
+  return grouped(text).replace('-', '−')
 }
 
 /** Converts a decimal to a number, for drawings and inexact figures. */

@@ -1,10 +1,10 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import './header.css'
 import type { Status } from '../api/contract.js'
-import { clockTime, day, uptime } from './format.js'
-import type { Live } from './live.js'
+import { inWords } from '../../runtime/text.js'
+import { clockTime, day } from './format.js'
+import { type Live, useResponse } from './loaded.js'
 import type { ChangeView, View } from './view.js'
-import { useResponse } from './loaded.js'
 
 const nextTheme: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' }
 
@@ -33,10 +33,9 @@ export function Header({ live, now, view, change }: HeaderProps) {
       </p>
       <p class="running">
         {status !== null &&
-          `up ${uptime(status.time - status.startedAt)} · egress ${status.egress}${others(status)} · v${status.version}`}
+          `up ${inWords(status.time - status.startedAt)} · egress ${status.egress}${others(status)} · v${status.version}`}
       </p>
       <button
-        type="button"
         class="to-market"
         aria-pressed={view.shows === 'market'}
         onClick={() => change({ shows: view.shows === 'market' ? 'instrument' : 'market' })}
@@ -47,7 +46,7 @@ export function Header({ live, now, view, change }: HeaderProps) {
       <p class="clock">
         <span class="dim">{day(now)}</span> <time>{clockTime(now)}</time> <span class="dim">UTC</span>
       </p>
-      <button type="button" class="theme" onClick={switchTheme} aria-label={`Colours: ${theme}. Change.`}>
+      <button class="theme" onClick={switchTheme} aria-label={`Colours: ${theme}. Change.`}>
         {theme === 'auto' ? '◐' : theme === 'light' ? '○' : '●'} <span>{theme}</span>
       </button>
     </header>

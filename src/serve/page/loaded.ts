@@ -5,9 +5,12 @@ import {
   type QueryObserverOptions,
   skipToken,
 } from '@tanstack/query-core'
-import { useEffect, useReducer, useState } from 'preact/hooks'
+import { useEffect, useReducer, useRef, useState } from 'preact/hooks'
+import { isTradedCategory } from '../../market/category.js'
+import type { Status } from '../api/contract.js'
+import type { ApiPath, EventsQuestion, Question, ResponseOf } from '../api/endpoints.js'
 import type { MarketResponses } from '../api/marketContract.js'
-import type { ApiPath, ResponseOf, Question } from '../api/endpoints.js'
+import type { View } from './view.js'
 
 /** Keeps every response under its request, so that data of one instrument never appears for another. */
 const client = new QueryClient({
@@ -54,16 +57,6 @@ export function useResponse<Path extends ApiPath>(
   })
 }
 
-/** Repeats all visible requests after the recorder was restarted or its database came back. */
-export function askAgain(): void {
-  void client.invalidateQueries()
-}
-
-/** Keeps an event under the URL of its stream. */
-export function keepEvent(url: string, event: MarketResponses['event']): void {
-  client.setQueryData([url], event)
-}
-
 /** Returns the newest event of the stream at a URL; null before the first. */
 export function useEvent(url: string): MarketResponses['event'] | null {
   return useStored<MarketResponses['event']>({ queryKey: [url], queryFn: skipToken }).response
@@ -100,10 +93,63 @@ export async function ask<Path extends ApiPath>(
 }
 
 /** Returns the URL of a request. Undefined and empty values are left out, so that equal requests have equal URLs. */
-export function urlOf(path: string, question: object): string {
+function urlOf(path: string, question: object): string {
   const fields = question as Readonly<Record<string, string | number | undefined>>
   const given = Object.entries(fields).flatMap(([name, value]) =>
     value === undefined || value === '' ? [] : [[name, String(value)]],
   )
   return given.length === 0 ? path : `${path}?${new URLSearchParams(given).toString()}`
+}
+
+export interface Live {
+  readonly status: Status | null
+  readonly isConnected: boolean
+  /** Time of the last event, by this machine's clock; null before the first. */
+  readonly lastEventAt: number | null
+}
+
+/** Returns the URL of the event stream for a view: the recorder's status, and an instrument that has candles. */
+export function eventsUrl({ category, symbol, type, interval }: View): string {
+  if (category === null || symbol === null || !isTradedCategory(category)) return '/api/events'
+  return urlOf('/api/events', { category, symbol, type, interval } satisfies EventsQuestion)
+}
+
+/** Follows the recorder's status. Keeps events of an instrument under the URL of their stream. */
+export function useLive(url: string): Live {
+  const [live, setLive] = useState<Live>({ status: null, isConnected: true, lastEventAt: null })
+
+  const newest = useRef<Status | null>(null)
+  useEffect(() => {
+    let source: EventSource
+    let retry: ReturnType<typeof setTimeout> | undefined
+    const connect = () => {
+      source = new EventSource(url)
+      source.addEventListener('status', (event: MessageEvent<string>) => {
+        const status = JSON.parse(event.data) as Status
+        if (isOutOfDate(newest.current, status)) void client.invalidateQueries()
+        newest.current = status
+        setLive({ status, isConnected: true, lastEventAt: Date.now() })
+      })
+      source.addEventListener('instrument', (event: MessageEvent<string>) => {
+        client.setQueryData([url], JSON.parse(event.data) as MarketResponses['event'])
+      })
+      source.addEventListener('error', () => {
+        setLive((before) => ({ ...before, isConnected: false }))
+        // The browser stops after some failures. The page connects again after any failure.
+        if (source.readyState === EventSource.CLOSED) retry = setTimeout(connect, 2000)
+      })
+    }
+    connect()
+    return () => {
+      clearTimeout(retry)
+      source.close()
+    }
+  }, [url])
+  return live
+}
+
+/** Returns true if loaded data may be out of date: the recorder was restarted, or its database came back. */
+function isOutOfDate(before: Status | null, now: Status): boolean {
+  if (before === null) return false
+  return before.instanceId !== now.instanceId || (!before.database.isReachable && now.database.isReachable)
 }

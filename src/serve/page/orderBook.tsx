@@ -1,7 +1,7 @@
 import './orderBook.css'
 import type { MarketResponses } from '../api/marketContract.js'
 import { approximate, clockTime, decimal, short } from './format.js'
-import { Legend, Panel } from './panel.js'
+import { Head, Legend, Panel } from './panel.js'
 
 type Book = NonNullable<MarketResponses['instrument']['book']>
 type Side = Book['bids']
@@ -40,14 +40,7 @@ function Levels({ book }: { book: Book }) {
   return (
     <>
       <table class="book">
-        <thead>
-          <tr>
-            <th scope="col">Price</th>
-            <th scope="col">Visible</th>
-            <th scope="col">RPI</th>
-            <th scope="col">Sum</th>
-          </tr>
-        </thead>
+        <Head columns={[['Price'], ['Visible'], ['RPI'], ['Sum']]} />
         <tbody class="asks">{rows(asks, largest, deepest).toReversed()}</tbody>
         <tbody class="middle">
           <tr>
@@ -125,17 +118,7 @@ export function Fills({ fills }: { fills: MarketResponses['instrument']['fills']
         <p class="nothing">{fills === null ? 'Not known yet.' : 'No fill of the last hour is stored.'}</p>
       ) : (
         <table class="fills">
-          <thead>
-            <tr>
-              <th scope="col">Time</th>
-              <th scope="col" class="number">
-                Price
-              </th>
-              <th scope="col" class="number">
-                Size
-              </th>
-            </tr>
-          </thead>
+          <Head columns={[['Time'], ['Price', 'number'], ['Size', 'number']]} />
           <tbody>
             {fills.map(({ execId, ts, side, price, size }) => (
               <tr key={execId}>

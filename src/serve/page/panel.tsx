@@ -21,6 +21,21 @@ export function Panel({ id, title, aside, children }: PanelProps) {
   )
 }
 
+/** Shows the head of a table, with the name and class of each column. */
+export function Head({ columns }: { columns: readonly (readonly [name: string, style?: string])[] }) {
+  return (
+    <thead>
+      <tr>
+        {columns.map(([name, style]) => (
+          <th key={name} scope="col" class={style}>
+            {name}
+          </th>
+        ))}
+      </tr>
+    </thead>
+  )
+}
+
 interface RadiosProps<Value extends string | number> {
   readonly name: string
   readonly values: readonly Value[]
@@ -57,39 +72,4 @@ export function Legend({ keys, children }: { keys: Readonly<Record<string, strin
       {children}
     </p>
   )
-}
-
-const width = 120
-const height = 20
-const slots = 60
-
-/** Draws a small bar chart without axes, with the newest value at the right end. */
-export function Sparkline({ values, label }: { values: readonly number[]; label: string }) {
-  const shown = values.slice(-slots)
-  const highest = Math.max(...sortedWithoutOutlier(shown), 0.001)
-  const step = width / slots
-  return (
-    <svg class="sparkline" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>
-      {shown.map((value, index) => {
-        const tall = value === 0 ? 0.5 : Math.max(1, Math.min(1, value / highest) * height)
-        const x = (slots - shown.length + index) * step
-        return (
-          <rect
-            key={index}
-            x={x}
-            y={height - tall}
-            width={step - 0.4}
-            height={tall}
-            class={value === 0 ? 'zero' : ''}
-          />
-        )
-      })}
-    </svg>
-  )
-}
-
-/** Drops the highest value. The rate of the first seconds after a start would flatten all other bars. */
-function sortedWithoutOutlier(values: readonly number[]): number[] {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted.length > 3 ? sorted.slice(0, -1) : sorted
 }

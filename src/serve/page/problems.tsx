@@ -1,6 +1,6 @@
 import './problems.css'
 import { clockTime, duration, day } from './format.js'
-import type { Live } from './live.js'
+import type { Live } from './loaded.js'
 import type { Status } from '../api/contract.js'
 import { Panel } from './panel.js'
 
@@ -14,31 +14,30 @@ export function isAway({ isConnected, lastEventAt }: Live, now: number): boolean
 
 /** Describes current problems at the top of the page. Shows nothing when there are none. */
 export function Notices({ live, now }: { live: Live; now: number }) {
-  const { status, lastEventAt } = live
-  const lines: { readonly level: 'bad' | 'warn'; readonly text: string }[] = []
-  if (isAway(live, now)) {
-    const since = lastEventAt === null ? '' : ` What you see is from ${clockTime(lastEventAt)} UTC`
-    const ago = lastEventAt === null ? '' : `, ${duration(Math.max(1000, now - lastEventAt))} ago.`
-    lines.push({ level: 'bad', text: `The recorder does not respond; trying again.${since}${ago}` })
-  } else {
-    // While the database is away, all other problems follow from that.
-    const problems = status?.problems ?? []
-    const ofDatabase = problems.filter(({ about }) => about === 'database')
-    for (const { message, isBlocking } of status?.database.isReachable === false && ofDatabase.length > 0
-      ? ofDatabase.slice(0, 1)
-      : problems) {
-      lines.push({ level: isBlocking ? 'bad' : 'warn', text: message })
-    }
-  }
+  const problems = isAway(live, now) ? [{ message: awayText(live, now), isBlocking: true }] : shownProblems(live.status)
   return (
     <div class="notices" role="alert">
-      {lines.map(({ level, text }) => (
-        <p key={text} class={level}>
-          {text}
+      {problems.map(({ message, isBlocking }) => (
+        <p key={message} class={isBlocking ? 'bad' : 'warn'}>
+          {message}
         </p>
       ))}
     </div>
   )
+}
+
+function awayText({ lastEventAt }: Live, now: number): string {
+  const text = 'The recorder does not respond; trying again.'
+  if (lastEventAt === null) return text
+  const ago = duration(Math.max(1000, now - lastEventAt))
+  return `${text} What you see is from ${clockTime(lastEventAt)} UTC, ${ago} ago.`
+}
+
+/** Returns the problems to show. While the database is away, all others follow from that. */
+function shownProblems(status: Status | null): Status['problems'] {
+  const problems = status?.problems ?? []
+  const ofDatabase = problems.find(({ about }) => about === 'database')
+  return status?.database.isReachable === false && ofDatabase !== undefined ? [ofDatabase] : problems
 }
 
 type Incident = Status['incidents'][number]

@@ -1,8 +1,9 @@
 import './streams.css'
 import { streamTraits } from '../../market/stream.js'
+import { grouped } from '../../runtime/text.js'
 import type { Status, StreamStatus } from '../api/contract.js'
-import { count, duration, exactCount, perSecond } from './format.js'
-import { Panel, Sparkline } from './panel.js'
+import { count, duration, perSecond } from './format.js'
+import { Head, Panel } from './panel.js'
 
 /** Colour class of each state; empty if a state says nothing about health. */
 const levelOf: Readonly<Record<StreamStatus['state'], string>> = {
@@ -33,15 +34,7 @@ export function Streams({ status }: { status: Status | null }) {
     <Panel id="streams" title="Streams">
       <div class="scroll" tabIndex={0} role="region" aria-label="Streams, table">
         <table class="streams">
-          <thead>
-            <tr>
-              {columns.map(([name, style]) => (
-                <th key={name} scope="col" class={style}>
-                  {name}
-                </th>
-              ))}
-            </tr>
-          </thead>
+          <Head columns={columns} />
           <tbody>
             {status?.streams.map((stream) => (
               <Row key={stream.name} stream={stream} isUnstored={isUnstored} />
@@ -79,12 +72,12 @@ function Row({ stream, isUnstored }: { stream: StreamStatus; isUnstored: boolean
         )}
       </td>
       <td class="number">
-        {exactCount(targets)}
+        {grouped(targets)}
         {leftOut > 0 && (
           <>
             {' '}
             <a href="#left-out" title="Why the others are left out">
-              of {exactCount(targets + leftOut)}
+              of {grouped(targets + leftOut)}
             </a>
           </>
         )}
@@ -96,7 +89,7 @@ function Row({ stream, isUnstored }: { stream: StreamStatus; isUnstored: boolean
         <Sparkline values={history} label={`${streamTraits[name].title}: rows per second over five minutes`} />
       </td>
       <td class="number">{perSecond(rowsPerSecond)}</td>
-      <td class="number" title={exactCount(rowsWritten)}>
+      <td class="number" title={grouped(rowsWritten)}>
         {count(rowsWritten)}
       </td>
       <Trouble value={stream.failures} what="requests failed" />
@@ -110,10 +103,10 @@ function Row({ stream, isUnstored }: { stream: StreamStatus; isUnstored: boolean
 /** Explains which instruments a stream leaves out. Empty if it leaves out none. */
 function leftOutText({ kind, turnover, number, limits }: StreamStatus['leftOut']): string {
   const parts = [
-    kind > 0 ? `${exactCount(kind)} of kinds that select.kinds does not name` : '',
-    turnover > 0 ? `${exactCount(turnover)} with less turnover than select.minTurnover24h` : '',
-    number > 0 ? `${exactCount(number)} beyond the number that select.busiest names` : '',
-    limits > 0 ? `${exactCount(limits)} for which the limits leave no room (market-recorder plan shows what fits)` : '',
+    kind > 0 ? `${grouped(kind)} of kinds that select.kinds does not name` : '',
+    turnover > 0 ? `${grouped(turnover)} with less turnover than select.minTurnover24h` : '',
+    number > 0 ? `${grouped(number)} beyond the number that select.busiest names` : '',
+    limits > 0 ? `${grouped(limits)} for which the limits leave no room (market-recorder plan shows what fits)` : '',
   ].filter((part) => part !== '')
   return parts.join(', ')
 }
@@ -134,8 +127,43 @@ function Age({ ageMs, limitMs }: { ageMs: number | null; limitMs: number }) {
 
 function Trouble({ value, what }: { value: number; what: string }) {
   return (
-    <td class={`number ${value > 0 ? 'trouble' : 'none'}`} title={`${exactCount(value)} ${what} since the start`}>
+    <td class={`number ${value > 0 ? 'trouble' : 'none'}`} title={`${grouped(value)} ${what} since the start`}>
       {count(value)}
     </td>
   )
+}
+
+const width = 120
+const height = 20
+const slots = 60
+
+/** Draws a small bar chart without axes, with the newest value at the right end. */
+function Sparkline({ values, label }: { values: readonly number[]; label: string }) {
+  const shown = values.slice(-slots)
+  const highest = Math.max(...sortedWithoutOutlier(shown), 0.001)
+  const step = width / slots
+  return (
+    <svg class="sparkline" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={label}>
+      {shown.map((value, index) => {
+        const tall = value === 0 ? 0.5 : Math.max(1, Math.min(1, value / highest) * height)
+        const x = (slots - shown.length + index) * step
+        return (
+          <rect
+            key={index}
+            x={x}
+            y={height - tall}
+            width={step - 0.4}
+            height={tall}
+            class={value === 0 ? 'zero' : ''}
+          />
+        )
+      })}
+    </svg>
+  )
+}
+
+/** Drops the highest value. The rate of the first seconds after a start would flatten all other bars. */
+function sortedWithoutOutlier(values: readonly number[]): number[] {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted.length > 3 ? sorted.slice(0, -1) : sorted
 }

@@ -1,8 +1,8 @@
 import './tiles.css'
 import type { ComponentChildren } from 'preact'
-import { inBytes } from '../../runtime/text.js'
+import { grouped, inBytes } from '../../runtime/text.js'
 import type { Status } from '../api/contract.js'
-import { count, duration, exactCount, perSecond } from './format.js'
+import { count, duration, perSecond } from './format.js'
 
 /** Shows the figures that tell at a glance whether all is well. */
 export function Tiles({ status }: { status: Status | null }) {
@@ -27,9 +27,9 @@ export function Tiles({ status }: { status: Status | null }) {
       <Tile
         name="Requests"
         level={used > 0.98 ? 'warn' : undefined}
-        note={`${Math.round(used * 100)} % of ${exactCount(budget.overall.limit)} a minute`}
+        note={`${Math.round(used * 100)} % of ${grouped(budget.overall.limit)} a minute`}
       >
-        {exactCount(budget.overall.used)}
+        {grouped(budget.overall.used)}
         <small> /min</small>
       </Tile>
       <Tile

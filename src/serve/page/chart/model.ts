@@ -1,15 +1,12 @@
 import type { MarketResponses } from '../../api/marketContract.js'
+import type { TimeRange } from '../../../market/timeRange.js'
 import { approximate } from '../format.js'
 
 export type Candle = MarketResponses['candles']['candles'][number]
 type Gap = MarketResponses['candles']['gaps'][number]
-interface Range {
-  readonly from: number
-  readonly to: number
-}
 
 /** A stretch of the chart without candles, or with a known gap. It begins at an opening time. */
-export interface ChartGap extends Range {
+export interface ChartGap extends TimeRange {
   /** empty: proven that nothing is missing. missing: not recorded, or not yet. lost: cannot be recorded any more. */
   readonly kind: 'empty' | 'missing' | 'lost'
 }
@@ -74,7 +71,7 @@ export function withTrades(candles: readonly Candle[], trades: readonly Trade[],
 export function chartGapsOf(
   candles: readonly Candle[],
   lengthMs: number,
-  known: { readonly covered: readonly Range[]; readonly gaps: readonly Gap[] },
+  known: { readonly covered: readonly TimeRange[]; readonly gaps: readonly Gap[] },
   until: number,
 ): ChartGap[] {
   const chartGaps: ChartGap[] = []
@@ -98,8 +95,8 @@ export function chartGapsOf(
 }
 
 function kindOf(
-  range: Range,
-  { covered, gaps }: { readonly covered: readonly Range[]; readonly gaps: readonly Gap[] },
+  range: TimeRange,
+  { covered, gaps }: { readonly covered: readonly TimeRange[]; readonly gaps: readonly Gap[] },
 ): ChartGap['kind'] {
   if (gaps.some((gap) => gap.state === 'lost' && gap.from < range.to && range.from < gap.to)) return 'lost'
   return covered.some(({ from, to }) => from <= range.from && range.to <= to) ? 'empty' : 'missing'
@@ -115,7 +112,7 @@ export function slotsOf(candles: readonly Candle[], chartGaps: readonly ChartGap
 }
 
 /** Returns the opening times for which a gap takes room on the axis. A gap begins at an opening time. */
-export function placesOf({ from, to }: Range, lengthMs: number): number[] {
+export function placesOf({ from, to }: TimeRange, lengthMs: number): number[] {
   const places: number[] = []
   for (let time = from; time < to && places.length < slotsPerGap; time += lengthMs) places.push(time)
   return places
