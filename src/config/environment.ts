@@ -25,7 +25,7 @@ export function setsOptions(env: Environment): boolean {
 }
 
 /** Returns the environment with the secrets from files that variables `<name>_FILE` name. */
-export function withSecretFiles(env: Environment): Environment {
+function withSecretFiles(env: Environment): Environment {
   const fromFiles: Record<string, string> = {}
   for (const variable of secretVariables) {
     const file = env[`${variable}_FILE`]
@@ -39,7 +39,8 @@ export function withSecretFiles(env: Environment): Environment {
 }
 
 /** Applies the environment's options to the value of a file. `variableAt` names the variable that set an option. */
-export function withEnvironment(value: unknown, env: Environment) {
+export function withEnvironment(value: unknown, given: Environment) {
+  const env = withSecretFiles(given)
   const used = new Map<string, string>()
   let input = value
   for (const [variable, [section, key]] of Object.entries(environmentOptions)) {

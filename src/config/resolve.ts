@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { type StreamName, streamTraits, type TimeStream, timeStreams } from '../market/stream.js'
 import { dayMs } from '../market/values.js'
 import { ConfigError, problemsOf, readText } from './configError.js'
-import { type Environment, withEnvironment, withSecretFiles } from './environment.js'
+import { type Environment, withEnvironment } from './environment.js'
 import { configSchema } from './schema.js'
 import { type ConfigSource, parseYaml } from './yaml.js'
 
@@ -23,7 +23,7 @@ const nothing: ConfigSource = { value: {}, place: () => 'configuration' }
 
 /** Combines defaults, then `source`, then the environment. Throws a `ConfigError` that lists the problems. */
 export function resolveConfig(env: Environment, source = nothing): Config {
-  const { input, variableAt } = withEnvironment(source.value, withSecretFiles(env))
+  const { input, variableAt } = withEnvironment(source.value, env)
   const result = configSchema.safeParse(input)
   if (result.success) return result.data
   const place = (path: readonly PropertyKey[]) => variableAt(path) ?? source.place(path)

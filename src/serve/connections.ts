@@ -1,9 +1,10 @@
-import type { IncomingMessage, RequestListener, Server, ServerResponse } from 'node:http'
+import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
 import type { Socket } from 'node:net'
 import type { MiddlewareHandler } from 'hono'
 
 /** Limits on how long a connection may take to send a request, and how long it may stay idle. */
-export const connectionTimeouts = {
+const timeouts = {
   headersTimeout: 10_000,
   requestTimeout: 15_000,
   keepAliveTimeout: 5_000,
@@ -20,10 +21,22 @@ const maxAhead = 16
 /** Largest number of different responses that are being rendered at once. */
 const maxRenderings = 200
 
-/** Limits the number of connections, and how long one may be idle. */
-export function boundConnections(server: Server): void {
+type Listener = (request: IncomingMessage, response: ServerResponse) => void
+
+/**
+ * Creates a server that limits its connections: their number, how long one may be idle, and how much waits for it.
+ *
+ * @param tlsOptions null for a server without TLS
+ */
+export function createBoundedServer(tlsOptions: ServerOptions | null, listener: Listener): Server {
+  const bounded = oneRequestAtATime(listener)
+  const server =
+    tlsOptions === null
+      ? createHttpServer(timeouts, bounded)
+      : createHttpsServer({ ...timeouts, ...tlsOptions }, bounded)
   server.maxConnections = maxConnections
   server.setTimeout(stalledMs)
+  return server
 }
 
 /**
@@ -31,9 +44,7 @@ export function boundConnections(server: Server): void {
  * before this process has ended it. If a client sends more requests, the connection is closed after the current
  * response. Otherwise thousands of responses could wait in memory for their reader.
  */
-export function oneRequestAtATime(
-  listener: (request: IncomingMessage, response: ServerResponse) => void,
-): RequestListener {
+function oneRequestAtATime(listener: Listener): Listener {
   const inHand = new Map<Socket, Set<ServerResponse>>()
   /** Number of requests sent ahead, for each connection that is about to be closed. */
   const ahead = new WeakMap<Socket, number>()

@@ -4,8 +4,13 @@ import { secureHeaders } from 'hono/secure-headers'
 import type { Config } from '../config/resolve.js'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
 
+/** Returns what keeps other web sites from using the server through a visitor's browser. */
+export function guardsAgainstSites(options: Pick<Config['serve'], 'host' | 'allowedHosts'>): MiddlewareHandler[] {
+  return [ownNamesOnly(options), ownSiteOnly, securityHeaders()]
+}
+
 /** Sets headers so that the page loads nothing from other sites, runs no inline code and cannot be framed. */
-export function securityHeaders(): MiddlewareHandler {
+function securityHeaders(): MiddlewareHandler {
   const self = ["'self'"]
   const none = ["'none'"]
   return secureHeaders({
@@ -30,10 +35,7 @@ export function securityHeaders(): MiddlewareHandler {
  * On loopback, and where names are configured, accepts only requests to one of this server's own names.
  * Otherwise a web site could point its own name at 127.0.0.1 and read the page through the visitor's browser.
  */
-export function ownNamesOnly({
-  host,
-  allowedHosts,
-}: Pick<Config['serve'], 'host' | 'allowedHosts'>): MiddlewareHandler {
+function ownNamesOnly({ host, allowedHosts }: Pick<Config['serve'], 'host' | 'allowedHosts'>): MiddlewareHandler {
   const allowed = new Set(allowedHosts.map((name) => name.toLowerCase()))
   const isChecked = isLoopback(host) || allowed.size > 0
   // Other hosts also accept IP addresses, because an attack by DNS needs a name.
@@ -49,17 +51,15 @@ export function ownNamesOnly({
 }
 
 /** Refuses requests that a page of another site makes through the visitor's browser. Links to the page are allowed. */
-export function ownSiteOnly(): MiddlewareHandler {
-  return async (context, next) => {
-    const header = (name: string) => context.req.header(name)
-    if (header('sec-fetch-site') === 'cross-site') {
-      const isLink = header('sec-fetch-mode') === 'navigate' && header('sec-fetch-dest') === 'document'
-      if (!isLink || context.req.path.startsWith('/api'))
-        return context.json({ error: 'requested by a page of another site' }, 403)
-    }
-    await next()
-    return undefined
+const ownSiteOnly: MiddlewareHandler = async (context, next) => {
+  const header = (name: string) => context.req.header(name)
+  if (header('sec-fetch-site') === 'cross-site') {
+    const isLink = header('sec-fetch-mode') === 'navigate' && header('sec-fetch-dest') === 'document'
+    if (!isLink || context.req.path.startsWith('/api'))
+      return context.json({ error: 'requested by a page of another site' }, 403)
   }
+  await next()
+  return undefined
 }
 
 function hostName(header: string): string {

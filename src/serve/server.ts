@@ -1,31 +1,27 @@
 import { createServer as createHttpServer, type Server } from 'node:http'
-import { createServer as createHttpsServer } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { Server as TlsServer } from 'node:tls'
-import { getRequestListener, type HttpBindings } from '@hono/node-server'
+import { getRequestListener } from '@hono/node-server'
 import { serveStatic } from '@hono/node-server/serve-static'
 import { OpenAPIHono } from '@hono/zod-openapi'
-import type { Context } from 'hono'
 import { compress } from 'hono/compress'
 import { HTTPException } from 'hono/http-exception'
-import { streamSSE } from 'hono/streaming'
 import { inUrl, packageFile } from '../runtime/process.js'
 import type { Config } from '../config/resolve.js'
-import type { CandleSeries } from '../market/candle.js'
 import { randomName } from '../runtime/randomness.js'
 import type { Clock } from '../runtime/clock.js'
 import { type Logger, lostLogLines } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
 import { openDatabase } from '../db/database.js'
 import { describeDatabaseError, isOfDatabase } from '../db/databaseError.js'
-import { describeApi, events, healthz, readyz } from './api/endpoints.js'
+import type { Status } from './api/contract.js'
+import { describeApi, healthz, readyz } from './api/endpoints.js'
 import { wrongParameters } from './api/parameters.js'
-import { addRoutes, type ApiContext, badRequest, instrumentNow } from './api/routes.js'
-import { boundConnections, connectionTimeouts, oneRequestAtATime, renderOnce } from './connections.js'
-import { EventHub } from './events.js'
+import { addRoutes } from './api/routes.js'
+import { createBoundedServer, renderOnce } from './connections.js'
 import { openProtection } from './protection.js'
 import { StatusReporter } from './reporter.js'
-import { ownNamesOnly, ownSiteOnly, securityHeaders } from './security.js'
+import { guardsAgainstSites } from './security.js'
 import type { RecorderSource } from './source.js'
 import { StatusMetrics } from './statusMetrics.js'
 import { existsSync } from 'node:fs'
@@ -50,13 +46,11 @@ export interface RunningServer {
 
 const poolSize = 3
 const statementTimeoutMs = 5_000
-/** Largest number of open pages. Each holds a connection, and a browser opens at most six per host. */
-const maxPages = 200
 const maxPortsTried = 100
 
 /** Serves metrics, health, the API and the page until it is closed. Rejects if it cannot listen on the address. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
-  const { config, source, metrics, version, logger, clock } = options
+  const { config, source, version, logger, clock } = options
   const protection = await openProtection(config.serve, logger, clock)
   const database = openDatabase({
     url: options.databaseUrl,
@@ -67,61 +61,19 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   })
   const instanceId = randomName(16)
   const reporter = new StatusReporter({ config, source, database, version, instanceId, clock })
-  const api: ApiContext = { database, clock, status: () => reporter.report() }
-  const hub = new EventHub(
-    { status: () => reporter.report(), instrument: (series) => instrumentNow(api, series) },
-    clock,
-    logger,
-  )
-  const statusMetrics = new StatusMetrics(metrics.registry)
-
+  const status = () => reporter.report()
   const app = new OpenAPIHono({
     defaultHook(result, context) {
       if (result.success) return undefined
       return context.json({ error: wrongParameters(result.error.issues, context.req.query()) }, 400)
     },
   })
-  app.use(ownNamesOnly(config.serve), ownSiteOnly(), securityHeaders())
+  app.use(...guardsAgainstSites(config.serve))
   if (protection !== null) app.use(protection.authenticate)
-  app.use(async (context, next) => {
-    if (context.req.method === 'GET' || context.req.method === 'HEAD') return next()
-    return context.json({ error: `${context.req.method}: everything here is read-only; use GET` }, 405, {
-      Allow: 'GET, HEAD',
-    })
-  })
-  const once = renderOnce({ except: '/api/events' })
-  app.use('/metrics', once)
-  app.use('/api/*', once)
-  app.use(compress({ encoding: 'gzip' }))
-
-  app.get('/metrics', async (context) => {
-    statusMetrics.update(await reporter.report(), hub.size, lostLogLines(logger))
-    return context.body(await metrics.registry.metrics(), 200, { 'Content-Type': metrics.registry.contentType })
-  })
-  app.openapi(healthz, (context) => context.json({ ok: true, reasons: [] }, 200))
-  app.openapi(readyz, async (context) => {
-    const { problems } = await reporter.report()
-    const reasons = problems.filter(({ isBlocking }) => isBlocking).map(({ message }) => message)
-    return context.json({ ok: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503)
-  })
-
-  // Built once, because building it from all schemas takes many times as long as a response.
-  let description: string | undefined
-  app.get('/api', (context) => {
-    description ??= JSON.stringify(describeApi(version))
-    return context.body(description, 200, { 'Content-Type': 'application/json' })
-  })
-  app.openapi(events, (context) => {
-    const { category, symbol, type, interval } = context.req.valid('query')
-    if ((category === undefined) !== (symbol === undefined)) {
-      throw badRequest('category, symbol: an instrument needs both')
-    }
-    if (hub.size >= maxPages) return context.json({ error: `${maxPages} pages are open already; close some` }, 503)
-    const series = category === undefined || symbol === undefined ? null : { category, symbol, type, interval }
-    return streamEvents(context, hub, series)
-  })
-  addRoutes(app, api)
-  app.all('/api/*', (context) => context.json({ error: `${context.req.path}: no such endpoint; see /api` }, 404))
+  addLimits(app)
+  const hub = addRoutes(app, { database, clock, logger, status })
+  addMetricsAndHealth(app, options, status, () => hub.size)
+  addDescription(app, version)
   servePage(app)
   app.onError((error, context) => {
     if (error instanceof HTTPException) return context.json({ error: error.message }, error.status)
@@ -136,12 +88,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   })
 
   const listener = getRequestListener(app.fetch)
-  const bounded = oneRequestAtATime((request, response) => void listener(request, response))
-  const server =
-    protection?.tlsOptions == null
-      ? createHttpServer(connectionTimeouts, bounded)
-      : createHttpsServer({ ...connectionTimeouts, ...protection.tlsOptions }, bounded)
-  boundConnections(server)
+  const server = createBoundedServer(
+    protection?.tlsOptions ?? null,
+    (request, response) => void listener(request, response),
+  )
   try {
     await listen(server, config.serve, options.takesNextPort === true ? maxPortsTried : 1)
   } catch (error) {
@@ -165,21 +115,47 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   }
 }
 
-function streamEvents(context: Context, hub: EventHub, series: CandleSeries | null): Response {
-  const { outgoing } = context.env as Partial<HttpBindings>
-  return streamSSE(context, async (stream) => {
-    const gone = new Promise<void>((resolve) => stream.onAbort(resolve))
-    const remove = hub.add({
-      series,
-      send: (event, data) => stream.writeSSE({ event, data, retry: 1000 }),
-      drop: () => {
-        outgoing?.destroy()
-        stream.abort()
-      },
+/** Refuses requests that would change something, renders a response once for all who ask, and compresses it. */
+function addLimits(app: OpenAPIHono): void {
+  app.use(async (context, next) => {
+    if (context.req.method === 'GET' || context.req.method === 'HEAD') return next()
+    return context.json({ error: `${context.req.method}: everything here is read-only; use GET` }, 405, {
+      Allow: 'GET, HEAD',
     })
-    await gone
-    remove()
   })
+  const once = renderOnce({ except: '/api/events' })
+  app.use('/metrics', once)
+  app.use('/api/*', once)
+  app.use(compress({ encoding: 'gzip' }))
+}
+
+function addMetricsAndHealth(
+  app: OpenAPIHono,
+  { metrics: { registry }, logger }: ServerOptions,
+  status: () => Promise<Status>,
+  openPages: () => number,
+): void {
+  const statusMetrics = new StatusMetrics(registry)
+  app.get('/metrics', async (context) => {
+    statusMetrics.update(await status(), openPages(), lostLogLines(logger))
+    return context.body(await registry.metrics(), 200, { 'Content-Type': registry.contentType })
+  })
+  app.openapi(healthz, (context) => context.json({ ok: true, reasons: [] }, 200))
+  app.openapi(readyz, async (context) => {
+    const { problems } = await status()
+    const reasons = problems.filter(({ isBlocking }) => isBlocking).map(({ message }) => message)
+    return context.json({ ok: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503)
+  })
+}
+
+function addDescription(app: OpenAPIHono, version: string): void {
+  // Built once, because building it from all schemas takes many times as long as a response.
+  let description: string | undefined
+  app.get('/api', (context) => {
+    description ??= JSON.stringify(describeApi(version))
+    return context.body(description, 200, { 'Content-Type': 'application/json' })
+  })
+  app.all('/api/*', (context) => context.json({ error: `${context.req.path}: no such endpoint; see /api` }, 404))
 }
 
 function servePage(app: OpenAPIHono): void {

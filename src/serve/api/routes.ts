@@ -1,8 +1,12 @@
 import type { Status } from './contract.js'
 import type { MarketResponses } from './marketContract.js'
+import type { HttpBindings } from '@hono/node-server'
 import type { OpenAPIHono } from '@hono/zod-openapi'
+import type { Context } from 'hono'
 import { HTTPException } from 'hono/http-exception'
+import { streamSSE } from 'hono/streaming'
 import type { Clock } from '../../runtime/clock.js'
+import type { Logger } from '../../runtime/logger.js'
 import type { RecorderDatabase } from '../../db/database.js'
 import {
   type MarketRow,
@@ -19,13 +23,15 @@ import { busiestInstrument, findInstrument, searchInstruments } from '../../ledg
 import type { Category } from '../../market/category.js'
 import { type CandleSeries, closeTime, type Interval, intervalMs } from '../../market/candle.js'
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
-import { endpoints } from './endpoints.js'
+import { EventHub } from '../events.js'
+import { endpoints, events } from './endpoints.js'
 
 /** Dependencies of the routes. */
-export interface ApiContext {
+interface ApiContext {
   /** Read-only connections for the page alone, so that a busy page takes none from the recording. */
   readonly database: RecorderDatabase
   readonly clock: Clock
+  readonly logger: Logger
   readonly status: () => Promise<Status>
 }
 
@@ -34,10 +40,23 @@ const longestDetailMs = 31 * dayMs
 const historyPoints = 240
 const shownFills = 15
 const marketEveryMs = 4_000
+/** Largest number of open pages. Each holds a connection, and a browser opens at most six per host. */
+const maxPages = 200
 
-/** Adds the API without the stream of events. It only reads, and can change nothing. */
-export function addRoutes(app: OpenAPIHono, { database: { db }, clock, status }: ApiContext): void {
+/** Adds the API. It only reads, and can change nothing. Returns the hub of its events. */
+export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, status }: ApiContext): EventHub {
   const fresh = { 'Cache-Control': 'no-store' }
+  const hub = new EventHub({ status, instrument: (series) => instrumentNow(db, series, clock) }, clock, logger)
+
+  app.openapi(events, (context) => {
+    const { category, symbol, type, interval } = context.req.valid('query')
+    if ((category === undefined) !== (symbol === undefined)) {
+      throw badRequest('category, symbol: an instrument needs both')
+    }
+    if (hub.size >= maxPages) return context.json({ error: `${maxPages} pages are open already; close some` }, 503)
+    const series = category === undefined || symbol === undefined ? null : { category, symbol, type, interval }
+    return streamEvents(context, hub, series)
+  })
 
   app.openapi(endpoints['/api/status'], async (context) => context.json(await status(), 200, fresh))
 
@@ -126,10 +145,11 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, status }:
     ])
     return context.json({ covered: [...ranges.covered], empty, gaps: [...ranges.gaps] }, 200, fresh)
   })
+  return hub
 }
 
 /** Error for a request that the API cannot serve. The message says what to change. */
-export function badRequest(message: string): HTTPException {
+function badRequest(message: string): HTTPException {
   return new HTTPException(400, { message })
 }
 
@@ -151,10 +171,28 @@ async function candlesResponse(
   return { candles: [...candles], source, hasOlder, covered: [...covered], gaps: [...gaps] }
 }
 
+function streamEvents(context: Context, hub: EventHub, series: CandleSeries | null): Response {
+  const { outgoing } = context.env as Partial<HttpBindings>
+  return streamSSE(context, async (stream) => {
+    const gone = new Promise<void>((resolve) => stream.onAbort(resolve))
+    const remove = hub.add({
+      series,
+      send: (event, data) => stream.writeSSE({ event, data, retry: 1000 }),
+      drop: () => {
+        outgoing?.destroy()
+        stream.abort()
+      },
+    })
+    await gone
+    remove()
+  })
+}
+
 /** Reads the newest data of an instrument, for open pages that show it. */
-export async function instrumentNow(
-  { database: { db }, clock }: ApiContext,
+async function instrumentNow(
+  db: RecorderDatabase['db'],
   series: CandleSeries,
+  clock: Clock,
 ): Promise<MarketResponses['event']> {
   const [ticker, book, fills, page] = await Promise.all([
     latestTicker(db, series),

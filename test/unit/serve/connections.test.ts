@@ -1,21 +1,18 @@
 import { once } from 'node:events'
-import { createServer } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { oneRequestAtATime } from '../../../src/serve/connections.js'
+import { createBoundedServer } from '../../../src/serve/connections.js'
 
 /** Sends so many requests at once on one connection. Resolves to the number of responses when it is closed or all are there. */
 async function responsesTo(count: number): Promise<{ responses: number; handled: number }> {
   let handled = 0
-  const server = createServer(
-    oneRequestAtATime((_, response) => {
-      handled += 1
-      // All of the body is there before the response ends, as with a stream.
-      response.writeHead(200, { 'content-length': 2 }).write('ok')
-      void sleep(20).then(() => response.end())
-    }),
-  ).listen(0, '127.0.0.1')
+  const server = createBoundedServer(null, (_, response) => {
+    handled += 1
+    // All of the body is there before the response ends, as with a stream.
+    response.writeHead(200, { 'content-length': 2 }).write('ok')
+    void sleep(20).then(() => response.end())
+  }).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
   let text = ''

@@ -1,11 +1,9 @@
 import { Hono } from 'hono'
 import { expect, test } from 'vitest'
-import { ownNamesOnly, ownSiteOnly, securityHeaders } from '../../../src/serve/security.js'
+import { guardsAgainstSites } from '../../../src/serve/security.js'
 
 function app(host: string, allowedHosts: string[] = []) {
-  return new Hono()
-    .use(ownNamesOnly({ host, allowedHosts }), ownSiteOnly(), securityHeaders())
-    .get('/*', (context) => context.text('ok'))
+  return new Hono().use(...guardsAgainstSites({ host, allowedHosts })).get('/*', (context) => context.text('ok'))
 }
 
 test.each(['127.0.0.1:8080', 'localhost:8080', '[::1]:8080', '127.0.0.1'])('answers to %s', async (name) => {

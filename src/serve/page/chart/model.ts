@@ -28,7 +28,7 @@ export function mergeCandles(before: readonly Candle[], more: readonly Candle[])
 }
 
 /** A price at a moment, from a fill or from the last price of a ticker. */
-export interface Trade {
+interface Trade {
   readonly ts: number
   readonly price: string
 }
