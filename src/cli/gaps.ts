@@ -4,7 +4,7 @@ import { isProven, streamNames } from '../market/stream.js'
 import { categories, instrumentText, isTradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { intervalMs, seriesText } from '../market/candle.js'
-import type { TimeRange } from '../market/timeRange.js'
+import { groupBy } from '../market/values.js'
 import { streamText } from '../db/series.js'
 import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
@@ -66,14 +66,7 @@ async function runGaps(options: GapsOptions): Promise<void> {
         options.all === true ? 'no gaps are known\n' : 'no gap is open or lost; --all shows repaired ones, too\n',
       )
     }
-    const byReason = new Map<string, Gap[]>()
-    for (const gap of gaps) {
-      const key = `${gap.stream}, ${gap.state}: ${gap.reason}`
-      const group = byReason.get(key)
-      if (group === undefined) byReason.set(key, [gap])
-      else group.push(gap)
-    }
-    for (const [reason, group] of byReason) {
+    for (const [reason, group] of groupBy(gaps, (gap) => `${gap.stream}, ${gap.state}: ${gap.reason}`)) {
       const canRepair = group.filter(isRepairable).length
       await writeOut(`${reason} (${group.length}${canRepair > 0 ? `, ${canRepair} can be repaired` : ''})\n`)
       for (const gap of group.slice(0, maxShown)) await writeOut(`  ${gapText(gap)}\n`)
@@ -131,14 +124,9 @@ function plannedOf({ stream, category, symbol, type, interval, range }: Gap): Pl
 
 /** Returns the gaps of which some part is still a known gap. */
 function stillMissing(gaps: readonly Gap[], known: readonly Gap[]): Gap[] {
-  const bySeries = new Map<string, TimeRange[]>()
-  for (const { range, ...series } of known) {
-    const ranges = bySeries.get(streamText(series))
-    if (ranges === undefined) bySeries.set(streamText(series), [range])
-    else ranges.push(range)
-  }
+  const bySeries = groupBy(known, streamText)
   return gaps.filter(({ range, ...series }) =>
-    bySeries.get(streamText(series))?.some(({ from, to }) => from < range.to && to > range.from),
+    bySeries.get(streamText(series))?.some(({ range: { from, to } }) => from < range.to && to > range.from),
   )
 }
 

@@ -37,6 +37,17 @@ export function minuteOf(time: TimeMs): TimeMs {
   return Math.floor(time / minuteMs) * minuteMs
 }
 
+/** Groups elements by a key, in the order of their first element. */
+export function groupBy<Element, Key>(elements: Iterable<Element>, keyOf: (element: Element) => Key) {
+  const groups = new Map<Key, Element[]>()
+  for (const element of elements) {
+    const group = groups.get(keyOf(element))
+    if (group === undefined) groups.set(keyOf(element), [element])
+    else group.push(element)
+  }
+  return groups
+}
+
 /** Makes one line of a text: control characters and line ends become spaces, and a long text is cut. */
 export function oneLine(text: string, maxLength = 400): string {
   // oxlint-disable-next-line no-control-regex -- this expression removes control characters

@@ -1,4 +1,5 @@
 import type { CandleSeries } from '../market/candle.js'
+import { groupBy } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { messageOf } from '../runtime/text.js'
@@ -83,15 +84,8 @@ export class EventHub {
       const status = JSON.stringify(await this.#sources.status())
       for (const client of clients) this.#send(client, 'status', status)
       if (!withInstruments) return
-      const watchers = new Map<string, EventClient[]>()
-      for (const client of clients) {
-        if (client.series === null) continue
-        const key = JSON.stringify(client.series)
-        const others = watchers.get(key)
-        if (others === undefined) watchers.set(key, [client])
-        else others.push(client)
-      }
-      for (const [key, watching] of watchers) {
+      const watchers = clients.filter(({ series }) => series !== null)
+      for (const [key, watching] of groupBy(watchers, ({ series }) => JSON.stringify(series))) {
         const now = JSON.stringify(await this.#sources.instrument(JSON.parse(key) as CandleSeries))
         for (const client of watching) this.#send(client, 'instrument', now)
       }

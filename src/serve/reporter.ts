@@ -92,14 +92,8 @@ export function statusReport(input: ReportInput): Status {
   const { batches, rows, oldestReceivedAt, spooledBytes } = source.backlog()
   const { unowned, recorders } = source.fleet()
   const streams = streamNames.map((name) => streamStatus(input, name))
-  const spool = {
-    bytes: spooledBytes,
-    limitBytes: source.spoolMaxBytes,
-    since: sampler.spoolingSince,
-    droppedRows: streams.reduce((sum, { rowsDropped }) => sum + rowsDropped, 0),
-  }
   const inState = (wanted: BackfillStatus['state']) => backfills.filter(({ state }) => state === wanted)
-  return {
+  const status = {
     time: now,
     startedAt: source.startedAt,
     instanceId,
@@ -107,7 +101,6 @@ export function statusReport(input: ReportInput): Status {
     egress: source.egress,
     phase: source.phase(),
     maySend: source.maySend(),
-    problems: problemsOf(input, streams, spool),
     streams,
     budget: {
       overall: budget.overall,
@@ -122,7 +115,12 @@ export function statusReport(input: ReportInput): Status {
       rate: budget.rate,
     },
     backlog: { batches, rows, oldestReceivedAt },
-    spool,
+    spool: {
+      bytes: spooledBytes,
+      limitBytes: source.spoolMaxBytes,
+      since: sampler.spoolingSince,
+      droppedRows: streams.reduce((sum, { rowsDropped }) => sum + rowsDropped, 0),
+    },
     database: {
       isReachable: database.isReachable,
       latencyMs: database.latencyMs,
@@ -138,12 +136,10 @@ export function statusReport(input: ReportInput): Status {
       running: inState('running').length,
       failed: inState('failed').length,
     },
-    incidents: source
-      .incidents()
-      .slice(0, shownIncidents)
-      .map(({ what, message, count, since, lastAt, until }) => ({ what, message, count, since, lastAt, until })),
+    incidents: source.incidents().slice(0, shownIncidents),
     process: { residentBytes: process.memoryUsage.rss(), eventLoopLagP99Ms: sampler.eventLoopLagP99Ms },
   }
+  return { ...status, problems: problemsOf(status, database.wasReachable) }
 }
 
 function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
@@ -162,35 +158,31 @@ function streamStatus({ now, source, sampler, limits }: ReportInput, name: Strea
   }
 }
 
-function problemsOf(
-  { now, source, database }: ReportInput,
-  streams: readonly StreamStatus[],
-  spool: Status['spool'],
-): Status['problems'] {
-  const problems: Status['problems'] = []
-  const phase = source.phase()
-  const { waiting, pausedMs } = source.budget()
-  const add = (about: Status['problems'][number]['about'], name: string, message: string, isBlocking = true) =>
-    problems.push({ about, name, message, isBlocking })
+type Shown = Omit<Status, 'problems'>
+type Problem = Status['problems'][number]
 
-  if (phase === 'waiting') {
-    const why = database.isReachable
-      ? `Another recorder owns the budget of ${source.egress}; this one takes over when it ends.`
-      : `No requests are sent: the database is away, and only it can say whether another recorder sends from ${source.egress}.`
-    add('egress', source.egress, why)
-    return problems
-  }
-  if (!source.maySend()) {
-    add(
-      'egress',
-      source.egress,
-      `No requests are sent: this recorder cannot prove that it owns the budget of ${source.egress}.`,
-    )
+/** Returns what is wrong. While another recorder owns the budget, nothing else counts. */
+function problemsOf(status: Shown, wasReachable: boolean): Problem[] {
+  const { egress, phase, database } = status
+  if (phase !== 'waiting') return [...blockingProblems(status, wasReachable), ...otherProblems(status)]
+  const message = database.isReachable
+    ? `Another recorder owns the budget of ${egress}; this one takes over when it ends.`
+    : `No requests are sent: the database is away, and only it can say whether another recorder sends from ${egress}.`
+  return [{ about: 'egress', name: egress, message, isBlocking: true }]
+}
+
+function blockingProblems({ egress, phase, maySend, database, streams }: Shown, wasReachable: boolean): Problem[] {
+  const problems: Problem[] = []
+  const add = (about: Problem['about'], name: string, message: string) =>
+    problems.push({ about, name, message, isBlocking: true })
+  if (!maySend) {
+    const why = `this recorder cannot prove that it owns the budget of ${egress}`
+    add('egress', egress, `No requests are sent: ${why}.`)
   }
   if (phase === 'stopping') add('recorder', 'recorder', 'The recorder is stopping.')
   if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads the lists of instruments.')
   if (!database.isReachable) {
-    const what = database.wasReachable ? 'does not respond' : 'has been away since the start'
+    const what = wasReachable ? 'does not respond' : 'has been away since the start'
     add('database', 'database', `The database ${what}: ${database.error ?? 'no reason'}`)
   }
   for (const { name, state, ageMs: age, freshnessLimitMs, targets, lateTargets } of streams) {
@@ -203,42 +195,35 @@ function problemsOf(
     const since = age === null ? 'since the start' : `for ${inWords(age)}`
     add('stream', name, `${name}: nothing stored ${since}; the limit is ${inWords(freshnessLimitMs)}.`)
   }
-  const { recorders, unowned } = source.fleet()
-  for (const { egress, state, silentMs } of recorders) {
+  return problems
+}
+
+function otherProblems({ time, fleet, budget, spool }: Shown): Problem[] {
+  const problems: Problem[] = []
+  const add = (about: Problem['about'], name: string, message: string) =>
+    problems.push({ about, name, message, isBlocking: false })
+  for (const { egress, state, silentMs } of fleet.recorders) {
     if (state !== 'gone') continue
     const takenOver =
-      unowned > 0 ? 'will be taken over by the others in a moment' : 'have been taken over by the others'
-    add(
-      'egress',
-      egress,
-      `The recorder of ${egress} has been gone for ${inWords(silentMs)}; its instruments ${takenOver}.`,
-      false,
-    )
+      fleet.unowned > 0 ? 'will be taken over by the others in a moment' : 'have been taken over by the others'
+    const gone = `The recorder of ${egress} has been gone for ${inWords(silentMs)}`
+    add('egress', egress, `${gone}; its instruments ${takenOver}.`)
   }
-  if (pausedMs > 0) {
-    add('budget', 'budget', `The service rejected requests; all of them pause for ${inWords(pausedMs)}.`, false)
+  if (budget.pausedMs > 0) {
+    add('budget', 'budget', `The service rejected requests; all of them pause for ${inWords(budget.pausedMs)}.`)
   }
-  if (waiting.live.overdueMs > starvedAfterMs) {
-    const late = inWords(waiting.live.overdueMs)
-    add(
-      'budget',
-      'live',
-      `Live requests are late by ${late}, waiting for their turn: the limits are exhausted. See the plan command.`,
-      false,
-    )
+  const overdueMs = budget.waiting.find((waiting) => waiting.class === 'live')?.overdueMs ?? 0
+  if (overdueMs > starvedAfterMs) {
+    const late = `Live requests are late by ${inWords(overdueMs)}, waiting for their turn`
+    add('budget', 'live', `${late}: the limits are exhausted. See the plan command.`)
   }
   if (spool.since !== null) {
-    const wait = inWords(now - spool.since)
-    add(
-      'spool',
-      'spool',
-      `Responses have gone to the disk for ${wait}, to be stored when the database takes them.`,
-      false,
-    )
+    const going = `Responses have gone to the disk for ${inWords(time - spool.since)}`
+    add('spool', 'spool', `${going}, to be stored when the database takes them.`)
   }
   if (spool.bytes > spool.limitBytes * spoolAlarmShare) {
     const share = Math.round((spool.bytes / spool.limitBytes) * 100)
-    add('spool', 'spool', `The spool is ${share} % full; when it is full, the oldest responses are dropped.`, false)
+    add('spool', 'spool', `The spool is ${share} % full; when it is full, the oldest responses are dropped.`)
   }
   return problems
 }

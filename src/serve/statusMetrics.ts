@@ -66,21 +66,12 @@ export class StatusMetrics {
     for (const stream of streams) {
       const labels = { stream: stream.name }
       const isWatched = stream.state !== 'off' && stream.state !== 'idle'
-      m.targets.set(labels, stream.targets)
-      m.quietTargets.set(labels, stream.quietTargets)
-      m.lateTargets.set(labels, stream.lateTargets)
+      for (const field of streamGauges) m[field].set(labels, stream[field])
+      for (const field of streamCounters) setCounter(m[field], labels, stream[field])
       for (const [reason, count] of Object.entries(stream.leftOut)) m.leftOut.set({ ...labels, reason }, count)
       setOrRemove(m.lastStored, labels, stream.lastStoredAt === null ? null : stream.lastStoredAt / milli)
       setOrRemove(m.age, labels, isWatched ? (stream.ageMs ?? time - startedAt) / milli : null)
       setOrRemove(m.limit, labels, isWatched ? stream.freshnessLimitMs / milli : null)
-      setCounter(m.responses, labels, stream.responses)
-      setCounter(m.failures, labels, stream.failures)
-      setCounter(m.skipped, labels, stream.skippedPolls)
-      setCounter(m.written, labels, stream.rowsWritten)
-      setCounter(m.unchanged, labels, stream.rowsUnchanged)
-      setCounter(m.rejected, labels, stream.rowsRejected)
-      setCounter(m.dropped, labels, stream.rowsDropped)
-      setCounter(m.gapsFound, labels, stream.gapsFound)
     }
   }
 
@@ -107,6 +98,13 @@ export class StatusMetrics {
     m.backfillEta.set(running.reduce((longest, { etaMs }) => Math.max(longest, etaMs ?? 0), 0) / milli)
   }
 }
+
+/** Metrics that show a field of a stream's status as it is. */
+const streamGauges = ['targets', 'quietTargets', 'lateTargets'] as const
+const streamCounters = [
+  ...(['responses', 'failures', 'skippedPolls', 'gapsFound'] as const),
+  ...(['rowsWritten', 'rowsUnchanged', 'rowsRejected', 'rowsDropped'] as const),
+]
 
 function define(registry: Registry) {
   const registers = [registry]
@@ -153,14 +151,14 @@ function define(registry: Registry) {
     ),
     responses: counter('stream_responses_total', 'Usable responses of the service.', 'stream'),
     failures: counter('stream_failures_total', 'Requests without a usable response.', 'stream'),
-    skipped: counter(
+    skippedPolls: counter(
       'stream_skipped_polls_total',
       'Polls left out because the one before was still under way.',
       'stream',
     ),
-    written: counter('rows_written_total', 'Rows inserted or updated.', 'stream'),
-    unchanged: counter('rows_unchanged_total', 'Rows that were stored already.', 'stream'),
-    rejected: counter('rows_rejected_total', 'Rows that could not be understood.', 'stream'),
+    rowsWritten: counter('rows_written_total', 'Rows inserted or updated.', 'stream'),
+    rowsUnchanged: counter('rows_unchanged_total', 'Rows that were stored already.', 'stream'),
+    rowsRejected: counter('rows_rejected_total', 'Rows that could not be understood.', 'stream'),
     gapsFound: counter('gaps_found_total', 'Gaps found by the live streams.', 'stream'),
 
     used: gauge('budget_used_requests', 'Requests of the last second.', 'operation'),
@@ -186,7 +184,7 @@ function define(registry: Registry) {
     spoolBytes: gauge('spool_bytes', 'Size of the spool on disk.'),
     spoolLimit: gauge('spool_limit_bytes', 'Size at which the spool drops its oldest responses.'),
     spoolAge: gauge('spool_age_seconds', 'How long responses have gone to the disk; 0 while the database takes them.'),
-    dropped: counter('rows_dropped_total', 'Rows lost because neither database nor spool took them.', 'stream'),
+    rowsDropped: counter('rows_dropped_total', 'Rows lost because neither database nor spool took them.', 'stream'),
 
     fleetRecorders: gauge(
       'fleet_recorders',
