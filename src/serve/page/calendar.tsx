@@ -6,7 +6,7 @@ import { useResponse } from './loaded.js'
 import { CoverageDetail } from './coverageDetail.js'
 import { day as dayText } from './format.js'
 import { Legend, Panel } from './panel.js'
-import type { ChangeView, View } from './view.js'
+import type { ViewProps } from './view.js'
 import { dayMs } from '../../market/values.js'
 
 type Series = MarketResponses['calendar']['series'][number]
@@ -22,7 +22,7 @@ const meanings = {
 } as const
 
 /** Shows the coverage of each series by day. Each day opens a view of its exact ranges. */
-export function Calendar({ view, change }: { view: View; change: ChangeView }) {
+export function Calendar({ view, change }: ViewProps) {
   const [page, setPage] = useState(0)
   /** A moment on the last day that is shown; undefined for today. */
   const [end, setEnd] = useState<number | undefined>()
@@ -102,7 +102,7 @@ export function Calendar({ view, change }: { view: View; change: ChangeView }) {
   )
 }
 
-function Grid({ response, view, change }: { response: MarketResponses['calendar']; view: View; change: ChangeView }) {
+function Grid({ response, view, change }: ViewProps & { response: MarketResponses['calendar'] }) {
   const dates = Array.from(
     { length: (response.to - response.from) / dayMs },
     (_, index) => response.from + index * dayMs,

@@ -11,12 +11,11 @@ import { useDrawing } from './chart/drawing.js'
 import { type Candle, type ChartGap, chartGapsOf, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
 import { Head, Legend, Panel, Radios } from './panel.js'
-import { type ChangeView, minuteText, timeOf, type View } from './view.js'
+import { minuteText, timeOf, type View, type ViewProps } from './view.js'
 
 const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D']
-interface Props {
-  readonly view: View
-  readonly change: ChangeView
+
+interface Props extends ViewProps {
   readonly live: MarketResponses['event'] | null
   readonly precision: number | null
 }
@@ -141,13 +140,7 @@ function useChart({ candles, chartGaps, lengthMs, precision, focus }: Shown, giv
   return { container, chart: drawing }
 }
 
-interface ChoicesProps {
-  readonly view: View
-  readonly change: ChangeView
-  readonly choose: (interval: Interval) => void
-}
-
-function Choices({ view, change, choose }: ChoicesProps) {
+function Choices({ view, change, choose }: ViewProps & { choose: (interval: Interval) => void }) {
   return (
     <div class="choices">
       <label class="hidden" for="candle-type">

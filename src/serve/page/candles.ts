@@ -46,7 +46,9 @@ export function useCandles({ category, symbol, type, interval, at }: View, live:
   }, [key, response])
   useEffect(() => {
     if (live === null || live.candles.length === 0) return
-    change((state) => (state.hasNewest ? { ...state, candles: mergeCandles(state.candles, live.candles) } : state))
+    change((state) =>
+      state.hasNewest ? { ...state, candles: mergeCandles([...state.candles, ...live.candles]) } : state,
+    )
   }, [key, live])
 
   const isLoading = useRef(false)
@@ -116,48 +118,33 @@ function refreshed(before: Loaded, page: Page): Loaded {
   if (!before.hasNewest) return before
   const oldest = page.candles[0]?.openTime ?? Number.POSITIVE_INFINITY
   // Older candles stay. Their gaps were found when the candles were loaded.
-  return {
-    ...before,
-    candles: [...before.candles.filter(({ openTime }) => openTime < oldest), ...page.candles],
-    covered: [...before.covered.filter(({ from }) => from < oldest), ...page.covered],
-    gaps: [...before.gaps.filter(({ from }) => from < oldest), ...page.gaps],
-    source: sourceOf([before, page]),
+  const older = {
+    candles: before.candles.filter(({ openTime }) => openTime < oldest),
+    covered: before.covered.filter(({ from }) => from < oldest),
+    gaps: before.gaps.filter(({ from }) => from < oldest),
+    source: before.source,
   }
+  return { ...before, ...joined([older, page]) }
 }
 
 function withOlder(before: Loaded, page: Page): Loaded {
-  const candles = mergeCandles(page.candles, before.candles)
-  return {
-    ...joined([page, before]),
-    key: before.key,
-    candles: candles.slice(0, maxCandles),
-    hasOlder: page.hasOlder,
-    hasNewest: before.hasNewest && candles.length <= maxCandles,
-  }
+  const { candles, ...proof } = joined([page, before])
+  const hasNewest = before.hasNewest && candles.length <= maxCandles
+  return { ...before, ...proof, candles: candles.slice(0, maxCandles), hasOlder: page.hasOlder, hasNewest }
 }
 
 function withNewer(before: Loaded, { pages, hasNewest }: Awaited<ReturnType<typeof askNewer>>): Loaded {
-  const candles = pages.reduce((all: Candle[], page) => mergeCandles(all, page.candles), [...before.candles])
-  return {
-    ...joined([before, ...pages]),
-    key: before.key,
-    candles: candles.slice(-maxCandles),
-    hasOlder: before.hasOlder || candles.length > maxCandles,
-    hasNewest,
-  }
+  const { candles, ...proof } = joined([before, ...pages])
+  const hasOlder = before.hasOlder || candles.length > maxCandles
+  return { ...before, ...proof, candles: candles.slice(-maxCandles), hasOlder, hasNewest }
 }
 
-type Part = Pick<Page, 'covered' | 'gaps' | 'source'>
-
-function joined(parts: readonly Part[]): Part {
+/** Joins stretches of candles, the oldest first. If any are rolled up from minutes, all count as rolled up. */
+function joined(parts: readonly Omit<Loaded, 'key' | 'hasOlder' | 'hasNewest'>[]) {
   return {
+    candles: mergeCandles(parts.flatMap(({ candles }) => candles)),
     covered: parts.flatMap(({ covered }) => covered),
     gaps: parts.flatMap(({ gaps }) => gaps),
-    source: sourceOf(parts),
+    source: parts.find(({ source }) => source === '1m')?.source ?? parts[0]?.source ?? '1m',
   }
-}
-
-/** Returns the source of joined candles. If any are rolled up, all count as rolled up. */
-function sourceOf(parts: readonly Pick<Page, 'source'>[]): Interval {
-  return parts.find(({ source }) => source === '1m')?.source ?? parts[0]?.source ?? '1m'
 }

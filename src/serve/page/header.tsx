@@ -4,15 +4,13 @@ import type { Status } from '../api/contract.js'
 import { inWords } from '../../runtime/text.js'
 import { clockTime, day } from './format.js'
 import { type Live, useResponse } from './loaded.js'
-import type { ChangeView, View } from './view.js'
+import type { ChangeView, ViewProps } from './view.js'
 
 const nextTheme: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' }
 
-interface HeaderProps {
+interface HeaderProps extends ViewProps {
   readonly live: Live
   readonly now: number
-  readonly view: View
-  readonly change: ChangeView
 }
 
 export function Header({ live, now, view, change }: HeaderProps) {

@@ -5,20 +5,15 @@ import { eventsUrl, useEvent, useResponse } from './loaded.js'
 import { CandlePanel } from './candlePanel.js'
 import { approximate, clockTime, compactDecimal, decimal, duration, percent } from './format.js'
 import { Fills, OrderBook } from './orderBook.js'
-import type { ChangeView, View } from './view.js'
+import type { ViewProps } from './view.js'
 import type { Category } from '../../market/category.js'
 import { hourMs } from '../../market/values.js'
 import { useDrawing } from './chart/drawing.js'
 import type { Line } from './chart/lineChart.js'
 import { Legend, Panel, Radios } from './panel.js'
 
-interface InstrumentProps {
-  readonly view: View
-  readonly change: ChangeView
-}
-
 /** Shows one instrument: candles, order book, funding and spread. */
-export function Instrument({ view, change }: InstrumentProps) {
+export function Instrument({ view, change }: ViewProps) {
   const { category, symbol } = view
   const isChosen = category !== null && symbol !== null
   const { response, error } = useResponse('/api/instrument', isChosen ? { category, symbol, depth: 15 } : null)
@@ -56,43 +51,38 @@ export function Instrument({ view, change }: InstrumentProps) {
 }
 
 function TickerLine({ ticker }: { ticker: NonNullable<MarketResponses['instrument']['ticker']> }) {
-  const { lastPrice, price24hPcnt, turnover24h, markPrice, indexPrice, fundingRate, openInterest, ts } = ticker
-  const { platformTurnover24h } = ticker
-  const change = price24hPcnt === null ? 0 : approximate(price24hPcnt)
+  const { price24hPcnt, ts } = ticker
+  const direction = price24hPcnt !== null && approximate(price24hPcnt) < 0 ? 'down' : 'up'
   return (
     <dl class="ticker">
-      {lastPrice !== null && (
-        <div class="last">
-          <dt class="hidden">Last price</dt>
-          <dd>{decimal(lastPrice)}</dd>
-        </div>
-      )}
-      {price24hPcnt !== null && (
-        <div>
-          <dt>24 h</dt>
-          <dd class={change < 0 ? 'down' : 'up'}>{percent(price24hPcnt)}</dd>
-        </div>
-      )}
-      <Figure name="Turnover 24 h" value={turnover24h} shown={compactDecimal} />
-      <Figure name="Traded here" value={platformTurnover24h} shown={compactDecimal} />
-      <Figure name="Mark" value={markPrice} shown={decimal} />
-      <Figure name="Index" value={indexPrice} shown={(text) => decimal(shortened(text))} />
-      <Figure name="Funding" value={fundingRate} shown={(text) => percent(text, 4)} />
-      <Figure name="Open interest" value={openInterest} shown={compactDecimal} />
-      <div>
-        <dt>Ticker at</dt>
-        <dd>{clockTime(ts)}</dd>
-      </div>
+      <Figure name="Last price" value={ticker.lastPrice} shown={decimal} style="last" />
+      <Figure name="24 h" value={price24hPcnt} shown={percent} style={direction} />
+      <Figure name="Turnover 24 h" value={ticker.turnover24h} shown={compactDecimal} />
+      <Figure name="Traded here" value={ticker.platformTurnover24h} shown={compactDecimal} />
+      <Figure name="Mark" value={ticker.markPrice} shown={decimal} />
+      <Figure name="Index" value={ticker.indexPrice} shown={(text) => decimal(shortened(text))} />
+      <Figure name="Funding" value={ticker.fundingRate} shown={(text) => percent(text, 4)} />
+      <Figure name="Open interest" value={ticker.openInterest} shown={compactDecimal} />
+      <Figure name="Ticker at" value={new Date(ts).toISOString()} shown={() => clockTime(ts)} />
     </dl>
   )
 }
 
-function Figure({ name, value, shown }: { name: string; value: string | null; shown: (text: string) => string }) {
+interface FigureProps {
+  readonly name: string
+  readonly value: string | null
+  readonly shown: (text: string) => string
+  readonly style?: string
+}
+
+function Figure({ name, value, shown, style }: FigureProps) {
   if (value === null) return null
   return (
     <div>
-      <dt>{name}</dt>
-      <dd title={value}>{shown(value)}</dd>
+      <dt class={style === 'last' ? 'hidden' : ''}>{name}</dt>
+      <dd class={style} title={value}>
+        {shown(value)}
+      </dd>
     </div>
   )
 }

@@ -60,7 +60,14 @@ export function writeView(view: View): string {
   return text === '' ? '/' : `/?${text}`
 }
 
+/** Changes parts of the view. `replace` adds no step to the browser's history. */
 export type ChangeView = (change: Partial<View>, how?: 'push' | 'replace') => void
+
+/** Properties of a part of the page that shows the view, or changes it. */
+export interface ViewProps {
+  readonly view: View
+  readonly change: ChangeView
+}
 
 /** Formats a minute as addresses and date fields do: 2026-11-20T14:03, in UTC. */
 export function minuteText(time: TimeMs): string {

@@ -20,10 +20,9 @@ export interface Slot {
 /** Largest number of places that a gap takes up. Longer gaps are drawn shorter, to leave room for the candles. */
 const slotsPerGap = 40
 
-/** Joins candles by opening time. Of two with the same time, the later one counts. */
-export function mergeCandles(before: readonly Candle[], more: readonly Candle[]): Candle[] {
-  const byTime = new Map(before.map((candle) => [candle.openTime, candle]))
-  for (const candle of more) byTime.set(candle.openTime, candle)
+/** Sorts candles by opening time. Of two with the same time, the later one in the list counts. */
+export function mergeCandles(candles: readonly Candle[]): Candle[] {
+  const byTime = new Map(candles.map((candle) => [candle.openTime, candle]))
   return [...byTime.values()].toSorted((a, b) => a.openTime - b.openTime)
 }
 

@@ -70,7 +70,7 @@ describe('gaps in a chart', () => {
 })
 
 test('of two candles with the same time the newer reading counts', () => {
-  const merged = mergeCandles([candle(1), candle(2, { isClosed: false })], [candle(2, { close: '9' }), candle(3)])
+  const merged = mergeCandles([candle(1), candle(2, { isClosed: false }), candle(2, { close: '9' }), candle(3)])
   expect(merged.map(({ openTime, close, isClosed }) => [openTime / minute, close, isClosed])).toEqual([
     [1, '1', true],
     [2, '9', true],
