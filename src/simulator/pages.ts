@@ -1,8 +1,7 @@
 import type { Category } from '../market/category.js'
 import { dayMs, hourMs, type TimeMs } from '../market/values.js'
-import { workedMs } from '../runtime/clock.js'
 import { type CandleQuery, type PastFillsQuery, ServiceFailure } from './parameters.js'
-import { nextTurn, sliceMs } from './turns.js'
+import { takeTurns } from './turns.js'
 import type { CandleRow } from './world/candles.js'
 import { fixed, mixText, mixWide, unit } from './world/hash.js'
 import type { FillRow, PastFillRow } from './world/fillRows.js'
@@ -85,15 +84,13 @@ async function candlesOf(
   // If silence is left out, a page may span any time, and its cost depends only on its rows. It needs no slices.
   if (world.leavesOutSilence(series)) return world.candles(series, from, to, at)
   const rows: CandleRow[] = []
-  let turn = workedMs()
+  const giveTurn = takeTurns()
   for (let start = from; start < to;) {
     // A slice is about an hour of minutes, or a single candle if candles are longer.
     const stop = Math.min(Math.max(world.closeTime(series, world.openTime(series, start)), start + hourMs), to)
     rows.push(...world.candles(series, start, stop, at))
     start = stop
-    if (workedMs() - turn < sliceMs) continue
-    await nextTurn()
-    turn = workedMs()
+    await giveTurn()
   }
   return rows
 }

@@ -1,7 +1,6 @@
 import type { Category, TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
-import { workedMs } from '../runtime/clock.js'
 import { bookText, brokenData, type ResponseData } from './responseData.js'
 import { createFutures } from './futures.js'
 import { candlePage, fillPage, pastFillPage } from './pages.js'
@@ -17,7 +16,7 @@ import {
   tradedCategoryOf,
 } from './parameters.js'
 import type { Quirks } from './world/quirks.js'
-import { nextTurn, sliceMs } from './turns.js'
+import { takeTurns } from './turns.js'
 import type { BookRow } from './world/books.js'
 import { historySymbol } from './world/fillRows.js'
 import { isRemoved, isShown, type Listing } from './world/listing.js'
@@ -184,16 +183,14 @@ function emptyBook(book: BookRow): ResponseData {
 async function tickerPage(world: World, category: TradedCategory, at: TimeMs): Promise<ResponseData> {
   const rows: unknown[] = []
   const texts: string[] = []
-  let turn = workedMs()
+  const giveTurn = takeTurns()
   for (const listing of world.listings()) {
     if (listing.category !== category || !isShown(listing, at)) continue
     const row = world.ticker(category, listing.symbol, at)
     if (!row) continue
     rows.push(row)
     texts.push(JSON.stringify(row))
-    if (workedMs() - turn < sliceMs) continue
-    await nextTurn()
-    turn = workedMs()
+    await giveTurn()
   }
   return { data: rows, text: Buffer.from(`[${texts.join(',')}]`) }
 }

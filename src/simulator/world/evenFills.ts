@@ -1,6 +1,8 @@
 import { hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { mix, mixWide, unit } from './hash.js'
-import { runMs } from './runs.js'
+
+/** Length of a run. Its fills share a side and, except for sweeps, a price. 16 runs make a minute. */
+export const runMs = 3_750
 
 /** When fills happen and how large they are. Every fill has a stable index; indices ascend with time. */
 export interface FillProcess {

@@ -1,10 +1,9 @@
 import { hourMs, type TimeMs } from '../../market/values.js'
 import { type CommonFactor, createPricePath, type PricePath } from './prices.js'
-import type { FillProcess, RunVisitor, Sweep } from './evenFills.js'
-import { createFillProcess } from './fills.js'
+import { createEvenFills, type FillProcess, type FillRate, runMs, type RunVisitor, type Sweep } from './evenFills.js'
 import { mix, mixText, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
-import { runMs } from './runs.js'
+import { createMarketFills } from './marketFills.js'
 import { inTradingHours, splitFactor } from './traits.js'
 
 /** One order book and its trading, in whole ticks and lots. */
@@ -152,4 +151,9 @@ export function fillAt(market: Market, index: number): TrueFill {
     side,
     isRpi: market.listing.hasRpi && mixWide(market.key ^ 0x491, index) % 6 === 0,
   }
+}
+
+/** Creates fills with the traits of a market if there is a common factor, otherwise even fills. */
+export function createFillProcess(key: number, rate: FillRate, common: CommonFactor | null): FillProcess {
+  return common === null || rate.burstiness === 0 ? createEvenFills(key, rate) : createMarketFills(key, rate, common)
 }

@@ -1,8 +1,7 @@
 import { minuteMs, type TimeMs } from '../../market/values.js'
 import { type CommonFactor, minutesPerWeek } from './prices.js'
-import type { FillProcess, FillRate } from './evenFills.js'
+import { type FillProcess, type FillRate, runMs } from './evenFills.js'
 import { mix, unit } from './hash.js'
-import { runMs } from './runs.js'
 import { createShares, type Shares } from './shares.js'
 
 const weekMs = minutesPerWeek * minuteMs

@@ -2,7 +2,7 @@ import type { TimeMs } from '../../market/values.js'
 import { type Bar, type CandleRow, candleRow, runAdder } from './candles.js'
 import { nextOpenTime, openTimeOf, type ServedInterval } from './intervals.js'
 import { eachRunOf, type Market } from './market.js'
-import { runMs } from './runs.js'
+import { runMs } from './evenFills.js'
 
 /** Returns the candles with trades that open in the half-open range, ascending. Candles without trades are left out. */
 export function tradedCandles(

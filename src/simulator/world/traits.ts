@@ -1,7 +1,6 @@
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
-import type { FillProcess } from './evenFills.js'
+import { type FillProcess, runMs } from './evenFills.js'
 import { mix, unit } from './hash.js'
-import { runMs } from './runs.js'
 
 /** A tape of another exchange, which the volume and prices of a ticker follow instead of the trades here. */
 interface OutsideTape {

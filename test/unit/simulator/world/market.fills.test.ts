@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createCommonFactor } from '../../../../src/simulator/world/prices.js'
-import { createFillProcess } from '../../../../src/simulator/world/fills.js'
+import { createFillProcess } from '../../../../src/simulator/world/market.js'
 import { hourMs } from '../../../../src/market/values.js'
-import { runMs } from '../../../../src/simulator/world/runs.js'
+import { runMs } from '../../../../src/simulator/world/evenFills.js'
 
 const common = createCommonFactor(4)
 const flows = ['market', 'even'] as const
