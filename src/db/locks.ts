@@ -84,42 +84,20 @@ async function unlock(query: RunQuery, name: string): Promise<void> {
 
 const askEveryMs = 200
 
-/** Waits until the lock is this session's. */
-async function waitForLock(query: RunQuery, name: string): Promise<void> {
-  while (!(await tryLock(query, name))) await systemClock.sleep(askEveryMs)
-}
-
 /** Runs the statements of this module on a connection, or on any connection of a pool. */
 function queryOn(db: Kysely<Database>): RunQuery {
   return (text, values) => db.executeQuery(CompiledQuery.raw(text, [...values]))
 }
 
-/** Runs `work` on a connection that holds a lock, and waits for other holders first. Cannot run in a transaction. */
+/**
+ * Runs `work` on a connection that holds a lock. While another session holds it, throws the error of `refusal`, or waits
+ * if there is none. Cannot run in a transaction.
+ */
 export async function withSessionLock<Result>(
   db: Kysely<Database>,
   name: string,
   work: (connection: Kysely<Database>) => Promise<Result>,
-): Promise<Result> {
-  return holding(db, name, work, (query) => waitForLock(query, name))
-}
-
-/** Runs `work` on a connection that holds a lock. Throws the error of `refusal` if another session holds it. */
-export async function withSessionLockNow<Result>(
-  db: Kysely<Database>,
-  name: string,
-  refusal: () => Error,
-  work: (connection: Kysely<Database>) => Promise<Result>,
-): Promise<Result> {
-  return holding(db, name, work, async (query) => {
-    if (!(await tryLock(query, name))) throw refusal()
-  })
-}
-
-async function holding<Result>(
-  db: Kysely<Database>,
-  name: string,
-  work: (connection: Kysely<Database>) => Promise<Result>,
-  lock: (query: RunQuery) => Promise<void>,
+  refusal?: () => Error,
 ): Promise<Result> {
   return db.connection().execute(async (connection) => {
     const setting = 'application_name'
@@ -128,7 +106,10 @@ async function holding<Result>(
     const query = queryOn(connection)
     await rename(lockSessionName(name))
     try {
-      await lock(query)
+      while (!(await tryLock(query, name))) {
+        if (refusal !== undefined) throw refusal()
+        await systemClock.sleep(askEveryMs)
+      }
       try {
         return await work(connection)
       } finally {

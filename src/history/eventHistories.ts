@@ -1,12 +1,10 @@
 import type { Kysely } from 'kysely'
 import { type CandleSeries, isSameSeries } from '../market/candle.js'
-import type { InstrumentKey, TradedCategory } from '../market/category.js'
+import { type FutureKey, type InstrumentKey, isFuture, type TradedCategory } from '../market/category.js'
 import {
   fundingPageRows,
   type FundingRate,
   fundingReachMs,
-  type FutureKey,
-  isFuture,
   type Liquidation,
   liquidationPageRows,
   liquidationReachMs,

@@ -9,8 +9,8 @@ import {
   whyNoCandles,
   withCandles,
 } from '../market/candle.js'
-import { fundingReachMs, isFuture, leavesWithinMs } from '../market/funding.js'
-import { isTradedCategory, type TradedCategory } from '../market/category.js'
+import { fundingReachMs, leavesWithinMs } from '../market/funding.js'
+import { isFuture, isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'

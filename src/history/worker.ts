@@ -176,6 +176,7 @@ function everySoOften(clock: Clock, everyMs: number, work: () => Promise<void>):
 /** Number of tries of the last refresh. They take ten seconds together, so that the program ends soon. */
 const lastTries = 20
 const betweenTriesMs = 500
+const willShowLater = 'rollups will show what was backfilled within three hours, not now'
 
 /**
  * Remembers ranges of written candles until they are rolled up. A refresh rolls up all instruments of a range at once.
@@ -197,37 +198,25 @@ export class TouchedRollups {
    * wait for the next call. Never rejects: after another failure, the server's own schedule refreshes the ranges.
    */
   async refresh(db: Kysely<Database>, logger: Logger): Promise<boolean> {
-    const error = await this.#tryRefresh(db)
-    if (error === undefined) return true
-    if (isLockedError(error)) return false
-    this.#leaveToServer(logger, error)
+    const ranges = this.#ranges
+    this.#ranges = []
+    try {
+      await refreshRollups(db, ranges)
+    } catch (error) {
+      if (isLockedError(error)) {
+        this.#ranges.push(...ranges)
+        return false
+      }
+      logger.warn(`${willShowLater}: ${describeDatabaseError(error)}`)
+    }
     return true
   }
 
   /** Refreshes for the last time. While another refresh is running, it retries for up to ten seconds. */
   async refreshAtLast(db: Kysely<Database>, clock: Clock, logger: Logger): Promise<void> {
-    for (let triesLeft = lastTries; ; triesLeft--) {
-      const error = await this.#tryRefresh(db)
-      if (error === undefined) return
-      if (triesLeft === 1 || !isLockedError(error)) return this.#leaveToServer(logger, error)
+    for (let tries = 1; !(await this.refresh(db, logger)); tries++) {
+      if (tries === lastTries) return logger.warn(`${willShowLater}: another refresh is still running`)
       await clock.sleep(betweenTriesMs)
     }
-  }
-
-  async #tryRefresh(db: Kysely<Database>): Promise<unknown> {
-    const ranges = this.#ranges
-    this.#ranges = []
-    try {
-      await refreshRollups(db, ranges)
-      return undefined
-    } catch (error) {
-      this.#ranges.push(...ranges)
-      return error
-    }
-  }
-
-  #leaveToServer(logger: Logger, error: unknown): void {
-    this.#ranges = []
-    logger.warn(`rollups will show what was backfilled within three hours, not now: ${describeDatabaseError(error)}`)
   }
 }

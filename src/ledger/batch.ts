@@ -1,6 +1,5 @@
 import type { Candle, CandleSeries } from '../market/candle.js'
-import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
-import type { FuturesCategory } from '../market/funding.js'
+import type { Category, FuturesCategory, InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import { isProven, type StreamName } from '../market/stream.js'

@@ -1,16 +1,15 @@
 import { type Kysely, sql } from 'kysely'
-import type { InstrumentKey } from '../market/category.js'
+import type { FutureKey, InstrumentKey } from '../market/category.js'
 import {
   fundingPageRows,
   type FundingRate,
   fundingSteps,
-  type FutureKey,
   type Liquidation,
   liquidationPageRows,
   liquidationReachMs,
   longestFundingMs,
 } from '../market/funding.js'
-import type { StreamName } from '../market/stream.js'
+import type { RowOf, StreamName } from '../market/stream.js'
 import { normalized, type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
 import { hourMs, minuteMs, type TimeMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
@@ -113,11 +112,6 @@ function notProven(steps: ReturnType<typeof fundingSteps>, newest: TimeMs): Time
   return normalized([...broken, { from: after, to: Infinity }])
 }
 
-interface CountedLiquidation extends Liquidation {
-  /** Number of this liquidation among equal ones, from 1. Liquidations have no id. */
-  readonly occurrence: number
-}
-
 const missedLiquidations = 'more liquidations happened between two responses than one response shows'
 
 /** Returns text that is equal for equal liquidations, and different for others. */
@@ -129,7 +123,7 @@ export function liquidationText({ ts, side, price, amount }: Liquidation): strin
  * Numbers equal liquidations of one response, or of several that were joined. Each time, those of a moment are
  * counted from 1 again. So a late one gets the next number, and a replay changes nothing.
  */
-export function numberOccurrences(rows: readonly Liquidation[]): CountedLiquidation[] {
+export function numberOccurrences(rows: readonly Liquidation[]): RowOf<'liquidations'>[] {
   const counts = new Map<string, number>()
   return rows.map((row) => {
     const text = liquidationText(row)

@@ -4,8 +4,8 @@ import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, type Decimal, type TimeMs } from '../market/values.js'
 import { ago, instant, toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
-import { candleStream, ofCandles, sameSeries, seriesColumns } from '../db/series.js'
-import { is, knownKey } from './verdicts.js'
+import { candleStream, ofCandles, sameSeries, seriesKey } from '../db/series.js'
+import { is } from './verdicts.js'
 
 /** A change of a closed candle by the service that belongs to no restatement yet. */
 export interface OpenRevision {
@@ -200,14 +200,10 @@ export async function noteReview(
   nextTo: TimeMs | null,
 ): Promise<void> {
   const ranges = `{[${new Date(nextTo ?? at).toISOString()},)}`
-  await db
-    .insertInto('recorder.known')
-    .values({ ...seriesColumns(candleStream(series)), verdict: 'reviewed', ranges, noted_at: instant(at) })
-    .onConflict((conflict) =>
-      conflict.columns(knownKey).doUpdateSet((eb) => ({
-        noted_at: eb.ref('excluded.noted_at'),
-        ...(nextTo === null ? {} : { ranges: eb.ref('excluded.ranges') }),
-      })),
-    )
-    .execute()
+  await sql`
+    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
+    values (${sql.join(seriesKey(candleStream(series)))}, 'reviewed', ${ranges}, ${instant(at)})
+    on conflict (stream, category, symbol, type, interval, verdict, part) do update
+      set noted_at = excluded.noted_at, ranges = case when ${nextTo === null} then k.ranges else excluded.ranges end
+  `.execute(db)
 }

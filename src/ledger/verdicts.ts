@@ -5,7 +5,7 @@ import type { TimeMs } from '../market/values.js'
 import { instant, rowsFrom } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { keyColumns, ofSeries, type Series, seriesColumns } from '../db/series.js'
+import { keyColumns, ofSeries, type Series, seriesColumns, seriesKey } from '../db/series.js'
 
 /**
  * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
@@ -45,8 +45,6 @@ type Verdict =
 
 const eb = expressionBuilder<Database>()
 
-export const knownKey = [...keyColumns.map(({ name }) => name), 'verdict', 'part'] as const
-
 /** Returns the verdict for a gap. An open gap is a range with the verdict `missing`. */
 export function verdictOf(state: GapState): Verdict {
   return state === 'open' ? 'missing' : state
@@ -75,24 +73,17 @@ export async function callOfCandles<Result = void>(
   return callFunction(db, `recorder.${name}`, category, symbol, type, interval, ...texts)
 }
 
-/** Adds ranges, as the text of a multirange, to the ranges with a verdict. All are kept in one row, not in parts. */
-export async function addKnown(db: Kysely<Database>, series: Series, verdict: Verdict, ranges: string): Promise<void> {
-  await db
-    .insertInto('recorder.known')
-    .values({ ...seriesColumns(series), verdict, ranges })
-    .onConflict((conflict) =>
-      conflict
-        .columns(knownKey)
-        .doUpdateSet((eb) => ({ ranges: eb('recorder.known.ranges', '+', eb.ref('excluded.ranges')) }))
-        .where((eb) => eb.not(eb('recorder.known.ranges', '@>', eb.ref('excluded.ranges')))),
-    )
-    .execute()
-}
-
 /** End of a statement that adds ranges to known ones. The statement must name its table `k`. */
 export const addingRanges = sql`
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`
+
+/** Adds ranges, as the text of a multirange, to the ranges with a verdict. All are kept in one row, not in parts. */
+export async function addKnown(db: Kysely<Database>, series: Series, verdict: Verdict, ranges: string): Promise<void> {
+  await sql`
+    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
+    values (${sql.join(seriesKey(series))}, ${verdict}, ${ranges}) ${addingRanges}`.execute(db)
+}
 
 export function timeRange({ from, to }: TimeRange): RawBuilder<string> {
   return sql`tstzrange(${instant(from)}, ${instant(to)})`

@@ -23,3 +23,14 @@ export function instrumentText({ category, symbol }: InstrumentKey): string {
 export function isTradedCategory(category: Category): category is TradedCategory {
   return category !== 'MARGIN'
 }
+
+export type FuturesCategory = Exclude<TradedCategory, 'SPOT'>
+export const futuresCategories = ['USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'] as const satisfies FuturesCategory[]
+
+export interface FutureKey extends InstrumentKey {
+  readonly category: FuturesCategory
+}
+
+export function isFuture(key: InstrumentKey): key is FutureKey {
+  return futuresCategories.some((category) => category === key.category)
+}

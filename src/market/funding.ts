@@ -1,28 +1,9 @@
-import type { InstrumentKey, TradedCategory } from './category.js'
+import type { RowOf } from './stream.js'
 import type { TimeRange } from './timeRange.js'
-import { type Decimal, dayMs, type Extra, hourMs, type TimeMs } from './values.js'
+import { dayMs, hourMs, type TimeMs } from './values.js'
 
-export type FuturesCategory = Exclude<TradedCategory, 'SPOT'>
-export const futuresCategories = ['USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES'] as const satisfies FuturesCategory[]
-
-/** A rate at which funding was settled. */
-export interface FundingRate {
-  readonly category: FuturesCategory
-  readonly symbol: string
-  /** When the funding was settled. */
-  readonly ts: TimeMs
-  readonly fundingRate: Decimal
-  readonly receivedAt: TimeMs
-  readonly extra: Extra
-}
-
-export interface FutureKey extends InstrumentKey {
-  readonly category: FuturesCategory
-}
-
-export function isFuture(key: InstrumentKey): key is FutureKey {
-  return futuresCategories.some((category) => category === key.category)
-}
+/** A rate at which funding was settled, at the time `ts`. Its interval is found when it is stored. */
+export type FundingRate = Omit<RowOf<'funding_rates'>, 'intervalHours'>
 
 /** Rows that leave a history within this time are not requested, because they would leave before their turn. */
 export const leavesWithinMs = hourMs
@@ -61,15 +42,8 @@ export function fundingSteps(times: readonly TimeMs[]): FundingStep[] {
 export const liquidationReachMs = 3 * dayMs
 export const liquidationPageRows = 100
 
-/** A liquidated position. Liquidations have no id, so two equal rows are two liquidations. */
-export interface Liquidation {
-  readonly category: FuturesCategory
-  readonly symbol: string
-  readonly ts: TimeMs
-  /** The service's word. It says `buy` if a long position was liquidated. */
-  readonly side: 'buy' | 'sell'
-  readonly price: Decimal
-  readonly amount: Decimal
-  readonly receivedAt: TimeMs
-  readonly extra: Extra
-}
+/**
+ * A liquidated position. Liquidations have no id, so two equal rows are two liquidations, which are numbered when they
+ * are stored. `side` is the service's word: it says `buy` if a long position was liquidated.
+ */
+export type Liquidation = Omit<RowOf<'liquidations'>, 'occurrence'>

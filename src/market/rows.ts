@@ -1,38 +1,10 @@
 import type { InstrumentKind } from './instrument.js'
-import type { Category, InstrumentKey, TradedCategory } from './category.js'
-import type { Decimal, Extra, FieldType, RowFields, TimeMs } from './values.js'
-
-/** Every specified field of a ticker besides its key and times, by the kind of value it holds. */
-export const tickerFields = {
-  lastPrice: 'decimal?',
-  bid1Price: 'decimal?',
-  bid1Size: 'decimal?',
-  ask1Price: 'decimal?',
-  ask1Size: 'decimal?',
-  openPrice24h: 'decimal?',
-  highPrice24h: 'decimal?',
-  lowPrice24h: 'decimal?',
-  volume24h: 'decimal?',
-  turnover24h: 'decimal?',
-  price24hPcnt: 'decimal?',
-  indexPrice: 'decimal?',
-  markPrice: 'decimal?',
-  fundingRate: 'decimal?',
-  openInterest: 'decimal?',
-  deliveryStartTime: 'time?',
-  deliveryTime: 'time?',
-  deliveryStatus: 'text?',
-  platformTurnover24h: 'decimal?',
-} as const satisfies Record<string, FieldType>
+import type { InstrumentKey, TradedCategory } from './category.js'
+import type { RowOf } from './stream.js'
+import type { Decimal, TimeMs } from './values.js'
 
 /** A ticker. `ts` is the service's generation time, or its request time if the service left `ts` unset. */
-export type Ticker = {
-  readonly category: TradedCategory
-  readonly symbol: string
-  readonly ts: TimeMs
-  readonly receivedAt: TimeMs
-  readonly extra: Extra
-} & RowFields<typeof tickerFields>
+export type Ticker = RowOf<'tickers'>
 
 /** The fields of a ticker that tell how busy its instrument is. */
 type TickerSignField =
@@ -69,41 +41,16 @@ export function turnoverHere(
 }
 
 /** A public fill. `side` is the taker's; `size` is in quote coin for COIN-FUTURES and in base coin otherwise. */
-export interface Fill {
-  readonly category: Category
-  readonly symbol: string
-  readonly ts: TimeMs
-  readonly execId: string
-  readonly execLinkId: string | null
-  readonly side: 'buy' | 'sell'
-  readonly price: Decimal
-  readonly size: Decimal
-  readonly isRpi: boolean | null
-  readonly receivedAt: TimeMs
-  readonly extra: Extra
-}
+export type Fill = Omit<RowOf<'fills'>, 'category'> & InstrumentKey
 
 /** Largest number of newest fills that the service shows in one response. */
 export const fillsPerPage = 100
 
 /** A snapshot of an order book. Element 0 of each array is the best level; prices and sizes are parallel arrays. */
-export interface OrderBook {
-  readonly category: TradedCategory
-  readonly symbol: string
-  readonly ts: TimeMs
-  readonly bidPrices: readonly Decimal[]
-  readonly bidSizes: readonly Decimal[]
-  readonly askPrices: readonly Decimal[]
-  readonly askSizes: readonly Decimal[]
-  readonly receivedAt: TimeMs
-  readonly extra: Extra
-}
+export type OrderBook = RowOf<'order_books'>
 
 /** An order book whose sizes are the visible (non-RPI) part. The RPI part of each level is in separate arrays. */
-export interface RpiOrderBook extends OrderBook {
-  readonly bidRpiSizes: readonly Decimal[]
-  readonly askRpiSizes: readonly Decimal[]
-}
+export type RpiOrderBook = RowOf<'rpi_order_books'>
 
 /** A member of the list of symbols that have retail-price-improvement (RPI) quotes. */
 export interface RpiSymbol {

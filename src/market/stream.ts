@@ -1,6 +1,4 @@
-import type { TradedCategory } from './category.js'
-import type { FuturesCategory } from './funding.js'
-import { tickerFields } from './rows.js'
+import type { FuturesCategory, TradedCategory } from './category.js'
 import type { Extra, FieldType, RowFields, TimeMs } from './values.js'
 
 interface OperationTraits {
@@ -81,6 +79,29 @@ interface StreamTraits {
   /** Only futures have the stream. It covers the futures on the lists of instruments, which may be none. */
   readonly isOfFutures?: true
 }
+
+/** Every specified field of a ticker besides its key and times, by the kind of value it holds. */
+export const tickerFields = {
+  lastPrice: 'decimal?',
+  bid1Price: 'decimal?',
+  bid1Size: 'decimal?',
+  ask1Price: 'decimal?',
+  ask1Size: 'decimal?',
+  openPrice24h: 'decimal?',
+  highPrice24h: 'decimal?',
+  lowPrice24h: 'decimal?',
+  volume24h: 'decimal?',
+  turnover24h: 'decimal?',
+  price24hPcnt: 'decimal?',
+  indexPrice: 'decimal?',
+  markPrice: 'decimal?',
+  fundingRate: 'decimal?',
+  openInterest: 'decimal?',
+  deliveryStartTime: 'time?',
+  deliveryTime: 'time?',
+  deliveryStatus: 'text?',
+  platformTurnover24h: 'decimal?',
+} as const satisfies Record<string, FieldType>
 
 const momentsOf = { series: ['category', 'symbol'], time: 'ts', after: [] } as const
 const bookFields = { bidPrices: 'decimals', bidSizes: 'decimals', askPrices: 'decimals', askSizes: 'decimals' } as const

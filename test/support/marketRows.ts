@@ -1,5 +1,6 @@
 import type { Candle, CandleSeries } from '../../src/market/candle.js'
-import { type Fill, type OrderBook, type RpiOrderBook, type Ticker, tickerFields } from '../../src/market/rows.js'
+import { tickerFields } from '../../src/market/stream.js'
+import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../../src/market/rows.js'
 import { type Instrument, type InstrumentField, instrumentFields } from '../../src/market/instrument.js'
 
 /** A moment on a whole minute, so that candles can open at it. */

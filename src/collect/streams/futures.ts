@@ -3,15 +3,8 @@ import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { FuturesQuery } from '../../exchange/formats/futures.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { FuturesTarget } from '../../ledger/batch.js'
-import {
-  fundingPageRows,
-  type FundingRate,
-  type FutureKey,
-  futuresCategories,
-  isFuture,
-  type Liquidation,
-  liquidationPageRows,
-} from '../../market/funding.js'
+import { type FutureKey, futuresCategories, isFuture } from '../../market/category.js'
+import { fundingPageRows, type FundingRate, type Liquidation, liquidationPageRows } from '../../market/funding.js'
 import type { RowOf, StreamName } from '../../market/stream.js'
 import { dayMs, hourMs, minuteMs } from '../../market/values.js'
 import { expectedFillsPerSecond } from '../universe/planUniverse.js'

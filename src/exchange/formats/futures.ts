@@ -1,4 +1,4 @@
-import type { FuturesCategory } from '../../market/funding.js'
+import type { FuturesCategory } from '../../market/category.js'
 import { type FieldStream, type Operation, type RowOf, streamTraits } from '../../market/stream.js'
 import type { FieldType } from '../../market/values.js'
 import {

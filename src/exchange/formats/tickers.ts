@@ -1,5 +1,6 @@
 import { tradedCategories, type TradedCategory } from '../../market/category.js'
-import { type Ticker, tickerFields } from '../../market/rows.js'
+import { tickerFields } from '../../market/stream.js'
+import type { Ticker } from '../../market/rows.js'
 import {
   checkRepeated,
   type Notes,

@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { lockNames, withSessionLockNow } from '../../db/locks.js'
+import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
 import type { Manifest } from './manifest.js'
 import type { Day } from './tables.js'
@@ -7,7 +7,7 @@ import type { Day } from './tables.js'
 /** Runs `work` as the only archiver of a database. The lock ends with its session, also after a crash. */
 export async function withArchiveLock<Result>(db: Kysely<Database>, work: () => Promise<Result>): Promise<Result> {
   const refusal = () => new Error('another archiver of this database is at work: wait until it has ended')
-  return withSessionLockNow(db, lockNames.archive, refusal, work)
+  return withSessionLock(db, lockNames.archive, work, refusal)
 }
 
 /** Record that the database keeps of a day in the archive. */

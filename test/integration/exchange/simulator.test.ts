@@ -5,7 +5,7 @@ import { ExchangeError, type ExchangeErrorKind } from '../../../src/exchange/err
 import { categories, tradedCategories } from '../../../src/market/category.js'
 import { instrumentFields } from '../../../src/market/instrument.js'
 import { intervalMs, intervals } from '../../../src/market/candle.js'
-import { tickerFields } from '../../../src/market/rows.js'
+import { tickerFields } from '../../../src/market/stream.js'
 import type { Fault } from '../../../src/simulator/faults.js'
 import { type Simulator, type SimulatorOptions, startSimulator } from '../../../src/simulator/server.js'
 import { clientOf, limitsOf } from '../../support/fakeService.js'

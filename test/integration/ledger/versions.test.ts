@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
-import type { FuturesCategory } from '../../../src/market/funding.js'
+import type { FuturesCategory } from '../../../src/market/category.js'
 import type { RowOf, VersionStream } from '../../../src/market/stream.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
