@@ -134,7 +134,7 @@ export async function openArchive({ archive, database }: Config, signal?: AbortS
       'there is no archive: set archive.folder or archive.bucket in the configuration, and give that with --config',
     ])
   }
-  const { bucketTarget } = await import('../files/archive/bucket.js')
+  const { bucketTarget } = await import('../files/bucket/target.js')
   const place = {
     bucket,
     prefix: prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`,

@@ -4,7 +4,7 @@ import type { MarketTable } from '../../market/stream.js'
 import type { Category } from '../../market/category.js'
 import { randomName } from '../../runtime/randomness.js'
 import { extentList, extentsIn, isDecimal, type ParquetColumn } from '../parquet/columns.js'
-import { type DecimalExtent, shapeFor, UnfitDecimal, widen } from '../parquet/decimals.js'
+import { UnfitDecimal, widen, withSpare } from '../parquet/decimals.js'
 import { createParquetFile, type ParquetFile } from '../parquet/file.js'
 import { archivedOrder, mergeRows } from './mergeDay.js'
 import type { ArchiveReader } from './checkDay.js'
@@ -98,9 +98,6 @@ export async function stageDay(
   }
 }
 
-/** Spare digits on each side of the point. They cost nothing, and save most tables from a change of type. */
-const spare = 2
-
 /** Adds the digits that earlier days needed. Returns null if a decimal column is new. */
 function withKnownExtents(columns: readonly QueryColumn[], known: readonly ManifestColumn[]): ManifestColumn[] | null {
   const found = columns.map(({ name, type }): ManifestColumn | null => {
@@ -131,11 +128,6 @@ async function withExtents(
     const fits = found.digits <= digits && found.scale <= scale
     return { name, type, ...widen({ digits, scale }, fits ? found : withSpare(found)) }
   })
-}
-
-function withSpare(extent: DecimalExtent): DecimalExtent {
-  const wider = { digits: extent.digits + spare, scale: extent.scale + spare }
-  return shapeFor(wider) === 'text' ? extent : wider
 }
 
 class CategoryWriter {

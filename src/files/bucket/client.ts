@@ -98,15 +98,32 @@ function kindOf(error: unknown): ErrorKind {
   }
 }
 
-export function isKind(...kinds: readonly ErrorKind[]): (error: unknown) => boolean {
-  return (error) => kinds.includes(kindOf(error))
+/** An error of a bucket. The message is one line that says what to do. */
+class BucketError extends Error {
+  constructor(
+    readonly kind: ErrorKind,
+    message: string,
+    cause: unknown,
+  ) {
+    super(message, { cause })
+  }
+}
+
+/** Resolves to null if the work fails with an error of one of these kinds. */
+export async function nullOn<Result>(work: Promise<Result>, ...kinds: readonly ErrorKind[]): Promise<Result | null> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof BucketError && kinds.includes(error.kind)) return null
+    throw error
+  }
 }
 
 /** Returns the error as one line that says what to do. Text of the service about keys and signatures is left out. */
 function explained(
   error: unknown,
   { name, bucket, doing }: { readonly name: string; readonly bucket: string; readonly doing: string },
-): Error {
+): BucketError {
   const { name: said, message, code, $metadata } = failureOf(error)
   const status = $metadata?.httpStatusCode
   const problem = said === 'Error' && typeof code === 'string' ? code : said
@@ -132,11 +149,13 @@ function explained(
     }
   }
   if (said === 'Error' && /region is missing/i.test(message)) {
-    return new Error(`the region of ${name} is not known: set archive.region, or AWS_REGION in the environment`, {
-      cause: error,
-    })
+    return new BucketError(
+      'region',
+      `the region of ${name} is not known: set archive.region, or AWS_REGION in the environment`,
+      error,
+    )
   }
-  return new Error(line(), { cause: error })
+  return new BucketError(kindOf(error), line(), error)
 }
 
 function failureOf(error: unknown): Failure {
@@ -173,21 +192,15 @@ export interface BucketOptions {
   readonly patience?: Patience
 }
 
-/** Options that every request to a bucket takes beside its command. */
-interface RequestOptions {
-  readonly abortSignal: AbortSignal
-}
-
 export interface Bucket extends BucketPlace {
   /** Name for messages, without credentials. */
   readonly name: string
   /** Client for code that sends its own requests. */
   readonly client: S3Client
-  /** Sends one request, and repeats it while the server is away. Throws one line that says what to do. */
+  /** Sends one request, and repeats it while the server is away. Throws a `BucketError`. */
   send<Result>(
     doing: string,
-    request: (client: S3Client, options: RequestOptions) => Promise<Result>,
-    isWanted?: (error: unknown) => boolean,
+    request: (client: S3Client, options: { readonly abortSignal: AbortSignal }) => Promise<Result>,
   ): Promise<Result>
   close(): void
 }
@@ -210,12 +223,12 @@ export function openBucket(place: BucketPlace, { clock, signal, patience }: Buck
     ...place,
     name,
     client,
-    async send(doing, request, isWanted = () => false) {
+    async send(doing, request) {
       try {
         return await retrying(clock, () => request(client, { abortSignal }), { signal: abortSignal, patience })
       } catch (error) {
         signal?.throwIfAborted()
-        throw isWanted(error) ? error : explained(error, { name, bucket: place.bucket, doing })
+        throw explained(error, { name, bucket: place.bucket, doing })
       }
     },
     close: () => client.destroy(),

@@ -1,8 +1,11 @@
+import { readFile, rename, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { z } from 'zod'
 import type { DatabasePool } from '../../db/pool.js'
 import { type QueryColumn, readInBatches } from '../../db/readOnlyQuery.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import { quoteName } from '../parquet/columns.js'
-import type { ExportFormat } from './files.js'
+import { type ExportFormat, exportFormats } from './files.js'
 
 /** Source of an export: a relation of schema `market`, or a query. */
 export interface ExportSource {
@@ -33,51 +36,6 @@ export async function describeSource(database: DatabasePool, what: string): Prom
   return { name: relation ?? 'query', sql, columns, ...(timeColumn !== undefined && { timeColumn }) }
 }
 
-interface Selection {
-  readonly from: Date
-  readonly to: Date
-  /** Categories whose rows are selected. Default: all. */
-  readonly categories?: readonly string[]
-  readonly symbols?: readonly string[]
-}
-
-/** A statement of the server, with the values of its parameters. */
-interface Statement {
-  readonly sql: string
-  readonly parameters: readonly unknown[]
-}
-
-/** Builds the statement for the selected rows, ordered by instrument and time. `expression` gives each column. */
-export function selectRows(
-  source: ExportSource,
-  expression: (column: QueryColumn, quoted: string) => string,
-  selection: Selection,
-): Statement {
-  const list = source.columns.map((column) => {
-    const quoted = quoteName(column.name)
-    return `${expression(column, `q.${quoted}`)} as ${quoted}`
-  })
-  const { sql, parameters } = selectedRows(source, selection)
-  const { timeColumn } = source
-  const order = timeColumn === undefined ? '' : ` order by q.category, q.symbol, q.${quoteName(timeColumn)}`
-  return { sql: `select ${list.join(', ')} from ${sql}${order}`, parameters }
-}
-
-/** Builds the SQL text for the selected rows that follows "from". */
-export function selectedRows({ sql, timeColumn }: ExportSource, selection: Selection): Statement {
-  if (timeColumn === undefined) return { sql, parameters: [] }
-  const time = `q.${quoteName(timeColumn)}`
-  const parameters: unknown[] = [selection.from, selection.to]
-  const conditions = [`${time} >= $1::timestamptz`, `${time} < $2::timestamptz`]
-  if (selection.categories !== undefined) {
-    conditions.push(`q.category = any($${parameters.push(selection.categories)}::market.category[])`)
-  }
-  if (selection.symbols !== undefined) {
-    conditions.push(`q.symbol = any($${parameters.push(selection.symbols)}::text[])`)
-  }
-  return { sql: `${sql} where ${conditions.join(' and ')}`, parameters }
-}
-
 /** Reads all symbols that the recorder knows, to match patterns against them. */
 export async function knownSymbols(database: DatabasePool): Promise<string[]> {
   const { rows } = await database.pool.query<{ symbol: string }>(
@@ -90,15 +48,19 @@ function withoutEnd(sql: string): string {
   return sql.replace(/[\s;]+$/, '')
 }
 
-export interface ExportRequest {
+interface TimeSpan {
+  readonly from: TimeMs
+  readonly to: TimeMs
+}
+
+/** Rows from `from` up to but not including `to`. The times matter only for sources that are split into days. */
+export interface ExportRequest extends TimeSpan {
   /** The relation or query, as the user gave it. */
   readonly what: string
   readonly source: ExportSource
   readonly folder: string
   readonly format: ExportFormat
-  /** Beginning of the range, `to` is its end (exclusive). Only for sources that are split into days. */
-  readonly from?: TimeMs
-  readonly to?: TimeMs
+  /** Categories whose rows are selected. Default: all. */
   readonly categories?: readonly string[]
   readonly symbols?: readonly string[]
   /** Patterns that chose the symbols. A later call with the same patterns continues, even if new symbols match them. */
@@ -107,17 +69,13 @@ export interface ExportRequest {
   readonly isOverwriting?: boolean
 }
 
-export interface Part {
+export interface Part extends TimeSpan {
   /** Name of the part: a day, or `all`. */
   readonly name: string
-  readonly from: TimeMs
-  readonly to: TimeMs
 }
 
-export function partsOf({ source, from, to }: ExportRequest, now: TimeMs): Part[] {
-  if (source.timeColumn === undefined) return [{ name: 'all', from: 0, to: now }]
-  if (from === undefined || to === undefined)
-    throw new Error('rows with a time are exported from one moment to another')
+export function partsOf({ source, from, to }: ExportRequest): Part[] {
+  if (source.timeColumn === undefined) return [{ name: 'all', from, to }]
   const parts: Part[] = []
   for (let day = Math.floor(from / dayMs) * dayMs; day < to; day += dayMs) {
     const name = new Date(day).toISOString().slice(0, 10)
@@ -126,14 +84,89 @@ export function partsOf({ source, from, to }: ExportRequest, now: TimeMs): Part[
   return parts
 }
 
-export function selectionOf(
-  { categories, symbols }: ExportRequest,
-  { from, to }: { readonly from: TimeMs; readonly to: TimeMs },
-): Selection {
-  return {
-    from: new Date(from),
-    to: new Date(to),
-    ...(categories && { categories }),
-    ...(symbols && { symbols }),
+/** A statement of the server, with the values of its parameters. */
+interface Statement {
+  readonly sql: string
+  readonly parameters: readonly unknown[]
+}
+
+/** Builds the statement for the rows of a part, ordered by instrument and time. `expression` gives each column. */
+export function selectRows(
+  request: ExportRequest,
+  part: TimeSpan,
+  expression: (column: QueryColumn, quoted: string) => string,
+): Statement {
+  const { columns, timeColumn } = request.source
+  const list = columns.map((column) => {
+    const quoted = quoteName(column.name)
+    return `${expression(column, `q.${quoted}`)} as ${quoted}`
+  })
+  const { sql, parameters } = selectedRows(request, part)
+  const order = timeColumn === undefined ? '' : ` order by q.category, q.symbol, q.${quoteName(timeColumn)}`
+  return { sql: `select ${list.join(', ')} from ${sql}${order}`, parameters }
+}
+
+/** Builds the SQL text for the rows of a part that follows "from". */
+export function selectedRows({ source, categories, symbols }: ExportRequest, { from, to }: TimeSpan): Statement {
+  const { sql, timeColumn } = source
+  if (timeColumn === undefined) return { sql, parameters: [] }
+  const time = `q.${quoteName(timeColumn)}`
+  const parameters: unknown[] = [new Date(from), new Date(to)]
+  const conditions = [`${time} >= $1::timestamptz`, `${time} < $2::timestamptz`]
+  if (categories !== undefined) conditions.push(`q.category = any($${parameters.push(categories)}::market.category[])`)
+  if (symbols !== undefined) conditions.push(`q.symbol = any($${parameters.push(symbols)}::text[])`)
+  return { sql: `${sql} where ${conditions.join(' and ')}`, parameters }
+}
+
+/** Contents of an export folder. The same command reads the manifest to continue an export that was stopped. */
+const manifestSchema = z.strictObject({
+  what: z.string(),
+  format: z.enum(exportFormats),
+  categories: z.array(z.string()).nullable(),
+  symbols: z.array(z.string()).nullable(),
+  columns: z.array(z.strictObject({ name: z.string(), type: z.string() })),
+  /**
+   * Largest number of digits before and after the point, by decimal column. These numbers determine the column types.
+   */
+  decimals: z.record(z.string(), z.strictObject({ digits: z.int(), scale: z.int() })),
+  /** Columns whose decimals are written as text. */
+  asText: z.array(z.string()),
+  /** Finished parts by day; the key is `all` when rows are not split into days. */
+  parts: z.record(
+    z.string(),
+    z.strictObject({
+      from: z.string(),
+      to: z.string(),
+      rows: z.int(),
+      files: z.int(),
+      writtenAt: z.string(),
+    }),
+  ),
+})
+export type ExportManifest = z.infer<typeof manifestSchema>
+
+const fileName = 'export.json'
+
+/** Returns null if the folder has no manifest. Throws if the manifest is damaged. */
+export async function readExportManifest(folder: string): Promise<ExportManifest | null> {
+  const path = join(folder, fileName)
+  let text: string
+  try {
+    text = await readFile(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
   }
+  try {
+    return manifestSchema.parse(JSON.parse(text))
+  } catch (error) {
+    throw new Error(`${path} is damaged: export into another folder, or with --overwrite`, { cause: error })
+  }
+}
+
+/** Replaces the manifest in one step, so that the file is never incomplete. */
+export async function writeExportManifest(folder: string, manifest: ExportManifest): Promise<void> {
+  const path = join(folder, fileName)
+  await writeFile(`${path}.new`, `${JSON.stringify(manifest, null, 2)}\n`)
+  await rename(`${path}.new`, path)
 }

@@ -2,29 +2,23 @@ import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { type QueryRow, readInBatches } from '../../db/readOnlyQuery.js'
 import {
+  type ExportManifest,
   type ExportRequest,
   type ExportSource,
   type Part,
   partsOf,
+  readExportManifest,
   selectedRows,
-  selectionOf,
   selectRows,
+  writeExportManifest,
 } from './request.js'
 import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from './files.js'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import { hourMs, type TimeMs } from '../../market/values.js'
 import type { DatabasePool } from '../../db/pool.js'
-import {
-  fewerRows,
-  type Manifest,
-  readManifest,
-  requireReplaceable,
-  withOutdatedDays,
-  writeManifest,
-} from './manifest.js'
 import { makeFolder } from '../../runtime/disk.js'
 import { extentList, extentsIn } from '../parquet/columns.js'
-import { type DecimalExtent, shapeFor, UnfitDecimal, widen } from '../parquet/decimals.js'
+import { type DecimalExtent, shapeFor, UnfitDecimal, withSpare } from '../parquet/decimals.js'
 
 export interface ExportProgress {
   readonly partsDone: number
@@ -61,20 +55,16 @@ export async function runExport(
   options: ExportOptions,
 ): Promise<ExportResult> {
   await makeFolder(request.folder)
-  let manifest = await startManifest(request)
-  if (Object.keys(manifest.parts).length === 0) manifest = await withDecimals(database, request, manifest, options)
-  else await requireReplaceable(database, request, manifest, options.now())
-  for (;;) {
-    try {
-      return await writeParts(database, request, manifest, options)
-    } catch (error) {
-      if (!(error instanceof UnfitDecimal)) throw error
-      // A column needs one type in all files of an export. So files with the narrower type are written again.
-      const outdated = withOutdatedDays((await readManifest(request.folder)) ?? manifest)
-      await requireReplaceable(database, request, outdated, options.now(), error)
-      options.onNote?.(`${error.message}: all days are written again, with a wider type`)
-      manifest = await withDecimals(database, request, outdated, options)
-    }
+  const found = await startManifest(request)
+  // Without days, the only file is always written anew.
+  const isNew = Object.keys(found.parts).length === 0 || request.source.timeColumn === undefined
+  const manifest = isNew ? await withDecimals(database, request, found, options) : found
+  try {
+    return await writeParts(database, request, manifest, options)
+  } catch (error) {
+    if (!(error instanceof UnfitDecimal)) throw error
+    // A column needs one type in all files of an export.
+    throw new Error(`${error.message}: export into another folder, or all days anew with --overwrite`, { cause: error })
   }
 }
 
@@ -82,37 +72,33 @@ export async function runExport(
 async function withDecimals(
   database: DatabasePool,
   request: ExportRequest,
-  manifest: Manifest,
-  { now, onNote }: ExportOptions,
-): Promise<Manifest> {
-  const { source, folder, format, from = 0, to = now() } = request
+  manifest: ExportManifest,
+  { onNote }: ExportOptions,
+): Promise<ExportManifest> {
+  const { source, folder, format } = request
   const list = extentList(source.columns)
   if (format === 'csv' || list === '') return manifest
-  const { sql, parameters } = selectedRows(source, selectionOf(request, { from, to }))
+  const { sql, parameters } = selectedRows(request, request)
   const options = { batchRows: 1, parameters }
   const extents = await readInBatches(database, `select ${list} from ${sql}`, options, async (_, batches) => {
     for await (const [row = []] of batches) return extentsIn(row, source.columns)
     return new Map<string, DecimalExtent>()
   })
-  const decimals = Object.fromEntries(
-    [...extents].map(([name, extent]) => [name, widen(extent, manifest.decimals[name] ?? extent)]),
-  )
-  const asText = Object.keys(decimals).filter((name) => shapeFor(decimals[name] ?? noDigits) === 'text')
-  for (const name of asText.filter((one) => !manifest.asText.includes(one))) {
-    const { digits, scale } = decimals[name] ?? noDigits
+  const asText = [...extents].filter(([, extent]) => shapeFor(extent) === 'text')
+  for (const [name, { digits, scale }] of asText) {
     const holds = digits > 38 ? 'what is no decimal, or' : `${digits} digits before the point and ${scale} after it,`
     onNote?.(`${name} holds ${holds} more than a DECIMAL: the column is written as text`)
   }
-  const known = { ...manifest, decimals, asText }
-  await writeManifest(folder, known)
+  const room = source.timeColumn === undefined ? (extent: DecimalExtent) => extent : withSpare
+  const decimals = Object.fromEntries([...extents].map(([name, extent]) => [name, room(extent)]))
+  const known = { ...manifest, decimals, asText: asText.map(([name]) => name) }
+  await writeExportManifest(folder, known)
   return known
 }
 
-const noDigits: DecimalExtent = { digits: 0, scale: 0 }
-
-async function startManifest(request: ExportRequest): Promise<Manifest> {
+async function startManifest(request: ExportRequest): Promise<ExportManifest> {
   const { folder, what, format, categories, symbolPatterns, source } = request
-  const wanted: Manifest = {
+  const wanted: ExportManifest = {
     what,
     format,
     categories: categories?.toSorted() ?? null,
@@ -122,7 +108,7 @@ async function startManifest(request: ExportRequest): Promise<Manifest> {
     asText: [],
     parts: {},
   }
-  const found = request.isOverwriting === true ? null : await readManifest(folder)
+  const found = request.isOverwriting === true ? null : await readExportManifest(folder)
   if (found !== null) {
     const isSame = JSON.stringify({ ...found, decimals: {}, asText: [], parts: {} }) === JSON.stringify(wanted)
     if (isSame) return found
@@ -131,19 +117,19 @@ async function startManifest(request: ExportRequest): Promise<Manifest> {
   const others = (await readdir(folder)).filter((name) => !isOurs(name))
   if (others.length > 0) throw new Error(`${folder} holds other files (${others[0]}): export into a folder of its own`)
   await removeParts(folder)
-  await writeManifest(folder, wanted)
+  await writeExportManifest(folder, wanted)
   return wanted
 }
 
 async function writeParts(
   database: DatabasePool,
   request: ExportRequest,
-  manifest: Manifest,
+  manifest: ExportManifest,
   { now, signal, onProgress }: ExportOptions,
 ): Promise<ExportResult> {
   const { source, folder } = request
   const format = fileFormat(request.format, source.columns, manifest.decimals)
-  const parts = partsOf(request, now())
+  const parts = partsOf(request)
   const finished = { ...manifest.parts }
   let rows = 0
   let files = 0
@@ -155,9 +141,7 @@ async function writeParts(
       continue
     }
     const before = rows
-    const found = finished[part.name]
-    const minRows = found?.isOutdated === true && source.timeColumn !== undefined ? found.rows : 0
-    const written = await writePart(database, request, format, { ...part, minRows }, (count) => {
+    const written = await writePart(database, request, format, part, (count) => {
       onProgress?.({ partsDone, parts: parts.length, rows: before + count })
       signal?.throwIfAborted()
     })
@@ -165,14 +149,18 @@ async function writeParts(
     files += written.files
     const range = { from: new Date(part.from).toISOString(), to: new Date(part.to).toISOString() }
     finished[part.name] = { ...range, ...written, writtenAt: new Date(now()).toISOString() }
-    await writeManifest(folder, { ...manifest, parts: finished })
+    await writeExportManifest(folder, { ...manifest, parts: finished })
   }
   onProgress?.({ partsDone: parts.length, parts: parts.length, rows })
   return { rows, files, partsSkipped, asText: manifest.asText }
 }
 
-async function isFinished(found: Manifest['parts'][string] | undefined, part: Part, folder: string): Promise<boolean> {
-  if (found === undefined || found.isOutdated === true) return false
+async function isFinished(
+  found: ExportManifest['parts'][string] | undefined,
+  part: Part,
+  folder: string,
+): Promise<boolean> {
+  if (found === undefined) return false
   const isSame = Date.parse(found.from) === part.from && Date.parse(found.to) === part.to
   const isSettled = Date.parse(found.writtenAt) >= part.to + settleMs
   if (!isSame || !isSettled) return false
@@ -183,15 +171,14 @@ async function writePart(
   database: DatabasePool,
   request: ExportRequest,
   format: FileFormat,
-  part: Part & { readonly minRows: number },
+  part: Part,
   onRows: (count: number) => void,
 ): Promise<{ rows: number; files: number }> {
   const { source, folder } = request
   const partial = join(folder, `.${folderOf(part)}`)
   await rm(partial, { recursive: true, force: true })
   await mkdir(partial, { recursive: true })
-  const selection = selectionOf(request, part)
-  const statement = selectRows(source, (column, quoted) => format.expression(column, quoted), selection)
+  const statement = selectRows(request, part, (column, quoted) => format.expression(column, quoted))
   const writer = new PartWriter(source, partial, request.format, format)
   let rows = 0
   try {
@@ -204,8 +191,6 @@ async function writePart(
       }
     })
     await writer.close()
-    // Rows may have been removed since they were counted.
-    if (rows < part.minRows) throw new Error(`${folder}: ${fewerRows(part.name, rows, part.minRows)}`)
   } catch (error) {
     await writer.close().catch(() => undefined)
     await rm(partial, { recursive: true, force: true })

@@ -25,6 +25,15 @@ export function shapeFor({ digits, scale }: DecimalExtent): DecimalShape {
   return digits + scale <= 38 ? { precision: 38, scale } : 'text'
 }
 
+/** Spare digits on each side of the point. They cost nothing, and save most tables from a change of type. */
+const spare = 2
+
+/** Adds room for later values, unless that would make the column text. */
+export function withSpare(extent: DecimalExtent): DecimalExtent {
+  const wider = { digits: extent.digits + spare, scale: extent.scale + spare }
+  return shapeFor(wider) === 'text' ? extent : wider
+}
+
 /** Returns the number of digits that two sets of values need together. */
 export function widen(a: DecimalExtent, b: DecimalExtent): DecimalExtent {
   return { digits: Math.max(a.digits, b.digits), scale: Math.max(a.scale, b.scale) }

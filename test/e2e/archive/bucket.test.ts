@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Kysely } from 'kysely'
 import { marketTables } from '../../../src/market/stream.js'
 import { systemClock } from '../../../src/runtime/clock.js'
-import { bucketTarget } from '../../../src/files/archive/bucket.js'
+import { bucketTarget } from '../../../src/files/bucket/target.js'
 import { certify } from '../../../src/files/archive/certify.js'
 import { pruneArchive, verifyArchive } from '../../../src/files/archive/verify.js'
 import { removeArchived } from '../../../src/files/archive/removal.js'

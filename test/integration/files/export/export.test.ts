@@ -95,8 +95,8 @@ describe('Parquet files', () => {
       ['exec_id', 'VARCHAR'],
       ['exec_link_id', 'VARCHAR'],
       ['side', 'VARCHAR'],
-      ['price', 'DECIMAL(38,18)'],
-      ['size', 'DECIMAL(38,2)'],
+      ['price', 'DECIMAL(38,20)'],
+      ['size', 'DECIMAL(38,4)'],
       ['is_rpi', 'BOOLEAN'],
       ['source', 'VARCHAR'],
       ['received_at', 'TIMESTAMP WITH TIME ZONE'],
@@ -113,13 +113,13 @@ describe('Parquet files', () => {
       from read_parquet(FILES) order by 2, 3`)
     const { rows } = await created.database.pool.query<unknown[]>({
       text: `select category::text, symbol, (extract(epoch from ts) * 1000)::bigint::text, exec_id, side::text,
-          price::numeric(38, 18)::text, size::numeric(38, 2)::text, is_rpi, extra::text
+          price::numeric(38, 20)::text, size::numeric(38, 4)::text, is_rpi, extra::text
         from market.fills order by 2, 3`,
       rowMode: 'array',
     })
     expect(inFiles).toEqual(rows)
     expect(inFiles).toHaveLength(450)
-    expect(await duck(`select distinct price::varchar from read_parquet(FILES)`)).toEqual([[price]])
+    expect(await duck(`select distinct price::varchar from read_parquet(FILES)`)).toEqual([[`${price}00`]])
   })
 
   test('lie by day and instrument, and DuckDB reads only those that are asked for', async () => {
@@ -138,17 +138,17 @@ describe('Parquet files', () => {
     expect(
       await duck('select close::varchar, base_volume::varchar from read_parquet(FILES) order by open_time'),
     ).toEqual([
-      [price, '0.000000000000000001'],
-      ['-99999999999999999999.999999999999999999', '5.000000000000000000'],
+      [price, '0.00000000000000000100'],
+      ['-99999999999999999999.999999999999999999', '5.00000000000000000000'],
     ])
     await exportOf('order_books', { isOverwriting: true })
     expect(
       await duck(`select typeof(bid_sizes), bid_sizes[1]::varchar, len(bid_sizes)::integer, ask_prices::varchar, mid
         from read_parquet(FILES)`),
-    ).toEqual([['DECIMAL(38,12)[]', quantity, 2, '[]', null]])
+    ).toEqual([['DECIMAL(38,14)[]', `${quantity}00`, 2, '[]', null]])
   })
 
-  test('hold decimals that multiply, and are written again when a later day needs a wider type', async () => {
+  test('hold decimals that multiply', async () => {
     await exportOf('fills', { to: from + dayMs })
     const [[turnover] = []] = await duck('select sum(price * size)::varchar from read_parquet(FILES)')
     const { rows } = await created.database.pool.query<{ turnover: string }>(
@@ -156,53 +156,21 @@ describe('Parquet files', () => {
       [new Date(from + dayMs)],
     )
     expect((turnover as string).replace(/0+$/, '')).toBe(rows[0]?.turnover)
-    const { db } = created.database
-    await insertFills(db, [aFill({ symbol: 'BTCUSDT', ts: from + dayMs + 1, execId: 'fine', size: '0.00025' })])
-    const notes: string[] = []
-    const result = await exportOf('fills', {}, { onNote: (note) => notes.push(note) })
-    expect(result).toMatchObject({ rows: 451, partsSkipped: 0, asText: [] })
-    expect(notes).toEqual([
-      'size holds 0.00025, which DECIMAL(38, 2) cannot hold exactly: all days are written again, with a wider type',
-    ])
-    expect(await duck('select typeof(min(size)), count(*)::integer from read_parquet(FILES)')).toEqual([
-      ['DECIMAL(38,5)', 451],
-    ])
-    await created.database.pool.query("delete from market.fills where exec_id = 'fine'")
   })
 
-  test('stay where a later day needs a wider type and not all of them would be written again', async () => {
+  test('stay where a later day needs more digits, until all are exported anew', async () => {
     const { db, pool } = created.database
     const middle = from + dayMs
     const count = 'select typeof(min(size)), count(*)::integer from read_parquet(FILES)'
-    const extra = aFill({ symbol: 'BTCUSDT', ts: from + 1, execId: 'extra' })
-    onTestFinished(async () => void (await pool.query("delete from market.fills where exec_id in ('extra', 'fine')")))
-    await insertFills(db, [extra])
     await exportOf('fills', { to: middle })
-    await insertFills(db, [{ ...extra, ts: middle + 1, execId: 'fine', size: '0.00025' }])
-    await expect(exportOf('fills', { from: middle })).rejects.toThrow(
-      /not all of 2026-03-01 is asked for: export into another folder, or all of it, --from 2026-03-01T00:00:00.000Z --to/,
-    )
-    expect(await duck(count)).toEqual([['DECIMAL(38,2)', 151]])
-    await pool.query("delete from market.fills where exec_id = 'extra'")
-    await expect(exportOf('fills')).rejects.toThrow(
-      /of 151 rows of 2026-03-01 the database has only 150 now: export into another folder$/,
-    )
-    expect(await duck(count)).toEqual([['DECIMAL(38,2)', 151]])
-  })
-
-  test('are replaced one by one by those with a wider type, also when that is stopped', async () => {
-    const { db, pool } = created.database
-    const last = from + 2 * dayMs
-    await exportOf('fills', { to: last })
     onTestFinished(async () => void (await pool.query("delete from market.fills where exec_id = 'fine'")))
-    await insertFills(db, [aFill({ symbol: 'BTCUSDT', ts: last + 1, execId: 'fine', size: '0.00025' })])
-    const stop = new AbortController()
-    const options = { signal: stop.signal, onNote: () => stop.abort(new Error('stopped')) }
-    await expect(exportOf('fills', {}, options)).rejects.toThrow('stopped')
-    expect(await duck('select count(*)::integer from read_parquet(FILES)')).toEqual([[300]])
-    await expect(exportOf('fills', { from: last })).rejects.toThrow(/not all of 2026-03-01 is asked for/)
-    expect(await exportOf('fills')).toMatchObject({ rows: 451, partsSkipped: 0 })
-    expect(await duck('select distinct typeof(size) from read_parquet(FILES)')).toEqual([['DECIMAL(38,5)']])
+    await insertFills(db, [aFill({ symbol: 'BTCUSDT', ts: middle + 1, execId: 'fine', size: '0.00025' })])
+    await expect(exportOf('fills')).rejects.toThrow(
+      'size holds 0.00025, which DECIMAL(38, 4) cannot hold exactly: export into another folder, or all days anew with --overwrite',
+    )
+    expect(await duck(count)).toEqual([['DECIMAL(38,4)', 150]])
+    expect(await exportOf('fills', { isOverwriting: true })).toMatchObject({ rows: 451, asText: [] })
+    expect(await duck(count)).toEqual([['DECIMAL(38,7)', 451]])
   })
 
   test('hold as text, in every file, what no DECIMAL can hold', async () => {
@@ -218,8 +186,8 @@ describe('Parquet files', () => {
     expect(notes).toHaveLength(2)
     expect(notes[0]).toMatch(/^bid_sizes holds 13 digits before the point and 27 after it, more than a DECIMAL/)
     expect(await duck('select bid_sizes, ask_sizes, bid_prices from read_parquet(FILES) order by ts')).toEqual([
-      [[quantity, '2'], [], ['240.00', '239.99']],
-      [[long], [wide], ['1.00']],
+      [[quantity, '2'], [], ['240.0000', '239.9900']],
+      [[long], [wide], ['1.0000']],
     ])
     await created.database.pool.query('delete from market.order_books where ts >= $1', [new Date(from + dayMs)])
   })
@@ -311,7 +279,7 @@ test('more rows than a row group, in bounded memory', async () => {
     await duck(
       'select count(*)::integer, sum(i)::varchar, sum(value)::varchar, max(ts)::varchar from read_parquet(FILES)',
     ),
-  ).toEqual([[120_000, '7200060000', '1028580000.000000000', '2026-03-01 00:02:00+00']])
+  ).toEqual([[120_000, '7200060000', '1028580000.00000000000', '2026-03-01 00:02:00+00']])
 })
 
 describe('the command', () => {

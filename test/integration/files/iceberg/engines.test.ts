@@ -1,7 +1,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { bucketTarget } from '../../../../src/files/archive/bucket.js'
+import { bucketTarget } from '../../../../src/files/bucket/target.js'
 import { runArchive } from '../../../../src/files/archive/run.js'
 import type { ArchiveTarget } from '../../../../src/files/archive/target.js'
 import { publishTables } from '../../../../src/files/iceberg/publish.js'
