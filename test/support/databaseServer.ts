@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { resolveConfig, storageOf } from '../../src/config/resolve.js'
-import type { StorageSettings } from '../../src/server/timescale/changes.js'
+import type { StorageSettings } from '../../src/server/timescale/reconcile.js'
 
 /** How the tables are kept where the server has TimescaleDB. */
 export const testStorage: StorageSettings = storageOf(resolveConfig({}))

@@ -1,11 +1,21 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { closeSync, openSync } from 'node:fs'
+import { closeSync, constants, openSync } from 'node:fs'
 import { chmod, chown, link, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { basename, dirname } from 'node:path'
 import { isRunning } from '../../runtime/process.js'
 import { type Account, type Binaries, canEnter, findBinaries, serverAccount } from './binaries.js'
-import { clusterPath, createCluster, embeddedPaths, lastError, logins, serverEnvironment } from './process.js'
+import {
+  type Cluster,
+  clusterPath,
+  databaseName,
+  embeddedPaths,
+  lastError,
+  logins,
+  type Passwords,
+  readPasswords,
+  serverEnvironment,
+} from './process.js'
 
 const largestLogBytes = 10_000_000
 
@@ -29,8 +39,8 @@ const tuning = {
   log_timezone: 'UTC',
 }
 
-/** Reads a password that the first start creates. Only this user and the server's account can read its file. */
-async function rememberedPassword(file: string, account: Account): Promise<string> {
+/** Creates a password, unless there is one. Only this user and the server's account can read its file. */
+async function rememberPassword(file: string, account: Account): Promise<void> {
   const mine = `${file}.${process.pid}.${randomBytes(4).toString('hex')}`
   await writeFile(mine, `${randomBytes(24).toString('hex')}\n`, { mode: 0o600 })
   try {
@@ -39,28 +49,16 @@ async function rememberedPassword(file: string, account: Account): Promise<strin
     await link(mine, file).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'EEXIST') throw error
     })
-    return (await readFile(file, 'utf8')).trim()
   } finally {
     await rm(mine, { force: true })
   }
-}
-
-/** A cluster with what is needed to start a server on it. */
-interface Cluster {
-  readonly account: Account
-  /** Path of the server's program. */
-  readonly program: string
 }
 
 /**
  * Creates the cluster, its logins and its database at the first start. Throws if the directory cannot be used, or if
  * its cluster has another major version.
  */
-export async function requireCluster(
-  dataDir: string,
-  database: string,
-  logger?: { info(message: string): void },
-): Promise<Cluster> {
+export async function requireCluster(dataDir: string, logger?: { info(message: string): void }): Promise<Cluster> {
   const account = await serverAccount()
   await requireOwnDirectory(dataDir, account)
   const binaries = await findBinaries(account)
@@ -68,7 +66,7 @@ export async function requireCluster(
   const found = await clusterVersion(cluster)
   if (found === undefined) {
     logger?.info(`creating a database in ${dataDir}`)
-    await createClusterIn(dataDir, account, binaries, database)
+    await createCluster(dataDir, account, binaries)
   } else if (found !== binaries.major) {
     throw new Error(
       `${dataDir} holds a database of PostgreSQL ${found}, this market-recorder brings ${binaries.major}; ` +
@@ -79,27 +77,82 @@ export async function requireCluster(
   return { account, program: binaries.postgres }
 }
 
-async function createClusterIn(dataDir: string, account: Account, binaries: Binaries, database: string): Promise<void> {
+async function createCluster(dataDir: string, account: Account, { initdb, postgres }: Binaries): Promise<void> {
   const paths = embeddedPaths(dataDir)
-  const passwords = {
-    owner: await rememberedPassword(paths.password, account),
-    page: await rememberedPassword(paths.pagePassword, account),
-    reader: await rememberedPassword(paths.readerPassword, account),
-  }
+  for (const file of Object.values(paths.passwords)) await rememberPassword(file, account)
   await removeUnfinished(dataDir)
   const directory = await mkdtemp(`${paths.cluster}.new.${process.pid}.`)
+  const password = openSync(paths.passwords.owner, constants.O_RDONLY)
   try {
     if (account !== undefined) await chown(directory, account.uid, account.gid)
-    const user = logins.superuser
-    await createCluster({ dataDir, account, program: binaries.initdb, directory, user, settings: tuning })
-    await setUpRoles({ account, program: binaries.postgres, directory, database, passwords })
+    const pgdata = clusterPath(directory, account)
+    await runProgram(initdb, initdbOptions(pgdata), { account, directory, password })
+    const single = ['--single', '-j', '-c', 'exit_on_error=on', '-D', pgdata, 'template1']
+    // In single-user mode, a semicolon and an empty line end a statement. This mode needs no login.
+    const input = roleStatements(await readPasswords(dataDir)).map((statement) => `${statement};\n\n`)
+    await runProgram(postgres, single, { account, directory, input: input.join('') })
     // Renames the finished cluster, so that it is never incomplete. If another process was faster, its cluster counts.
     await rename(directory, paths.cluster).catch(async (error: unknown) => {
       if ((await clusterVersion(paths.cluster)) === undefined) throw error
     })
   } finally {
+    closeSync(password)
     await rm(directory, { recursive: true, force: true })
   }
+}
+
+/** Options for a new cluster, with a superuser whose password is read from descriptor 3. */
+function initdbOptions(pgdata: string): string[] {
+  const options = {
+    pgdata,
+    username: logins.superuser,
+    pwfile: '/dev/fd/3',
+    auth: 'scram-sha-256',
+    encoding: 'UTF8',
+    // The server's built-in locale makes the order of texts the same on every machine.
+    'locale-provider': 'builtin',
+    'builtin-locale': 'C.UTF-8',
+    locale: 'C',
+  }
+  return [
+    ...Object.entries(options).map(([name, value]) => `--${name}=${value}`),
+    ...Object.entries(tuning).map(([name, value]) => `--set=${name}=${value}`),
+    '--no-instructions',
+  ]
+}
+
+interface ProgramOptions {
+  readonly account: Account
+  /** Data directory of the cluster. No server uses the directory yet. */
+  readonly directory: string
+  /** Descriptor of the file with the superuser's password. */
+  readonly password?: number
+  readonly input?: string
+}
+
+/** Runs a program of the server on a new cluster. Throws if it fails. */
+async function runProgram(program: string, options: readonly string[], run: ProgramOptions): Promise<void> {
+  const { account, directory, password = 'ignore', input = '' } = run
+  const cluster = openSync(directory, constants.O_RDONLY)
+  let child: ChildProcess
+  try {
+    child = spawn(program, options, {
+      cwd: '/',
+      stdio: ['pipe', 'ignore', 'pipe', password, cluster],
+      env: serverEnvironment(),
+      ...account,
+    })
+  } finally {
+    closeSync(cluster)
+  }
+  let output = ''
+  child.stderr?.setEncoding('utf8').on('data', (text: string) => (output += text))
+  child.stdin?.on('error', () => undefined)
+  child.stdin?.end(input)
+  const code = await new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))
+  const problem = lastError(output)
+  if (code === 0 && problem === undefined) return
+  throw new Error(`creating the embedded database failed: ${problem ?? `${basename(program)} ended with ${code}`}`)
 }
 
 async function requireOwnDirectory(dataDir: string, account: Account): Promise<void> {
@@ -143,12 +196,6 @@ async function rotateLog(log: string): Promise<void> {
   if (size > largestLogBytes) await rename(log, `${log}.1`)
 }
 
-interface Passwords {
-  readonly owner: string
-  readonly page: string
-  readonly reader: string
-}
-
 /** Connection limit of the analysts' login. More would take connections from the recording. */
 const maxReaders = 12
 /** Above the page's pool, so that a restarted recorder need not wait for the previous one's connections to end. */
@@ -176,10 +223,11 @@ const closeToPublic = `
   end
   $$`
 
-/** Returns the statements that set up roles. The superuser runs them. */
+/** Returns the statements that set up roles and the database. The superuser runs them. */
 function roleStatements(passwords: Passwords): string[] {
   const { owner } = logins
   return [
+    `alter role ${logins.superuser} password null`,
     // Uses one round of hashing, because the passwords are random. More rounds protect chosen passwords, and would slow
     // down every connection.
     'set scram_iterations = 1',
@@ -201,47 +249,8 @@ function roleStatements(passwords: Passwords): string[] {
     `grant pg_use_reserved_connections to ${owner}, ${logins.page}`,
     'revoke connect on database postgres, template1 from public',
     `grant connect on database postgres, template1 to ${owner}`,
-  ]
-}
-
-interface NewCluster {
-  readonly account: Account
-  /** Path of the server's program. */
-  readonly program: string
-  /** Data directory of the cluster. No server uses the directory yet. */
-  readonly directory: string
-  readonly database: string
-  readonly passwords: Passwords
-}
-
-/** Sets up the roles of a new cluster in the server's single-user mode, which needs no login. */
-async function setUpRoles({ account, program, directory, database, passwords }: NewCluster): Promise<void> {
-  const statements = [
-    `alter role ${logins.superuser} password null`,
-    ...roleStatements(passwords),
     closeToPublic,
-    `create database ${database} owner ${logins.owner}`,
-    `revoke temporary on database ${database} from public`,
+    `create database ${databaseName} owner ${owner}`,
+    `revoke temporary on database ${databaseName} from public`,
   ]
-  const cluster = openSync(directory, 'r')
-  let child: ChildProcess
-  try {
-    const path = clusterPath(directory, account)
-    child = spawn(program, ['--single', '-j', '-c', 'exit_on_error=on', '-D', path, 'template1'], {
-      cwd: '/',
-      stdio: ['pipe', 'ignore', 'pipe', 'ignore', cluster],
-      env: serverEnvironment(),
-      ...account,
-    })
-  } finally {
-    closeSync(cluster)
-  }
-  let output = ''
-  child.stderr?.setEncoding('utf8').on('data', (text: string) => (output += text))
-  child.stdin?.on('error', () => undefined)
-  // In single-user mode, a semicolon and an empty line end a statement.
-  child.stdin?.end(statements.map((statement) => `${statement};\n\n`).join(''))
-  const code = await new Promise<number | null>((resolve, reject) => child.once('error', reject).once('close', resolve))
-  if (code === 0 && lastError(output) === undefined) return
-  throw new Error(`setting up the embedded database failed: ${lastError(output) ?? `postgres ended with ${code}`}`)
 }

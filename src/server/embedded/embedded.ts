@@ -7,10 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { makeFolder } from '../../runtime/disk.js'
 import {
+  databaseName,
   embeddedPaths,
   hasUsers,
   lastError,
   logins,
+  type Passwords,
+  readPasswords,
   readServerState,
   type ServerState,
   spawnServer,
@@ -45,7 +48,6 @@ export interface EmbeddedOptions {
   readonly onLost?: (error: Error) => void
 }
 
-const database = 'recorder'
 const startDeadlineMs = 60_000
 /** Longest wait for recovery after a crash. It replays the log, which takes longer than a start. */
 const recoveryDeadlineMs = 600_000
@@ -81,9 +83,9 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     if (isAlive(child)) await restorePassword(port, passwords)
     const watching = watch(port)
     return {
-      url: serverUrl(port, database, logins.owner, passwords.owner),
-      readUrl: serverUrl(port, database, logins.reader, passwords.reader),
-      pageUrl: serverUrl(port, database, logins.page, passwords.page),
+      url: serverUrl(port, logins.owner, passwords.owner),
+      readUrl: serverUrl(port, logins.reader, passwords.reader),
+      pageUrl: serverUrl(port, logins.page, passwords.page),
       async stop() {
         ending.abort()
         await watching
@@ -109,7 +111,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
         if (failure !== undefined && !isPassing(failure)) throw startError(failure)
         // Loaded only to start a server. A command that joins one, such as a query, need not wait for it.
         const { requireCluster } = await import('./cluster.js')
-        const cluster = await requireCluster(dataDir, database, options.logger)
+        const cluster = await requireCluster(dataDir, options.logger)
         const port = await freePort(wantedPort, fixedPort !== undefined)
         wantedPort = fixedPort ?? 0
         await writeFile(paths.port, `${port}\n`)
@@ -139,7 +141,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
 
   async function canConnect(port: number): Promise<boolean> {
     const { owner } = await readPasswords(dataDir)
-    const connectionString = serverUrl(port, database, logins.owner, owner)
+    const connectionString = serverUrl(port, logins.owner, owner)
     const client = new pg.Client({ connectionString, connectionTimeoutMillis: connectWithinMs })
     client.on('error', () => undefined)
     try {
@@ -147,9 +149,12 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
       return true
     } catch (error) {
       if ((error as pg.DatabaseError).code !== '28P01') return false
-      throw new Error(`the password in ${paths.password} is not the one of the database beside it; restore that file`, {
-        cause: error,
-      })
+      throw new Error(
+        `the password in ${paths.passwords.owner} is not the one of the database beside it; restore that file`,
+        {
+          cause: error,
+        },
+      )
     } finally {
       await client.end().catch(() => undefined)
     }
@@ -194,26 +199,9 @@ async function makeDirectory(dataDir: string): Promise<void> {
   }
 }
 
-type Passwords = Readonly<Record<'owner' | 'page' | 'reader', string>>
-
-async function readPasswords(dataDir: string): Promise<Passwords> {
-  const paths = embeddedPaths(dataDir)
-  const read = async (file: string) => {
-    const text = await readFile(file, 'utf8').catch((cause: Error) => {
-      throw new Error(`the password in ${file} cannot be read: ${cause.message}; restore that file`, { cause })
-    })
-    return text.trim()
-  }
-  return {
-    owner: await read(paths.password),
-    page: await read(paths.pagePassword),
-    reader: await read(paths.readerPassword),
-  }
-}
-
 /** Restores the analysts' password, because any login may change its own. Commands read that password from a file. */
 async function restorePassword(port: number, passwords: Passwords): Promise<void> {
-  const client = new pg.Client({ connectionString: serverUrl(port, database, logins.owner, passwords.owner) })
+  const client = new pg.Client({ connectionString: serverUrl(port, logins.owner, passwords.owner) })
   client.on('error', () => undefined)
   try {
     await client.connect()
@@ -250,8 +238,8 @@ async function whyItEnded(log: string): Promise<string | undefined> {
   return lastError(text.slice(-5_000))
 }
 
-function serverUrl(port: number, name: string, user: string, password: string): string {
-  return `postgresql://${user}:${password}@127.0.0.1:${port}/${name}`
+function serverUrl(port: number, user: string, password: string): string {
+  return `postgresql://${user}:${password}@127.0.0.1:${port}/${databaseName}`
 }
 
 /** Returns the wanted port of 127.0.0.1 if it is free, and otherwise any free one. Throws if a fixed port is taken. */

@@ -13,11 +13,27 @@ export function embeddedPaths(dataDir: string) {
     cluster: join(dataDir, 'cluster'),
     users: join(dataDir, 'users.fifo'),
     log: join(dataDir, 'server.log'),
-    password: join(dataDir, 'password'),
-    pagePassword: join(dataDir, 'page-password'),
-    readerPassword: join(dataDir, 'reader-password'),
+    passwords: {
+      owner: join(dataDir, 'password'),
+      page: join(dataDir, 'page-password'),
+      reader: join(dataDir, 'reader-password'),
+    },
     port: join(dataDir, 'port'),
   }
+}
+
+export type Passwords = Readonly<Record<'owner' | 'page' | 'reader', string>>
+
+/** Reads the passwords that the first start created. */
+export async function readPasswords(dataDir: string): Promise<Passwords> {
+  const { owner, page, reader } = embeddedPaths(dataDir).passwords
+  const read = async (file: string) => {
+    const text = await readFile(file, 'utf8').catch((cause: Error) => {
+      throw new Error(`the password in ${file} cannot be read: ${cause.message}; restore that file`, { cause })
+    })
+    return text.trim()
+  }
+  return { owner: await read(owner), page: await read(page), reader: await read(reader) }
 }
 
 /**
@@ -28,6 +44,8 @@ export function embeddedPaths(dataDir: string) {
  * `postgres --single`.
  */
 export const logins = { owner: 'recorder', page: 'page', reader: 'reader', superuser: 'postgres' } as const
+
+export const databaseName = 'recorder'
 
 /** State of a database server, as the server writes it to a file while it runs. */
 export interface ServerState {
@@ -131,11 +149,16 @@ wait $reader
 exit $status
 `
 
-interface ServerCommand {
+interface ServerCommand extends Cluster {
   readonly dataDir: string
-  readonly account: Account
-  readonly program: string
   readonly settings: Readonly<Record<string, string>>
+}
+
+/** A cluster with what is needed to start a server on it. */
+export interface Cluster {
+  readonly account: Account
+  /** Path of the server's program. */
+  readonly program: string
 }
 
 /**
@@ -164,46 +187,6 @@ export function spawnServer({ dataDir, account, program, settings }: ServerComma
     return child
   } finally {
     for (const descriptor of [users, log, cluster]) closeSync(descriptor)
-  }
-}
-
-/** Creates a cluster in an empty directory, with a superuser. The settings become its configuration. */
-export async function createCluster(
-  command: ServerCommand & { readonly directory: string; readonly user: string },
-): Promise<void> {
-  const { dataDir, account, program, directory, user, settings } = command
-  const password = openSync(embeddedPaths(dataDir).password, constants.O_RDONLY)
-  const cluster = openSync(directory, constants.O_RDONLY)
-  const options = {
-    '--pgdata': clusterPath(directory, account),
-    '--username': user,
-    '--pwfile': '/dev/fd/3',
-    '--auth': 'scram-sha-256',
-    '--encoding': 'UTF8',
-    // The server's built-in locale makes the order of texts the same on every machine.
-    '--locale-provider': 'builtin',
-    '--builtin-locale': 'C.UTF-8',
-    '--locale': 'C',
-  }
-  try {
-    const flags = Object.entries(options).map(([name, value]) => `${name}=${value}`)
-    for (const [name, value] of Object.entries(settings)) flags.push(`--set=${name}=${value}`)
-    const child = spawn(program, [...flags, '--no-instructions'], {
-      cwd: '/',
-      stdio: ['ignore', 'ignore', 'pipe', password, cluster],
-      env: serverEnvironment(),
-      ...account,
-    })
-    let output = ''
-    child.stderr?.setEncoding('utf8').on('data', (text: string) => (output += text))
-    const code = await new Promise<number | null>((resolve, reject) =>
-      child.once('error', reject).once('close', resolve),
-    )
-    if (code !== 0)
-      throw new Error(`creating the embedded database failed: ${lastError(output) ?? `initdb ended with ${code}`}`)
-  } finally {
-    closeSync(password)
-    closeSync(cluster)
   }
 }
 

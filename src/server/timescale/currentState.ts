@@ -1,8 +1,14 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import type { TimeMs } from '../../market/values.js'
-import { removedBefore } from './rollups.js'
 import { type ServerKind } from './server.js'
+
+/** One step from the current features to the configured ones. */
+export interface Change {
+  /** Text that continues "will …". */
+  readonly text: string
+  apply(db: Kysely<Database>): Promise<void>
+}
 
 /** The time-series features that a database has. */
 export interface CurrentState {
@@ -109,4 +115,10 @@ async function readPolicies(db: Kysely<Database>): Promise<Map<string, Policy>> 
     ) as k (proc_name, kind) on k.proc_name = j.proc_name
     where j.hypertable_schema in ('market', 'recorder')`.execute(db)
   return new Map(rows.map(({ kind, name, ...policy }) => [policyKey(kind, name), policy]))
+}
+
+/** Reads the time before which candles are noted as removed for their age; null if none are. */
+async function removedBefore(db: Kysely<Database>): Promise<TimeMs | null> {
+  const row = await db.selectFrom('recorder.service').select('rollups_final_before as before').executeTakeFirst()
+  return row?.before ?? null
 }

@@ -1,16 +1,28 @@
 import { type Kysely, sql } from 'kysely'
 import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
-import { changesNeeded, type StorageSettings } from './changes.js'
-import { emptyState, readCurrentState } from './currentState.js'
-import {
-  canCreateExtension,
-  detectServer,
-  requireCommunityVersion,
-  type ServerInfo,
-  type ServerKind,
-  serverWithExtension,
-} from './server.js'
+import { type TimeTable, timeTables } from '../../db/timeTables.js'
+import type { TimeStream } from '../../market/stream.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
+import { systemClock } from '../../runtime/clock.js'
+import { type Change, type CurrentState, policyKey, readCurrentState } from './currentState.js'
+import { noteRemoval, rollupChanges, rollups } from './rollups.js'
+import { canCreateExtension, detectServer, type ServerKind, serverToBe, supportedKind } from './server.js'
+
+/** Storage settings of a table that grows with time. */
+interface TableSettings {
+  /** Time span of one chunk, hours. */
+  readonly chunkHours: number
+  /** Age at which chunks become columnar, hours. */
+  readonly columnstoreAfterHours: number
+  /** Age at which rows are removed, days; without it they stay. */
+  readonly retentionDays?: number
+  /** True when only the archiver removes rows, once they are in the archive. Default false. */
+  readonly isArchived?: boolean
+}
+
+/** Storage settings of every table, by table name. */
+export type StorageSettings = Readonly<Record<TimeStream, TableSettings>>
 
 interface ReconcileOptions {
   /** True to return changes without making them. */
@@ -39,24 +51,19 @@ export async function reconcile(db: Kysely<Database>, options: ReconcileOptions)
 const createExtension = 'create extension timescaledb'
 
 async function plannedChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
-  const server = await detectServer(db)
-  if (server.kind !== 'postgresql' || !(await canCreateExtension(db))) {
-    const kind = checkedKind(server)
-    return changesNeeded(kind, await readCurrentState(db, kind), settings).map(({ text }) => text)
-  }
-  const kind = checkedKind(await serverWithExtension(db))
-  return [createExtension, ...changesNeeded(kind, emptyState, settings).map(({ text }) => text)]
+  const { kind: before } = await detectServer(db)
+  const kind = supportedKind(await serverToBe(db))
+  const changes = changesNeeded(kind, await readCurrentState(db, before), settings).map(({ text }) => text)
+  return kind === before ? changes : [createExtension, ...changes]
 }
 
 async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
   const done: string[] = []
-  let server = await detectServer(db)
-  if (server.kind === 'postgresql' && (await canCreateExtension(db))) {
+  if ((await detectServer(db)).kind === 'postgresql' && (await canCreateExtension(db))) {
     await sql`create extension if not exists timescaledb`.execute(db)
     done.push(createExtension)
-    server = await detectServer(db)
   }
-  const kind = checkedKind(server)
+  const kind = supportedKind(await detectServer(db))
   for (const change of changesNeeded(kind, await readCurrentState(db, kind), settings)) {
     await change.apply(db)
     done.push(change.text)
@@ -64,7 +71,142 @@ async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Pr
   return done
 }
 
-function checkedKind({ kind, timescaleVersion }: ServerInfo): ServerKind {
-  if (kind === 'timescale-community' && timescaleVersion !== undefined) requireCommunityVersion(timescaleVersion)
-  return kind
+/** Interval at which the server looks for chunks to convert or remove. */
+const upkeepMs = hourMs
+
+/** Returns the changes that bring a database from its current state to the settings, in the order to apply them. */
+export function changesNeeded(
+  kind: ServerKind,
+  current: CurrentState,
+  settings: StorageSettings,
+  now: TimeMs = systemClock.now(),
+): Change[] {
+  if (kind === 'postgresql') return []
+  const hypertables = timeTables.flatMap((table) => hypertableChanges(table, current, settings[table.name]))
+  if (kind === 'timescale-apache') return hypertables
+  return [
+    ...hypertables,
+    ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.name])),
+    // Rollups come before removals, so that candles are rolled up before they are removed.
+    ...rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles.retentionDays, now)),
+    ...timeTables.flatMap((table) => retentionChanges(table, current, settings[table.name])),
+  ]
+}
+
+function hypertableChanges(
+  { name, timeColumn }: TimeTable,
+  { hypertables }: CurrentState,
+  { chunkHours }: TableSettings,
+): Change[] {
+  const current = hypertables.get(name)
+  if (current?.chunkHours === chunkHours) return []
+  if (current === undefined) {
+    return [
+      {
+        text: `make market.${name} a hypertable with chunks of ${hours(chunkHours)}`,
+        async apply(db) {
+          // Creates no default index: the primary key serves every query of one instrument, and others need none.
+          await sql`
+            select public.create_hypertable(${relation(name)},
+              public.by_range(${timeColumn}, make_interval(hours => ${chunkHours}::int)),
+              migrate_data => true, create_default_indexes => false, if_not_exists => true)`.execute(db)
+        },
+      },
+    ]
+  }
+  return [
+    {
+      text: `change new chunks of market.${name} from ${hours(current.chunkHours)} to ${hours(chunkHours)}`,
+      async apply(db) {
+        await sql`select public.set_chunk_time_interval(${relation(name)}, make_interval(hours => ${chunkHours}::int))`.execute(
+          db,
+        )
+      },
+    },
+  ]
+}
+
+function columnstoreChanges(
+  { name, seriesColumns, orderColumns }: TimeTable,
+  { hypertables, policies }: CurrentState,
+  { columnstoreAfterHours }: TableSettings,
+): Change[] {
+  const segmentBy = seriesColumns.join(',')
+  const orderBy = orderColumns.join(',')
+  const current = hypertables.get(name)?.columnstore
+  const changes: Change[] = []
+  if (current?.segmentBy !== segmentBy || current.orderBy !== orderBy) {
+    changes.push({
+      text: `set the columnstore of market.${name} to segments by (${segmentBy}) in the order of (${orderBy})`,
+      async apply(db) {
+        await sql`
+          alter table ${sql.table(`market.${name}`)} set (timescaledb.enable_columnstore = true,
+            timescaledb.segmentby = ${sql.lit(segmentBy)}, timescaledb.orderby = ${sql.lit(orderBy)})`.execute(db)
+      },
+    })
+  }
+  const policy = policies.get(policyKey('columnstore', name))
+  if (policy?.afterHours !== columnstoreAfterHours || policy.everyMs !== upkeepMs) {
+    changes.push({
+      text: `convert chunks of market.${name} to the columnstore after ${hours(columnstoreAfterHours)}`,
+      async apply(db) {
+        await sql`call public.remove_columnstore_policy(${relation(name)}, if_exists => true)`.execute(db)
+        await sql`
+          call public.add_columnstore_policy(${relation(name)},
+            after => make_interval(hours => ${columnstoreAfterHours}::int), schedule_interval => ${interval(upkeepMs)})
+        `.execute(db)
+      },
+    })
+  }
+  return changes
+}
+
+function retentionChanges({ name }: TimeTable, { policies }: CurrentState, settings: TableSettings): Change[] {
+  // The server must not remove rows of an archived table, because it cannot know what is archived.
+  const retentionDays = settings.isArchived === true ? undefined : settings.retentionDays
+  const policy = policies.get(policyKey('retention', name))
+  const note = async (db: Kysely<Database>, afterHours: number) => {
+    if (name === 'candles') await noteRemoval(db, new Date(systemClock.now() - afterHours * hourMs))
+  }
+  const remove = async (db: Kysely<Database>) => {
+    // The server also removed candles while no recorder noted it, so this is noted now.
+    if (policy?.afterHours != null) await note(db, policy.afterHours)
+    await sql`select public.remove_retention_policy(${relation(name)}, if_exists => true)`.execute(db)
+  }
+  if (retentionDays === undefined) {
+    if (policy === undefined) return []
+    return [
+      {
+        text: `stop removing rows of market.${name}`,
+        apply: remove,
+      },
+    ]
+  }
+  if (policy?.afterHours === retentionDays * 24 && policy.everyMs === upkeepMs) return []
+  return [
+    {
+      text: `remove rows of market.${name} after ${retentionDays} days`,
+      async apply(db) {
+        await remove(db)
+        // Notes the removal before the server removes the first candle, so that no refresh comes in between.
+        await note(db, retentionDays * 24)
+        await sql`
+          select public.add_retention_policy(${relation(name)},
+            drop_after => make_interval(days => ${retentionDays}::int), schedule_interval => ${interval(upkeepMs)})
+        `.execute(db)
+      },
+    },
+  ]
+}
+
+function relation(name: string) {
+  return sql`${`market.${name}`}::regclass`
+}
+
+function interval(ms: number) {
+  return sql`make_interval(secs => ${ms / 1000}::float8)`
+}
+
+function hours(count: number): string {
+  return count % 24 === 0 ? `${count / 24} ${count === 24 ? 'day' : 'days'}` : `${count} hours`
 }

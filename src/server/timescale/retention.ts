@@ -4,7 +4,7 @@ import type { Database } from '../../db/schema.js'
 import { noteRemoval } from './rollups.js'
 import { detectServer } from './server.js'
 import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
-import type { StorageSettings } from './changes.js'
+import type { StorageSettings } from './reconcile.js'
 import { counted } from '../../runtime/text.js'
 
 /** Age at which rejected rows are removed, counted from when they were last seen. */

@@ -3,10 +3,11 @@ import { normalized, type TimeRange } from '../../market/timeRange.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../../db/schema.js'
+import { type Change, type CurrentState, type Policy, policyKey } from './currentState.js'
 import { detectServer } from './server.js'
 
 /** A rollup. On TimescaleDB Community, the view `market.<name>` reads the continuous aggregate `recorder.<name>`. */
-export interface Rollup {
+interface Rollup {
   readonly name: string
   readonly widthMs: number
   /** Relation that the rollup aggregates: candles, or the next shorter rollup. */
@@ -28,7 +29,7 @@ export const rollups: readonly Rollup[] = [
  * Age in milliseconds up to which buckets are computed from the source, because candles may still be missing. A bucket
  * stored without them would stay wrong until its next refresh.
  */
-export const liveMs = 10 * minuteMs
+const liveMs = 10 * minuteMs
 
 /**
  * Returns the number of buckets that one transaction of a refresh rolls up: a day of them, at least ten. The server's
@@ -39,7 +40,86 @@ export function bucketsPerBatch({ widthMs }: Rollup): number {
   return Math.max(10, dayMs / widthMs)
 }
 
-export async function createRollup(db: Kysely<Database>, { name, widthMs, source }: Rollup): Promise<void> {
+/**
+ * Returns the changes that a rollup needs.
+ *
+ * @param retentionDays age at which candles are removed, if they are
+ */
+export function rollupChanges(
+  rollup: Rollup,
+  { rollups: existing, rollupViews, policies, rollupsFinalBefore }: CurrentState,
+  retentionDays: number | undefined,
+  now: TimeMs,
+): Change[] {
+  const { name, refreshEveryMs } = rollup
+  const changes: Change[] = []
+  if (!existing.has(name)) {
+    changes.push({
+      text: `create the continuous aggregate recorder.${name}`,
+      apply: (db) => createRollup(db, rollup),
+    })
+  }
+  const policy = policies.get(policyKey('refresh', name))
+  const afterHours = refreshHours(rollup, retentionDays, { rollupsFinalBefore, policy, now })
+  if (policy === undefined) {
+    // Adds the schedule last, because its presence also shows that the filling is complete. An interrupted filling
+    // would otherwise leave old buckets missing for ever.
+    changes.push({
+      text: `fill recorder.${name} and refresh it every ${refreshEveryMs / 60_000} minutes`,
+      async apply(db) {
+        await fillRollup(db, rollup, systemClock.now())
+        await addRefresh(db, rollup, afterHours)
+      },
+    })
+  } else if (
+    policy.everyMs !== refreshEveryMs ||
+    policy.afterHours !== afterHours ||
+    policy.bucketsPerBatch !== bucketsPerBatch(rollup)
+  ) {
+    changes.push({
+      text: `refresh recorder.${name} every ${refreshEveryMs / 60_000} minutes`,
+      async apply(db) {
+        await sql`
+          select public.remove_continuous_aggregate_policy(${`recorder.${name}`}::regclass, if_exists => true)
+        `.execute(db)
+        await addRefresh(db, rollup, afterHours)
+      },
+    })
+  }
+  if (!rollupViews.has(name)) {
+    changes.push({ text: `let market.${name} read recorder.${name}`, apply: (db) => readRollup(db, rollup) })
+  }
+  return changes
+}
+
+/**
+ * Returns how many hours back the schedule of a rollup looks for changes; null for all time. A rollup of candles must
+ * not look where candles were removed, because TimescaleDB would remove their rollups too. Other rollups read rollups,
+ * which stay.
+ */
+function refreshHours(
+  { source }: Rollup,
+  retentionDays: number | undefined,
+  known: { readonly rollupsFinalBefore: TimeMs | null; readonly policy: Policy | undefined; readonly now: TimeMs },
+): number | null {
+  if (source !== 'market.candles') return null
+  const { rollupsFinalBefore, policy, now } = known
+  const wanted = retentionDays === undefined ? Infinity : retentionDays * 24
+  const bound = rollupsFinalBefore === null ? Infinity : Math.floor((now - rollupsFinalBefore) / hourMs)
+  if (wanted <= bound) return Number.isFinite(wanted) ? wanted : null
+  // The bound moves with time. A schedule that stays within it need not change.
+  return policy?.afterHours != null && policy.afterHours <= bound ? policy.afterHours : bound
+}
+
+async function addRefresh(db: Kysely<Database>, rollup: Rollup, afterHours: number | null): Promise<void> {
+  await sql`
+    select public.add_continuous_aggregate_policy(${`recorder.${rollup.name}`}::regclass,
+      start_offset => make_interval(hours => ${afterHours}::int), end_offset => ${interval(liveMs)},
+      schedule_interval => ${interval(rollup.refreshEveryMs)}, buckets_per_batch => ${bucketsPerBatch(rollup)}::int)
+  `.execute(db)
+}
+
+async function createRollup(db: Kysely<Database>, { name, widthMs, source }: Rollup): Promise<void> {
   const only = source === 'market.candles' ? sql`where type = 'market' and interval = '1m' and is_closed` : sql``
   await sql`
     create materialized view ${sql.table(`recorder.${name}`)} with (
@@ -68,7 +148,7 @@ async function commentOnRollup(db: Kysely<Database>, name: string): Promise<void
 }
 
 /** Rolls up all stored candles. Cannot run in a transaction. */
-export async function fillRollup(db: Kysely<Database>, rollup: Rollup, now: TimeMs): Promise<void> {
+async function fillRollup(db: Kysely<Database>, rollup: Rollup, now: TimeMs): Promise<void> {
   await refresh(db, rollup, await finalBefore(db), lastWhole(rollup, now))
 }
 
@@ -81,12 +161,6 @@ export async function noteRemoval(db: Kysely<Database>, before: Date): Promise<v
     .updateTable('recorder.service')
     .set({ rollups_final_before: sql`greatest(rollups_final_before, ${before}::timestamptz)` })
     .execute()
-}
-
-/** Reads the time before which candles are noted as removed for their age; null if none are. */
-export async function removedBefore(db: Kysely<Database>): Promise<TimeMs | null> {
-  const row = await db.selectFrom('recorder.service').select('rollups_final_before as before').executeTakeFirst()
-  return row?.before ?? null
 }
 
 /**
@@ -103,7 +177,7 @@ async function finalBefore(db: Kysely<Database>): Promise<TimeMs | null> {
 }
 
 /** Makes the analysts' view read the continuous aggregate. Queries of the view need not change. */
-export async function readRollup(db: Kysely<Database>, { name }: Rollup): Promise<void> {
+async function readRollup(db: Kysely<Database>, { name }: Rollup): Promise<void> {
   await sql`
     create or replace view ${sql.table(`market.${name}`)} as
       select category, symbol, open_time, open, high, low, close, base_volume, quote_turnover

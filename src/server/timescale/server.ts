@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 
-export interface ServerInfo {
+interface ServerInfo {
   readonly kind: ServerKind
   /** Version of PostgreSQL, such as `17.6`. */
   readonly serverVersion: string
@@ -50,7 +50,7 @@ export async function serverToBe(db: Kysely<Database>): Promise<ServerInfo> {
 }
 
 /** Describes the server as it would be with the extension. Creates the extension and rolls that back. */
-export async function serverWithExtension(db: Kysely<Database>): Promise<ServerInfo> {
+async function serverWithExtension(db: Kysely<Database>): Promise<ServerInfo> {
   const found = await db.connection().execute(async (connection) => {
     await sql`begin`.execute(connection)
     try {
@@ -85,13 +85,14 @@ function kindOf(license: string | null): ServerKind {
 /** Oldest version with the columnstore's present names, refreshes without a beginning, and their options. */
 const oldestCommunity = [2, 21] as const
 
-/** Throws if a Community edition is too old for the recorder's features. */
-export function requireCommunityVersion(version: string): void {
-  const [major = 0, minor = 0] = version.split('.').map(Number)
+/** Returns the kind of a server. Throws if a Community edition is too old for the recorder's features. */
+export function supportedKind({ kind, timescaleVersion = '' }: ServerInfo): ServerKind {
+  const [major = 0, minor = 0] = timescaleVersion.split('.').map(Number)
   const [oldestMajor, oldestMinor] = oldestCommunity
-  if (major > oldestMajor || (major === oldestMajor && minor >= oldestMinor)) return
+  const isOld = major < oldestMajor || (major === oldestMajor && minor < oldestMinor)
+  if (kind !== 'timescale-community' || !isOld) return kind
   throw new Error(
-    `TimescaleDB ${version} is too old; install ${oldestCommunity.join('.')} or newer and run "alter extension timescaledb update"`,
+    `TimescaleDB ${timescaleVersion} is too old; install ${oldestCommunity.join('.')} or newer and run "alter extension timescaledb update"`,
   )
 }
 

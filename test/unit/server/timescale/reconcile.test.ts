@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { changesNeeded } from '../../../../src/server/timescale/changes.js'
+import { changesNeeded } from '../../../../src/server/timescale/reconcile.js'
 import { type CurrentState, emptyState, type Policy, policyKey } from '../../../../src/server/timescale/currentState.js'
 import { bucketsPerBatch, rollups } from '../../../../src/server/timescale/rollups.js'
 import { timeTables } from '../../../../src/db/timeTables.js'
