@@ -1,11 +1,11 @@
 import { parseArgs } from 'node:util'
-import Table from 'cli-table3'
 import { countUntil, type FillMarket, maxWithin } from './fills/market.js'
 import { clairvoyant, knowingLastSecond, knowingPresent, proportional, recorder, roundRobin } from './fills/pollers.js'
 import { type FillPoller, type RunResult, runPoller, type Truth, usualWatchMs } from './fills/run.js'
 import { scenarios, tapeMarket } from './fills/scenarios.js'
 import { syntheticMarket } from './fills/synthetic.js'
 import { readTapes, splitTapes } from './fills/tapes.js'
+import { printTable } from './tools/checks.js'
 
 const pollers: Readonly<Record<string, (truth: Truth) => FillPoller>> = {
   'round robin': roundRobin,
@@ -26,6 +26,24 @@ const wanted = { whole: 0.9999, medianS: 30, p99S: 900 }
 
 /** Of the simulator's two flows: what the schedule has reached, so that it does not get worse. */
 const minSimulated = { market: 0.9, even: 0.978 }
+
+const columns = [
+  'market',
+  'poller',
+  'captured %',
+  'of the present',
+  'of the future',
+  'gaps',
+  'requests/s',
+  'looks/s',
+  'staleness s',
+  'p95 s',
+  'first s',
+  'repaired %',
+  'history/s',
+  'stored after s',
+  'p99 s',
+]
 
 interface Cell {
   readonly name: string
@@ -71,33 +89,14 @@ export async function benchFills(argv: readonly string[]): Promise<number> {
     ...simulated,
     ...(values.tapes === undefined ? [] : tapeCells(values.tapes, values.part, durationMs)),
   ]
-  const table = new Table({
-    head: [
-      'market',
-      'poller',
-      'captured %',
-      'of the present',
-      'of the future',
-      'gaps',
-      'requests/s',
-      'looks/s',
-      'staleness s',
-      'p95 s',
-      'first s',
-      'repaired %',
-      'history/s',
-      'stored after s',
-      'p99 s',
-    ],
-    style: { head: [], border: [] },
-  })
+  const rows: string[][] = []
   const verdicts: Verdict[] = []
   for (const cell of cells.filter(({ name }) => values.only === undefined || name === values.only)) {
     const results = await runCell(cell, windows, watchMs)
-    for (const [name, runs] of results) table.push(rowOf(cell.name, name, runs, results))
+    for (const [name, runs] of results) rows.push(rowOf(cell.name, name, runs, results))
     verdicts.push(...judge(cell, results, watchMs))
   }
-  console.log(table.toString())
+  printTable(columns, rows)
   for (const { isMet, text } of verdicts) console.log(`${isMet ? 'met' : 'MISSED'}: ${text}`)
   return verdicts.every(({ isMet }) => isMet) ? 0 : 1
 }

@@ -1,14 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import Table from 'cli-table3'
-import type { Check } from './figures.js'
-import { atLeast, atMost, eight, limitFactor, limits, rejectedOf } from './fleetChecks.js'
-import { benchFaults } from './fleetFaults.js'
-import { benchRolling } from './fleetRolling.js'
-import { openFleetBench } from './fleetSetup.js'
-import { askedBooks, longestOverlapMs } from './fleetTruth.js'
+import { benchFaults, benchRolling } from './fleet/departures.js'
+import { countRejected, eight, limits, withFleet } from './fleet/setup.js'
+import { askedBooks, longestOverlapMs } from './fleet/truth.js'
+import { atLeast, atMost, type Check, printChecks } from './tools/checks.js'
 
-/** Eight recorders on addresses of their own against limits of a fifth: what they record together, what accidents cost, and a restart of one after another. */
+/** Eight recorders on addresses of their own: what they record together, and the cost of accidents and restarts. */
 export async function benchFleet(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...argv],
@@ -18,80 +15,69 @@ export async function benchFleet(argv: readonly string[]): Promise<number> {
       seeds: { type: 'string', default: '1,2,3' },
     },
   })
+  const parts = values.only.split(',')
   const checks: Check[] = []
-  if (values.only.includes('share')) checks.push(...(await benchShare(Number(values.seconds))))
-  if (values.only.includes('faults')) {
+  if (parts.includes('share')) checks.push(...(await benchShare(Number(values.seconds))))
+  if (parts.includes('faults')) {
     for (const seed of values.seeds.split(',')) checks.push(...(await benchFaults(Number(seed))))
   }
-  if (values.only.includes('rolling')) checks.push(...(await benchRolling()))
-  const table = new Table({ head: ['what', 'measured', 'wanted', ''], style: { head: [], border: [] } })
-  for (const { what, measured, target, isMet } of checks) table.push([what, measured, target, isMet ? 'ok' : 'MISSED'])
-  console.log(table.toString())
-  return checks.every(({ isMet }) => isMet) ? 0 : 1
+  if (parts.includes('rolling')) checks.push(...(await benchRolling()))
+  return printChecks(checks)
 }
 
-/** Order books only: they ask for all that the limits leave room for, so that nothing else decides how much that is. */
 async function benchShare(seconds: number): Promise<Check[]> {
-  const config = {
-    exchange: { limits },
-    streams: {
-      tickers: { watchSeconds: 0 },
-      orderBooks: { everySeconds: 2, depth: 5, select: { kinds: ['crypto', 'rwa_perpetual', 'metal'] } },
-      rpiOrderBooks: { enabled: false },
-      fills: { enabled: false },
-      candles: { enabled: false },
-    },
-    serve: { enabled: false },
-  }
-  const measure = async (addresses: readonly number[]) => {
-    const bench = await openFleetBench(1, limitFactor)
-    try {
-      for (const address of addresses) {
-        await bench.start(address, config)
-        await sleep(1_500)
-      }
-      await sleep(25_000)
-      const from = bench.simulator.control.journal().length
-      const rows = async () =>
-        (await bench.database.pool.query<{ count: number }>('select count(*)::int as count from market.order_books'))
-          .rows[0]?.count ?? 0
-      const rowsBefore = await rows()
-      await sleep(seconds * 1000)
-      const journal = bench.simulator.control.journal().slice(from)
-      const books = journal.filter(({ operation }) => operation === 'orderbook')
-      return {
-        requests: books.length / seconds,
-        rows: ((await rows()) - rowsBefore) / seconds,
-        overlapMs: longestOverlapMs(askedBooks(journal), 10_000),
-        rejected: rejectedOf(bench.simulator.control.report()),
-        lists: new Set(
-          journal
-            .filter(({ operation }) => operation === 'tickers')
-            .map(({ source, parameters }) => `${parameters['category']} ${source}`),
-        ).size,
-      }
-    } finally {
-      await bench.close()
-    }
-  }
-  const one = await measure([1])
-  const all = await measure(eight)
-  const ratio = (what: 'requests' | 'rows') => all[what] / (8 * one[what])
+  const one = await measureShare([1], seconds)
+  const all = await measureShare(eight, seconds)
+  const checkRate = (what: 'requests' | 'rows') =>
+    atLeast(`${what} of eight, of eight times those of one`, all[what] / (8 * one[what]), 0.95, {
+      decimals: 3,
+      detail: `${all[what].toFixed(1)}/s, one ${one[what].toFixed(2)}/s`,
+    })
   return [
-    atLeast(
-      'requests of eight, of eight times those of one',
-      ratio('requests'),
-      0.95,
-      `${all.requests.toFixed(1)}/s, one ${one.requests.toFixed(2)}/s`,
-    ),
-    atLeast(
-      'rows of eight, of eight times those of one',
-      ratio('rows'),
-      0.95,
-      `${all.rows.toFixed(1)}/s, one ${one.rows.toFixed(2)}/s`,
-    ),
+    checkRate('requests'),
+    checkRate('rows'),
     atMost('requests rejected', one.rejected + all.rejected, 0),
-    atMost('longest that two asked for the same book, s', all.overlapMs / 1000, 5),
+    atMost('longest that two asked for the same book, s', all.overlapMs / 1000, 5, { decimals: 1 }),
     atMost('recorders of each ticker list (4 lists)', all.lists, 4),
   ]
+}
+
+/** Order books alone take all that the limits leave room for: nothing else decides how much recorders ask for. */
+const booksAlone = {
+  exchange: { limits },
+  streams: {
+    tickers: { watchSeconds: 0 },
+    orderBooks: { everySeconds: 2, depth: 5, select: { kinds: ['crypto', 'rwa_perpetual', 'metal'] } },
+    rpiOrderBooks: { enabled: false },
+    fills: { enabled: false },
+    candles: { enabled: false },
+  },
+  serve: { enabled: false },
+}
+
+async function measureShare(addresses: readonly number[], seconds: number) {
+  return withFleet(1, async (bench) => {
+    for (const address of addresses) {
+      await bench.start(address, booksAlone)
+      await sleep(1_500)
+    }
+    await sleep(25_000)
+    const { control } = bench.simulator
+    const countRows = async () =>
+      (await bench.database.pool.query<{ count: number }>('select count(*)::int as count from market.order_books'))
+        .rows[0]?.count ?? 0
+    const [from, rowsBefore] = [control.journal().length, await countRows()]
+    await sleep(seconds * 1000)
+    const journal = control.journal().slice(from)
+    const lists = journal
+      .filter(({ operation }) => operation === 'tickers')
+      .map(({ source, parameters }) => `${parameters['category']} ${source}`)
+    return {
+      requests: journal.filter(({ operation }) => operation === 'orderbook').length / seconds,
+      rows: ((await countRows()) - rowsBefore) / seconds,
+      overlapMs: longestOverlapMs(askedBooks(journal), 10_000),
+      rejected: countRejected(control.report()),
+      lists: new Set(lists).size,
+    }
+  })
 }

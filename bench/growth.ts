@@ -1,8 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
-import Table from 'cli-table3'
 import { pino } from 'pino'
-import { loadConfig, storageOf } from '../src/config/resolve.js'
 import { CandleWriter } from '../src/history/candleWriter.js'
 import { dayMs, hourMs } from '../src/market/values.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
@@ -15,10 +13,10 @@ import { coverageCalendar, emptyRanges } from '../src/ledger/read/coverage.js'
 import { newestRows, storeOverview } from '../src/ledger/read/overview.js'
 import { reconcile } from '../src/server/timescale/reconcile.js'
 import { detectServer } from '../src/server/timescale/server.js'
-import { candlePage, fillPage } from './costRows.js'
-import { communityServer, createDatabase, dropDatabase } from './databases.js'
-import { type Check, median } from './figures.js'
+import { asAdmin, databaseUrl, testStorage } from '../test/support/databaseServer.js'
+import { candlePage, fillPage } from './cost/rows.js'
 import { growTo, type GrownMarket } from './growthData.js'
+import { atLeast, atMost, type Check, figure, median, printChecks } from './tools/checks.js'
 
 /** How much larger the large database is than the small one. */
 const factor = 100
@@ -39,35 +37,16 @@ export async function benchGrowth(argv: readonly string[]): Promise<number> {
       rounds: { type: 'string', default: '7' },
     },
   })
-  const serverUrl = communityServer(values.url)
+  const serverUrl = values.url ?? process.env['TEST_DATABASE_URL']
+  if (serverUrl === undefined || serverUrl === '')
+    throw new Error('give --url (or TEST_DATABASE_URL): a TimescaleDB Community server that can create databases')
   const size = { candles: Number(values.candles), fills: Number(values.fills) }
-  const databases: (Grown & { readonly name: string })[] = []
-  try {
-    for (const by of [factor, 1]) {
-      const name = `recorder_growth_${randomBytes(4).toString('hex')}`
-      const { url, database } = await createDatabase(serverUrl, name)
-      await migrateToLatest(database)
-      await reconcile(database.db, { settings: storageOf(loadConfig({ env: {} })) })
-      const { kind } = await detectServer(database.db)
-      if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
-      const market = await growTo(database, { candles: size.candles / by, fills: size.fills / by })
-      databases.push({ name, database, reader: openDatabase({ url, isReadOnly: true }), market })
-    }
-    const [small, large] = databases
-    if (small === undefined || large === undefined) throw new Error('two databases were to be made')
-    const checks = await compare(small, large, Number(values.rounds))
-    const table = new Table({ head: ['what', 'measured', 'wanted', ''], style: { head: [], border: [] } })
-    for (const { what, measured, target, isMet } of checks)
-      table.push([what, measured, target, target === '' ? '' : isMet ? 'ok' : 'MISSED'])
-    console.log(table.toString())
-    return checks.every(({ isMet }) => isMet) ? 0 : 1
-  } finally {
-    for (const { name, database, reader } of databases) {
-      await reader.close()
-      await database.close()
-      await dropDatabase(serverUrl, name)
-    }
-  }
+  const checks = await withGrown(serverUrl, size, (large) =>
+    withGrown(serverUrl, { candles: size.candles / factor, fills: size.fills / factor }, (small) =>
+      compare(small, large, Number(values.rounds)),
+    ),
+  )
+  return printChecks(checks)
 }
 
 interface Grown {
@@ -77,30 +56,52 @@ interface Grown {
   readonly market: GrownMarket
 }
 
+/** Calls `measure` with a database of its own that is filled to a size. */
+async function withGrown<Result>(
+  serverUrl: string,
+  size: { readonly candles: number; readonly fills: number },
+  measure: (grown: Grown) => Promise<Result>,
+): Promise<Result> {
+  const name = `recorder_growth_${randomBytes(4).toString('hex')}`
+  await asAdmin(serverUrl, `create database ${name}`)
+  const url = databaseUrl(serverUrl, name)
+  const database = openDatabase({ url })
+  const reader = openDatabase({ url, isReadOnly: true })
+  try {
+    await migrateToLatest(database)
+    await reconcile(database.db, { settings: testStorage })
+    const { kind } = await detectServer(database.db)
+    if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
+    return await measure({ database, reader, market: await growTo(database, size) })
+  } finally {
+    await reader.close()
+    await database.close()
+    await asAdmin(serverUrl, `drop database ${name} with (force)`)
+  }
+}
+
 /** Something done to a database; the round makes what is written new each time. */
 type Work = (grown: Grown, round: number) => Promise<unknown>
 
 async function compare(small: Grown, large: Grown, rounds: number): Promise<Check[]> {
   const checks: Check[] = []
   for (const [what, work] of Object.entries(writes)) {
-    const { ratio, smallMs, largeMs } = await ratioOf(small, large, rounds, work)
-    const measured = `${(1 / ratio).toFixed(2)} (${smallMs.toFixed(0)} : ${largeMs.toFixed(0)} ms)`
-    checks.push({ what: `rows a second: ${what}`, measured, target: '>= 0.9', isMet: 1 / ratio >= 0.9 })
+    const { ratio, detail } = await compareTimes(small, large, rounds, work)
+    checks.push(atLeast(`rows a second: ${what}`, 1 / ratio, 0.9, { detail }))
   }
   for (const [what, work] of Object.entries(questions)) {
-    const { ratio, smallMs, largeMs } = await ratioOf(small, large, rounds * 3, work)
-    const measured = `${ratio.toFixed(2)} (${smallMs.toFixed(1)} : ${largeMs.toFixed(1)} ms)`
-    checks.push({ what: `time of ${what}`, measured, target: '<= 1.2', isMet: ratio <= 1.2 })
+    const { ratio, detail } = await compareTimes(small, large, rounds * 3, work)
+    checks.push(atMost(`time of ${what}`, ratio, 1.2, { detail }))
   }
   for (const [what, work] of Object.entries(questionsOfAll)) {
-    const { ratio, smallMs, largeMs } = await ratioOf(small, large, rounds, work)
-    const measured = `${ratio.toFixed(2)} (${smallMs.toFixed(1)} : ${largeMs.toFixed(1)} ms)`
-    checks.push({ what: `time of ${what}`, measured, target: '', isMet: true })
+    const { ratio, detail } = await compareTimes(small, large, rounds, work)
+    checks.push(figure(`time of ${what}`, `${ratio.toFixed(2)} (${detail})`))
   }
   return checks
 }
 
-async function ratioOf(small: Grown, large: Grown, rounds: number, work: Work) {
+/** The time on the large database in times of that on the small one, and both as text. */
+async function compareTimes(small: Grown, large: Grown, rounds: number, work: Work) {
   const times: { small: number; large: number }[] = []
   // The first round fills caches.
   for (let round = 0; round <= rounds; round++) {
@@ -108,10 +109,10 @@ async function ratioOf(small: Grown, large: Grown, rounds: number, work: Work) {
     const largeMs = await timeOf(() => work(large, round))
     if (round > 0) times.push({ small: smallMs, large: largeMs })
   }
+  const [smallMs, largeMs] = (['small', 'large'] as const).map((which) => median(times.map((time) => time[which])))
   return {
-    ratio: median(times.map(({ small: a, large: b }) => b / a)),
-    smallMs: median(times.map((time) => time.small)),
-    largeMs: median(times.map((time) => time.large)),
+    ratio: median(times.map((time) => time.large / time.small)),
+    detail: `${smallMs?.toFixed(1)} : ${largeMs?.toFixed(1)} ms`,
   }
 }
 
@@ -141,7 +142,7 @@ const writes: Readonly<Record<string, Work>> = {
   },
 }
 
-/** Of one instrument and a bounded time. */
+/** About one instrument and a bounded time. */
 const questions: Readonly<Record<string, Work>> = {
   'the chart: 500 candles of a minute': ({ reader: { db }, market }, round) =>
     readCandles(db, seriesOf(symbolOf(market, round)), { before: market.end, limit: 500 }),
@@ -187,14 +188,14 @@ const questions: Readonly<Record<string, Work>> = {
     ),
 }
 
-/** Of all instruments or all tables. Told without a target: those of years have more chunks, which take the longer to plan for. */
+/** About all instruments or all tables. No targets: a plan takes longer for the chunks of years. */
 const questionsOfAll: Readonly<Record<string, Work>> = {
   'the newest ticker of every instrument': ({ reader: { pool } }) => pool.query('select * from market.latest_tickers'),
   'the calendar of a week': ({ reader: { db }, market }) =>
     coverageCalendar(db, { text: '', limit: 50, offset: 0 }, { from: market.end - 7 * dayMs, to: market.end }),
   'the overview of the page': async ({ reader: { db } }) => [await storeOverview(db), await newestRows(db)],
   'what a start looks at: tables, policies and compression': ({ database: { db } }) =>
-    reconcile(db, { settings: storageOf(loadConfig({ env: {} })) }),
+    reconcile(db, { settings: testStorage }),
 }
 
 /** A symbol, and the day before the newest. */

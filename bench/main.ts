@@ -8,6 +8,7 @@ import { benchPacing } from './pacing.js'
 import { benchPage } from './page.js'
 import { benchSoak } from './soak.js'
 import { benchSql } from './sql.js'
+import { removeOwnFolder } from '../test/support/program.js'
 
 /** Each benchmark takes the arguments after its name and gives the exit code: 0 when every target was met. */
 const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promise<number>; summary: string }>> = {
@@ -71,5 +72,7 @@ if (benchmark === undefined) {
   } catch (error) {
     console.error(`${name}: ${error instanceof Error ? error.message : String(error)}`)
     process.exitCode = 1
+  } finally {
+    removeOwnFolder()
   }
 }

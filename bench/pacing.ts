@@ -1,19 +1,16 @@
-import { type ChildProcess, fork } from 'node:child_process'
-import { once } from 'node:events'
-import { cpus } from 'node:os'
+import { type CpuInfo, cpus } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import Table from 'cli-table3'
-import { favour } from './priority.js'
 import { createExchangeClient, type ExchangeClient } from '../src/exchange/client.js'
 import { futuresCalls } from '../src/exchange/formats/futures.js'
 import type { RequestOptions } from '../src/exchange/sender.js'
 import { type Operation, operations, specifiedPerSecond } from '../src/market/stream.js'
-import type { Report, SourceReport } from '../src/simulator/limits.js'
+import type { SourceReport } from '../src/simulator/limits.js'
 import { systemClock } from '../src/runtime/clock.js'
 import { createLogger } from '../src/runtime/logger.js'
+import { printTable } from './tools/checks.js'
+import { type BenchSimulator, startSimulatorChild } from './tools/simulator.js'
 
 const overallPerMinute = 6_000
 /** What the table asks of each run: the share of the safe bound that is used, without a single rejection. */
@@ -57,31 +54,25 @@ export async function benchPacing(argv: readonly string[]): Promise<number> {
   const jitterMs = Number(values.jitter)
   if (!(seconds >= 1) || !(jitterMs >= 0)) throw new Error('--seconds must be 1 or more, --jitter milliseconds')
 
-  const simulator = fork(fileURLToPath(new URL('./simulatorProcess.js', import.meta.url)), {
-    env: { ...process.env, BENCH_JITTER_MS: String(jitterMs) },
-  })
+  const simulator = await startSimulatorChild({ scale: 'tiny', latencyMs: [0, jitterMs] })
   try {
-    const url = String(await nextMessage(simulator))
-    favour(simulator.pid)
     const runs = planRuns(jitterMs)
     console.log(
       `${runs.length} runs of ${seconds} s${values.sequential ? ', one after the other' : ' side by side'}, ` +
         `latency 0-${jitterMs} ms, strict windows by arrival`,
     )
     // The first use of fetch loads a library, which must not hold up the first measured requests.
-    await fetch(`${url}/simulator/report`)
+    await simulator.report()
     const load = watchLoad()
     const results: Result[] = []
-    if (values.sequential) for (const run of runs) results.push(await measure(url, run, seconds, jitterMs))
-    else results.push(...(await Promise.all(runs.map((run) => measure(url, run, seconds, jitterMs)))))
+    if (values.sequential) for (const run of runs) results.push(await measure(simulator, run, seconds, jitterMs))
+    else results.push(...(await Promise.all(runs.map((run) => measure(simulator, run, seconds, jitterMs)))))
     print(results)
-    simulator.send('lag')
-    const { p99Ms, maxMs } = (await nextMessage(simulator)) as { p99Ms: number; maxMs: number }
+    const { p99Ms, maxMs } = await simulator.lag()
     console.log(`${load()}; the simulator's: p99 ${p99Ms.toFixed(1)} ms, at most ${maxMs.toFixed(1)} ms`)
     return results.every(isGood) ? 0 : 1
   } finally {
-    if (simulator.connected) simulator.disconnect()
-    if (simulator.exitCode === null) await once(simulator, 'exit')
+    await simulator.close()
   }
 }
 
@@ -103,14 +94,14 @@ function planRuns(jitterMs: number): Run[] {
   return [...each, together]
 }
 
-async function measure(url: string, run: Run, seconds: number, jitterMs: number): Promise<Result> {
+async function measure(simulator: BenchSimulator, run: Run, seconds: number, jitterMs: number): Promise<Result> {
   const stop = new AbortController()
   const failures: string[] = []
   const startedMs = performance.now()
   const client = createExchangeClient({
     clock: systemClock,
     logger: createLogger('silent'),
-    baseUrl: url,
+    baseUrl: simulator.url,
     timeoutMs: 10_000,
     maxConnections: 64,
     localAddress: run.address,
@@ -127,9 +118,9 @@ async function measure(url: string, run: Run, seconds: number, jitterMs: number)
   }
   const calls = run.operations.flatMap((operation) => Array.from({ length: callers }, () => repeat(operation)))
   await sleep(warmUpMs)
-  const before = await countAt(url, run)
+  const before = await countAt(simulator, run)
   await sleep(seconds * 1_000)
-  const after = await countAt(url, run)
+  const after = await countAt(simulator, run)
   stop.abort()
   await Promise.all(calls)
   client.close()
@@ -143,10 +134,10 @@ async function measure(url: string, run: Run, seconds: number, jitterMs: number)
   return { run, perSecond, highest, rejected: overall.rejected, failures }
 }
 
-async function countAt(url: string, run: Run): Promise<{ atMs: number; source: SourceReport }> {
-  const response = await fetch(`${url}/simulator/report`)
+async function countAt(simulator: BenchSimulator, run: Run): Promise<{ atMs: number; source: SourceReport }> {
+  const report = await simulator.report()
   const atMs = performance.now()
-  const source = ((await response.json()) as Report)[run.address]
+  const source = report[run.address]
   if (source === undefined) throw new Error(`no request of ${run.name} arrived`)
   return { atMs, source }
 }
@@ -187,26 +178,19 @@ const shareOf = ({ perSecond, run }: Result) => perSecond / run.safePerSecond
 const isGood = (result: Result) => shareOf(result) >= target && result.rejected === 0
 
 function print(results: readonly Result[]): void {
-  const table = new Table({
-    head: ['operation', 'limit', 'safe bound /s', 'measured /s', 'share', 'highest', 'rejected', 'failed', ''],
-    style: { head: [], border: [] },
-    colAligns: ['left', 'right', 'right', 'right', 'right', 'right', 'right', 'right', 'left'],
-  })
-  for (const result of results) {
-    const { run, perSecond, highest, rejected, failures } = result
-    table.push([
-      run.name,
-      run.limit,
-      run.safePerSecond.toFixed(2),
-      perSecond.toFixed(2),
-      shareOf(result).toFixed(4),
-      highest,
-      rejected,
-      failures.length,
-      isGood(result) ? 'ok' : 'MISSED',
-    ])
-  }
-  console.log(table.toString())
+  const head = ['operation', 'limit', 'safe bound /s', 'measured /s', 'share', 'highest', 'rejected', 'failed', '']
+  const rows = results.map((result) => [
+    result.run.name,
+    result.run.limit,
+    result.run.safePerSecond.toFixed(2),
+    result.perSecond.toFixed(2),
+    shareOf(result).toFixed(4),
+    result.highest,
+    result.rejected,
+    result.failures.length,
+    isGood(result) ? 'met' : 'MISSED',
+  ])
+  printTable(head, rows)
   for (const failure of results.flatMap(({ failures }) => failures)) console.log(failure)
 }
 
@@ -226,35 +210,14 @@ function watchLoad(): () => string {
   }
 }
 
+/** Returns the share of all processors that was busy since the call. */
 function busyShare(): () => number {
-  const sum = () => {
-    const all = cpus().flatMap(({ times }) => [times.user + times.nice + times.sys + times.irq, times.idle])
-    return {
-      busy: total(all.filter((_, index) => index % 2 === 0)),
-      idle: total(all.filter((_, index) => index % 2 === 1)),
-    }
-  }
-  const start = sum()
+  const sum = (of: (times: CpuInfo['times']) => number) => cpus().reduce((total, { times }) => total + of(times), 0)
+  const busy = () => sum(({ user, nice, sys, irq }) => user + nice + sys + irq)
+  const idle = () => sum((times) => times.idle)
+  const [busyBefore, idleBefore] = [busy(), idle()]
   return () => {
-    const end = sum()
-    const busy = end.busy - start.busy
-    return busy / Math.max(1, busy + end.idle - start.idle)
-  }
-}
-
-const total = (numbers: readonly number[]) => numbers.reduce((sum, number) => sum + number, 0)
-
-/** It is the measuring device: what holds it up is counted against the client. */
-async function nextMessage(child: ChildProcess): Promise<unknown> {
-  const stop = new AbortController()
-  const ended = async () => {
-    await once(child, 'exit', { signal: stop.signal })
-    throw new Error('the simulator ended by itself')
-  }
-  try {
-    const [message] = (await Promise.race([once(child, 'message', { signal: stop.signal }), ended()])) as [unknown]
-    return message
-  } finally {
-    stop.abort()
+    const busyMs = busy() - busyBefore
+    return busyMs / Math.max(1, busyMs + idle() - idleBefore)
   }
 }

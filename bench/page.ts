@@ -1,10 +1,9 @@
 import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import Table from 'cli-table3'
-import type { Check } from './figures.js'
-import { measureCost } from './pageCost.js'
-import { openMarket } from './pageMarket.js'
-import { measurePaint } from './pagePaint.js'
+import { measureCost } from './page/cost.js'
+import { withMarket } from './page/market.js'
+import { measurePaint } from './page/paint.js'
+import { type Check, printChecks } from './tools/checks.js'
 
 /** How quickly the page comes with a year of candles behind it, and what open pages cost the recording. */
 export async function benchPage(argv: readonly string[]): Promise<number> {
@@ -20,23 +19,15 @@ export async function benchPage(argv: readonly string[]): Promise<number> {
       chromium: { type: 'string', default: '/usr/bin/chromium' },
     },
   })
-  const chromium = existsSync(values.chromium) ? values.chromium : null
+  const { chromium } = values
+  if (!existsSync(chromium)) throw new Error(`${chromium} is not there; give --chromium PATH`)
   const checks: Check[] = []
   if (!values['cost-only']) {
-    if (chromium === null) throw new Error(`${values.chromium} is not there; give --chromium PATH, or --cost-only`)
-    const market = await openMarket({ instruments: Number(values.instruments), days: Number(values.days) })
-    try {
-      checks.push(...(await measurePaint(market.url, chromium)))
-    } finally {
-      await market.close()
-    }
+    const size = { instruments: Number(values.instruments), days: Number(values.days) }
+    checks.push(...(await withMarket(size, (url) => measurePaint(url, chromium))))
   }
-  const [pages, rounds] = [Number(values.pages), Number(values.rounds)]
-  // None: only how quickly it comes.
-  if (pages > 0)
-    checks.push(...(await measureCost({ pages, rounds, phaseMs: Number(values.seconds) * 1000, chromium })))
-  const table = new Table({ head: ['', 'measured', 'target', ''], style: { head: [], border: [] } })
-  for (const { what, measured, target, isMet } of checks) table.push([what, measured, target, isMet ? 'met' : 'MISSED'])
-  console.log(table.toString())
-  return checks.every(({ isMet }) => isMet) ? 0 : 1
+  const [pages, rounds, seconds] = [Number(values.pages), Number(values.rounds), Number(values.seconds)]
+  // Without pages only the time until the page comes is measured.
+  if (pages > 0) checks.push(...(await measureCost({ pages, rounds, phaseMs: seconds * 1000, chromium })))
+  return printChecks(checks)
 }

@@ -1,18 +1,11 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import Table from 'cli-table3'
 import type pg from 'pg'
-import { pino } from 'pino'
-import { openDatabase } from '../src/db/database.js'
-import { migrateToLatest } from '../src/db/migrate.js'
-import { startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
-import { median } from './figures.js'
-import { firstDay, instrumentCount, loadCandles } from './sqlData.js'
+import { firstDay, instruments, loadCandles } from './archive/data.js'
+import { median, printTable } from './tools/checks.js'
+import { withDatabase } from './tools/database.js'
 
 const range = (days: number) => `timestamptz '${firstDay}', timestamptz '${firstDay}' + interval '${days} days'`
-const all = `from generate_series(0, ${instrumentCount - 1}) as i
+const all = `from generate_series(0, ${instruments - 1}) as i
   cross join lateral (select 'BENCH' || lpad(i::text, 2, '0') || 'USDT' as symbol) s cross join lateral`
 
 /** Each question is asked of all instruments over all days. Every row is computed, and only their number comes back. */
@@ -50,42 +43,25 @@ export async function benchSql(argv: readonly string[]): Promise<number> {
     options: { days: { type: 'string', default: '365' }, rounds: { type: 'string', default: '3' } },
   })
   const days = Number(values.days)
-  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-bench-'))
-  const embedded = await startEmbeddedPostgres({ dataDir: join(folder, 'postgres'), logger: pino({ level: 'silent' }) })
-  const database = openDatabase({ url: embedded.url })
-  try {
-    await migrateToLatest(database)
-    await loadCandles(database.pool, days * 1440 * instrumentCount)
-    await loadRest(database.pool)
-    const { rows } = await database.pool.query<Record<string, string>>(
-      `select (select count(*) from market.candles) as candles, (select count(*) from market.fills) as fills,
-         (select count(*) from market.tickers) as tickers, (select count(*) from market.order_books) as books`,
-    )
-    console.log(
-      Object.entries(rows[0] ?? {})
-        .flatMap(([what, count]) => `${count} ${what}`)
-        .join(', '),
-    )
-    const table = new Table({ head: ['', 'seconds'], style: { head: [], border: [] } })
+  await withDatabase(async ({ database: { pool } }) => {
+    await loadCandles(pool, days * 1440 * instruments)
+    await loadRest(pool)
+    const rows: [string, string][] = []
     for (const [what, query] of Object.entries(questions(days))) {
       const seconds: number[] = []
       for (let round = 0; round < Number(values.rounds); round++) {
         const startedMs = performance.now()
-        await database.pool.query(query)
+        await pool.query(query)
         seconds.push((performance.now() - startedMs) / 1000)
       }
-      table.push([what, median(seconds).toFixed(2)])
+      rows.push([what, median(seconds).toFixed(2)])
     }
-    console.log(table.toString())
-    return 0
-  } finally {
-    await database.close()
-    await embedded.stop()
-    await rm(folder, { recursive: true, force: true })
-  }
+    printTable(['', 'seconds'], rows)
+  })
+  return 0
 }
 
-/** Of each instrument a fill and a ticker each five minutes, and an order book of 50 levels a side each hour. */
+/** For each instrument five fills and a ticker each five minutes, and an order book of 50 levels a side each hour. */
 async function loadRest(pool: pg.Pool): Promise<void> {
   const candles = `from market.candles where extract(minute from open_time)::int`
   await pool.query(`

@@ -14,6 +14,7 @@ const inputs = [
   'bench',
   'scripts',
   'test/simulation',
+  'test/support',
   'package.json',
   'package-lock.json',
   'tsconfig.json',

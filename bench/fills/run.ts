@@ -6,10 +6,10 @@ import { Pacer } from '../../src/exchange/limits/pacer.js'
 import { type Operation, operations } from '../../src/market/stream.js'
 import { tickerWatch } from '../../src/collect/streams/rates.js'
 import { loadConfig } from '../../src/config/resolve.js'
-import { createVirtualClock } from '../virtualClock.js'
 import { countUntil, type FillMarket, type Flow } from './market.js'
 import { createRandom } from './random.js'
 import { createLogger } from '../../src/runtime/logger.js'
+import { createFakeClock } from '../../test/support/fakeClock.js'
 
 /** 20 requests a second allowed make 18.2 that can depart. */
 const jitterMs = 80
@@ -83,7 +83,7 @@ export async function runPoller(
   watchMs: number = usualWatchMs,
 ): Promise<RunResult> {
   const { flows, durationMs } = market
-  const clock = createVirtualClock(serviceStart)
+  const clock = createFakeClock(() => 0, 0)
   const limits = Object.fromEntries(operations.map((name) => [name, limit])) as Record<Operation, number>
   const pacer = new Pacer({
     limits: { overallPerMinute: 6_000, perSecond: { ...limits, 'futures-fills-history': limit / 2 } },
@@ -189,7 +189,7 @@ export async function runPoller(
   void tickerLoop()
   void requestLoop()
   void repairLoop()
-  await clock.advanceTo(durationMs)
+  await clock.advance(durationMs)
   let total = 0
   for (const [instrument, { times }] of flows.entries()) {
     const end = countUntil(times, durationMs)
@@ -200,7 +200,7 @@ export async function runPoller(
     captured += kept
     if (end - kept > shown) open.push({ instrument, from: shown, to: end - kept })
   }
-  await clock.advanceTo(durationMs + afterwardsMs)
+  await clock.advance(afterwardsMs)
   for (const sorted of [staleness, delays]) sorted.sort((a, b) => a - b)
   const at = (share: number, sorted = staleness) => sorted[Math.floor(sorted.length * share)] ?? 0
   return {

@@ -21,8 +21,9 @@ const flags = [
   '--disable-sync',
 ]
 
-export function launchBrowser(path: string): Promise<Browser> {
-  return chromium.launch({ executablePath: path, args: flags })
+/** @param more further flags of the browser */
+export function launchBrowser(path: string, more: readonly string[] = []): Promise<Browser> {
+  return chromium.launch({ executablePath: path, args: [...flags, ...more] })
 }
 
 export async function openPage(

@@ -3,10 +3,10 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
+import { packageFile } from '../../src/runtime/process.js'
 
 /** The built program. */
-export const entryPoint = fileURLToPath(new URL('../../dist/program/main.js', import.meta.url))
+export const entryPoint = packageFile('dist/program/main.js')
 
 let folder: string | undefined
 /** Where programs of a test file run: what one leaves in its default data directory must not come into another's database. */

@@ -1,0 +1,44 @@
+import { join } from 'node:path'
+import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
+import { migrateToLatest } from '../../src/db/migrate.js'
+import { startEmbeddedPostgres } from '../../src/server/embedded/embedded.js'
+import { lastingPort } from '../../test/support/lastingPort.js'
+import { withFolder } from './recorder.js'
+
+export interface BenchDatabase {
+  readonly url: string
+  readonly database: RecorderDatabase
+  /** For files of the measurement. Removed with the database. */
+  readonly folder: string
+  /** Stops the server and starts it again on the same port. */
+  restart(): Promise<void>
+}
+
+interface ServerOptions {
+  readonly poolSize?: number
+  /** Settings of the server, such as `autovacuum`. */
+  readonly settings?: Readonly<Record<string, string>>
+}
+
+/** Calls `measure` with an empty, migrated database on a server of its own, and removes both afterwards. */
+export async function withDatabase<Result>(
+  measure: (bench: BenchDatabase) => Promise<Result>,
+  { poolSize, settings = {} }: ServerOptions = {},
+): Promise<Result> {
+  return withFolder('database', async (folder) => {
+    const start = { dataDir: join(folder, 'postgres'), port: await lastingPort(), settings }
+    let server = await startEmbeddedPostgres(start)
+    const database = openDatabase({ url: server.url, ...(poolSize !== undefined && { poolSize }) })
+    const restart = async () => {
+      await server.stop()
+      server = await startEmbeddedPostgres(start)
+    }
+    try {
+      await migrateToLatest(database)
+      return await measure({ url: server.url, database, folder, restart })
+    } finally {
+      await database.close()
+      await server.stop()
+    }
+  })
+}
