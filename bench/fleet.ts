@@ -3,7 +3,7 @@ import { parseArgs } from 'node:util'
 import { benchFaults, benchRolling } from './fleet/departures.js'
 import { countRejected, eight, limits, withFleet } from './fleet/setup.js'
 import { askedBooks, longestOverlapMs } from './fleet/truth.js'
-import { atLeast, atMost, type Check, printChecks } from './tools/checks.js'
+import { atLeast, atMost, type Check, printChecks, none } from './tools/checks.js'
 
 /** Eight recorders on addresses of their own: what they record together, and the cost of accidents and restarts. */
 export async function benchFleet(argv: readonly string[]): Promise<number> {
@@ -36,7 +36,7 @@ async function benchShare(seconds: number): Promise<Check[]> {
   return [
     checkRate('requests'),
     checkRate('rows'),
-    atMost('requests rejected', one.rejected + all.rejected, 0),
+    none('requests rejected', one.rejected + all.rejected),
     atMost('longest that two asked for the same book, s', all.overlapMs / 1000, 5, { decimals: 1 }),
     atMost('recorders of each ticker list (4 lists)', all.lists, 4),
   ]

@@ -169,7 +169,8 @@ function request(client: ExchangeClient, operation: Operation, options: RequestO
       const names = Object.keys(futuresCalls) as (keyof typeof futuresCalls)[]
       const name = names.find((one) => futuresCalls[one].operation === operation)
       if (name === undefined) throw new RangeError(`nothing asks for ${operation}`)
-      return client[name]({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' }, options)
+      // Only operations whose rows are of periods look at the period.
+      return client[name]({ category: 'USDT-FUTURES', symbol: 'BTCUSDT', period: '5m' }, options)
     }
   }
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { engine, runEngine } from '../../test/support/engines.js'
 import { type HttpFault, slowDown, startHttpFaults } from '../../test/support/httpFaults.js'
 import { s3Environment, startS3 } from '../../test/support/s3.js'
-import { atMost, type Check, check } from '../tools/checks.js'
+import { type Check, check, none } from '../tools/checks.js'
 import type { BenchDatabase } from '../tools/database.js'
 import { configFile } from '../tools/recorder.js'
 import { loadFills } from './data.js'
@@ -56,7 +56,7 @@ export async function killInBucket(bench: BenchDatabase, kills: number): Promise
     const requests = faults.requests.length
     return [
       ...checks,
-      atMost('bucket: unfinished uploads, in the end', Uploads.length, 0),
+      none('bucket: unfinished uploads, in the end', Uploads.length),
       check('bucket: requests that were made to fail', `${refused} of ${requests}`, 'many', refused > 20),
     ]
   } finally {
@@ -100,12 +100,12 @@ async function killAgainAndAgain(bench: BenchDatabase, kills: number, place: Pla
   const isSame = (await sumsOf(bench)) === before
   return [
     check(`${kind}: runs that were killed`, `${killed} of ${kills}`, 'most', killed > kills / 2),
-    atMost(`${kind}: visible days that were not whole`, problems, 0),
-    atMost(`${kind}: files that belong to nothing, in the end`, last.length, 0),
-    atMost(`${kind}: tables that differ from the manifests, before tidy`, inTables.length, 0),
+    none(`${kind}: visible days that were not whole`, problems),
+    none(`${kind}: files that belong to nothing, in the end`, last.length),
+    none(`${kind}: tables that differ from the manifests, before tidy`, inTables.length),
     check(`${kind}: what a second tidy would remove`, orphans.trim(), 'nothing', /\b0 files/.test(orphans)),
     ...(read === null ? [] : readChecks(kind, read)),
-    atMost(`${kind}: rows left in the database, in the end`, left, 0),
+    none(`${kind}: rows left in the database, in the end`, left),
     check(`${kind}: all rows equal when restored`, isSame ? 'yes' : 'no', 'yes', isSame),
   ]
 }

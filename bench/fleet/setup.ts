@@ -9,12 +9,10 @@ import { favour, favourNoMore } from '../tools/processes.js'
 import { configFile } from '../tools/recorder.js'
 
 export const eight = [1, 2, 3, 4, 5, 6, 7, 8] as const
-/** Part of the service's limits that the simulator allows to each address. */
-const limitFactor = 0.2
-/** The limits that recorders keep: the same as the simulator has. */
+/** A fifth of the service's limits, for each address: the simulator allows them, and recorders keep them. */
 export const limits = {
-  overallPerMinute: 6_000 * limitFactor,
-  perSecond: Object.fromEntries(operations.map((name) => [name, specifiedPerSecond[name] * limitFactor])),
+  overallPerMinute: 1_200,
+  perSecond: Object.fromEntries(operations.map((name) => [name, Math.max(1, specifiedPerSecond[name] / 5)])),
 }
 
 /** One simulator, one database server, and recorders that send from 127.0.0.1 upwards. */
@@ -38,13 +36,20 @@ export async function withFleet<Result>(
 ): Promise<Result> {
   // Service and database are not on the recorders' machines: recorders must not take the processor from them.
   favour(process.pid)
-  const simulator = await startSimulator({ seed, scale: 'small', journal: true, limits: { factor: limitFactor } })
+  const { perSecond, overallPerMinute: perMinute } = limits
+  const simulator = await startSimulator({ seed, scale: 'small', journal: true, limits: { perSecond, perMinute } })
   const recorders = new Map<number, Running>()
   const stop = async (addresses: readonly number[], signal: NodeJS.Signals) => {
-    const ending = addresses.flatMap((address) => recorders.get(address) ?? [])
-    for (const address of addresses) recorders.delete(address)
-    for (const recorder of ending) recorder.process.kill(signal)
-    await Promise.all(ending.map(({ finished }) => finished))
+    await Promise.all(
+      addresses.map(async (address) => {
+        const recorder = recorders.get(address)
+        if (recorder === undefined) return
+        recorders.delete(address)
+        if (recorder.process.exitCode !== null) throw new Error(`the recorder of ${addressOf(address)} ended by itself`)
+        recorder.process.kill(signal)
+        await recorder.finished
+      }),
+    )
   }
   try {
     return await withDatabase(

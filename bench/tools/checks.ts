@@ -34,6 +34,11 @@ export function atLeast(what: string, value: number, bound: number, format: Numb
   return check(what, numberText(value, format), boundText('≥', bound, format), value >= bound)
 }
 
+/** Checks that something was not found at all. */
+export function none(what: string, count: number): Check {
+  return check(what, count, '0', count === 0)
+}
+
 function numberText(value: number, { unit, decimals = 2, detail }: NumberFormat): string {
   const number = Number.isInteger(value) ? String(value) : value.toFixed(decimals)
   return [number, ...(unit === undefined ? [] : [unit]), ...(detail === undefined ? [] : [`(${detail})`])].join(' ')
