@@ -51,13 +51,13 @@ async function measureYear(bench: BenchDatabase, simulator: BenchSimulator, days
   const range = { from: to - days * dayMs, to }
   const args = await backfillArguments(bench, simulator.url, range)
   const env = { DATABASE_URL: bench.url }
-  const least = leastRequests(range)
+  const min = minRequests(range)
   const startedMs = performance.now()
   const repeated: number[] = []
   for (let kill = 0; kill < kills; kill++) {
     const program = startProgram(args, env)
     // At any moment of what a fifth of the work takes.
-    await sleep(4_000 + Math.random() * (least / 190 / 6) * 1_000)
+    await sleep(4_000 + Math.random() * (min / 190 / 6) * 1_000)
     program.process.kill('SIGKILL')
     await program.finished
     await sleep(500)
@@ -78,7 +78,7 @@ async function measureYear(bench: BenchDatabase, simulator: BenchSimulator, days
   const rows = symbols.length * days * 1440
   return [
     check(`${rows.toLocaleString('en')} candles against the simulator's`, `${differing} differ`, '0', differing === 0),
-    figure('requests, the least possible', `${requests}, ${least} (${(requests / least).toFixed(4)})`),
+    figure('requests, the least possible', `${requests}, ${min} (${(requests / min).toFixed(4)})`),
     check(
       'requests repeated per kill',
       repeatedByKill.join(', '),
@@ -108,7 +108,7 @@ async function backfillArguments(bench: BenchDatabase, baseUrl: string, { from, 
   return ['backfill', '--config', config, '--category', 'SPOT', '--symbol', ...symbols, '--interval', '1m', ...range]
 }
 
-function leastRequests({ from, to }: Range): number {
+function minRequests({ from, to }: Range): number {
   const edge = Math.max(from, Date.now() - reachDays * dayMs)
   const recent = Math.ceil((to - edge) / minuteMs / 1000)
   const old = Math.ceil(Math.max(0, edge - from) / minuteMs / 100)

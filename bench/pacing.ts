@@ -213,7 +213,7 @@ function watchLoad(): () => string {
 
 /** Returns the share of all processors that was busy since the call. */
 function busyShare(): () => number {
-  const sum = (of: (times: CpuInfo['times']) => number) => cpus().reduce((total, { times }) => total + of(times), 0)
+  const sum = (part: (times: CpuInfo['times']) => number) => cpus().reduce((total, { times }) => total + part(times), 0)
   const busy = () => sum(({ user, nice, sys, irq }) => user + nice + sys + irq)
   const idle = () => sum((times) => times.idle)
   const [busyBefore, idleBefore] = [busy(), idle()]

@@ -51,7 +51,8 @@ export async function benchGrowth({ database, folder }: BenchDatabase): Promise<
   const [first, , last] = figures
   const growth = (figure: 'ms' | 'bytes') => (last?.[figure] ?? Number.NaN) / (first?.[figure] ?? Number.NaN)
   const list = (figure: 'ms' | 'bytes') => figures.map((one) => Math.round(one[figure])).join(', ')
-  const less = (what: string, of: 'ms' | 'bytes') => check(what, list(of), 'less than twice the first', growth(of) < 2)
+  const less = (what: string, key: 'ms' | 'bytes') =>
+    check(what, list(key), 'less than twice the first', growth(key) < 2)
   return [
     less('growth: ms to publish a day when 10, 100 and 365 are there', 'ms'),
     less('growth: bytes written for it', 'bytes'),

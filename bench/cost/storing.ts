@@ -28,10 +28,10 @@ export async function measureStoring(rounds: number): Promise<Check[]> {
     async ({ database, folder }) => {
       const ratios: number[] = []
       for (let round = 0; round < rounds; round++) {
-        const alone = await pagesPerSecond(`A${round}`, (pages) => storeAlone(database, pages))
+        const singly = await pagesPerSecond(`A${round}`, (pages) => storeAlone(database, pages))
         const together = await withQueue(database, folder, (store) => pagesPerSecond(`B${round}`, store))
-        console.log(`pages of 100 fills a second: alone ${alone.toFixed(0)}, through the queue ${together.toFixed(0)}`)
-        ratios.push(together / alone)
+        console.log(`pages of 100 fills a second: alone ${singly.toFixed(0)}, through the queue ${together.toFixed(0)}`)
+        ratios.push(together / singly)
       }
       return [atLeast('pages of 100 fills a second, through the queue and each alone', median(ratios), 1.5)]
     },
