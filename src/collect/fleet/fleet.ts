@@ -3,34 +3,12 @@ import { hostname } from 'node:os'
 import type { Config } from '../../config/resolve.js'
 import type { SeenRecorder, Sharing } from '../../lease/leaseRow.js'
 import { leaseMs } from '../../lease/right.js'
-import { instrumentText } from '../../market/category.js'
-import type { StreamName } from '../../market/stream.js'
 import type { Clock } from '../../runtime/clock.js'
 import { type Disk, readNote, writeNote } from '../../runtime/disk.js'
 import type { Logger } from '../../runtime/logger.js'
-import { instrumentDemands } from '../plan/demand.js'
-import { enabledStreams } from '../streams/streams.js'
+import { type InstrumentDemand, instrumentDemands } from '../plan/demand.js'
 import { type Ownership, ownsEverything, type PlanUniverse } from '../universe/planUniverse.js'
 import { type FleetMember, ownershipOf, Rendezvous } from './rendezvous.js'
-
-/** Requests that one stream needs for one instrument or list. */
-interface Demand {
-  readonly stream: StreamName
-  readonly key: string
-  /** Requests a second. Above 0. */
-  readonly perSecond: number
-}
-
-/** Demand of each instrument of each stream, from recent recordings where known, otherwise from its ticker. */
-export function fleetDemand(config: Config, { kind, instruments }: PlanUniverse): Demand[] {
-  return enabledStreams(config).flatMap((stream) =>
-    instrumentDemands(stream, config, { kind, instruments }).map(({ instrument, perSecond }) => ({
-      stream: stream.name,
-      key: instrumentText(instrument),
-      perSecond,
-    })),
-  )
-}
 
 /** A recorder that shares the work, or did until a moment ago. */
 interface FleetRecorder {
@@ -57,7 +35,7 @@ function reportOf(
   self: string,
   recorders: readonly SeenRecorder[],
   rendezvous: Rendezvous | null,
-  demand: () => readonly Demand[],
+  demand: () => readonly InstrumentDemand[],
 ): FleetReport {
   if (rendezvous === null) return { recorders: [], unowned: 0 }
   const live = new Set(recorders.filter(({ isLive }) => isLive).map(({ egress }) => egress)).add(self)
@@ -125,7 +103,7 @@ export class Fleet implements Sharing {
   /** Time until which this recorder also requests its previous share, on the monotonic clock. */
   #keepsUntilMs = Infinity
   #ownership: Ownership = ownsEverything
-  #demand: readonly Demand[] = []
+  #demand: readonly InstrumentDemand[] = []
   #demandAtMs = -Infinity
   /** True after this recorder left its share to others because the service blocks it. */
   #hasYielded = false
@@ -222,11 +200,11 @@ export class Fleet implements Sharing {
   }
 
   /** Computes the demand at most every `demandEveryMs`, because every open page requests it. */
-  #demandOfLate(): readonly Demand[] {
+  #demandOfLate(): readonly InstrumentDemand[] {
     const { config, universe, clock } = this.#options
     const nowMs = clock.monotonicMs()
     if (nowMs - this.#demandAtMs >= demandEveryMs) {
-      this.#demand = fleetDemand(config, universe())
+      this.#demand = instrumentDemands(config, universe())
       this.#demandAtMs = nowMs
     }
     return this.#demand

@@ -2,12 +2,12 @@ import type { Config } from '../../config/resolve.js'
 import { instrumentText } from '../../market/category.js'
 import { streamTraits } from '../../market/stream.js'
 import { planNotes } from '../plan/advice.js'
-import { type StreamDemand, streamDemand } from '../plan/demand.js'
+import { instrumentDemands, type StreamDemand, streamDemand } from '../plan/demand.js'
 import { type Plan, planConfig, totalsOf } from '../plan/plan.js'
 import { safeRates, watchesPerSecond } from '../streams/rates.js'
+import { sum } from '../streams/stream.js'
 import { type AnyStream, enabledStreams, streamNamed } from '../streams/streams.js'
 import type { PlanInstrument, PlanUniverse } from '../universe/planUniverse.js'
-import { fleetDemand } from './fleet.js'
 import { ownershipOf, Rendezvous } from './rendezvous.js'
 
 /** A plan for several addresses. Figures cover all of them together. The plan fits when it fits each address. */
@@ -42,7 +42,6 @@ export function planFleet(config: Config, universe: PlanUniverse, egresses: numb
   const factor = egresses / reckoned.length
   const [first] = plans
   if (first === undefined) throw new RangeError(`a plan needs at least one egress, got ${egresses}`)
-  const sum = (value: (plan: Plan) => number) => plans.reduce((total, plan) => total + value(plan), 0) * factor
   // Every recorder looks at tickers for its own fills; all else is shared.
   const watchPerSecond = watchesPerSecond(config)
   const streams = first.streams.map((demand, index): StreamDemand => {
@@ -53,7 +52,8 @@ export function planFleet(config: Config, universe: PlanUniverse, egresses: numb
       const watches = demand.stream === 'tickers' ? (egresses - 1) * watchPerSecond : 0
       return { ...whole, requestsPerSecond: whole.requestsPerSecond + watches }
     }
-    const total = (value: (one: StreamDemand) => number) => sum((plan) => value(plan.streams[index] ?? demand))
+    const total = (value: (one: StreamDemand) => number) =>
+      factor * sum(plans.map(({ streams: ofPlan }) => value(ofPlan[index] ?? demand)))
     return {
       ...demand,
       instruments: Math.round(total(({ instruments }) => instruments)),
@@ -97,7 +97,7 @@ function splitByOwner(rendezvous: Rendezvous, { instruments }: PlanUniverse): Ma
 function egressesNeededFor(config: Config, universe: PlanUniverse): number {
   const safe = safeRates(config)
   const watchPerSecond = watchesPerSecond(config)
-  const ofInstruments = fleetDemand(config, universe)
+  const ofInstruments = instrumentDemands(config, universe)
   const streams = enabledStreams(config).map((stream) => {
     const { requestsPerSecond } = streamDemand(stream, config, universe, Infinity)
     const perSecond = requestsPerSecond - (stream.name === 'tickers' ? watchPerSecond : 0)
@@ -106,7 +106,7 @@ function egressesNeededFor(config: Config, universe: PlanUniverse): number {
   const ofStreams = streams.map(({ name, perSecond, parts }) =>
     addressesFor(perSecond, parts, safe.perSecond[streamTraits[name].operation] * plannedShare),
   )
-  const all = streams.reduce((total, { perSecond }) => total + perSecond, 0)
+  const all = sum(streams.map(({ perSecond }) => perSecond))
   // One recorder requests all streams of an instrument.
   const byInstrument = new Map<string, number>()
   for (const { key, perSecond } of ofInstruments) byInstrument.set(key, (byInstrument.get(key) ?? 0) + perSecond)
@@ -118,7 +118,7 @@ function egressesNeededFor(config: Config, universe: PlanUniverse): number {
 /** Number of addresses at which even one with more than its mean share has room. Rates are in requests a second. */
 function addressesFor(total: number, parts: readonly { readonly perSecond: number }[], room: number): number {
   if (total <= room) return 1
-  const spread = deviations * Math.sqrt(parts.reduce((sum, { perSecond }) => sum + perSecond ** 2, 0))
+  const spread = deviations * Math.sqrt(sum(parts.map(({ perSecond }) => perSecond ** 2)))
   // Each of n addresses has total / n on average, and at worst spread / √n more by chance.
   const root = (Math.sqrt(spread ** 2 + 4 * total * room) - spread) / (2 * total)
   return Math.ceil(1 / root ** 2)

@@ -6,9 +6,8 @@ import { grouped } from '../../runtime/text.js'
 import { expectedShare } from '../schedule/fillShare.js'
 import { isWithin } from '../schedule/pace.js'
 import { runsPerDay, type StreamDemand, streamDemand } from './demand.js'
-import { fillsDemand } from '../streams/fills.js'
 import { safeRates } from '../streams/rates.js'
-import { type AnyStream, enabledStreams } from '../streams/streams.js'
+import { type AnyStream, enabledStreams, fillsDemand } from '../streams/streams.js'
 import {
   assumedBusiestFillsPerSecond,
   assumedFillTurnover,
@@ -203,7 +202,7 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
   const { fills } = config.streams
   const { ranked } = rankInstruments(universe, fills.select)
   const chosen = ranked.slice(0, demand.instruments)
-  const { neededPerSecond, neededRange, fillsPerDay, measured } = fillsDemand(chosen, fills)
+  const { neededPerSecond, neededRange, fillsPerDay, measured } = fillsDemand(chosen, fills.maxPollSeconds)
   const known = measured === 0 ? '' : ` For ${measured} instruments the rate is what was recorded lately.`
   const basis =
     universe.kind === 'assumed'

@@ -1,9 +1,9 @@
 import { parse as parseCron } from 'node-cron'
 import type { Config } from '../../config/resolve.js'
-import type { InstrumentKey } from '../../market/category.js'
+import { type InstrumentKey, instrumentText } from '../../market/category.js'
 import { type Operation, type StreamName, streamTraits } from '../../market/stream.js'
-import { type InstrumentStream, type ListStream, secondsPerDay } from '../streams/stream.js'
-import type { AnyStream } from '../streams/streams.js'
+import { type InstrumentStream, type ListStream, secondsPerDay, sum } from '../streams/stream.js'
+import { type AnyStream, enabledStreams } from '../streams/streams.js'
 import { type LeftOut, type PlanInstrument, type PlanUniverse, rankInstruments } from '../universe/planUniverse.js'
 import { countWithin } from '../schedule/pace.js'
 
@@ -108,16 +108,23 @@ function cover(
   return { chosen, leftOut: { ...leftOut, number: 0, limits: own.length - chosen.length } }
 }
 
-/** Requests per second of each instrument that a stream may cover; empty for a stream of lists. */
-export function instrumentDemands(
-  stream: AnyStream,
-  config: Config,
-  universe: PlanUniverse,
-): { readonly instrument: PlanInstrument; readonly perSecond: number }[] {
-  if (stream.kind === 'lists') return []
-  const costOf = stream.costOf(config)
-  const { chosen } = cover(stream, config, universe, () => 0, Infinity)
-  return chosen.map((instrument) => ({ instrument, perSecond: costOf(instrument) }))
+/** Requests that one stream needs for one instrument. */
+export interface InstrumentDemand {
+  readonly stream: StreamName
+  /** The instrument as text. */
+  readonly key: string
+  /** Requests a second. Above 0. */
+  readonly perSecond: number
+}
+
+/** Demand of each instrument of each stream, from recent recordings where known, otherwise from its ticker. */
+export function instrumentDemands(config: Config, { kind, instruments }: PlanUniverse): InstrumentDemand[] {
+  return enabledStreams(config).flatMap((stream) => {
+    if (stream.kind === 'lists') return []
+    const costOf = stream.costOf(config)
+    const { chosen } = cover(stream, config, { kind, instruments }, () => 0, Infinity)
+    return chosen.map((one) => ({ stream: stream.name, key: instrumentText(one), perSecond: costOf(one) }))
+  })
 }
 
 /** Runs of a cron expression (seconds first) on a day on which it runs. */
@@ -157,8 +164,4 @@ export function daysOnDisk(
     else full = middle
   }
   return fits
-}
-
-function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0)
 }

@@ -4,6 +4,7 @@ import { byOperation, type Operation, type StreamName } from '../../market/strea
 import { isWithin } from '../schedule/pace.js'
 import { type StreamDemand, streamDemand, takesWhatFits } from './demand.js'
 import { type SafeRates, safeRates, watchesPerSecond } from '../streams/rates.js'
+import { sum } from '../streams/stream.js'
 import { type AnyStream, enabledStreams } from '../streams/streams.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 import { advise, type Advice, planNotes } from './advice.js'
@@ -60,17 +61,17 @@ function planWith(config: Config, universe: PlanUniverse): Plan {
 /** Adds up what streams take of the disk, and of the limits of all `addresses` together. */
 export function totalsOf(config: Config, streams: readonly StreamDemand[], addresses = 1) {
   const safe = safeRates(config)
-  const sum = (value: (demand: StreamDemand) => number) => streams.reduce((total, demand) => total + value(demand), 0)
+  const total = (value: (demand: StreamDemand) => number) => sum(streams.map(value))
   const use = (isMeant: (demand: StreamDemand) => boolean, ofAddress: number): LimitUse => {
-    const requestsPerSecond = sum((demand) => (isMeant(demand) ? demand.requestsPerSecond : 0))
+    const requestsPerSecond = total((demand) => (isMeant(demand) ? demand.requestsPerSecond : 0))
     const safePerSecond = ofAddress * addresses
     return { requestsPerSecond, safePerSecond, share: requestsPerSecond / safePerSecond }
   }
   return {
     operations: byOperation((name) => use(({ operation }) => operation === name, safe.perSecond[name])),
     overall: use(() => true, safe.overall),
-    bytesPerDay: sum(({ bytesPerDay }) => bytesPerDay),
-    compressedBytesPerDay: sum(({ compressedBytesPerDay }) => compressedBytesPerDay),
+    bytesPerDay: total(({ bytesPerDay }) => bytesPerDay),
+    compressedBytesPerDay: total(({ compressedBytesPerDay }) => compressedBytesPerDay),
   }
 }
 
@@ -124,7 +125,7 @@ export function allowances(config: Config, universe: PlanUniverse): Allowances {
     safe.overall,
   )
   const taken = [...named.map(({ requestsPerSecond }) => requestsPerSecond), ...fitting.map(({ least }) => least)]
-  const left = safe.overall * shareOfOverall - taken.reduce((sum, perSecond) => sum + perSecond, 0)
+  const left = safe.overall * shareOfOverall - sum(taken)
   const more = fairShares(
     fitting.map(({ stream, most, least }) => ({ stream, perSecond: most - least })),
     left,

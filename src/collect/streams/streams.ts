@@ -1,26 +1,31 @@
 import type { Config } from '../../config/resolve.js'
+import {
+  type BookTarget,
+  type CandleTarget,
+  type CategoryTarget,
+  isWholeList,
+  type TradedCategoryTarget,
+} from '../../ledger/batch.js'
+import { type Candle, type CandleType, type Interval, intervalMs, whyNoCandles } from '../../market/candle.js'
 import { type InstrumentKey, isTradedCategory } from '../../market/category.js'
+import type { Instrument, InstrumentKind } from '../../market/instrument.js'
+import {
+  type Fill,
+  fillsPerPage,
+  type OrderBook,
+  type RpiOrderBook,
+  type RpiSymbol,
+  type Ticker,
+} from '../../market/rows.js'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
-import { orderBooks, rpiOrderBooks } from './books.js'
-import { candles } from './candles.js'
-import { fills } from './fills.js'
+import { hourMs } from '../../market/values.js'
+import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candleSchedule.js'
+import { shortestPollMs } from '../schedule/fillSchedule.js'
+import { meanWaitMs, plannedFillsPerResponse } from '../schedule/fillShare.js'
+import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from '../universe/planUniverse.js'
 import { futuresStreams } from './futures.js'
-import type { InstrumentStream, ListStream } from './stream.js'
-import type { Instrument } from '../../market/instrument.js'
-import type { RpiSymbol, Ticker } from '../../market/rows.js'
-import { type CategoryTarget, isWholeList, type TradedCategoryTarget } from '../../ledger/batch.js'
-import { watchesPerSecond } from './rates.js'
-
-export type AnyStream = ListStream<unknown, unknown> | InstrumentStream<InstrumentKey, unknown>
-
-/** Looks up a stream by its name. A batch is read by the stream that made it, so the types of its rows agree. */
-export function streamNamed(name: StreamName): AnyStream {
-  return streams[name]
-}
-
-export function enabledStreams({ streams: options }: Config): AnyStream[] {
-  return streamNames.filter((name) => options[streamTraits[name].options].enabled).map(streamNamed)
-}
+import { safeRates, watchesPerSecond } from './rates.js'
+import { type InstrumentStream, type ListStream, type RowBytes, secondsPerDay, sum, traded } from './stream.js'
 
 /** Plain tickers were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate. */
 const tickerBytes = { plain: 232, compressed: 80 }
@@ -63,6 +68,184 @@ const tickers: ListStream<TradedCategoryTarget, Ticker> = {
   extraPerSecond: watchesPerSecond,
 }
 
+type BookOptions = Config['streams']['orderBooks' | 'rpiOrderBooks']
+
+const orderBooks = bookStream<OrderBook>(
+  ({ streams }) => streams.orderBooks,
+  // Bytes of a level, as measured on TimescaleDB 2.29.
+  { plain: 20.92, compressed: 0.88 },
+  {
+    name: 'order_books',
+    fetch: (client, { category, symbol, depth }, options) =>
+      client.orderBook({ category, symbol, limit: depth }, options),
+    contentOf: (rows) => bookText(rows, ({ bidSizes, askSizes }) => [bidSizes, askSizes]),
+  },
+)
+
+const rpiOrderBooks = bookStream<RpiOrderBook>(
+  ({ streams }) => streams.rpiOrderBooks,
+  // Plain bytes were measured on PostgreSQL 18 with data of the simulator. Compressed bytes are an estimate.
+  { plain: 21.6, compressed: 1.2 },
+  {
+    name: 'rpi_order_books',
+    covers: ({ hasRpi }) => hasRpi,
+    fetch: (client, { category, symbol, depth }, options) =>
+      client.rpiOrderBook({ category, symbol, limit: depth }, options),
+    contentOf: (rows) =>
+      bookText(rows, ({ bidSizes, askSizes, bidRpiSizes, askRpiSizes }) => [
+        bidSizes,
+        askSizes,
+        bidRpiSizes,
+        askRpiSizes,
+      ]),
+  },
+)
+
+/** @param level bytes of one level of a book */
+function bookStream<Book extends OrderBook>(
+  optionsOf: (config: Config) => BookOptions,
+  level: RowBytes,
+  own: Pick<InstrumentStream<BookTarget, Book>, 'name' | 'fetch' | 'contentOf' | 'covers'>,
+): InstrumentStream<BookTarget, Book> {
+  return {
+    kind: 'instruments',
+    trigger: (config) => ({ kind: 'cycle', everyMs: optionsOf(config).everySeconds * 1000 }),
+    select: (config) => optionsOf(config).select,
+    targetsOf: (config, keys) => traded(keys).map((key) => ({ depth: optionsOf(config).depth, ...key })),
+    costOf: (config) => () => 1 / optionsOf(config).everySeconds,
+    rowsPerDayOf: (config) => () => secondsPerDay / optionsOf(config).everySeconds,
+    bytes(config) {
+      const levels = 2 * optionsOf(config).depth
+      return { plain: level.plain * levels, compressed: level.compressed * levels }
+    },
+    ...own,
+  }
+}
+
+/** Returns the levels of a book as text; null if it has none. Its time is left out, because a new time is no news. */
+function bookText<Book extends OrderBook>(
+  [book]: readonly Book[],
+  sizesOf: (book: Book) => readonly (readonly string[])[],
+): string | null {
+  if (book === undefined || (book.bidPrices.length === 0 && book.askPrices.length === 0)) return null
+  return [book.bidPrices, book.askPrices, ...sizesOf(book)].map((values) => values.join(' ')).join('|')
+}
+
+const candles: InstrumentStream<CandleTarget, Candle> = {
+  kind: 'instruments',
+  name: 'candles',
+  trigger: ({ streams: { candles: settings } }) => ({
+    kind: 'candle-close',
+    settleMs: settings.settleMs,
+    // Candles of longer intervals are requested every hour, because it is not known at which hour they close.
+    shortestMs: Math.min(hourMs, ...settings.intervals.map((interval) => intervalMs[interval])),
+  }),
+  select: ({ streams }) => streams.candles.select,
+  targetsOf(config, keys, universe) {
+    const { settleMs } = config.streams.candles
+    const candlesOf = candlesByKind(config)
+    return traded(keys).flatMap((key) =>
+      candlesOf(universe.find(key)?.kind ?? 'other').map((candle) => ({ ...candle, settleMs, limit: 3, ...key })),
+    )
+  },
+  fetch: (client, { category, symbol, type, interval, limit, settleMs }, options) =>
+    client.candles({ category, symbol, type, interval, limit, settleMs }, options),
+  costOf(config) {
+    const candlesOf = candlesByKind(config)
+    return (instrument) => {
+      const fillsPerSecond = expectedFillsPerSecond(instrument)
+      return sum(
+        candlesOf(instrument.kind).map(({ type, interval }) => {
+          const everySeconds = Math.min(intervalMs[interval], longestCandleCycleMs) / 1000
+          const quietSeconds = Math.max(everySeconds, maxCandleWaitMs / 1000)
+          // Index, mark and premium candles move without a trade.
+          const isActive = type === 'market' ? -Math.expm1(-fillsPerSecond * everySeconds) : 1
+          return isActive / everySeconds + (1 - isActive) / quietSeconds
+        }),
+      )
+    }
+  },
+  rowsPerDayOf(config) {
+    const candlesOf = candlesByKind(config)
+    return ({ kind }) => sum(candlesOf(kind).map(({ interval }) => (secondsPerDay * 1000) / intervalMs[interval]))
+  },
+  // Bytes of a row, as measured on TimescaleDB 2.29.
+  bytes: () => ({ plain: 192, compressed: 31.5 }),
+}
+
+/** Finds the types and intervals of the configuration that instruments of each kind have. */
+function candlesByKind({ streams: { candles: settings } }: Config) {
+  const found = new Map<InstrumentKind, readonly { readonly type: CandleType; readonly interval: Interval }[]>()
+  return (kind: InstrumentKind) => {
+    const known =
+      found.get(kind) ??
+      settings.types.flatMap((type) =>
+        settings.intervals
+          .filter((interval) => whyNoCandles(kind, type, interval) === null)
+          .map((interval) => ({ type, interval })),
+      )
+    found.set(kind, known)
+    return known
+  }
+}
+
+const fills: InstrumentStream<InstrumentKey, Fill> = {
+  kind: 'instruments',
+  name: 'fills',
+  trigger: (config) => ({
+    kind: 'overlap',
+    minPollMs: shortestPollMs,
+    maxPollMs: config.streams.fills.maxPollSeconds * 1000,
+    allowedPerSecond: safeRates(config).perSecond.fills,
+  }),
+  select: ({ streams }) => streams.fills.select,
+  targetsOf: (_config, keys) => keys.map(({ category, symbol }) => ({ category, symbol })),
+  fetch: (client, { category, symbol }, options) => client.fills({ category, symbol }, options),
+  costOf:
+    ({ streams }) =>
+    (instrument) =>
+      requestsPerSecond(expectedFillsPerSecond(instrument), streams.fills.maxPollSeconds),
+  rowsPerDayOf: () => (instrument) => expectedFillsPerSecond(instrument) * secondsPerDay,
+  // Compressed bytes were measured on TimescaleDB 2.29, plain bytes on PostgreSQL 18 with data of the simulator.
+  bytes: () => ({ plain: 232, compressed: 52 }),
+  sharesRequests: fillsPerPage,
+}
+
+interface FillsDemand {
+  /** Requests per second that lose next to nothing. */
+  readonly neededPerSecond: number
+  /** Bounds of `neededPerSecond`, by the uncertainty of the rates that are computed from turnover. */
+  readonly neededRange: { readonly least: number; readonly most: number }
+  readonly fillsPerDay: number
+  /** Number of instruments whose rate was recorded. The others' rates are computed from turnover. */
+  readonly measured: number
+}
+
+/** Requests and rows that recording the fills of these instruments takes. */
+export function fillsDemand(instruments: readonly PlanInstrument[], maxPollSeconds: number): FillsDemand {
+  const rates = instruments.map((instrument) => ({
+    rate: expectedFillsPerSecond(instrument),
+    isMeasured: instrument.measuredFillsPerSecond !== null,
+  }))
+  const needed = (factor: number) =>
+    rates.reduce(
+      (sum, { rate, isMeasured }) => sum + requestsPerSecond(isMeasured ? rate : rate * factor, maxPollSeconds),
+      0,
+    )
+  return {
+    neededPerSecond: needed(1),
+    neededRange: { least: needed(1 / fillTurnoverFactor), most: needed(fillTurnoverFactor) },
+    fillsPerDay: rates.reduce((sum, { rate }) => sum + rate, 0) * secondsPerDay,
+    measured: rates.filter(({ isMeasured }) => isMeasured).length,
+  }
+}
+
+/** Follows the schedule: a request is sent when a response is worth it, or after the mean longest wait. */
+function requestsPerSecond(fillsPerSecond: number, maxPollSeconds: number): number {
+  const waitSeconds = meanWaitMs(fillsPerSecond / 1000, maxPollSeconds * 1000) / 1000
+  return 1 / Math.max(shortestPollMs / 1000, Math.min(plannedFillsPerResponse / fillsPerSecond, waitSeconds))
+}
+
 /** Defines how each stream is requested, what it covers and what that costs. Other traits are in `market/stream.ts`. */
 export const streams = {
   instruments,
@@ -74,3 +257,14 @@ export const streams = {
   candles,
   ...futuresStreams,
 } as const satisfies Readonly<Record<StreamName, unknown>>
+
+export type AnyStream = ListStream<unknown, unknown> | InstrumentStream<InstrumentKey, unknown>
+
+/** Looks up a stream by its name. A batch is read by the stream that made it, so the types of its rows agree. */
+export function streamNamed(name: StreamName): AnyStream {
+  return streams[name]
+}
+
+export function enabledStreams({ streams: options }: Config): AnyStream[] {
+  return streamNames.filter((name) => options[streamTraits[name].options].enabled).map(streamNamed)
+}
