@@ -42,7 +42,7 @@ export function openExchange(
   config: Config,
   logger: Logger,
   clock: Clock = systemClock,
-  hooks: Pick<ExchangeOptions, 'onRequest' | 'onRepeated' | 'mayDepart' | 'adapter'> = {},
+  more: Pick<ExchangeOptions, 'serviceClock' | 'onRequest' | 'onRepeated' | 'mayDepart' | 'adapter'> = {},
 ): ExchangeClient {
   const { baseUrl } = config.exchange
   if (baseUrl === undefined) {
@@ -50,19 +50,13 @@ export function openExchange(
       'exchange.baseUrl is not set; give --config a file with it, or the address of the service in EXCHANGE_BASE_URL (the demo brings one, and prints its address)',
     ])
   }
-  const serviceClock = new ServiceClock(clock)
-  return createExchangeClient({
-    ...config.exchange,
-    baseUrl,
-    clock,
-    serviceClock,
-    logger,
-    ...hooks,
-  })
+  const serviceClock = new ServiceClock(clock, logger)
+  return createExchangeClient({ ...config.exchange, baseUrl, clock, serviceClock, logger, ...more })
 }
 
 export interface Recorder {
   readonly collector: Collector
+  readonly serviceClock: ServiceClock
   readonly storing: OpenQueue
   readonly store: OpenStore
   /** Address of the page; null if it is not served. */
@@ -104,7 +98,9 @@ export async function startRecorder(
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
   countRejectionsFromZero(metrics)
   const parts: RunningParts = {}
+  const serviceClock = new ServiceClock(clock, logger)
   const client = openExchange(config, logger, clock, {
+    serviceClock,
     onRequest: (event) => {
       observeRequest(metrics, event)
       if (event.outcome === 'ok' && event.attempt === 1) parts.storing?.incidents.succeeded(repeated(event.operation))
@@ -212,16 +208,11 @@ export async function startRecorder(
       void reportFormerSpool(db, config, disk, logger)
       const isOwn = (instrument: InstrumentKey) => fleet.ownership.hasInstrument('fills', instrument)
       parts.history = startHistory({ config, db, client, series, respondedAt, isOwn, clock, logger })
-      const { incidents, clockSkew } = collector
-      parts.retention = startRetention(config, db, {
-        clock,
-        logger,
-        incidents,
-        serviceNow: () => clockSkew.serviceNow(),
-      })
+      const { incidents } = collector
+      parts.retention = startRetention(config, db, { clock, logger, incidents, serviceNow: () => serviceClock.now() })
     }
     void configured.then(startRest)
-    return { collector, storing, store, pageUrl: parts.server?.url ?? null, metrics, stop }
+    return { collector, serviceClock, storing, store, pageUrl: parts.server?.url ?? null, metrics, stop }
   } catch (error) {
     await stop()
     throw error

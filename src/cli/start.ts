@@ -59,11 +59,11 @@ async function runStart(options: StartOptions): Promise<void> {
     })
     // Programs that read a service's output expect only log lines.
     if (process.stdout.isTTY) console.log(`\n${welcomeLines(recorder)}\n\nCtrl-C stops it.\n`)
-    const { clockSkew } = recorder.collector
+    const { serviceClock } = recorder
     const archiving = startArchiving(config, options, {
       logger,
       failing: recorder.metrics.archiveFailing,
-      serviceNow: () => clockSkew.serviceNow(),
+      serviceNow: () => serviceClock.now(),
     })
     await sleepUnlessStopped(options.for, ending)
     await archiving?.stop()

@@ -10,7 +10,6 @@ import type { Batch, CandleTarget } from '../ledger/batch.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
 import { type CandlePoller, candlePoller } from './poll/candlePoller.js'
-import { ClockSkew } from './poll/clockSkew.js'
 import { cronPoller, watchTickers } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
 import { type FillsPoller, fillsPoller, keepAuditingFills } from './poll/fillsPoller.js'
@@ -62,8 +61,6 @@ export class Collector {
   readonly stats: CollectorStats
   readonly universe = new Universe()
   readonly incidents: Incidents
-  /** Compares this machine's clock with the service's. */
-  readonly clockSkew: ClockSkew
   readonly #dependencies: CollectorDependencies
   readonly #stopping = new AbortController()
   readonly #context: PollContext
@@ -86,14 +83,12 @@ export class Collector {
     const storage = storageOf(config)
     this.stats = stats
     this.incidents = incidents
-    this.clockSkew = new ClockSkew(clock, logger)
     this.#context = {
       client,
       queue,
       universe: this.universe,
       stats,
       incidents,
-      clockSkew: this.clockSkew,
       rejectionCap: new RejectionCap(),
       wholeLists: new WholeLists(incidents),
       keptMs: (stream) => keptMs(storage, stream),

@@ -201,7 +201,7 @@ export class Sender {
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
       const response = readResponse({ operation, parameters }, raw)
-      this.#believe(operation, parameters, response.requestTime, receivedAt)
+      this.#believe(operation, parameters, { sentAt, requestTime: response.requestTime, receivedAt })
       settlement = { outcome: 'response', remaining: raw.remaining }
       return { response, sentAt, receivedAt }
     } catch (error) {
@@ -228,9 +228,13 @@ export class Sender {
   }
 
   /** Throws if the response's clock is wrong, because nothing that such a response says about now may be kept. */
-  #believe(operation: Operation, parameters: Parameters, requestTime: TimeMs | null, receivedAt: TimeMs): void {
+  #believe(
+    operation: Operation,
+    parameters: Parameters,
+    { requestTime, ...times }: { sentAt: TimeMs; requestTime: TimeMs | null; receivedAt: TimeMs },
+  ): void {
     if (requestTime === null) return
-    const judged = this.#options.serviceClock?.judge({ requestTime, receivedAt })
+    const judged = this.#options.serviceClock?.judge({ requestTime, ...times })
     if (judged === undefined || judged.isBelieved) return
     const off = `${Math.round(Math.abs(judged.aheadMs) / 60_000)} minutes ${judged.aheadMs > 0 ? 'ahead of' : 'behind'}`
     const what = `a requestTime that is ${off} this machine's clock, which should be checked, too`

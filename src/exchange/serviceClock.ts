@@ -1,8 +1,11 @@
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
 
 /** The times of a response, by both clocks. */
 interface ResponseTimes {
+  /** Our clock when the request left. */
+  readonly sentAt: TimeMs
   /** The service's clock when it made the response. */
   readonly requestTime: TimeMs
   /** Our clock when the response was there. */
@@ -19,6 +22,17 @@ const agreementMs = 30_000
 const maxSkewMs = 24 * 3_600_000
 /** Largest correction of the reference, as a share of the time that passes. Clocks do not drift faster than this. */
 const slew = 0.01
+/** A larger skew is logged, because it misleads readers who compare `received_at` with `ts`. */
+const warnBeyondMs = 1_000
+/** A measured skew is replaced after this time, even by a less certain one. */
+const replaceAfterMs = 60_000
+
+interface Skew {
+  /** How far our clock is ahead of the service's, in milliseconds. */
+  readonly aheadMs: number
+  /** Half the round trip. The true skew differs from `aheadMs` by no more than this. */
+  readonly uncertaintyMs: number
+}
 
 /**
  * Tells whether the time in a response can be the service's. One response with a wrong clock would do lasting harm:
@@ -26,23 +40,40 @@ const slew = 0.01
  *
  * A response is believed if its time agrees with our clock, or with the service's clock as earlier responses showed it.
  * If this machine's clock is wrong, all responses disagree with it in the same way. After a while they are believed.
+ *
+ * It also measures our clock against the service's, by the believed response with the shortest round trip.
  */
 export class ServiceClock {
   readonly #clock: Clock
+  readonly #logger: Logger
   /** The service's time minus the monotonic clock, and when this offset was found. */
   #reference: { readonly offsetMs: number; readonly atMs: number } | undefined
   /** Responses in a row that disagree with our clock and agree with each other. */
   #candidate: { readonly offsetMs: number; readonly sinceMs: number; responses: number } | undefined
 
-  constructor(clock: Clock) {
+  #skew: (Skew & { readonly atMs: number }) | undefined
+  #isWarned = false
+
+  constructor(clock: Clock, logger: Logger) {
     this.#clock = clock
+    this.#logger = logger
+  }
+
+  /** The measured skew; undefined before the first response. */
+  get skew(): Skew | undefined {
+    return this.#skew
+  }
+
+  /** Time of the service's clock, even if this machine's clock was set since; null before the first response. */
+  now(): TimeMs | null {
+    return this.#reference === undefined ? null : this.#clock.monotonicMs() + this.#reference.offsetMs
   }
 
   /** Judges a response. `aheadMs` tells how far one that is not believed is ahead of our clock; negative if behind. */
-  judge({
-    requestTime,
-    receivedAt,
-  }: ResponseTimes): { readonly isBelieved: true } | { readonly isBelieved: false; readonly aheadMs: number } {
+  judge(
+    times: ResponseTimes,
+  ): { readonly isBelieved: true } | { readonly isBelieved: false; readonly aheadMs: number } {
+    const { requestTime, receivedAt } = times
     const nowMs = this.#clock.monotonicMs()
     const offsetMs = requestTime - nowMs
     const aheadMs = requestTime - receivedAt
@@ -52,6 +83,7 @@ export class ServiceClock {
     else if (this.#isConfirmed(offsetMs, aheadMs, nowMs)) this.#believe(offsetMs, nowMs)
     else return { isBelieved: false, aheadMs }
     this.#candidate = undefined
+    this.#measure(times, nowMs)
     return { isBelieved: true }
   }
 
@@ -79,5 +111,24 @@ export class ServiceClock {
     }
     candidate.responses += 1
     return candidate.responses >= responsesToConfirm && nowMs - candidate.sinceMs >= confirmAfterMs
+  }
+
+  #measure({ sentAt, requestTime, receivedAt }: ResponseTimes, atMs: number): void {
+    const before = this.#skew
+    const uncertaintyMs = (receivedAt - sentAt) / 2
+    const isWorse = before !== undefined && uncertaintyMs > before.uncertaintyMs && atMs - before.atMs <= replaceAfterMs
+    // A request that left later than its response came tells nothing: our clock was set back meanwhile.
+    if (uncertaintyMs < 0 || isWorse) return
+    const aheadMs = (sentAt + receivedAt) / 2 - requestTime
+    this.#skew = { aheadMs, uncertaintyMs, atMs }
+    const isOff = Math.abs(aheadMs) - uncertaintyMs > warnBeyondMs
+    if (isOff === this.#isWarned) return
+    this.#isWarned = isOff
+    const off = `${(Math.abs(aheadMs) / 1000).toFixed(1)} s ${aheadMs > 0 ? 'ahead of' : 'behind'} the service's`
+    if (isOff)
+      this.#logger.warn(
+        `clock: this machine's is ${off}; received_at is off by that; check this machine's time service`,
+      )
+    else this.#logger.info("clock: this machine's agrees with the service's again")
   }
 }

@@ -1,5 +1,4 @@
 import { pino } from 'pino'
-import { ClockSkew } from '../../src/collect/poll/clockSkew.js'
 import { type PollContext, RejectionCap } from '../../src/collect/poll/pollAndStore.js'
 import { WholeLists } from '../../src/collect/universe/wholeLists.js'
 import { Universe } from '../../src/collect/universe/universe.js'
@@ -25,7 +24,6 @@ export function pollContext(
     clock,
     logger,
     universe: new Universe(),
-    clockSkew: new ClockSkew(clock, logger),
     rejectionCap: new RejectionCap(),
     wholeLists: new WholeLists(incidents),
     keptMs: () => null,

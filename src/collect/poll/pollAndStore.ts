@@ -7,7 +7,6 @@ import { hourMs, type TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { type Batch, withoutOldRows } from '../../ledger/batch.js'
-import type { ClockSkew } from './clockSkew.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import type { Queue } from '../queue/queue.js'
 import type { CollectorStats, Requested } from '../streams/stream.js'
@@ -22,7 +21,6 @@ export interface PollContext {
   readonly universe: Universe
   readonly stats: CollectorStats
   readonly incidents: Incidents
-  readonly clockSkew: ClockSkew
   readonly rejectionCap: RejectionCap
   readonly wholeLists: WholeLists
   /** How long the table of a stream keeps its rows; null: for ever. */
@@ -59,13 +57,11 @@ export async function pollAndStore<Target, Row>(
   target: Target,
   options: RequestOptions,
 ): Promise<Polled<Target, Row>> {
-  const { client, queue, universe, stats, incidents, clockSkew, rejectionCap, wholeLists, keptMs, logger, clock } =
-    context
+  const { client, queue, universe, stats, incidents, rejectionCap, wholeLists, keptMs, logger, clock } = context
   const part = partOf(target)
   try {
     const page = await stream.fetch(client, target, options)
     const { hasEnvelope } = page
-    if (hasEnvelope) clockSkew.observe(page)
     const polled = batchOf(stream, target, page, universe)
     reportUnstoredRows(incidents, polled)
     const batch = wholeLists.judge(rejectionCap.apply(polled, polled.receivedAt))

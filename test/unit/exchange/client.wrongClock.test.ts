@@ -1,3 +1,4 @@
+import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { ServiceClock } from '../../../src/exchange/serviceClock.js'
 import { systemClock } from '../../../src/runtime/clock.js'
@@ -10,7 +11,7 @@ describe('a client that knows the time', () => {
   const now = Date.now()
   const guarded = async (body: string) => {
     await exchange.answering(body)
-    return clientOf(exchange.service.url, { serviceClock: new ServiceClock(systemClock) })
+    return clientOf(exchange.service.url, { serviceClock: new ServiceClock(systemClock, pino({ level: 'silent' })) })
   }
 
   it('takes a response with a wrong clock for none', async () => {

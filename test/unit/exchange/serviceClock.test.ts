@@ -1,4 +1,5 @@
 import fc from 'fast-check'
+import { pino } from 'pino'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { ServiceClock } from '../../../src/exchange/serviceClock.js'
 import { createFakeClock, type FakeClock } from '../../support/fakeClock.js'
@@ -6,17 +7,18 @@ import { createFakeClock, type FakeClock } from '../../support/fakeClock.js'
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs
 
+const logger = pino({ level: 'silent' })
 let clock: FakeClock
 let service: ServiceClock
 
 beforeEach(() => {
   clock = createFakeClock()
-  service = new ServiceClock(clock)
+  service = new ServiceClock(clock, logger)
 })
 
 /** A response whose clock is off from ours by so much. */
 const response = (aheadMs: number) =>
-  service.judge({ requestTime: clock.now() + aheadMs, receivedAt: clock.now() }).isBelieved
+  service.judge({ sentAt: clock.now(), requestTime: clock.now() + aheadMs, receivedAt: clock.now() }).isBelieved
 
 describe("a response's time", () => {
   it('is believed when it is within minutes of ours', () => {
@@ -32,7 +34,7 @@ describe("a response's time", () => {
 
   it('says by how much it is off', () => {
     const receivedAt = clock.now()
-    expect(service.judge({ requestTime: receivedAt + hourMs, receivedAt })).toEqual({
+    expect(service.judge({ sentAt: receivedAt, requestTime: receivedAt + hourMs, receivedAt })).toEqual({
       isBelieved: false,
       aheadMs: hourMs,
     })
@@ -75,11 +77,15 @@ describe("a response's time", () => {
         fc.array(fc.integer({ min: 0, max: 299_000 }), { minLength: 50, maxLength: 50 }),
         async (steps) => {
           const ours = createFakeClock()
-          const led = new ServiceClock(ours)
+          const led = new ServiceClock(ours, logger)
           let ahead = 0
           let furthest = 0
           for (const step of steps) {
-            const { isBelieved } = led.judge({ requestTime: ours.now() + ahead + step, receivedAt: ours.now() })
+            const { isBelieved } = led.judge({
+              sentAt: ours.now(),
+              requestTime: ours.now() + ahead + step,
+              receivedAt: ours.now(),
+            })
             if (isBelieved) {
               ahead += step
               furthest = Math.max(furthest, ahead)
@@ -96,7 +102,7 @@ describe("a response's time", () => {
   it('is believed by what it was before when our clock is set to something else', async () => {
     expect(response(0)).toBe(true)
     await clock.advance(1_000)
-    const stepped = { requestTime: clock.now(), receivedAt: clock.now() - 5 * hourMs }
+    const stepped = { sentAt: clock.now() - 5 * hourMs, requestTime: clock.now(), receivedAt: clock.now() - 5 * hourMs }
     expect(service.judge(stepped).isBelieved).toBe(true)
   })
 })
