@@ -4,18 +4,19 @@ import type { Instrument } from '../market/instrument.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
-import type { ExchangeError } from './errors.js'
+import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'
+import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'
+import { random } from '../runtime/randomness.js'
+import { ExchangeError } from './errors.js'
 import { candleFormat, type CandleQuery } from './formats/candles.js'
 import { fillFormat, type FillQuery, pastFillFormat, pastFillParameters, type PastFillQuery } from './formats/fills.js'
-import type { Format } from './formats/format.js'
 import { futuresCalls, type FuturesQuery } from './formats/futures.js'
 import { instrumentFormat, type InstrumentQuery, rpiSymbolFormat } from './formats/instruments.js'
 import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from './formats/orderBooks.js'
-import { type PossibleTimes, readRows } from './formats/rows.js'
+import { type Format, readRows } from './formats/rows.js'
 import { tickerFormat, type TickerQuery } from './formats/tickers.js'
 import type { AcquireOptions, PacerStats } from './limits/pacer.js'
-import { type Attempt, type RetryPolicy, withRetries } from './retry.js'
-import { type RequestOptions, Sender, type SenderOptions, type Turn } from './sender.js'
+import { type Attempt, type RequestOptions, Sender, type SenderOptions, type Turn } from './sender.js'
 
 /** A successful response: its rows, and what could not be understood of them. */
 export interface Page<Row> {
@@ -46,7 +47,7 @@ export interface Page<Row> {
  * that helps. It throws an `ExchangeError` otherwise. A row that cannot be understood is in `rejected` and fails no
  * call.
  *
- * Three mechanisms deal with failures here. `retry.ts` repeats a single failed request within seconds.
+ * Three mechanisms deal with failures here. `withRetries` repeats a single failed request within seconds.
  * `limits/circuit.ts` lets one request at a time try an operation that fails for everybody. `limits/penalty.ts` pauses
  * all operations after a rejection for the rate. The caller deals with failures that last longer: this layer does not
  * remember what was requested.
@@ -86,6 +87,15 @@ type FuturesClient = {
   ) => Promise<Page<FuturesRow<Name>>>
 }
 
+interface RetryPolicy {
+  /** Number of attempts, including the first. At least 1. */
+  readonly attempts: number
+  readonly minDelayMs: number
+  readonly maxDelayMs: number
+  /** No attempt is sent later than this after the first one was sent. */
+  readonly totalMs: number
+}
+
 export interface ExchangeOptions extends SenderOptions {
   readonly retry: RetryPolicy
   /** Called with the last failure when a repetition has succeeded. If all fail, the caller gets the error. */
@@ -109,8 +119,8 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       const { response, sentAt, receivedAt } = await sender.send(operation, parameters, request, attempt)
       const hasEnvelope = response.requestTime !== null
       const requestTime = response.requestTime ?? receivedAt
-      const times = options.serviceClock && hasEnvelope ? possibleTimes(requestTime) : undefined
-      const read = await readRows(format, response, { operation, parameters, query, requestTime, receivedAt, times })
+      const context = { operation, parameters, query, requestTime, receivedAt }
+      const read = await readRows(format, response, { ...context, judgesTimes: options.serviceClock !== undefined })
       const { rows, rejected } = read
       const unkept = read.unkept + response.surplusRows
       const page = { operation, parameters, requestTime, hasEnvelope, sentAt, receivedAt, rows, rejected, unkept }
@@ -158,15 +168,54 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
   }
 }
 
-/** Bounds the times of rows. A row may be a little newer than its response, and no such market is older than 2010. */
-function possibleTimes(requestTime: TimeMs): PossibleTimes {
-  return { earliest: Date.UTC(2010, 0, 1), latest: requestTime + 60_000 }
-}
-
 /** Converts a query to parameters as text, without those that are undefined. */
 function toParameters(query: object): Readonly<Record<string, string>> {
   const parameters: Record<string, string> = {}
   for (const [name, value] of Object.entries(query) as [string, string | number | undefined][])
     if (value !== undefined) parameters[name] = String(value)
   return parameters
+}
+
+/**
+ * Calls `attempt` until it succeeds, fails for good, or the policy's attempts or time are used up. It then throws the
+ * last `ExchangeError`. Delays grow exponentially with full jitter, so that requests that failed together do not return
+ * together.
+ *
+ * @param onRepeated called with the last failure when a repetition has succeeded
+ */
+async function withRetries<T>(
+  clock: Clock,
+  policy: RetryPolicy,
+  signal: Ending,
+  attempt: (attempt: Attempt) => Promise<T>,
+  onRepeated?: (error: ExchangeError) => void,
+): Promise<T> {
+  let firstSentMs: number | undefined
+  const sent = () => {
+    firstSentMs ??= clock.monotonicMs()
+  }
+  const leftMs = () => policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
+  let lastError: ExchangeError | undefined
+  for (let number = 1; ; number++) {
+    // The first attempt has no time limit here, because the policy's time is for repetitions.
+    const timeUp = lastError === undefined ? undefined : new LightEnding()
+    const stopTimer = timeUp && clock.after(Math.max(0, leftMs()), () => timeUp.abort())
+    try {
+      const result = await attempt({ number, signal: endedByEither(signal, timeUp), sent })
+      if (lastError !== undefined) onRepeated?.(lastError)
+      return result
+    } catch (error) {
+      // A repetition that was given up tells nothing. The failure that made it necessary is thrown instead.
+      const isGivenUp = timeUp?.aborted === true || (error instanceof ExchangeError && error.kind === 'aborted')
+      if (isGivenUp && lastError !== undefined) throw lastError
+      if (!(error instanceof ExchangeError) || !error.retryable || number >= policy.attempts) throw error
+      lastError = error
+    } finally {
+      stopTimer?.()
+    }
+    const { minDelayMs: minMs, maxDelayMs: maxMs } = policy
+    const delayMs = Math.max(random() * backoffMs(number, { minMs, maxMs }), lastError.retryAfterMs ?? 0)
+    if (delayMs >= leftMs()) throw lastError
+    if (!(await sleepFor(clock, delayMs, signal))) throw lastError
+  }
 }

@@ -220,6 +220,6 @@ function describeOtherEnvelope(envelope: unknown): string {
   return 'JSON without a code'
 }
 
-function isRecord(value: unknown): value is Record<string, unknown> {
+export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -10,7 +10,6 @@ import type { Departure, Settlement } from './limits/penalty.js'
 import { type AcquireOptions, Pacer, type PacerOptions, type PacerStats } from './limits/pacer.js'
 import type { Priority } from './limits/queues.js'
 import { type RawResponse, readResponse, type ServiceResponse } from './response.js'
-import type { Attempt } from './retry.js'
 import type { ServiceClock } from './serviceClock.js'
 
 /**
@@ -24,9 +23,18 @@ export interface RequestOptions extends AcquireOptions {
 
 /** The right to send one request of an operation now. Its holder must pass it with a request at once, or release it. */
 export interface Turn {
-  readonly operation: Operation
   /** Gives up the turn unused. */
   release(): void
+}
+
+/** One of the attempts to get a response. */
+export interface Attempt {
+  /** Number of this attempt, from 1. */
+  readonly number: number
+  /** Aborts when the caller gives up, or when the time for all attempts is over. */
+  readonly signal: Ending
+  /** Must be called when the attempt is sent, because the time for all attempts runs from the first call. */
+  sent(): void
 }
 
 /** An attempt that is over, for metrics and logs. */
@@ -115,7 +123,6 @@ export class Sender {
   async turn(operation: Operation, request: RequestOptions = {}): Promise<Turn> {
     const admission = await this.#admit(operation, {}, request, this.endOfWaiting(request.signal))
     const turn: Turn = {
-      operation,
       release: () => {
         if (this.#takeTurn(turn) === undefined) return
         admission.circuit.leave(admission.pass, 'unknown')

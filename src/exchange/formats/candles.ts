@@ -2,7 +2,7 @@ import { type Candle, type CandleType, closeTime, type Interval, intervalMs } fr
 import type { TradedCategory } from '../../market/category.js'
 import { hourMs, type TimeMs } from '../../market/values.js'
 import { type Notes, optionalDecimal, requiredDecimal as decimal, requiredTime } from './fields.js'
-import { anArray, type Format, type WireArray } from './format.js'
+import { anArray, type Format, type WireArray } from './rows.js'
 
 export interface CandleQuery {
   readonly category: TradedCategory

@@ -31,7 +31,7 @@ const endOfTimeMs = 253_402_300_800_000
 const isUnset = (value: unknown) => value === undefined || value === null || value === ''
 
 /** Returns the exact decimal without an exponent; undefined if the text is not a decimal. */
-export function plainDecimalText(text: string): Decimal | undefined {
+function plainDecimalText(text: string): Decimal | undefined {
   if (text.length > maxDecimalLength) return undefined
   if (plainDecimal.test(text)) return text
   const parts = scientificDecimal.exec(text)

@@ -10,7 +10,7 @@ import {
   requiredTime,
   requiredWord,
 } from './fields.js'
-import { anObject, type Format, noExtra } from './format.js'
+import { anObject, type Format, noExtra } from './rows.js'
 
 export interface FillQuery {
   readonly category: Category

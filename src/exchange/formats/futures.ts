@@ -14,7 +14,7 @@ import {
   requiredTime,
   requiredWord,
 } from './fields.js'
-import { anObject, type Format, noExtra } from './format.js'
+import { anObject, type Format, noExtra } from './rows.js'
 
 /** A request for rows of one future, or of all futures of a category. */
 export interface FuturesQuery {

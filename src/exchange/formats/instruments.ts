@@ -19,7 +19,7 @@ import {
   requiredKey,
   requiredWord,
 } from './fields.js'
-import { anObject, type Format, noExtra } from './format.js'
+import { anObject, type Format, noExtra } from './rows.js'
 
 export interface InstrumentQuery {
   readonly category: Category

@@ -2,7 +2,7 @@ import type { TradedCategory } from '../../market/category.js'
 import type { OrderBook, RpiOrderBook } from '../../market/rows.js'
 import type { Decimal } from '../../market/values.js'
 import { type Notes, problemText, readDecimal, requiredTime } from './fields.js'
-import { anObject, type Format, noExtra, type RowContext, type WireObject } from './format.js'
+import { anObject, type Format, noExtra, type RowContext, type WireObject } from './rows.js'
 
 /** Largest number of levels on one side of a book. */
 const maxLevels = 10_000

@@ -2,21 +2,53 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
 import type { Extra, TimeMs } from '../../market/values.js'
 import { workedMs } from '../../runtime/clock.js'
-import { jsonText, numbersAsText, type ServiceResponse } from '../response.js'
+import { isRecord, jsonText, numbersAsText, type ServiceResponse } from '../response.js'
 import { expectedText, isStorable, type Notes } from './fields.js'
-import { type Format, noExtra, type RowContext, type WireObject } from './format.js'
 
-/** Bounds of the times of rows. A row with a time outside of them is rejected. */
-export interface PossibleTimes {
-  readonly earliest: TimeMs
-  readonly latest: TimeMs
+/** A row of the wire that is an object, by the names of its fields on the wire. */
+export type WireObject = Readonly<Record<string, unknown>>
+export type WireArray = readonly unknown[]
+
+/** The kind of JSON value that a row must be. */
+interface Shape<Wire> {
+  readonly what: string
+  is(value: unknown): value is Wire
 }
+export const anObject: Shape<WireObject> = { what: 'an object', is: isRecord }
+export const anArray: Shape<WireArray> = { what: 'an array', is: Array.isArray }
+
+/** The request that a row responds to, and the times of the response. */
+export interface RowContext<Query> {
+  readonly query: Query
+  /** The service's clock when it made the response. */
+  readonly requestTime: TimeMs
+  /** Our clock when the last byte of the response arrived. */
+  readonly receivedAt: TimeMs
+}
+
+/** Converts the rows of an operation into rows of the market, in one step. */
+export interface Format<Query, Row, Wire = WireObject> {
+  readonly shape: Shape<Wire>
+  /**
+   * Makes the row, and notes what is wrong with it. If there is a problem, the result is not used. Fields with a remark
+   * are kept in the row's `extra` as they came.
+   */
+  readonly read: (wire: Wire, context: RowContext<Query>, notes: Notes) => Row
+  /** The wire's names of all fields that are read, if the row has an `extra` for the others. */
+  readonly fields?: ReadonlySet<string>
+  /** Returns the time that the row is stored under. */
+  readonly timeOf?: (row: Row) => TimeMs
+}
+
+/** The `extra` of rows without unspecified fields. Most rows have none, so they share one object. */
+export const noExtra: Extra = Object.freeze({})
 
 /** The request that the rows respond to. */
 interface RowsRequest<Query> extends RowContext<Query> {
   readonly operation: string
   readonly parameters: Readonly<Record<string, string>>
-  readonly times?: PossibleTimes | undefined
+  /** True if rows with times that cannot be are rejected. Default false. */
+  readonly judgesTimes?: boolean
 }
 
 interface ReadRows<Row> {
@@ -27,6 +59,10 @@ interface ReadRows<Row> {
   readonly unkept: number
 }
 
+/** No market of the service is older. */
+const earliestTime: TimeMs = Date.UTC(2010, 0, 1)
+/** A row may be this much newer than its response. */
+const maxAheadMs = 60_000
 /** Bounds of the unspecified fields of a row that are kept: their number, and their bytes as JSON with names. */
 const maxUnknownFields = 64
 const maxUnknownBytes = 16_384
@@ -107,10 +143,10 @@ class RowReader<Query, Row, Wire> {
     remarks.clear()
     const row = read(value, this.#request, notes)
     if (problems.length > 0) return this.#reject(listed(problems.splice(0)))
-    const { times } = this.#request
-    if (times !== undefined && timeOf !== undefined) {
+    const { judgesTimes, requestTime } = this.#request
+    if (judgesTimes === true && timeOf !== undefined) {
       const time = timeOf(row)
-      if (time < times.earliest || time > times.latest)
+      if (time < earliestTime || time > requestTime + maxAheadMs)
         return this.#reject(`a time that cannot be: ${new Date(time).toISOString()}`)
     }
     this.leftOutFields = [...remarks.keys()].join()

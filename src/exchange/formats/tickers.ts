@@ -10,7 +10,7 @@ import {
   requiredKey,
   requiredWord,
 } from './fields.js'
-import { anObject, type Format, noExtra, type WireObject } from './format.js'
+import { anObject, type Format, noExtra, type WireObject } from './rows.js'
 
 export interface TickerQuery {
   readonly category: TradedCategory

@@ -10,7 +10,7 @@ import {
   optionalInteger,
   optionalText,
   optionalTime,
-  plainDecimalText,
+  readDecimal,
   requiredDecimal,
   requiredKey,
   requiredTime,
@@ -49,7 +49,7 @@ describe('decimals', () => {
         fc.integer({ min: -60, max: 60 }),
         (digits, fraction, exponent) => {
           const scientific = `${scaled(digits, fraction)}e${exponent}`
-          const plain = plainDecimalText(scientific) as string
+          const plain = readDecimal(scientific) as string
           expect(plain).toMatch(/^-?\d+(\.\d+)?$/)
           // Compared as integers at a scale that holds every digit of both.
           expect(atScale(plain, 100)).toBe(digits * 10n ** BigInt(100 - fraction + exponent))
@@ -65,7 +65,7 @@ describe('decimals', () => {
     ['0.00120e2', '0.120'],
     ['1.50e0', '1.50'],
   ])('%s is %s', (text, plain) => {
-    expect(plainDecimalText(text)).toBe(plain)
+    expect(readDecimal(text)).toBe(plain)
   })
 
   it.each([
@@ -85,7 +85,7 @@ describe('decimals', () => {
     '１',
     '9'.repeat(1001),
   ])('%j is none', (text) => {
-    expect(plainDecimalText(text)).toBeUndefined()
+    expect(readDecimal(text)).toBeUndefined()
   })
 
   it.each([true, {}, [], ['1']])('%j is none', (value) => {
