@@ -11,10 +11,8 @@ import type { Config } from './config/resolve.js'
 import type { Database } from './db/schema.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from './exchange/client.js'
-import type { RequestEvent, SenderOptions } from './exchange/sender.js'
+import type { SenderOptions } from './exchange/sender.js'
 import { ServiceClock } from './exchange/serviceClock.js'
-import type { CandleSeries } from './market/candle.js'
-import type { InstrumentKey } from './market/category.js'
 import { type Operation, operations } from './market/stream.js'
 import { openStore, type OpenStore } from './openStore.js'
 import { configureBeside, prepareOrWait } from './prepareStore.js'
@@ -70,29 +68,45 @@ export interface Recorder {
   stop(lastLook?: () => Promise<void>): Promise<boolean>
 }
 
-/** External dependencies besides the database. The real ones are the defaults. */
-interface World {
+interface StartOptions {
   readonly clock?: Clock
-  /** Carries requests to the service. */
+  /** Carries requests to the service. Default: connections of this process. */
   readonly adapter?: SenderOptions['adapter']
   readonly disk?: Disk
+  readonly signal?: AbortSignal
+  readonly acceptNewUrl?: boolean
+  /** True to serve the page on the next free port if the configured one is taken. */
+  readonly takesNextPort?: boolean
+  /** Called when the embedded server has died and cannot be started again. Nothing more can be stored then. */
+  readonly onDatabaseLost?: (error: Error) => void
+}
+
+/** What all parts of a recorder share. */
+interface Base {
+  readonly config: Config
+  readonly logger: Logger
+  readonly clock: Clock
+  readonly disk: Disk
+  readonly metrics: RecorderMetrics
+  readonly serviceClock: ServiceClock
+  readonly client: ExchangeClient
+  readonly store: OpenStore
+  readonly fleet: Fleet
+}
+
+/** The parts that have been started so far. */
+interface RunningParts {
+  server?: RunningServer
+  lease?: Lease
+  storing?: OpenQueue
+  collector?: Collector
+  history?: History
+  retention?: Retention
 }
 
 /** Starts the whole recorder. Waits for another recorder of the same egress to end first. */
-export async function startRecorder(
-  config: Config,
-  logger: Logger,
-  options: World & {
-    readonly signal?: AbortSignal
-    readonly acceptNewUrl?: boolean
-    /** True to serve the page on the next free port if the configured one is taken. */
-    readonly takesNextPort?: boolean
-    /** Called when the embedded server has died and cannot be started again. Nothing more can be stored then. */
-    readonly onDatabaseLost?: (error: Error) => void
-  } = {},
-): Promise<Recorder> {
-  const { clock = systemClock, disk = systemDisk, adapter } = options
-  const { drainTimeoutMs, spoolMaxBytes } = config.collector
+export async function startRecorder(config: Config, logger: Logger, options: StartOptions = {}): Promise<Recorder> {
+  const { clock = systemClock, disk = systemDisk, adapter, onDatabaseLost, signal } = options
   const takesNextPort = options.takesNextPort === true
   if (config.serve.enabled) await refuseTakenAddress(config, clock, takesNextPort)
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
@@ -101,56 +115,18 @@ export async function startRecorder(
   const serviceClock = new ServiceClock(clock, logger)
   const client = openExchange(config, logger, clock, {
     serviceClock,
-    onRequest: (event) => {
-      observeRequest(metrics, event)
-      if (event.outcome === 'ok' && event.attempt === 1) parts.storing?.incidents.succeeded(repeated(event.operation))
-    },
-    // The response may have been sent and lost on its way. The next response then shows something else.
-    onRepeated: (error) =>
-      parts.storing?.incidents.failed(repeated(error.operation), `once more after ${error.message}`),
+    ...observeRequests(metrics, parts),
     mayDepart: () => parts.lease?.check() ?? false,
     ...(adapter && { adapter }),
   })
-  const store = await openStore(config, logger, {
-    mayCreate: true,
-    ...(options.onDatabaseLost && { onLost: options.onDatabaseLost }),
-  })
-  const egress = egressOf(config)
-  const fleet = new Fleet({
-    config,
-    egress,
-    clock,
-    logger,
-    disk,
-    file: join(config.database.dataDir, 'fleet.json'),
-    universe: () => parts.collector?.universe.planned() ?? { kind: 'listed', instruments: [] },
-    isReady: () => parts.collector?.phase === 'collecting',
-    pausedMs: () => client.stats().pausedMs,
-    onChange: (ownership) => parts.collector?.assign(ownership),
-  })
-  // Stops parts in the reverse order of the start. Parts that were not started are left out.
+  const store = await openStore(config, logger, { mayCreate: true, ...(onDatabaseLost && { onLost: onDatabaseLost }) })
+  const shared = { config, logger, clock, disk, metrics, serviceClock, client, store }
+  const fleet = createFleet(shared, parts)
+  const base: Base = { ...shared, fleet }
   const stopping = new AbortController()
-  const stop = async (lastLook?: () => Promise<void>) => {
+  const stop = (lastLook?: () => Promise<void>) => {
     stopping.abort()
-    const startedMs = clock.monotonicMs()
-    const leftMs = () => drainTimeoutMs - (clock.monotonicMs() - startedMs)
-    /** Closes a part within the shared deadline. If it hangs on a silent database, the disk keeps its data. */
-    const close = (part: Promise<unknown> | undefined) =>
-      within(clock, Math.max(shortestCloseMs, leftMs() + closeWithinMs), Promise.resolve(part), undefined)
-    // Leaves the fleet first, so that other recorders need not wait until this one has stored everything.
-    await close(fleet.leave(() => parts.lease?.leave() ?? Promise.resolve()))
-    const history = parts.history?.stop()
-    const drained = (await parts.collector?.stop(leftMs())) ?? true
-    await close(history)
-    await close(parts.storing?.close(leftMs()))
-    client.close()
-    await close(Promise.all([parts.retention?.stop(), parts.server?.close(), parts.lease?.release()]))
-    try {
-      await lastLook?.()
-    } finally {
-      await store.close()
-    }
-    return drained
+    return stopParts(base, parts, lastLook)
   }
   try {
     const preparing = { logger, clock, signal: stopping.signal, accept: options.acceptNewUrl === true }
@@ -168,24 +144,9 @@ export async function startRecorder(
       onDropped: (batches) => parts.collector?.dropped(batches),
     })
     parts.storing = storing
-    if (config.serve.enabled) {
-      const source: RecorderSource = {
-        egress,
-        startedAt: clock.now(),
-        spoolMaxBytes,
-        streams: storing.stats,
-        phase: () => parts.collector?.phase ?? 'waiting',
-        incidents: () => storing.incidents.recent(),
-        backlog: () => storing.queue.backlog(),
-        budget: () => client.stats(),
-        maySend: () => parts.lease?.maySend === true,
-        fleet: () => fleet.report(),
-        backfills: async () => (await parts.history?.reports()) ?? [],
-      }
-      parts.server = await serve(config, source, metrics, { store, logger, clock, takesNextPort })
-    }
+    if (config.serve.enabled) parts.server = await servePage(base, parts, storing, takesNextPort)
     await fleet.recall()
-    parts.lease = await acquireLease(store.url, egress, {
+    parts.lease = await acquireLease(store.url, egressOf(config), {
       logger,
       clock,
       // Requests continue to wait until this recorder may send again.
@@ -194,29 +155,81 @@ export async function startRecorder(
       disk,
       noteFile: join(config.database.dataDir, 'lease.json'),
       sharing: fleet,
-      ...(options.signal && { signal: options.signal }),
+      ...(signal && { signal }),
     })
     // The recorder that held the right may have left responses on this disk.
     await storing.queue.adopt()
     const collector = new Collector({ config, client, storing, clock, logger, ownership: fleet.ownership })
     parts.collector = collector
-    const { db } = store.database
-    const respondedAt = (candles: CandleSeries) => collector.candlesRespondedAt(candles)
-    const series = () => collector.candleSeries
-    const startRest = (isConfigured: boolean) => {
-      if (!isConfigured || stopping.signal.aborted) return
-      void reportFormerSpool(db, config, disk, logger)
-      const isOwn = (instrument: InstrumentKey) => fleet.ownership.hasInstrument('fills', instrument)
-      parts.history = startHistory({ config, db, client, series, respondedAt, isOwn, clock, logger })
-      const { incidents } = collector
-      parts.retention = startRetention(config, db, { clock, logger, incidents, serviceNow: () => serviceClock.now() })
-    }
-    void configured.then(startRest)
+    void configured.then((isConfigured) => {
+      if (isConfigured && !stopping.signal.aborted) startUpkeep(base, parts, collector)
+    })
     return { collector, serviceClock, storing, store, pageUrl: parts.server?.url ?? null, metrics, stop }
   } catch (error) {
     await stop()
     throw error
   }
+}
+
+function createFleet({ config, logger, clock, disk, client }: Omit<Base, 'fleet'>, parts: RunningParts): Fleet {
+  return new Fleet({
+    config,
+    egress: egressOf(config),
+    clock,
+    logger,
+    disk,
+    file: join(config.database.dataDir, 'fleet.json'),
+    universe: () => parts.collector?.universe.planned() ?? { kind: 'listed', instruments: [] },
+    isReady: () => parts.collector?.phase === 'collecting',
+    pausedMs: () => client.stats().pausedMs,
+    onChange: (ownership) => parts.collector?.assign(ownership),
+  })
+}
+
+/** Starts what needs the database as configured: the work on the past, and the removal of old rows. */
+function startUpkeep(base: Base, parts: RunningParts, collector: Collector): void {
+  const { config, logger, clock, disk, client, serviceClock, fleet } = base
+  const { db } = base.store.database
+  const { incidents } = collector
+  void reportFormerSpool(db, config, disk, logger)
+  parts.history = startHistory({
+    config,
+    db,
+    client,
+    series: () => collector.candleSeries,
+    respondedAt: (series) => collector.candlesRespondedAt(series),
+    isOwn: (instrument) => fleet.ownership.hasInstrument('fills', instrument),
+    clock,
+    logger,
+  })
+  parts.retention = startRetention(config, db, { clock, logger, incidents, serviceNow: () => serviceClock.now() })
+}
+
+/** Stops parts in the reverse order of the start. Parts that were not started are left out. */
+async function stopParts(
+  { config, clock, client, store, fleet }: Base,
+  parts: RunningParts,
+  lastLook?: () => Promise<void>,
+): Promise<boolean> {
+  const startedMs = clock.monotonicMs()
+  const leftMs = () => config.collector.drainTimeoutMs - (clock.monotonicMs() - startedMs)
+  /** Closes a part within the shared deadline. If it hangs on a silent database, the disk keeps its data. */
+  const close = (part: Promise<unknown> | undefined) =>
+    within(clock, Math.max(shortestCloseMs, leftMs() + closeWithinMs), Promise.resolve(part), undefined)
+  // Leaves the fleet first, so that other recorders need not wait until this one has stored everything.
+  await close(fleet.leave(() => parts.lease?.leave() ?? Promise.resolve()))
+  const history = parts.history?.stop()
+  const drained = (await parts.collector?.stop(leftMs())) ?? true
+  await close(history)
+  await close(parts.storing?.close(leftMs()))
+  client.close()
+  await close(Promise.all([parts.retention?.stop(), parts.server?.close(), parts.lease?.release()]))
+  try {
+    await lastLook?.()
+  } finally {
+    await store.close()
+  }
+  return drained
 }
 
 /** Warns if the address had another data folder. Responses that wait there need a recorder of that folder. */
@@ -234,15 +247,6 @@ async function reportFormerSpool(db: Kysely<Database>, config: Config, disk: Dis
   )
 }
 
-interface RunningParts {
-  server?: RunningServer
-  lease?: Lease
-  storing?: OpenQueue
-  collector?: Collector
-  history?: History
-  retention?: Retention
-}
-
 /** Throws if the page cannot be served, before anything is created. Names a recorder that already serves there. */
 async function refuseTakenAddress(
   { serve: { host, port }, database }: Config,
@@ -257,16 +261,30 @@ async function refuseTakenAddress(
   if (!takesNextPort) await requireFreePort({ host, port })
 }
 
-async function serve(
-  config: Config,
-  source: RecorderSource,
-  metrics: RecorderMetrics,
-  { store, ...options }: { store: OpenStore; logger: Logger; clock: Clock; takesNextPort: boolean },
+/** Serves the page, and notes its address for the status command. */
+async function servePage(
+  { config, logger, clock, metrics, client, store, fleet }: Base,
+  parts: RunningParts,
+  { queue, stats, incidents }: OpenQueue,
+  takesNextPort: boolean,
 ): Promise<RunningServer> {
-  const { logger } = options
   const { dataDir } = config.database
   const version = packageVersion()
-  const server = await startServer({ config, source, metrics, databaseUrl: store.pageUrl, version, ...options })
+  const source: RecorderSource = {
+    egress: egressOf(config),
+    startedAt: clock.now(),
+    spoolMaxBytes: config.collector.spoolMaxBytes,
+    streams: stats,
+    phase: () => parts.collector?.phase ?? 'waiting',
+    incidents: () => incidents.recent(),
+    backlog: () => queue.backlog(),
+    budget: () => client.stats(),
+    maySend: () => parts.lease?.maySend === true,
+    fleet: () => fleet.report(),
+    backfills: async () => (await parts.history?.reports()) ?? [],
+  }
+  const options = { config, source, metrics, databaseUrl: store.pageUrl, version, logger, clock, takesNextPort }
+  const server = await startServer(options)
   logger.info(`the page is at ${server.url}`)
   await writeAddress(dataDir, server.url).catch((error: Error) =>
     logger.warn(`the status command will not find the page by itself: ${error.message}`),
@@ -290,10 +308,21 @@ function countRejectionsFromZero({ requests }: RecorderMetrics): void {
   }
 }
 
-function observeRequest(metrics: RecorderMetrics, event: RequestEvent): void {
-  const { operation, outcome, durationMs, waitedMs, priority, bytes } = event
-  metrics.requests.inc({ operation, outcome })
-  metrics.requestDuration.observe({ operation }, durationMs / 1000)
-  metrics.requestWait.observe({ class: priority }, waitedMs / 1000)
-  metrics.responseBytes.inc({ operation }, bytes)
+/** Returns hooks that count requests, and report those that succeeded only when they were repeated. */
+function observeRequests(
+  metrics: RecorderMetrics,
+  parts: RunningParts,
+): Pick<ExchangeOptions, 'onRequest' | 'onRepeated'> {
+  return {
+    onRequest({ operation, outcome, attempt, durationMs, waitedMs, priority, bytes }) {
+      metrics.requests.inc({ operation, outcome })
+      metrics.requestDuration.observe({ operation }, durationMs / 1000)
+      metrics.requestWait.observe({ class: priority }, waitedMs / 1000)
+      metrics.responseBytes.inc({ operation }, bytes)
+      if (outcome === 'ok' && attempt === 1) parts.storing?.incidents.succeeded(repeated(operation))
+    },
+    // The response may have been sent and lost on its way. The next response then shows something else.
+    onRepeated: ({ operation, message }) =>
+      parts.storing?.incidents.failed(repeated(operation), `once more after ${message}`),
+  }
 }
