@@ -21,7 +21,6 @@ import { type Attempt, type RequestOptions, Sender, type SenderOptions, type Tur
 /** A successful response: its rows, and what could not be understood of them. */
 export interface Page<Row> {
   readonly operation: Operation
-  readonly parameters: Readonly<Record<string, string>>
   /** Time of the response by the service's clock, or by ours if the response has no envelope. */
   readonly requestTime: TimeMs
   /**
@@ -29,8 +28,6 @@ export interface Page<Row> {
    * too.
    */
   readonly hasEnvelope: boolean
-  /** Our clock when the request departed. */
-  readonly sentAt: TimeMs
   /** Our clock when the last byte arrived. */
   readonly receivedAt: TimeMs
   readonly rows: readonly Row[]
@@ -116,14 +113,14 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     const signal = sender.endOfWaiting(request.signal)
     const { clock, retry, onRepeated } = options
     const attemptOnce = async (attempt: Attempt): Promise<Page<Row>> => {
-      const { response, sentAt, receivedAt } = await sender.send(operation, parameters, request, attempt)
+      const { response, receivedAt } = await sender.send(operation, parameters, request, attempt)
       const hasEnvelope = response.requestTime !== null
       const requestTime = response.requestTime ?? receivedAt
       const context = { operation, parameters, query, requestTime, receivedAt }
       const read = await readRows(format, response, { ...context, judgesTimes: options.serviceClock !== undefined })
       const { rows, rejected } = read
       const unkept = read.unkept + response.surplusRows
-      const page = { operation, parameters, requestTime, hasEnvelope, sentAt, receivedAt, rows, rejected, unkept }
+      const page = { operation, requestTime, hasEnvelope, receivedAt, rows, rejected, unkept }
       const { cursor } = response
       return cursor === undefined ? page : { ...page, cursor }
     }

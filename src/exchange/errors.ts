@@ -100,7 +100,6 @@ interface ExchangeErrorDetails {
   readonly parameters: Readonly<Record<string, string>>
   /** What happened, in a few words for the message. */
   readonly what: string
-  readonly status?: number
   readonly code?: string
   readonly retryAfterMs?: number
   /** Overrides `isRetryable` of the kind. */
@@ -113,8 +112,6 @@ export class ExchangeError extends Error {
   override readonly name = 'ExchangeError'
   readonly kind: ExchangeErrorKind
   readonly operation: Operation
-  readonly parameters: Readonly<Record<string, string>>
-  readonly status: number | undefined
   readonly code: string | undefined
   readonly retryAfterMs: number | undefined
   readonly retryable: boolean
@@ -124,50 +121,33 @@ export class ExchangeError extends Error {
     super(oneLine(`${request}: ${kind}: ${details.what}; ${errorKinds[kind].advice}`), { cause: details.cause })
     this.kind = kind
     this.operation = details.operation
-    this.parameters = details.parameters
-    this.status = details.status
     this.code = details.code
     this.retryAfterMs = details.retryAfterMs
-    this.retryable = details.retryable ?? errorKinds[kind].isRetryable ?? false
+    this.retryable = details.retryable ?? (errorKinds[kind].isRetryable === true || retryableCodes.has(this.code ?? ''))
   }
 }
 
-const kindOfCode: Readonly<Record<string, ExchangeErrorKind>> = {
-  '429': 'rate-limited',
-  '45001': 'unavailable',
-  '40725': 'unavailable',
-  // One source says that this code means a release window, another says a bad parameter.
-  '40808': 'rejected',
-  '40015': 'unavailable',
-  '40034': 'unknown-symbol',
-  '25100': 'unknown-symbol',
-  '40309': 'removed-symbol',
-  '48001': 'unsupported-interval',
-  '30032': 'retired-version',
-  '400172': 'bad-request',
-  '40019': 'bad-request',
-  '40020': 'bad-request',
-  '40017': 'bad-request',
-  '40705': 'bad-request',
-  '25200': 'bad-request',
-  '25000': 'unavailable',
-  '25001': 'unavailable',
-  '25003': 'unavailable',
-  '25004': 'rate-limited',
-  '40000': 'blocked',
-  '25013': 'blocked',
-  '22004': 'blocked',
-  '40404': 'absent',
-  ...Object.fromEntries(
-    ['25101', '25102', '25104', '25105', '25108', '22056', '40844', '40845'].map((code) => [
-      code,
-      'unsupported-symbol',
-    ]),
-  ),
+/** Failure codes of the service. A code that is not listed is `rejected`. */
+const codesOfKinds: Partial<Record<ExchangeErrorKind, readonly string[]>> = {
+  'rate-limited': ['429', '25004'],
+  blocked: ['40000', '25013', '22004'],
+  unavailable: ['45001', '40725', '40015', '25000', '25001', '25003'],
+  'unknown-symbol': ['40034', '25100'],
+  'removed-symbol': ['40309'],
+  'unsupported-interval': ['48001'],
+  'unsupported-symbol': ['25101', '25102', '25104', '25105', '25108', '22056', '40844', '40845'],
+  absent: ['40404'],
+  'retired-version': ['30032'],
+  'bad-request': ['400172', '40019', '40020', '40017', '40705', '25200'],
 }
+const kindOfCode = new Map(
+  (Object.keys(codesOfKinds) as ExchangeErrorKind[]).flatMap((kind) =>
+    (codesOfKinds[kind] ?? []).map((code) => [code, kind] as const),
+  ),
+)
 
-/** Codes that are worth a retry, whatever their kind says. */
-export const retryableCodes: ReadonlySet<string> = new Set(['40808'])
+/** Codes that are worth a retry. One source says that this one means a release window, another says a bad parameter. */
+const retryableCodes: ReadonlySet<string> = new Set(['40808'])
 
 /** Codes that say "there is no such thing". In a request for a whole category, this thing is the category. */
 const codesOfUnknownCategory: ReadonlySet<string> = new Set(['40034', '40019'])
@@ -176,5 +156,5 @@ const codesOfUnknownCategory: ReadonlySet<string> = new Set(['40034', '40019'])
 export function kindOfFailureCode(code: string, parameters: Readonly<Record<string, string>> = {}): ExchangeErrorKind {
   const isWholeCategory = parameters['category'] !== undefined && parameters['symbol'] === undefined
   if (isWholeCategory && codesOfUnknownCategory.has(code)) return 'unknown-category'
-  return Object.hasOwn(kindOfCode, code) ? (kindOfCode[code] ?? 'rejected') : 'rejected'
+  return kindOfCode.get(code) ?? 'rejected'
 }

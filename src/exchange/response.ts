@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import { type Operation, operationTraits } from '../market/stream.js'
 import { oneLine, type TimeMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
-import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode, retryableCodes } from './errors.js'
+import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from './errors.js'
 
 /** Deepest nesting of JSON. The service sends less, and no recursive reader runs out of stack at this depth. */
 const maxDepth = 32
@@ -123,7 +123,6 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
       ...request,
       ...more,
       what,
-      status: raw.status,
       ...(raw.retryAfterMs === undefined ? {} : { retryAfterMs: raw.retryAfterMs }),
     })
 
@@ -157,7 +156,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
     throw fail(
       kindOfFailureCode(code, request.parameters),
       `code ${code} "${textOf(envelope['msg']) ?? ''}" (HTTP ${raw.status})`,
-      { code, ...(retryableCodes.has(code) ? { retryable: true } : {}) },
+      { code },
     )
   }
   const requestTime = Number(textOf(envelope['requestTime']) ?? Number.NaN)

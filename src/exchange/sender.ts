@@ -65,10 +65,9 @@ export interface SenderOptions extends TransportOptions {
 
 type Parameters = Readonly<Record<string, string>>
 
-/** A successful response, and when it was requested and when it came, by our clock. */
+/** A successful response, and when it came by our clock. */
 interface Received {
   readonly response: ServiceResponse
-  readonly sentAt: TimeMs
   readonly receivedAt: TimeMs
 }
 
@@ -210,7 +209,7 @@ export class Sender {
       const response = readResponse({ operation, parameters }, raw)
       this.#believe(operation, parameters, { sentAt, requestTime: response.requestTime, receivedAt })
       settlement = { outcome: 'response', remaining: raw.remaining }
-      return { response, sentAt, receivedAt }
+      return { response, receivedAt }
     } catch (error) {
       outcome = error instanceof ExchangeError ? error.kind : 'malformed'
       if (outcome === 'rate-limited' || outcome === 'blocked')
