@@ -28,7 +28,7 @@ const responseWithinMs = 1_000
 const lockTimeoutMs = 700
 const shareEveryMs = 1_000
 
-export interface LeaseOptions {
+interface LeaseOptions {
   readonly logger: Logger
   readonly clock: Clock
   readonly signal?: AbortSignal
@@ -43,20 +43,6 @@ export interface LeaseOptions {
   readonly isPatient?: boolean
   /** This recorder's part in shared work. Without it, the recorder shares no work. */
   readonly sharing?: Sharing
-}
-
-/** The right to send requests from an address. */
-export interface Lease {
-  /** True if requests may be sent, as of a moment ago. */
-  readonly maySend: boolean
-  /**
-   * Returns true if requests may be sent now. In a process that was stopped for a while, it returns false until the
-   * database has confirmed the right.
-   */
-  check(): boolean
-  /** Leaves this recorder's part of the work to the other recorders. */
-  leave(): Promise<void>
-  release(): Promise<void>
 }
 
 /**
@@ -82,12 +68,13 @@ export interface Lease {
  * 6. A machine that was suspended goes by the database alone: no failure extends or begins its right.
  */
 export async function acquireLease(url: string, egress: string, options: LeaseOptions): Promise<Lease> {
-  const lease = new RowLease(url, egress, options)
+  const lease = new Lease(url, egress, options)
   await lease.acquire()
   return lease
 }
 
-class RowLease implements Lease {
+/** The right to send requests from an address: a row of `recorder.lease`. `acquireLease` says how it is kept. */
+export class Lease {
   readonly #url: string
   readonly #egress: string
   readonly #options: LeaseOptions
@@ -119,10 +106,15 @@ class RowLease implements Lease {
     this.#right = new SendingRight(this.#clock)
   }
 
+  /** True if requests may be sent, as of a moment ago. */
   get maySend(): boolean {
     return this.#maySend
   }
 
+  /**
+   * Returns true if requests may be sent now. In a process that was stopped for a while, it returns false until the
+   * database has confirmed the right.
+   */
   check(): boolean {
     this.#judge()
     return this.#maySend
@@ -148,6 +140,7 @@ class RowLease implements Lease {
     this.#loops = Promise.all([this.#keepTrying(), this.#keepJudging()])
   }
 
+  /** Leaves this recorder's part of the work to the other recorders. */
   async leave(): Promise<void> {
     this.#hasLeft = true
     if (this.#options.sharing !== undefined && this.#epoch !== null) await this.#try()

@@ -76,11 +76,6 @@ export async function sleepFor(clock: Clock, ms: number, signal: Ending): Promis
   }
 }
 
-/** Sleeps like `sleepFor`, until the wall clock shows `time`. */
-export async function sleepUntil(clock: Clock, time: number, signal: Ending): Promise<boolean> {
-  return sleepFor(clock, time - clock.now(), signal)
-}
-
 /** Resolves with the result of `work`, or with `late` after `ms`. Late work continues, and its failure is ignored. */
 export function within<Result, Late>(
   clock: Clock,
@@ -105,35 +100,4 @@ export interface Backoff {
 /** Returns how long to wait after this number of failures in a row, from 1. */
 export function backoffMs(failures: number, { minMs, maxMs, factor = 2 }: Backoff): number {
   return Math.min(maxMs, minMs * factor ** (failures - 1))
-}
-
-/**
- * A sleep that others may end again and again. A new AbortController for each sleep would cost ten times as much as
- * its timer.
- */
-export class InterruptibleSleep {
-  readonly #clock: Clock
-  #end: (() => void) | undefined
-
-  constructor(clock: Clock) {
-    this.#clock = clock
-  }
-
-  /** Resolves after `ms`, or when another caller wakes the sleep. */
-  sleep(ms: number): Promise<void> {
-    return new Promise((resolve) => {
-      const end = () => {
-        stopTimer()
-        this.#end = undefined
-        resolve()
-      }
-      const stopTimer = this.#clock.after(Math.max(0, ms), end)
-      this.#end = end
-    })
-  }
-
-  /** Ends the sleep. Does nothing if no sleep is in progress. */
-  wake(): void {
-    this.#end?.()
-  }
 }

@@ -1,5 +1,6 @@
 import { type Category, instrumentText } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
+import { hashOf } from '../schedule/pace.js'
 import type { Ownership } from '../universe/planUniverse.js'
 
 /** A recorder that shares the work, by the address that it sends from. */
@@ -22,7 +23,7 @@ export class Rendezvous {
 
   constructor(members: readonly FleetMember[]) {
     this.members = members
-    this.#hashes = members.map(({ egress }) => hashOf(egress))
+    this.#hashes = members.map(({ egress }) => mixed(hashOf(egress)))
   }
 
   /** The address that requests all streams of an instrument; null without members. */
@@ -39,7 +40,7 @@ export class Rendezvous {
   }
 
   #winner(key: string): string | null {
-    const keyHash = hashOf(key)
+    const keyHash = mixed(hashOf(key))
     let best: FleetMember | null = null
     let bestScore = -Infinity
     for (const [place, member] of this.members.entries()) {
@@ -84,13 +85,6 @@ export function ownershipOf(
 function scoreOf(memberHash: number, keyHash: number, weight: number): number {
   const drawn = mixed(Math.imul(keyHash, 0x9e3779b1) ^ mixed(memberHash ^ keyHash))
   return -weight / Math.log((drawn + 0.5) / 2 ** 32)
-}
-
-/** FNV-1a, mixed. Every process computes the same hash. */
-function hashOf(text: string): number {
-  let hash = 0x811c9dc5
-  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
-  return mixed(hash)
 }
 
 /** Spreads what two numbers differ in over all their 32 bits (the last steps of MurmurHash3). */

@@ -3,7 +3,7 @@ import { type Category, categories } from '../../market/category.js'
 import { byOperation, type Operation, type StreamName } from '../../market/stream.js'
 import { isWithin } from '../schedule/pace.js'
 import { type StreamDemand, streamDemand, takesWhatFits } from './demand.js'
-import { type SafeRates, safeRates, watchesPerSecond } from '../streams/rates.js'
+import { safeRates, watchesPerSecond } from '../streams/rates.js'
 import { sum } from '../streams/stream.js'
 import { type AnyStream, enabledStreams } from '../streams/streams.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
@@ -140,7 +140,7 @@ export function allowances(config: Config, universe: PlanUniverse): Allowances {
   }
 }
 
-function wanted(stream: AnyStream, config: Config, universe: PlanUniverse, safe: SafeRates) {
+function wanted(stream: AnyStream, config: Config, universe: PlanUniverse, safe: ReturnType<typeof safeRates>) {
   const { operation, requestsPerSecond } = streamDemand(stream, config, universe, Infinity)
   const most = Math.min(requestsPerSecond, safe.perSecond[operation] * (shareOfLimit[operation] ?? usualShare))
   return { stream: stream.name, most, least: Math.min(most, safe.overall * minShare) }

@@ -3,7 +3,7 @@ import { backoffMs, sleepFor } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
 import { nextRunOf, onSchedule } from '../schedule/cron.js'
 import { retrySoon } from '../schedule/pace.js'
-import type { TickerWatch } from '../streams/rates.js'
+import type { tickerWatch } from '../streams/rates.js'
 import type { ListStream } from '../streams/stream.js'
 import { pollAndStore, type PollContext } from './pollAndStore.js'
 import { createPoller, type Poller } from './poller.js'
@@ -71,7 +71,7 @@ export function cronPoller<Target, Row>(
   })
 }
 
-export interface WatchOptions extends TickerWatch {
+interface WatchOptions extends ReturnType<typeof tickerWatch> {
   /**
    * Returns what a request for a category's tickers is worth, `sinceMs` after the newest ones. It is sent from a worth
    * of 1 on.

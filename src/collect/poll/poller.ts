@@ -2,7 +2,7 @@ import type { Turn } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
 import { minuteMs } from '../../market/values.js'
 import { type Ending, LightEnding, onAbort } from '../../runtime/abort.js'
-import { type Clock, InterruptibleSleep, sleepFor } from '../../runtime/clock.js'
+import { type Clock, sleepFor } from '../../runtime/clock.js'
 
 /** Keeps requesting its targets until it is stopped. */
 export interface Poller<Target> {
@@ -21,7 +21,7 @@ export interface Poller<Target> {
 }
 
 /** Decides which targets a poller requests, and when. A strategy learns every outcome in its own `request`. */
-export interface Strategy<Target> {
+interface Strategy<Target> {
   readonly keyOf: (target: Target) => string
   retarget(targets: readonly Target[], places: number): void
   /** Time until a target is due, in milliseconds; 0 or less when one is. */
@@ -61,8 +61,17 @@ export function createPoller<Target>(
   { clock, signal: stopping }: { readonly clock: Clock; readonly signal: AbortSignal },
   make: (wake: () => void) => Strategy<Target>,
 ): Poller<Target> {
-  const pause = new InterruptibleSleep(clock)
-  const strategy = make(() => pause.wake())
+  let wake = () => {}
+  // A new AbortController for each pause would cost ten times as much as its timer.
+  const pause = (ms: number) =>
+    new Promise<void>((resolve) => {
+      const stopTimer = clock.after(ms, resolve)
+      wake = () => {
+        stopTimer()
+        resolve()
+      }
+    })
+  const strategy = make(() => wake())
   const { maxPauseMs = minuteMs, keyOf } = strategy
   const ended = new AbortController()
   const { signal } = ended
@@ -87,7 +96,7 @@ export function createPoller<Target>(
     while (!signal.aborted) {
       const waitMs = strategy.waitMs()
       if (waitMs > 0) {
-        await pause.sleep(Math.min(maxPauseMs, Math.max(shortestWaitMs, waitMs)))
+        await pause(Math.min(maxPauseMs, Math.max(shortestWaitMs, waitMs)))
         continue
       }
       const turn = await strategy.turn?.(signal)
@@ -102,14 +111,14 @@ export function createPoller<Target>(
       })
       if (started.length > 0) continue
       turn?.release()
-      await pause.sleep(shortestWaitMs)
+      await pause(shortestWaitMs)
     }
   }
   const end = () => {
     ended.abort()
     strategy.end?.()
     for (const { ending } of running.values()) ending.abort()
-    pause.wake()
+    wake()
   }
   const forget = onAbort(stopping, end)
   if (stopping.aborted) end()
@@ -121,7 +130,7 @@ export function createPoller<Target>(
       strategy.retarget(next, places)
       const wanted = new Set(next.map(keyOf))
       for (const [key, { ending }] of running) if (!wanted.has(key)) ending.abort()
-      pause.wake()
+      wake()
     },
     async pollAll() {
       const requests = targets.map((target) => start(target) ?? running.get(keyOf(target))?.work)
@@ -131,7 +140,7 @@ export function createPoller<Target>(
     },
     dropped(batches) {
       strategy.dropped?.(batches)
-      pause.wake()
+      wake()
     },
     async stop() {
       forget()

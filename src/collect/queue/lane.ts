@@ -12,7 +12,7 @@ import type { Segment, Spool } from './spool.js'
 /** Stores batches of one stream and resolves to the outcome of each. No two batches with rows share a series. */
 export type Store = (batches: readonly Batch[]) => Promise<readonly StoreOutcome[]>
 
-export interface LaneOptions {
+interface LaneOptions {
   readonly stream: StreamName
   readonly store: Store
   readonly spool: Spool

@@ -15,7 +15,7 @@ import type { Logger } from '../../runtime/logger.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { messageOf } from '../../runtime/text.js'
 import { type CollectorStats, createStats } from '../streams/stream.js'
-import { Lane, type LaneOptions, type Store } from './lane.js'
+import { Lane, type Store } from './lane.js'
 import { type SetAside, Spool, type SpoolOptions } from './spool.js'
 
 interface QueueOptions extends Pick<
@@ -51,8 +51,15 @@ export class Queue {
 
   private constructor(store: Store, spool: Spool, options: QueueOptions) {
     const { clock, incidents } = options
-    const onStored: LaneOptions['onStored'] = (batch, outcome, tookMs) => this.#count(batch, outcome, tookMs)
-    const lane = (stream: StreamName) => new Lane({ stream, store, spool, clock, incidents, onStored })
+    const lane = (stream: StreamName) =>
+      new Lane({
+        stream,
+        store,
+        spool,
+        clock,
+        incidents,
+        onStored: (batch, outcome, tookMs) => this.#count(batch, outcome, tookMs),
+      })
     this.#options = options
     this.#spool = spool
     this.#lanes = new Map(streamNames.map((stream) => [stream, lane(stream)]))

@@ -25,7 +25,7 @@ export interface SpoolOptions {
   readonly onSetAside: (segment: SetAside) => void
 }
 
-export interface Damage {
+interface Damage {
   readonly file: string
   readonly stretches: number
   readonly bytes: number

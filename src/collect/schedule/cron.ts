@@ -1,6 +1,6 @@
 import { createTask, parse as parseCron } from 'node-cron'
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
-import { type Clock, sleepUntil } from '../../runtime/clock.js'
+import { type Clock, sleepFor } from '../../runtime/clock.js'
 
 /** A wall clock that is set forward is noticed after this time at the latest. */
 const maxSleepMs = 60_000
@@ -16,7 +16,7 @@ export function onSchedule(clock: Clock, expression: string, run: () => void): (
   const stopping = new AbortController()
   const keepRunning = async () => {
     let dueAt = nextRun(clock.now())
-    while (dueAt !== null && (await sleepUntil(clock, Math.min(dueAt, clock.now() + maxSleepMs), stopping.signal))) {
+    while (dueAt !== null && (await sleepFor(clock, Math.min(dueAt - clock.now(), maxSleepMs), stopping.signal))) {
       if (clock.now() >= dueAt) run()
       // The next time is computed after every sleep, because the clock may have been set.
       dueAt = nextRun(clock.now())

@@ -56,13 +56,16 @@ function doubled(everyMs: number, times: number, maxMs: number): number {
   return Math.max(everyMs, Math.min(maxMs, everyMs * 2 ** Math.min(times, 30)))
 }
 
-/** A number in [0, 1) that is the same for an instrument in every process (FNV-1a of its key). */
+/** A number in [0, 1) that is the same for an instrument in every process. */
 export function stablePhase(key: InstrumentKey): number {
+  return hashOf(instrumentText(key)) / 2 ** 32
+}
+
+/** Hash of 32 bits that is the same in every process (FNV-1a). */
+export function hashOf(text: string): number {
   let hash = 0x811c9dc5
-  for (const character of instrumentText(key)) {
-    hash = Math.imul(hash ^ (character.codePointAt(0) ?? 0), 0x01000193)
-  }
-  return (hash >>> 0) / 2 ** 32
+  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
+  return hash >>> 0
 }
 
 /**

@@ -2,7 +2,7 @@ import { byOperation, type Operation, operations } from '../../market/stream.js'
 import type { Departure } from './penalty.js'
 
 /** The classes of requests, from the most to the least urgent. */
-export const priorities = ['live', 'repair', 'backfill'] as const
+const priorities = ['live', 'repair', 'backfill'] as const
 export type Priority = (typeof priorities)[number]
 
 /** The requests of a class that wait. */

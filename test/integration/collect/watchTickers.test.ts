@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { type WatchOptions, watchTickers } from '../../../src/collect/poll/cronPoller.js'
+import { watchTickers } from '../../../src/collect/poll/cronPoller.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
 import type { Instrument } from '../../../src/market/instrument.js'
@@ -39,6 +39,7 @@ afterEach(async () => {
   await service.close()
 })
 
+type WatchOptions = Parameters<typeof watchTickers>[1]
 const watch = (worthOf: WatchOptions['worthOf'] = () => 1, options: Partial<WatchOptions> = {}) =>
   watchTickers(
     { client, clock: systemClock, universe, logger, signal: ending.signal },

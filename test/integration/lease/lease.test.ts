@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test, type TestContext, vi } from 'vitest'
-import { acquireLease, type Lease, type LeaseOptions } from '../../../src/lease/lease.js'
+import { acquireLease, type Lease } from '../../../src/lease/lease.js'
 import { leaseMs } from '../../../src/lease/right.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -36,7 +36,7 @@ async function anAddress({ onTestFinished, task }: Pick<TestContext, 'onTestFini
     await proxy.close()
     expect(mostAtOnce).toBeLessThanOrEqual(1)
   })
-  const acquire = async (url = database.url, options: Partial<LeaseOptions> = {}) => {
+  const acquire = async (url = database.url, options: Partial<Parameters<typeof acquireLease>[2]> = {}) => {
     const lease = await acquireLease(url, address, { logger, clock: systemClock, ...options })
     leases.push(lease)
     return lease

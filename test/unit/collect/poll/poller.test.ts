@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createPoller, type Strategy } from '../../../../src/collect/poll/poller.js'
+import { createPoller } from '../../../../src/collect/poll/poller.js'
 import { type Ending, onAbort } from '../../../../src/runtime/abort.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 
@@ -10,7 +10,7 @@ function lasting(stopping: AbortController) {
   const begun: string[] = []
   let due: string[] = []
   const poller = createPoller<string>({ clock: systemClock, signal: stopping.signal }, (wake) => {
-    const strategy: Strategy<string> = {
+    const strategy: ReturnType<Parameters<typeof createPoller<string>>[1]> = {
       keyOf: (target) => target,
       maxPauseMs: 1_000,
       retarget(targets) {

@@ -5,13 +5,13 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { type Damage, Spool } from '../../../../src/collect/queue/spool.js'
+import { Spool } from '../../../../src/collect/queue/spool.js'
 import { drain, nameOf, spooledBatch } from '../../../support/spooledBatches.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { systemDisk } from '../../../../src/runtime/disk.js'
 
 let root: string
-let damages: Damage[]
+let damages: { readonly file: string; readonly stretches: number; readonly bytes: number }[]
 
 beforeEach(async () => {
   root = await mkdtemp(join(tmpdir(), 'market-recorder-spool-'))

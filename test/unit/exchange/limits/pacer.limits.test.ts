@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { priorities } from '../../../../src/exchange/limits/queues.js'
 import { type Operation, operations } from '../../../../src/market/stream.js'
 import { createFakeClock } from '../../../support/fakeClock.js'
 import { limitsOf } from '../../../support/fakeService.js'
@@ -30,7 +29,9 @@ describe('the limits', () => {
           await clock.advance(afterMs)
           const favourite = pick(operations)
           for (let i = 0; i < count; i++)
-            void send(random() < 0.5 ? favourite : pick(operations), { priority: pick(priorities) })
+            void send(random() < 0.5 ? favourite : pick(operations), {
+              priority: pick(['live', 'repair', 'backfill'] as const),
+            })
         }
         await clock.advance(100_000)
         const arrivals = departures.map(({ operation, atMs }) => ({ operation, atMs: atMs + random() * jitterMs }))
