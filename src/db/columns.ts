@@ -1,7 +1,6 @@
-import { type ColumnType, type RawBuilder, sql } from 'kysely'
+import { type RawBuilder, sql } from 'kysely'
 import { stringify } from 'lossless-json'
 import type { Extra, TimeMs } from '../market/values.js'
-import { type Instrument, type InstrumentField, type InstrumentKind, instrumentFields } from '../market/instrument.js'
 
 /** Converts names: `baseCoin` to `base_coin`, `volume24h` to `volume_24h`, `bid1Price` to `bid1_price`. */
 export type SnakeCase<Name extends string> = Name extends `${infer Start}24h${infer Rest}`
@@ -199,15 +198,3 @@ export function inFuture(ms: number): RawBuilder<never> {
 export function ago(ms: number): RawBuilder<TimeMs> {
   return sql`now() - ${duration(ms)}`
 }
-
-/** Columns of an instrument's specification, derived from the table of its fields. */
-export type InstrumentColumns = {
-  [Field in InstrumentField as SnakeCase<Field>]: (typeof instrumentFields)[Field] extends 'time'
-    ? ColumnType<Instrument[Field], Date | null, Date | null>
-    : Instrument[Field]
-} & { kind: InstrumentKind; extra: ColumnType<Extra, string, string> }
-
-/** How each field of an instrument's specification is written, in the order of the fields. */
-export const instrumentColumns: readonly (ColumnSpec & { readonly field: InstrumentField })[] = (
-  Object.keys(instrumentFields) as InstrumentField[]
-).map((field) => ({ field, name: snakeCase(field), kind: instrumentFields[field] }))

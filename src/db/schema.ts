@@ -1,9 +1,10 @@
 import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { Candle, CandleType, Interval } from '../market/candle.js'
 import type { Category } from '../market/category.js'
+import type { Instrument, InstrumentField, instrumentFields, InstrumentKind } from '../market/instrument.js'
 import type { FieldsOf, FieldStream, RowOf, StreamName, VersionStream } from '../market/stream.js'
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
-import type { InstrumentColumns, SnakeCase } from './columns.js'
+import type { SnakeCase } from './columns.js'
 
 /** An instant. It is read as epoch milliseconds and written as a Date. */
 type Instant = ColumnType<TimeMs, Date, Date>
@@ -15,6 +16,13 @@ interface InstrumentKeyColumns {
   readonly category: Category
   readonly symbol: string
 }
+
+/** Columns of an instrument's specification. */
+type InstrumentColumns = {
+  [Field in InstrumentField as SnakeCase<Field>]: (typeof instrumentFields)[Field] extends 'time'
+    ? NullableInstant
+    : Instrument[Field]
+} & { kind: InstrumentKind; extra: Json }
 
 /** Every relation that the recorder writes, and those that its page reads. The columns are named as in SQL. */
 export interface Database extends FieldTables {

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category } from '../market/category.js'
-import { type Instrument, kindOf } from '../market/instrument.js'
+import { type Instrument, instrumentFields, type InstrumentKind, kindOf } from '../market/instrument.js'
 import type { TimeMs } from '../market/values.js'
-import { columnNames, type ColumnSpec, instant, instrumentColumns, rowsFrom, toDate } from '../db/columns.js'
+import { columnNames, instant, toDate } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
@@ -10,16 +10,17 @@ import { rowTable } from '../db/writeRows.js'
 import type { RpiSymbol } from '../market/rows.js'
 import { recordVersions, type VersionsResult } from './versions.js'
 
+type Listed = Omit<Instrument, 'category'> & { readonly kind: InstrumentKind }
+
+const { columns, source } = rowTable<Listed>('market.instruments', ['category', 'symbol'], {
+  symbol: 'text',
+  kind: 'text',
+  ...instrumentFields,
+  extra: 'json',
+})
+const specification = columns.filter(({ name }) => name !== 'symbol')
 /** Columns whose change opens a new version. Unknown fields do not, because they may change with every list. */
-const compared: readonly ColumnSpec[] = [{ name: 'kind', kind: 'text' }, ...instrumentColumns]
-const specification: readonly ColumnSpec[] = [...compared, { name: 'extra', kind: 'json' }]
-const columns: readonly ColumnSpec[] = [{ name: 'symbol', kind: 'text' }, ...specification]
-const fields: readonly (keyof Instrument | 'kind')[] = [
-  'symbol',
-  'kind',
-  ...instrumentColumns.map(({ field }) => field),
-  'extra',
-]
+const compared = specification.filter(({ name }) => name !== 'extra')
 
 /**
  * Stores instruments of one category as the service described them at `seenAt`, and keeps their history. A change
@@ -36,7 +37,7 @@ export async function recordInstruments(
   const stray = instruments.find((instrument) => instrument.category !== category)
   if (stray) throw new RangeError(`${stray.symbol} is of ${stray.category}, not of ${category}`)
   // The later entry counts when a response contains an instrument twice.
-  const bySymbol = new Map(instruments.map((instrument) => [instrument.symbol, instrument]))
+  const bySymbol = new Map(instruments.map((one) => [one.symbol, { ...one, kind: kindOf(one) }]))
   return inTransaction(db, async (trx) => {
     // Takes a lock, because two recorders could otherwise both open a version.
     await lockInTransaction(trx, lockNames.instruments(category))
@@ -58,7 +59,7 @@ export async function recordInstruments(
 async function findDiffering(
   db: Kysely<Database>,
   category: Category,
-  instruments: readonly Instrument[],
+  instruments: readonly Listed[],
   seenAt: TimeMs,
 ): Promise<{ symbol: string; isOpen: boolean }[]> {
   if (instruments.length === 0) return []
@@ -80,7 +81,7 @@ async function findDiffering(
 async function openVersions(
   db: Kysely<Database>,
   category: Category,
-  instruments: readonly Instrument[],
+  instruments: readonly Listed[],
   seenAt: TimeMs,
 ): Promise<void> {
   const at = instant(seenAt)
@@ -139,13 +140,6 @@ async function closeMissing(
       .where((eb) => eb('symbol', '=', eb.fn.any(eb.val(gone))))
       .execute()
   return gone.length
-}
-
-function source(instruments: readonly Instrument[]) {
-  return rowsFrom(instruments, columns, (instrument, column) => {
-    const field = fields[column] ?? 'extra'
-    return field === 'kind' ? kindOf(instrument) : instrument[field]
-  })
 }
 
 const rpiSymbols = rowTable<Pick<RpiSymbol, 'category' | 'symbol'>>('market.rpi_symbols', ['category', 'symbol'], {
