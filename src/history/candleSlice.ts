@@ -10,16 +10,25 @@ import {
 } from '../market/candle.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { addEmptyRanges, loadReach, missingCandles, openGaps, replaceGaps, saveReach } from '../ledger/missing.js'
+import {
+  addEmptyRanges,
+  isSparse,
+  loadReach,
+  missingCandles,
+  openGaps,
+  replaceGaps,
+  replaceUnanswered,
+  saveReach,
+  unansweredRanges,
+} from '../ledger/missing.js'
 import { missingRows } from '../ledger/batch.js'
 import type { Slice } from '../ledger/slices.js'
-import { confirmNoTrade, isSparse, putOffLook, replaceUnanswered, unansweredRanges } from '../ledger/noTrade.js'
-import { lastRevision, noteReview } from '../ledger/restatements.js'
+import { foldRestatement, lastRevision } from '../ledger/restatements.js'
+import { concludeReview } from '../ledger/reviews.js'
 import type { Database } from '../db/schema.js'
 import { type CandlePage, CandleWriter } from './candleWriter.js'
 import { fetchRange } from './fetchRange.js'
 import { Reach } from './reach.js'
-import { foldRestatement } from './restatement.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
 import type { Concluding, Patience, SliceContext, SliceWork } from './sliceWork.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
@@ -89,8 +98,15 @@ export class CandleFetcher {
         const provisional = await concludeMissing(trx, series, looked, shown)
         if (slice.kind === 'review' && slice.again)
           await concludeReview(trx, series, slice, source.silence, clock.now())
-        const restatedBy = slice.again && updated > 0 ? await foldRestatement(trx, series, before, logger) : null
-        if (restatedBy !== null) await readAllAgain(trx, series, restatedBy)
+        const restatedBy = slice.again && updated > 0 ? await foldRestatement(trx, series, before) : null
+        if (restatedBy !== null) {
+          logger.warn(
+            `${seriesText(series)}: the service has rewritten its history: ` +
+              `prices times ${restatedBy.numerator}/${restatedBy.denominator}; ` +
+              'all of it will be fetched again, see market.restatements',
+          )
+          await readAllAgain(trx, series, restatedBy)
+        }
         return { done: union(looked, intersect(provisional, slice.missing)) }
       }
     } finally {
@@ -178,19 +194,6 @@ export const sliceGapReasons = {
   rejected:
     'the service does not give these candles, or not so that they can be understood (see recorder.rejected_row)',
 } as const
-
-/** Records a review: the silence that it showed again, and the end of the stretch that is due next. */
-async function concludeReview(
-  trx: Kysely<Database>,
-  series: CandleSeries,
-  { ranges, nextTo }: Slice,
-  silence: readonly TimeRange[],
-  now: TimeMs,
-): Promise<void> {
-  await confirmNoTrade(trx, series, normalized(silence))
-  await putOffLook(trx, series, ranges)
-  await noteReview(trx, series, now, nextTo)
-}
 
 interface PageSourceOptions {
   readonly client: ExchangeClient

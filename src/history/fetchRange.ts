@@ -2,7 +2,7 @@ import { filledBy, type Grid, withCandles } from '../market/candle.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/clock.js'
-import { sparseShare } from '../ledger/noTrade.js'
+import { sparseShare } from '../ledger/missing.js'
 import {
   candleSources,
   isSampled,

@@ -19,8 +19,7 @@ import {
   reopenGaps,
   selectFillGaps,
 } from '../ledger/gaps.js'
-import { missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
-import { isSparse } from '../ledger/noTrade.js'
+import { isSparse, missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
 import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
 import { fillOperationOf, fillReachMs, historyLateMs } from './eventHistories.js'
 import type { OperationStates } from './reach.js'

@@ -5,7 +5,7 @@ import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, duration, rowsFrom } from '../db/columns.js'
 import { addKnown, callOfCandles, is, knownOf, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import type { Database } from '../db/schema.js'
-import { candleStream, keyColumns, sameSeries, type Series } from '../db/series.js'
+import { candleStream, keyColumns, ofSeries, sameSeries, type Series } from '../db/series.js'
 
 /** A range of a series, and what is known about it. */
 export interface SeriesRange {
@@ -118,6 +118,57 @@ export async function openGaps(db: Kysely<Database>, series: CandleSeries): Prom
     .where(knownOf(candleStream(series), 'missing'))
     .execute()
   return normalized(rows)
+}
+
+/** Share of known time without trades from which a series counts as sparse. More silence is then nothing unusual. */
+export const sparseShare = 0.05
+
+/**
+ * Returns true if `sparseShare` or more of the known time of a series had no trade. Returns true also for a series that
+ * is not known at all. More silence of such a series shows nothing.
+ */
+export async function isSparse(db: Kysely<Database>, series: CandleSeries): Promise<boolean> {
+  const { rows } = await sql<{ isSparse: boolean }>`
+    select coalesce(sum(length) filter (where verdict <> 'recorded'), 0)
+      >= ${sparseShare} * coalesce(sum(length) filter (where verdict = 'recorded'), 0) as "isSparse"
+    from (
+      select verdict, extract(epoch from upper(r) - lower(r)) as length
+      from recorder.known cross join lateral unnest(ranges) as r
+      where ${ofSeries(candleStream(series))} and verdict in ('recorded', 'silent', 'no trade')
+    ) as known`.execute(db)
+  return rows[0]?.isSparse ?? true
+}
+
+/**
+ * Records the parts of the `asked` ranges that got no usable response, in place of the earlier records. Records of
+ * `kept` ranges stay unchanged.
+ */
+export async function replaceUnanswered(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  asked: readonly TimeRange[],
+  { fresh, kept = [] }: { readonly fresh: readonly TimeRange[]; readonly kept?: readonly TimeRange[] },
+): Promise<void> {
+  await callOfCandles(db, 'replace_unanswered', series, asked, fresh, kept)
+}
+
+interface Unanswered extends TimeRange {
+  readonly askedAt: TimeMs
+}
+
+/** Reads ranges that touch `ranges` and were requested without a usable response, ascending. */
+export async function unansweredRanges(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
+): Promise<Unanswered[]> {
+  return db
+    .selectFrom('recorder.known')
+    .select(({ fn }) => ['part as from', fn<TimeMs>('upper', ['ranges']).as('to'), 'noted_at as askedAt'])
+    .where(knownOf(candleStream(series), 'unanswered'))
+    .where('ranges', '&&', multirange(ranges))
+    .orderBy('part')
+    .execute()
 }
 
 type ReachKey = Pick<CandleSeries, 'category' | 'type' | 'interval'>

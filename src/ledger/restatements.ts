@@ -1,37 +1,14 @@
-import { type Kysely, sql } from 'kysely'
-import type { CandleSeries } from '../market/candle.js'
+import type { Kysely } from 'kysely'
+import { type CandleSeries, closeTime } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { dayMs, type Decimal, type TimeMs } from '../market/values.js'
+import { dayMs } from '../market/values.js'
 import { ago, instant, toDate } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
-import { candleStream, ofCandles, sameSeries, seriesKey } from '../db/series.js'
-import { is } from './verdicts.js'
-
-/** A change of a closed candle by the service that belongs to no restatement yet. */
-export interface OpenRevision {
-  readonly id: number
-  readonly openTime: TimeMs
-  readonly old: RevisedValues
-  readonly new: RevisedValues
-}
-
-interface RevisedValues {
-  readonly prices: readonly Decimal[]
-  readonly volume: Decimal
-}
-
-export interface Fraction {
-  readonly numerator: bigint
-  readonly denominator: bigint
-}
-
-/** A stored restatement. The service multiplied the prices by the fraction. */
-interface StoredRestatement extends Fraction {
-  readonly id: number
-}
+import { ofCandles } from '../db/series.js'
+import { commonFactor, explainedBy, type Fraction, type OpenRevision } from './commonFactor.js'
 
 /** Revisions within this time after a restatement belong to it. */
-const oneEvent = ago(30 * dayMs)
+export const oneEvent = ago(30 * dayMs)
 
 /** Reads the number of the last revision. Later revisions have higher numbers. */
 export async function lastRevision(db: Kysely<Database>): Promise<number> {
@@ -42,8 +19,42 @@ export async function lastRevision(db: Kysely<Database>): Promise<number> {
   return id ?? 0
 }
 
+/**
+ * Checks by the latest changes of a series whether the service has rewritten its history. If so, the changes are
+ * recorded as one restatement, and the old values stay in the revisions. Resolves to the factor of a new restatement,
+ * else to null. Call this function in a transaction.
+ *
+ * @param before the last revision before the reading
+ */
+export async function foldRestatement(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  before: number,
+): Promise<Fraction | null> {
+  if ((await lastRevision(db)) <= before) return null
+  let open: readonly OpenRevision[] = await openRevisions(db, series)
+  for (const { id, ...factor } of await recentRestatements(db, series)) {
+    const more = explainedBy(open, factor)
+    if (more.length === 0) continue
+    await joinRestatement(db, series, id, more)
+    const joined = new Set(more)
+    open = open.filter((revision) => !joined.has(revision))
+  }
+  const found = commonFactor(open.filter(({ id }) => id > before))
+  if (found === null) return null
+  const explained = explainedBy(open, found.factor)
+  const id = await addRestatement(db, series, rangeOf(series, explained), found.factor)
+  await joinRestatement(db, series, id, explained)
+  return found.factor
+}
+
+/** A stored restatement. The service multiplied the prices by the fraction. */
+interface StoredRestatement extends Fraction {
+  readonly id: number
+}
+
 /** Reads recent revisions of a series that belong to no restatement yet. They may belong to one that is found now. */
-export async function openRevisions(db: Kysely<Database>, series: CandleSeries): Promise<OpenRevision[]> {
+async function openRevisions(db: Kysely<Database>, series: CandleSeries): Promise<OpenRevision[]> {
   const rows = await db
     .selectFrom('recorder.candle_revision')
     .selectAll()
@@ -62,7 +73,7 @@ export async function openRevisions(db: Kysely<Database>, series: CandleSeries):
 }
 
 /** Reads restatements of a series that were detected lately, newest first. */
-export async function recentRestatements(db: Kysely<Database>, series: CandleSeries): Promise<StoredRestatement[]> {
+async function recentRestatements(db: Kysely<Database>, series: CandleSeries): Promise<StoredRestatement[]> {
   const rows = await db
     .selectFrom('recorder.restatement')
     .select(['id', 'numerator', 'denominator'])
@@ -78,7 +89,7 @@ export async function recentRestatements(db: Kysely<Database>, series: CandleSer
 }
 
 /** Adds a restatement without candles. Resolves to its number. */
-export async function addRestatement(
+async function addRestatement(
   db: Kysely<Database>,
   { category, symbol, type, interval }: CandleSeries,
   { from, to }: TimeRange,
@@ -103,16 +114,18 @@ export async function addRestatement(
 }
 
 /** Assigns revisions to a restatement, and extends its range to include them. */
-export async function joinRestatement(
+async function joinRestatement(
   db: Kysely<Database>,
+  series: CandleSeries,
   id: number,
-  revisions: readonly number[],
-  { from, to }: TimeRange,
+  revisions: readonly OpenRevision[],
 ): Promise<void> {
+  const { from, to } = rangeOf(series, revisions)
+  const ids = revisions.map((revision) => revision.id)
   await db
     .updateTable('recorder.candle_revision')
     .set({ restatement_id: id })
-    .where((eb) => eb('id', '=', eb.fn.any(eb.val(revisions))))
+    .where((eb) => eb('id', '=', eb.fn.any(eb.val(ids))))
     .execute()
   await db
     .updateTable('recorder.restatement')
@@ -125,85 +138,8 @@ export async function joinRestatement(
     .execute()
 }
 
-/**
- * Finds the series of an instrument to read again after one of them was restated. These are that series and all without
- * the same restatement, each from its first to its last candle.
- */
-export async function seriesToReadAgain(
-  db: Kysely<Database>,
-  { category, symbol, type, interval }: CandleSeries,
-  { numerator, denominator }: Omit<StoredRestatement, 'id'>,
-): Promise<{ readonly series: CandleSeries; readonly range: TimeRange }[]> {
-  const { rows } = await sql<CandleSeries & TimeRange>`
-    select category, symbol, type, interval, lower(ranges) as "from", upper(ranges) as "to"
-    from recorder.known c
-    where stream = 'candles' and verdict = 'recorded' and category = ${category} and symbol = ${symbol} and not isempty(ranges)
-      and (c.type = ${type} and c.interval = ${interval} or not exists (
-        select from recorder.restatement r
-        where r.category = c.category and r.symbol = c.symbol and r.type = c.type::market.candle_type
-          and r.interval = c.interval::market.candle_interval and r.numerator = ${numerator.toString()}::numeric
-          and r.denominator = ${denominator.toString()}::numeric and r.detected_at > ${oneEvent}))`.execute(db)
-  return rows.map(({ from, to, ...series }) => ({ series, range: { from, to } }))
-}
-
-export interface DueReview {
-  readonly series: CandleSeries
-  /** From the first known candle to the last one. */
-  readonly range: TimeRange
-  /** End of the stretch to review next; null before the first review. */
-  readonly nextTo: TimeMs | null
-  /** When the instrument was listed again after the last review; null if it was not. */
-  readonly relistedAt: TimeMs | null
-}
-
-/**
- * Finds series of listed instruments that are due for a review. Their last review was before `before`, or before a new
- * listing of the instrument. New listings come first, then the series that has waited longest.
- */
-export async function dueReviews(
-  db: Kysely<Database>,
-  { before, limit }: { readonly before: TimeMs; readonly limit: number },
-): Promise<DueReview[]> {
-  const { rows } = await sql<CandleSeries & TimeRange & Omit<DueReview, 'series' | 'range'>>`
-    select c.category, c.symbol, c.type, c.interval, lower(c.ranges) as "from", upper(c.ranges) as "to",
-      r.next_to as "nextTo", relisted.at as "relistedAt"
-    from recorder.known c
-    join market.instruments i on i.category = c.category and i.symbol = c.symbol and i.disappeared_at is null
-    left join lateral (
-      select noted_at as reviewed_at, lower(ranges) as next_to from recorder.known r
-      where ${sameSeries('r', 'c')} and ${is('reviewed', 'r')}
-    ) as r on true
-    left join lateral (
-      select max(h.launch_time) as at
-      from (
-        select launch_time, valid_from, lag(launch_time) over (order by valid_from) as earlier
-        from market.instrument_history where category = c.category and symbol = c.symbol
-      ) as h
-      where h.launch_time <> h.earlier and h.valid_from > r.reviewed_at
-    ) as relisted on true
-    where c.stream = 'candles' and c.verdict = 'recorded' and not isempty(c.ranges)
-      and (coalesce(r.reviewed_at, lower(c.ranges)) < ${instant(before)} or relisted.at is not null)
-    order by relisted.at desc nulls last, r.reviewed_at nulls first limit ${limit}`.execute(db)
-  return rows.map(({ from, to, nextTo, relistedAt, ...series }) => ({
-    series,
-    range: { from, to },
-    nextTo,
-    relistedAt,
-  }))
-}
-
-/** Notes that a stretch of a series was reviewed. Without `nextTo`, the next stretch stays as it was. */
-export async function noteReview(
-  db: Kysely<Database>,
-  series: CandleSeries,
-  at: TimeMs,
-  nextTo: TimeMs | null,
-): Promise<void> {
-  const ranges = `{[${new Date(nextTo ?? at).toISOString()},)}`
-  await sql`
-    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
-    values (${sql.join(seriesKey(candleStream(series)))}, 'reviewed', ${ranges}, ${instant(at)})
-    on conflict (stream, category, symbol, type, interval, verdict, part) do update
-      set noted_at = excluded.noted_at, ranges = case when ${nextTo === null} then k.ranges else excluded.ranges end
-  `.execute(db)
+/** Returns the range of revised candles, which are in the order of their opening times. */
+function rangeOf({ interval }: CandleSeries, revisions: readonly OpenRevision[]): TimeRange {
+  const [first, last] = [revisions[0], revisions.at(-1)] as [OpenRevision, OpenRevision]
+  return { from: first.openTime, to: closeTime(last.openTime, interval) }
 }

@@ -1,70 +1,21 @@
-import type { Kysely } from 'kysely'
-import { type CandleSeries, closeTime, seriesText } from '../market/candle.js'
-import type { TimeRange } from '../market/timeRange.js'
-import type { Logger } from '../runtime/logger.js'
-import {
-  addRestatement,
-  type Fraction,
-  joinRestatement,
-  lastRevision,
-  type OpenRevision,
-  openRevisions,
-  recentRestatements,
-} from '../ledger/restatements.js'
-import type { Database } from '../db/schema.js'
-import type { Decimal } from '../market/values.js'
+import type { Decimal, TimeMs } from '../market/values.js'
 
-/**
- * Checks by the latest changes of a series whether the service has rewritten its history. If so, the changes are
- * recorded as one restatement, and the old values stay in the revisions. Resolves to the factor of a new restatement,
- * else to null. Call this function in a transaction.
- *
- * @param before the last revision before the reading
- */
-export async function foldRestatement(
-  db: Kysely<Database>,
-  series: CandleSeries,
-  before: number,
-  logger: Logger,
-): Promise<Fraction | null> {
-  if ((await lastRevision(db)) <= before) return null
-  let open: readonly OpenRevision[] = await openRevisions(db, series)
-  for (const { id, ...factor } of await recentRestatements(db, series)) {
-    const more = explainedBy(open, factor)
-    if (more.length === 0) continue
-    await joinRestatement(db, id, idsOf(more), rangeOf(series, more))
-    open = without(open, more)
-  }
-  const found = commonFactor(open.filter(({ id }) => id > before))
-  if (found === null) return null
-  const explained = explainedBy(open, found.factor)
-  const range = rangeOf(series, explained)
-  const id = await addRestatement(db, series, range, found.factor)
-  await joinRestatement(db, id, idsOf(explained), range)
-  const { numerator, denominator } = found.factor
-  logger.warn(
-    `${seriesText(series)}: the service has rewritten its history: prices times ${numerator}/${denominator}; ` +
-      'all of it will be fetched again, see market.restatements',
-  )
-  return found.factor
+/** A change of a closed candle by the service that belongs to no restatement yet. */
+export interface OpenRevision {
+  readonly id: number
+  readonly openTime: TimeMs
+  readonly old: RevisedValues
+  readonly new: RevisedValues
 }
 
-function without(revisions: readonly OpenRevision[], some: readonly OpenRevision[]): OpenRevision[] {
-  const ids = new Set(idsOf(some))
-  return revisions.filter(({ id }) => !ids.has(id))
+interface RevisedValues {
+  readonly prices: readonly Decimal[]
+  readonly volume: Decimal
 }
 
-function idsOf(revisions: readonly OpenRevision[]): number[] {
-  return revisions.map(({ id }) => id)
-}
-
-function rangeOf({ interval }: CandleSeries, revisions: readonly OpenRevision[]): TimeRange {
-  let [from, to] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
-  for (const { openTime } of revisions) {
-    from = Math.min(from, openTime)
-    to = Math.max(to, closeTime(openTime, interval))
-  }
-  return { from, to }
+export interface Fraction {
+  readonly numerator: bigint
+  readonly denominator: bigint
 }
 
 interface FoundFactor {
@@ -99,7 +50,7 @@ export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | 
 }
 
 /** Returns the revisions that a known factor explains. */
-function explainedBy(revisions: readonly OpenRevision[], factor: Fraction): OpenRevision[] {
+export function explainedBy(revisions: readonly OpenRevision[], factor: Fraction): OpenRevision[] {
   const scale = Math.max(0, ...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
   return revisions.filter((revision) => {
     const bounds = boundsOf(revision, scale)

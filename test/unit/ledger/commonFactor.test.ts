@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { commonFactor, simplestBetween } from '../../../src/history/restatement.js'
-import type { OpenRevision } from '../../../src/ledger/restatements.js'
+import { commonFactor, type OpenRevision, simplestBetween } from '../../../src/ledger/commonFactor.js'
 
 function decimal(units: bigint, scale: number): string {
   const digits = units.toString().padStart(scale + 1, '0')
