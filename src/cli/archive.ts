@@ -1,18 +1,22 @@
 import { type Command, Option } from 'commander'
-import { prepareBeside } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { packageVersion, stopSignal } from '../runtime/process.js'
 import { runArchive } from '../files/archive/run.js'
 import { certifyCommand } from './archiveCertify.js'
-import { noRemoval, openArchive, openPublisher, removeOld, tableOption } from './archiving.js'
-import { exitCodes, Failed, failedOrStopped } from './end.js'
+import { openArchive, type OpenParts, tableOption, withArchive } from './openArchive.js'
+import { exitCodes, Failed } from './end.js'
 import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
 import { progressLine, writeOut } from './output.js'
-import { withArchiveLock } from '../files/archive/state.js'
 import { pruneArchive, type VerifiedDay, verifyArchive } from '../files/archive/verify.js'
-import { neededFiles, verifyTables } from '../files/iceberg/check.js'
-import { openDatabase } from '../db/database.js'
+import { neededFiles, verifyTables } from '../files/iceberg/current.js'
+import { openDatabase, type RecorderDatabase, removalTime } from '../db/database.js'
+import { timeTables } from '../db/timeTables.js'
+import { type Config, storageOf } from '../config/resolve.js'
+import { type NotedDay, withArchiveLock } from '../files/archive/state.js'
+import type { ArchiveTarget } from '../files/archive/target.js'
+import { removeArchived } from '../files/archive/removal.js'
+import type { TimeMs } from '../market/values.js'
 import { restoreArchive } from '../files/archive/restore.js'
 import { counted } from '../runtime/text.js'
 
@@ -49,62 +53,88 @@ export function archiveCommand(): Command {
 }
 
 async function runIt(options: RunOptions): Promise<void> {
-  const config = await readConfig(options)
-  const logger = createLogger('warn')
-  const stop = stopSignal()
-  const target = await openArchive(config, stop.signal)
-  const store = await openStore(config, logger)
   const progress = progressLine()
-  try {
-    await prepareBeside(store, config, logger)
-    const { tables, afterHours } = config.archive
+  const run = async ({ config, target, store: { database }, signal }: OpenParts) => {
+    const { tables, afterHours, iceberg } = config.archive
+    const isDryRun = options.dryRun === true
     const result = await runArchive(
-      store.database,
+      database,
       target,
-      { tables: options.table ?? tables, afterHours, isDryRun: options.dryRun === true },
+      { tables: options.table ?? tables, afterHours, isDryRun },
       {
         now: Date.now,
-        publish: config.archive.iceberg ? await openPublisher(config, store.database, target) : undefined,
+        publish: iceberg ? await openPublisher(config, database, target) : undefined,
         recorder: packageVersion(),
-        signal: stop.signal,
+        signal,
         onProgress: ({ table, day, rows }) => progress.show(() => `${table} of ${day}, ${rows} rows`),
       },
     )
     progress.end()
-    const isRemoving = options.remove === true && options.dryRun !== true
-    const removing = { machineNow: Date.now, signal: stop.signal }
-    const removal = isRemoving ? await removeOld(store.database, target, config, removing) : noRemoval
-    if (removal.problem !== null) process.stderr.write(`error: ${removal.problem}\n`)
-    for (const { table, day, reason } of removal.kept) {
-      process.stderr.write(`error: ${table} of ${day} and later stays in the database, past its age: ${reason}\n`)
-    }
-    for (const problem of result.problems) process.stderr.write(`error: ${problem}\n`)
-    const isWell = removal.kept.length + result.problems.length === 0 && removal.problem === null
-    if (!isWell) process.exitCode = exitCodes.failed
-    if (options.json === true) return await writeOut(`${JSON.stringify({ ...result, ...removal })}\n`)
-    if (options.dryRun === true) {
+    const isRemoving = options.remove === true && !isDryRun
+    const removal = isRemoving ? await removeOld(database, target, config, { machineNow: Date.now, signal }) : noRemoval
+    const problems = [
+      ...(removal.problem === null ? [] : [removal.problem]),
+      ...removal.kept.map(
+        ({ table, day, reason }) => `${table} of ${day} and later stays in the database, past its age: ${reason}`,
+      ),
+      ...result.problems,
+    ]
+    for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
+    if (problems.length > 0) process.exitCode = exitCodes.failed
+    if (options.json === true) return writeOut(`${JSON.stringify({ ...result, ...removal })}\n`)
+    if (isDryRun) {
       for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)
-      return await writeOut(`${counted(result.due.length, 'day')} of tables due; nothing was written\n`)
+      return writeOut(`${counted(result.due.length, 'day')} of tables due; nothing was written\n`)
     }
     for (const { table, day, version, rows, bytes, files } of result.written) {
       await writeOut(
         `${table} of ${day}: ${counted(rows, 'row')}, ${bytes} bytes in ${counted(files, 'file')}, version ${version}\n`,
       )
     }
-    const isNothingDue = result.written.length === 0 && isWell
-    const when = isNothingDue
-      ? `: a day is due ${config.archive.afterHours} hours after its end, or when it has changed`
-      : ''
+    const isNothingDue = result.written.length + problems.length === 0
+    const when = isNothingDue ? `: a day is due ${afterHours} hours after its end, or when it has changed` : ''
     await writeOut(`${counted(result.written.length, 'day')} of tables written to ${target.name}${when}\n`)
     for (const line of removal.removed) await writeOut(`${line}\n`)
-  } catch (error) {
-    progress.end()
-    throw failedOrStopped(error, stop.signal)
-  } finally {
-    stop.release()
-    await target.close()
-    await store.close()
   }
+  await withArchive(options, run, { isPreparing: true }).finally(() => progress.end())
+}
+
+/** Returns the function that publishes an archive as tables. The code that writes tables is only loaded here. */
+async function openPublisher(
+  { archive }: Config,
+  { db }: RecorderDatabase,
+  target: ArchiveTarget,
+  { signal, ...options }: { readonly isAnew?: boolean; readonly signal?: AbortSignal } = {},
+) {
+  const { publishTables } = await import('../files/iceberg/publish.js')
+  const place = { db, target, snapshotDays: archive.snapshotDays, now: Date.now, signal }
+  return (folder: string, noted: readonly NotedDay[]) => publishTables({ ...place, folder }, noted, options)
+}
+
+interface OldRemoval extends Awaited<ReturnType<typeof removeArchived>> {
+  /** Why no table was checked; null if they were. */
+  readonly problem: string | null
+}
+
+const noRemoval: OldRemoval = { removed: [], kept: [], problem: null }
+
+/** Removes archived rows past their age. The age counts by the earlier of this machine's clock and the database's. */
+export async function removeOld(
+  database: RecorderDatabase,
+  target: ArchiveTarget,
+  config: Config,
+  { machineNow, signal }: { readonly machineNow: () => TimeMs; readonly signal?: AbortSignal },
+): Promise<OldRemoval> {
+  const storage = storageOf(config)
+  const tables = timeTables.flatMap(({ name }) => {
+    const { retentionDays, isArchived } = storage[name]
+    return retentionDays === undefined || !isArchived ? [] : [{ name, retentionDays }]
+  })
+  if (tables.length === 0) return noRemoval
+  const time = await removalTime(database.db, { machineNow })
+  if ('problem' in time) return { ...noRemoval, problem: time.problem }
+  const options = { now: () => time.now, ...(signal && { signal }) }
+  return { ...(await removeArchived(database, target, { tables }, options)), problem: null }
 }
 
 function pruneCommand(): Command {
@@ -117,21 +147,14 @@ function pruneCommand(): Command {
 }
 
 async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }): Promise<void> {
-  const config = await readConfig(options)
-  const target = await openArchive(config)
-  const store = await openStore(config, createLogger('warn'))
-  try {
-    const isDryRun = options.dryRun === true
-    const { db } = store.database
-    const pruned = await withArchiveLock(db, async () =>
-      pruneArchive(target, { isDryRun, needed: await neededFiles(db, target) }),
+  const isDryRun = options.dryRun === true
+  await withArchive(options, async ({ target, store: { database }, signal }) => {
+    const pruned = await withArchiveLock(database.db, async () =>
+      pruneArchive(target, { isDryRun, needed: await neededFiles(database.db, target), signal }),
     )
     const what = `${counted(pruned.versions, 'former version')}, ${counted(pruned.files, 'file')} of ${pruned.bytes} bytes`
     await writeOut(isDryRun ? `would remove ${what}\n` : `removed ${what}\n`)
-  } finally {
-    await target.close()
-    await store.close()
-  }
+  })
 }
 
 function rebuildTablesCommand(): Command {
@@ -142,39 +165,41 @@ function rebuildTablesCommand(): Command {
 }
 
 async function runRebuild(options: CommonOptions): Promise<void> {
-  const config = await readConfig(options)
-  const target = await openArchive(config)
-  const store = await openStore(config, createLogger('warn'))
-  try {
-    const { problems } = await withArchiveLock(store.database.db, async () => {
-      const publish = await openPublisher(config, store.database, target, { isAnew: true })
+  await withArchive(options, async ({ config, target, store: { database }, signal }) => {
+    const { problems } = await withArchiveLock(database.db, async () => {
+      const publish = await openPublisher(config, database, target, { isAnew: true, signal })
       return publish(await target.stagingFolder(), [])
     })
     for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
     if (problems.length > 0) throw new Failed()
     await writeOut('made all tables anew\n')
-  } finally {
-    await target.close()
-    await store.close()
-  }
+  })
 }
 
-interface VerifyOptions extends CommonOptions {
+interface DayOptions extends CommonOptions {
   readonly table?: readonly string[]
   readonly from?: string
   readonly to?: string
-  readonly offline?: boolean
   readonly json?: boolean
 }
 
+/** Adds options that select archived days. */
+function withDayOptions(command: Command, tables: string): Command {
+  return command
+    .addOption(tableOption(`only these (default: ${tables})`))
+    .addOption(new Option('--from <day>', 'first day (default: the oldest)').argParser(day))
+    .addOption(new Option('--to <day>', 'end, not included (default: all days)').argParser(day))
+}
+
+interface VerifyOptions extends DayOptions {
+  readonly offline?: boolean
+}
+
 function verifyCommand(): Command {
-  return configuredCommand('verify')
+  return withDayOptions(configuredCommand('verify'), 'all')
     .description(
       'Read the archive and compare it with its manifests, and with the database where that has the day, too.',
     )
-    .addOption(tableOption('only these (default: all)'))
-    .addOption(new Option('--from <day>', 'first day (default: the oldest)').argParser(day))
-    .addOption(new Option('--to <day>', 'end, not included (default: all days)').argParser(day))
     .option('--offline', 'leave the database alone')
     .option('--json', 'print one JSON array')
     .addHelpText(
@@ -236,19 +261,9 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   if (count.problems > 0) throw new Failed()
 }
 
-interface RestoreOptions extends CommonOptions {
-  readonly table?: readonly string[]
-  readonly from?: string
-  readonly to?: string
-  readonly json?: boolean
-}
-
 function restoreCommand(): Command {
-  return configuredCommand('restore')
+  return withDayOptions(configuredCommand('restore'), 'archive.tables')
     .description('Bring days back into the database, coverage and gaps included. What is there already stays as it is.')
-    .addOption(tableOption('only these (default: archive.tables)'))
-    .addOption(new Option('--from <day>', 'first day (default: the oldest)').argParser(day))
-    .addOption(new Option('--to <day>', 'end, not included (default: all days)').argParser(day))
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
@@ -257,21 +272,15 @@ function restoreCommand(): Command {
     .action((_, command: Command) => runRestore(command.optsWithGlobals()))
 }
 
-async function runRestore(options: RestoreOptions): Promise<void> {
-  const config = await readConfig(options)
-  const logger = createLogger('warn')
-  const stop = stopSignal()
-  const target = await openArchive(config, stop.signal)
-  const store = await openStore(config, logger, { mayCreate: true })
-  try {
-    await prepareBeside(store, config, logger)
+async function runRestore(options: DayOptions): Promise<void> {
+  const restore = async ({ config, target, store, signal }: OpenParts) => {
     const { table: tables = config.archive.tables, from, to } = options
     const { restored, problems } = await restoreArchive(
       store.database,
       target,
       { tables, from, to },
       {
-        signal: stop.signal,
+        signal,
         onDay: ({ table, day: done, rows, inserted }) =>
           process.stderr.write(`${table} of ${done}: ${counted(rows, 'row')}, ${inserted} of them new\n`),
       },
@@ -282,13 +291,8 @@ async function runRestore(options: RestoreOptions): Promise<void> {
     for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
     if (problems.length > 0) process.exitCode = exitCodes.failed
     const inserted = restored.reduce((sum, one) => sum + one.inserted, 0)
-    if (options.json === true) return await writeOut(`${JSON.stringify(restored)}\n`)
+    if (options.json === true) return writeOut(`${JSON.stringify(restored)}\n`)
     await writeOut(`${counted(restored.length, 'day')} of tables restored, ${counted(inserted, 'row')} new\n`)
-  } catch (error) {
-    throw failedOrStopped(error, stop.signal)
-  } finally {
-    stop.release()
-    await target.close()
-    await store.close()
   }
+  await withArchive(options, restore, { isPreparing: true, mayCreate: true })
 }

@@ -3,12 +3,15 @@ import { candleTypes, intervals } from '../market/candle.js'
 import { categories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { stopSignal } from '../runtime/process.js'
-import { type Certificate, type CertifiedSeries, type CertifiedTable, certify } from '../files/archive/certify.js'
-import { openArchive, tableOption } from './archiving.js'
+import { type Certificate, certify } from '../files/archive/certify.js'
+import { openArchive, tableOption } from './openArchive.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, day, namesOption, readConfig, requireOptions } from './options.js'
 import { writeOut } from './output.js'
 import { counted, printable } from '../runtime/text.js'
+
+type Table = Certificate['tables'][number]
+type Series = Table['series'][number]
 
 interface CertifyOptions extends CommonOptions {
   readonly table?: readonly string[]
@@ -78,7 +81,7 @@ function certificateText({ from, to, tables }: Certificate): string {
   return printable(`${[...head, ...tables.flatMap(tableLines)].join('\n')}\n`)
 }
 
-function tableLines({ table, rows, days, missing, series }: CertifiedTable): string[] {
+function tableLines({ table, rows, days, missing, series }: Table): string[] {
   const digests = days.flatMap((one) =>
     Object.entries(one.digests).map(
       ([category, digest]) => `| ${one.day} | ${category} | ${digest.rows} | ${digest.sha256} |`,
@@ -102,16 +105,16 @@ function tableLines({ table, rows, days, missing, series }: CertifiedTable): str
   ]
 }
 
-function nameOf({ category, symbol, type, interval }: CertifiedSeries): string {
+function nameOf({ category, symbol, type, interval }: Series): string {
   return [category, symbol, type, interval].filter((part) => part !== '').join(' ')
 }
 
-function seriesLine(series: CertifiedSeries): string {
+function seriesLine(series: Series): string {
   const { completeness, gaps, revisions, restatements } = series
   return `| ${nameOf(series)} | ${completeness === null ? 'not claimed' : percent(completeness)} | ${gaps.length} | ${revisions.length} | ${restatements.length} |`
 }
 
-function details(series: CertifiedSeries): string[] {
+function details(series: Series): string[] {
   const days = Object.entries(series.incompleteDays).map(([day, share]) => `${day} ${percent(share)}`)
   const lines = [
     ...(days.length === 0 ? [] : [`- Incomplete: ${days.join(', ')}`]),

@@ -3,21 +3,13 @@ import { once } from 'node:events'
 import { constants, setPriority } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { onSchedule } from '../collect/schedule/cron.js'
-import { type Config, hasArchive, storageOf } from '../config/resolve.js'
+import { type Config, hasArchive } from '../config/resolve.js'
 import type { TimeMs } from '../market/values.js'
 import { sleepFor, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { type CommonOptions, namesOption } from './options.js'
+import type { CommonOptions } from './options.js'
 import { messageOf } from '../runtime/text.js'
-import { doAgree, type RecorderDatabase, removalTime } from '../db/database.js'
-import { join, resolve } from 'node:path'
-import type { Option } from 'commander'
-import { ConfigError } from '../config/configError.js'
-import type { NotedDay } from '../files/archive/state.js'
-import { type ArchiveTarget, folderTarget } from '../files/archive/target.js'
-import { marketTables } from '../market/stream.js'
-import { type RemovalResult, removeArchived } from '../files/archive/removal.js'
-import { timeTables } from '../db/timeTables.js'
+import { doAgree } from '../db/database.js'
 
 interface Archiving {
   stop(): Promise<void>
@@ -119,74 +111,4 @@ function lowerPriority(pid: number): void {
 
 function linesOf(output: string): string[] {
   return output.split('\n').filter((line) => line !== '')
-}
-
-/**
- * Opens the configured archive. The client for buckets is only loaded for a bucket.
- *
- * @param signal aborts requests in progress
- */
-export async function openArchive({ archive, database }: Config, signal?: AbortSignal): Promise<ArchiveTarget> {
-  const { folder, bucket, prefix = '', endpoint, region, forcePathStyle } = archive
-  if (folder !== undefined) return folderTarget(resolve(folder))
-  if (bucket === undefined) {
-    throw new ConfigError([
-      'there is no archive: set archive.folder or archive.bucket in the configuration, and give that with --config',
-    ])
-  }
-  const { bucketTarget } = await import('../files/bucket/target.js')
-  const place = {
-    bucket,
-    prefix: prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`,
-    forcePathStyle,
-    ...(endpoint !== undefined && { endpoint }),
-    ...(region !== undefined && { region }),
-  }
-  return bucketTarget(place, {
-    clock: systemClock,
-    folder: join(resolve(database.dataDir), 'archive'),
-    ...(signal !== undefined && { signal }),
-  })
-}
-
-/** Returns the function that publishes an archive as tables. The code that writes tables is only loaded here. */
-export async function openPublisher(
-  { archive }: Config,
-  { db }: RecorderDatabase,
-  target: ArchiveTarget,
-  options: { readonly isAnew?: boolean } = {},
-) {
-  const { publishTables } = await import('../files/iceberg/publish.js')
-  const place = { db, target, snapshotDays: archive.snapshotDays, now: Date.now }
-  return (folder: string, noted: readonly NotedDay[]) => publishTables({ ...place, folder }, noted, options)
-}
-
-export function tableOption(what: string): Option {
-  return namesOption('--table <table...>', what, marketTables)
-}
-
-interface OldRemoval extends RemovalResult {
-  /** Why no table was checked; null if they were. */
-  readonly problem: string | null
-}
-
-export const noRemoval: OldRemoval = { removed: [], kept: [], problem: null }
-
-/** Removes archived rows past their age. The age counts by the earlier of this machine's clock and the database's. */
-export async function removeOld(
-  database: RecorderDatabase,
-  target: ArchiveTarget,
-  config: Config,
-  { machineNow, signal }: { readonly machineNow: () => TimeMs; readonly signal?: AbortSignal },
-): Promise<OldRemoval> {
-  const storage = storageOf(config)
-  const tables = timeTables.flatMap(({ name }) => {
-    const { retentionDays, isArchived } = storage[name]
-    return retentionDays === undefined || !isArchived ? [] : [{ name, retentionDays }]
-  })
-  if (tables.length === 0) return noRemoval
-  const time = await removalTime(database.db, { machineNow })
-  if ('problem' in time) return { ...noRemoval, problem: time.problem }
-  const options = { now: () => time.now, ...(signal && { signal }) }
-  return { ...(await removeArchived(database, target, { tables }, options)), problem: null }
 }

@@ -6,10 +6,11 @@ import { type OpenStore, openStore } from '../openStore.js'
 import { longestTimerMs, systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
 import { Stopped, stopSignal } from '../runtime/process.js'
-import { type ArchiveQuery, type ArchiveQueryResult, queryArchive } from '../files/archive/duck.js'
+import type { QueryResult } from '../db/readOnlyQuery.js'
+import { type ArchiveQuery, queryArchive } from '../files/archive/duck.js'
 import { cancelOnAbort } from '../db/pool.js'
 import { openDatabase, type RecorderDatabase } from '../db/database.js'
-import { openArchive } from './archiving.js'
+import { openArchive } from './openArchive.js'
 import { Failed } from './end.js'
 
 interface ArchiveSelection extends Pick<ArchiveQuery, 'maxRows' | 'from' | 'to' | 'categories'> {
@@ -24,7 +25,7 @@ export async function queryConfiguredArchive(
   config: Config,
   sql: string,
   { timeoutMs, ...selection }: ArchiveSelection,
-): Promise<ArchiveQueryResult> {
+): Promise<QueryResult> {
   const stop = stopSignal()
   const timeout = new AbortController()
   const late = `not done after ${timeoutMs / 1000} s; narrow it down (--from, --to, --category) or raise --timeout`
@@ -50,7 +51,7 @@ async function ask(
   sql: string,
   { isOffline, ...asked }: Omit<ArchiveSelection, 'timeoutMs'>,
   signal: AbortSignal,
-): Promise<ArchiveQueryResult> {
+): Promise<QueryResult> {
   const target = await openArchive(config, signal)
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-query-'))
   let store: OpenStore | undefined

@@ -12,15 +12,14 @@ import {
   sealManifest,
   type SeriesProof,
 } from './manifest.js'
-import { mergeProof } from './mergeDay.js'
-import { readProof } from './proof.js'
+import { mergeProof, readProof } from './proof.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { type StagedDay, stageDay } from './stageDay.js'
 import type { ArchivedDay } from './state.js'
 import type { ArchivedTable, Day } from './tables.js'
 import { DamagedArchive } from './target.js'
 
-export interface ArchiveContext extends ArchiveReader {
+interface ArchiveContext extends ArchiveReader {
   readonly database: RecorderDatabase
   /** Local folder for files that are being written. */
   readonly folder: string

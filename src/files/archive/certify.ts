@@ -9,7 +9,7 @@ import {
   type SeriesName,
   type SeriesProof,
 } from './manifest.js'
-import { distinctGaps, distinctRestatements } from './mergeDay.js'
+import { distinctGaps, distinctRestatements } from './proof.js'
 import { type FileRow, RowDigest } from './rowText.js'
 import { type Day, dayEnd, daysBetween, dayStart } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
@@ -30,7 +30,7 @@ export interface Certificate {
   readonly to: Day
   readonly tables: readonly CertifiedTable[]
 }
-export interface CertifiedTable {
+interface CertifiedTable {
   readonly table: string
   /** Number of rows of the wanted series. */
   readonly rows: number
@@ -45,7 +45,7 @@ interface CertifiedDay {
   readonly rows: number
   readonly digests: Digests
 }
-export interface CertifiedSeries extends SeriesName {
+interface CertifiedSeries extends SeriesName {
   /** Share of the range that is proven complete, from 0 to 1; null for a table without coverage. */
   readonly completeness: number | null
   /** Proven share of each incomplete day, from 0 to 1; empty for a table without coverage. */

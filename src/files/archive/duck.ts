@@ -1,10 +1,13 @@
+import { createWriteStream } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
 import type * as duckdb from '@duckdb/node-api'
 import { onAbort } from '../../runtime/abort.js'
 import { systemClock } from '../../runtime/clock.js'
 import { dayMs } from '../../market/values.js'
-import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
+import type { QueryResult } from '../../db/readOnlyQuery.js'
 import type { RecorderDatabase } from '../../db/database.js'
 import {
   archivedTable,
@@ -20,9 +23,9 @@ import {
 import { listNewest, type ManifestColumn, readManifest } from './manifest.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { stageDay } from './stageDay.js'
+import { categories } from '../../market/category.js'
 import { type MarketTable, marketTables } from '../../market/stream.js'
 import type { ArchiveTarget } from './target.js'
-import { proofViews, viewsOver } from './duckViews.js'
 
 /** For a table that is archived whole, the newest day before `to` counts. */
 export interface ArchiveQuery extends DayRange {
@@ -39,18 +42,11 @@ export interface ArchiveQuery extends DayRange {
   readonly signal?: AbortSignal | undefined
 }
 
-export interface ArchiveQueryResult {
-  readonly columns: readonly QueryColumn[]
-  /** Exact decimals, and times in UTC; null is NULL. */
-  readonly rows: readonly QueryRow[]
-  readonly isTruncated: boolean
-}
-
 /**
  * Runs one query in DuckDB over the archive, and over the database for days that are not archived. Relations have the
  * same names, such as market.fills. Throws one line if DuckDB is missing, or on errors of SQL.
  */
-export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): Promise<ArchiveQueryResult> {
+export async function queryArchive(target: ArchiveTarget, query: ArchiveQuery): Promise<QueryResult> {
   const { DuckDBInstance } = await loadDuck()
   // Looks up only tables that the query names, so that other tables cost nothing.
   const isNamed = (name: string) => new RegExp(`\\b${name}\\b`, 'i').test(query.sql)
@@ -65,7 +61,7 @@ async function askDuck(
   DuckDBInstance: typeof duckdb.DuckDBInstance,
   views: string,
   query: ArchiveQuery,
-): Promise<ArchiveQueryResult> {
+): Promise<QueryResult> {
   const instance = await DuckDBInstance.create(':memory:', { threads: '2', memory_limit: '2GB' })
   const connection = await instance.connect()
   const release = interruptOnAbort(connection, query.signal)
@@ -195,4 +191,158 @@ function textOf(value: unknown): string | null {
   if (typeof value === 'string') return value
   if (typeof value === 'boolean') return value ? 't' : 'f'
   return JSON.stringify(value)
+}
+
+/** Columns that the database computes and the files do not contain, as SQL text by table. */
+const computed: Readonly<Partial<Record<MarketTable, string>>> = {
+  order_books: booksWith(),
+  rpi_order_books: booksWith(),
+}
+
+function booksWith(): string {
+  return `, bid_prices[1] as best_bid, ask_prices[1] as best_ask, (bid_prices[1] + ask_prices[1]) * 0.5 as mid,
+    ask_prices[1] - bid_prices[1] as spread`
+}
+
+const rollups = {
+  ohlcv_5m: '5 minutes',
+  ohlcv_15m: '15 minutes',
+  ohlcv_1h: '1 hour',
+  ohlcv_4h: '4 hours',
+  ohlcv_1d: '1 day',
+} as const
+
+/** Returns DuckDB statements for the views of schema market over files, named and defined as in the database. */
+function viewsOver(files: ReadonlyMap<MarketTable, readonly string[]>): string {
+  const there = [...files].filter(([, paths]) => paths.length > 0)
+  const names = new Set(there.map(([name]) => name))
+  return [
+    // The enum sorts categories as the database does.
+    `create type market.category as enum (${categories.map((name) => `'${name}'`).join(', ')})`,
+    ...there.map(([name, paths]) => tableView(name, paths)),
+    ...there.flatMap(([name]) => viewsOf(name, names)),
+    // Defines a PostgreSQL function, so that a query can run on both engines.
+    `create macro market.date_bin(stride, source, of_origin) as
+      time_bucket(stride::interval, source::timestamptz, of_origin::timestamptz)`,
+  ].join(';\n')
+}
+
+function tableView(name: MarketTable, paths: readonly string[]): string {
+  const list = paths.map((path) => `'${path.replaceAll("'", "''")}'`).join(', ')
+  return `create view market.${name} as
+    select * replace (category::market.category as category)${computed[name] ?? ''}
+    from read_parquet([${list}], union_by_name = true, hive_partitioning = false)`
+}
+
+function viewsOf(name: MarketTable, names: ReadonlySet<MarketTable>): string[] {
+  switch (name) {
+    case 'candles':
+      return Object.entries(rollups).map(([rollup, length]) => {
+        const bucket = `time_bucket(interval '${length}', open_time, timestamptz '1970-01-01 00:00:00+00')`
+        return `create view market.${rollup} as
+          select category, symbol, ${bucket} as open_time, arg_min(open, c.open_time) as open, max(high) as high,
+            min(low) as low, arg_max(close, c.open_time) as close, sum(base_volume) as base_volume,
+            sum(quote_turnover) as quote_turnover
+          from market.candles c where type = 'market' and interval = '1m' and is_closed group by 1, 2, 3`
+      })
+    case 'tickers': {
+      const newest =
+        'select * from market.tickers qualify row_number() over (partition by category, symbol order by ts desc) = 1'
+      const joined = `select t.*, i.kind, i.disappeared_at from (${newest}) t join market.instruments i using (category, symbol)`
+      return [`create view market.latest_tickers as ${names.has('instruments') ? joined : newest}`]
+    }
+    case 'order_books':
+      return [levels('order_book_levels', name, '')]
+    case 'rpi_order_books':
+      return [levels('rpi_order_book_levels', name, 'rpi_size')]
+    default:
+      return []
+  }
+}
+
+function levels(view: string, table: string, rpi: string): string {
+  const side = (which: 'bid' | 'ask') => {
+    const more = rpi === '' ? '' : `, unnest(${which}_rpi_sizes) as ${rpi}`
+    return `select category, symbol, ts, '${which}' as side, unnest(range(1, len(${which}_prices) + 1))::integer as level,
+      unnest(${which}_prices) as price, unnest(${which}_sizes) as size${more} from market.${table}`
+  }
+  return `create view market.${view} as ${side('bid')} union all ${side('ask')}`
+}
+
+/** Value of `said_at` that sorts after every manifest. So the database decides about gaps that it knows. */
+const newestSaying = '9999'
+
+const series = 'category, symbol, stream, type, interval'
+const relations = {
+  coverage: `
+    with found as (
+      select *, max(to_time) over (partition by ${series} order by from_time, to_time
+        rows between unbounded preceding and 1 preceding) as known_to
+      from recorder_proof where kind = 'coverage'
+    ), islands as (
+      -- Manifests cut ranges at the ends of days. Ranges that touch are joined again.
+      select *, count(*) filter (where known_to is null or from_time > known_to)
+        over (partition by ${series} order by from_time, to_time) as island
+      from found
+    )
+    select ${series}, min(from_time) as from_time, max(to_time) as to_time from islands group by ${series}, island`,
+  gaps: `
+    select ${series}, from_time, to_time, reason, state from recorder_proof where kind = 'gaps'
+    qualify row_number() over (partition by ${series}, from_time, to_time order by said_at desc) = 1`,
+} as const
+
+/**
+ * Returns DuckDB statements for market.coverage and market.gaps, if a query names them. The ranges come from manifests
+ * and from the database, if there is one.
+ */
+async function proofViews(
+  target: ArchiveTarget,
+  source: ArchiveQuery,
+  isNamed: (name: string) => boolean,
+): Promise<string[]> {
+  const named = (['coverage', 'gaps'] as const).filter(isNamed)
+  if (named.length === 0) return []
+  const path = join(source.folder, 'proof.jsonl')
+  await pipeline(Readable.from(lines(target, source)), createWriteStream(path, { mode: 0o600 }))
+  return [
+    `create view recorder_proof as
+      select * replace (category::market.category as category) from read_json('${path.replaceAll("'", "''")}',
+        format = 'newline_delimited', columns = {kind: 'varchar', category: 'varchar', symbol: 'varchar', stream: 'varchar',
+        type: 'varchar', interval: 'varchar', from_time: 'timestamptz', to_time: 'timestamptz', reason: 'varchar',
+        state: 'varchar', said_at: 'varchar'})`,
+    ...named.map((name) => `create view market.${name} as ${relations[name]}`),
+  ]
+}
+
+async function* lines(target: ArchiveTarget, { database, signal, ...range }: ArchiveQuery): AsyncIterable<string> {
+  for (const table of marketTables.filter((name) => archivedTable(name).stream !== null)) {
+    for (const place of await listNewest(target, table, range)) {
+      signal?.throwIfAborted()
+      const { proof, writtenAt } = await readManifest(target, place)
+      for (const { coverage, gaps, stream, category, symbol, ...candles } of proof) {
+        const key = { category, symbol, stream, type: candles.type || null, interval: candles.interval || null }
+        for (const [from, to] of coverage) yield line({ kind: 'coverage', ...key, from_time: from, to_time: to })
+        for (const { from, to, reason, state } of gaps) {
+          yield line({ kind: 'gaps', ...key, from_time: from, to_time: to, reason, state, said_at: writtenAt })
+        }
+      }
+    }
+  }
+  if (database === undefined) return
+  const columns = ['category', 'symbol', 'stream', 'type', 'interval', 'from_time', 'to_time']
+  const read = async (snapshot: Snapshot) => ({
+    coverage: await snapshot.query(`select ${columns.join(', ')} from market.coverage`),
+    gaps: await snapshot.query(`select ${columns.join(', ')}, reason, state from market.gaps`),
+  })
+  const known = await withSnapshot(database, read, { signal })
+  for (const [kind, rows] of Object.entries(known)) {
+    for (const row of rows) {
+      const named = [...columns, 'reason', 'state'].map((name, i): [string, string | null] => [name, row[i] ?? null])
+      yield line({ kind, ...(Object.fromEntries(named) as Record<string, string | null>), said_at: newestSaying })
+    }
+  }
+}
+
+function line(value: Readonly<Record<string, string | null>>): string {
+  return `${JSON.stringify(value)}\n`
 }

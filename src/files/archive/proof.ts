@@ -1,3 +1,4 @@
+import { normalized, subtract, type TimeRange } from '../../market/timeRange.js'
 import { seriesKey, type SeriesProof } from './manifest.js'
 import type { Snapshot } from './rows.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
@@ -8,7 +9,7 @@ type Part = Partial<Pick<SeriesProof, 'coverage' | 'empty' | 'noTrade' | 'noTrad
 
 const series = 'category::text, symbol, type::text, interval::text'
 const inDay = 'tstzrange($2::timestamptz, $3::timestamptz)'
-const rangesOf = (multirange: string) =>
+const rangesJson = (multirange: string) =>
   `(select coalesce(json_agg(json_build_array(lower(r), upper(r)) order by r), '[]') from unnest(${multirange}) as r)`
 
 /** Reads the proof of each series of a table on a day, always in one order. Leaves out series without proof. */
@@ -29,7 +30,7 @@ export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, d
     ['before the beginning', 'empty'],
   ] as const) {
     await collect(
-      `select ${series}, ${rangesOf('ranges')} from (
+      `select ${series}, ${rangesJson('ranges')} from (
          select category, symbol, type, interval, range_agg(r) as ranges
          from recorder.known cross join lateral unnest(ranges * tstzmultirange(${inDay})) as r
          where stream = $1 and verdict = '${verdict}' and ranges && ${inDay}
@@ -57,7 +58,7 @@ async function collectCandles(
 ): Promise<void> {
   // A range is stored in the part of the ledger where it begins, even if it ends later.
   await collect(
-    `select ${series}, json_build_object('noTrade', ${rangesOf('silent')}, 'noTradeConfirmed', ${rangesOf('looked_at')})
+    `select ${series}, json_build_object('noTrade', ${rangesJson('silent')}, 'noTradeConfirmed', ${rangesJson('looked_at')})
      from (
        select category, symbol, type, interval, range_agg(r) as silent,
          coalesce(range_agg(r) filter (where verdict = 'no trade'), '{}') as looked_at
@@ -113,4 +114,68 @@ function withShortTimes(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withShortTimes)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, withShortTimes(inner)]))
+}
+
+/**
+ * Merges two proofs of a day when each side may know only a part. The database takes precedence for ranges that it
+ * knows in full, and for gaps that both know.
+ */
+export function mergeProof(archived: readonly SeriesProof[], own: readonly SeriesProof[]): SeriesProof[] {
+  const merged = new Map(archived.map((one) => [seriesKey(one), one]))
+  for (const one of own) {
+    const former = merged.get(seriesKey(one))
+    merged.set(seriesKey(one), former === undefined ? one : mergeSeries(former, one))
+  }
+  return [...merged].toSorted(([a], [b]) => (a < b ? -1 : 1)).map(([, proof]) => proof)
+}
+
+function mergeSeries(archived: SeriesProof, own: SeriesProof): SeriesProof {
+  const known = rangesOf(own.coverage)
+  const merge = (name: 'empty' | 'noTrade' | 'noTradeConfirmed') =>
+    textsOf([...subtract(rangesOf(archived[name]), known), ...rangesOf(own[name])])
+  return {
+    ...own,
+    coverage: textsOf([...rangesOf(archived.coverage), ...known]),
+    empty: merge('empty'),
+    noTrade: merge('noTrade'),
+    noTradeConfirmed: merge('noTradeConfirmed'),
+    gaps: distinctGaps([...own.gaps, ...archived.gaps]),
+    revisions: distinct(
+      [...own.revisions, ...archived.revisions],
+      (one) => `${one.openTime} ${one.revisedAt}`,
+      'openTime',
+    ),
+    restatements: distinctRestatements([...own.restatements, ...archived.restatements]),
+  }
+}
+
+/** Keeps the first of the gaps over the same range. */
+export function distinctGaps(gaps: SeriesProof['gaps']): SeriesProof['gaps'] {
+  return distinct(gaps, ({ from, to }) => `${from} ${to}`, 'from')
+}
+
+/** Keeps the first of equal restatements. */
+export function distinctRestatements(all: SeriesProof['restatements']): SeriesProof['restatements'] {
+  return distinct(all, ({ from, to, detectedAt }) => `${from} ${to} ${detectedAt}`, 'from')
+}
+
+/** Keeps the first entry of each key. Sorts the result by a time. */
+function distinct<Time extends string, One extends Readonly<Record<Time, string>>>(
+  all: readonly One[],
+  key: (one: One) => string,
+  time: Time,
+): One[] {
+  const found = new Map<string, One>()
+  for (const one of all) if (!found.has(key(one))) found.set(key(one), one)
+  return [...found.values()].toSorted((a, b) => Date.parse(a[time]) - Date.parse(b[time]))
+}
+
+function rangesOf(ranges: Ranges): TimeRange[] {
+  return normalized(ranges.map(([from, to]) => ({ from: Date.parse(from), to: Date.parse(to) })))
+}
+
+/** Formats ranges as the server does, without trailing zeros in seconds. */
+function textsOf(ranges: readonly TimeRange[]): Ranges {
+  const text = (time: number) => new Date(time).toISOString().replace(/\.?0*Z$/, 'Z')
+  return normalized(ranges).map(({ from, to }) => [text(from), text(to)])
 }

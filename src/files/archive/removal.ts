@@ -19,7 +19,7 @@ interface RemovalRequest {
   readonly tables: readonly { readonly name: string; readonly retentionDays: number }[]
 }
 
-export interface RemovalResult {
+interface RemovalResult {
   /** What was removed, one line per table. */
   readonly removed: readonly string[]
   /** The oldest day of each table that is past its age but must stay, and why. */

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { dayMs, hourMs } from '../../market/values.js'
 import type { RecorderDatabase } from '../../db/database.js'
-import { archiveDay, type ArchiveContext, type DueDay } from './archiveDay.js'
+import { archiveDay, type DueDay } from './archiveDay.js'
 import {
   listDays,
   type Manifest,
@@ -62,7 +62,7 @@ interface ArchiveOptions {
   readonly onDay?: (written: WrittenDay) => void
 }
 
-export interface WrittenDay extends ManifestPlace {
+interface WrittenDay extends ManifestPlace {
   readonly rows: number
   readonly bytes: number
   readonly files: number
@@ -198,7 +198,7 @@ async function openContext(
   database: RecorderDatabase,
   target: ArchiveTarget,
   { now, recorder, signal }: ArchiveOptions,
-): Promise<ArchiveContext> {
+) {
   const { rows } = await sql<{ name: string }>`
     select name from recorder.migration order by name desc limit 1`.execute(database.db)
   return {

@@ -6,13 +6,12 @@ import { randomName } from '../../runtime/randomness.js'
 import { extentList, extentsIn, isDecimal, type ParquetColumn } from '../parquet/columns.js'
 import { UnfitDecimal, widen, withSpare } from '../parquet/decimals.js'
 import { createParquetFile, type ParquetFile } from '../parquet/file.js'
-import { archivedOrder, mergeRows } from './mergeDay.js'
-import type { ArchiveReader } from './checkDay.js'
+import { archivedRows, type ArchiveReader } from './checkDay.js'
 import type { Digests, Manifest, ManifestColumn, ManifestFile } from './manifest.js'
-import { linesOf, parquetColumns, RowDigest, timeText } from './rowText.js'
-import { rowsOf, rowsOfDay, type Snapshot, symbolsOfDay, tableColumns } from './rows.js'
+import { linesOf, parquetColumns, RowDigest, serverRow, timeText } from './rowText.js'
+import { byBytes, rowsOf, rowsOfDay, type Snapshot, symbolsOfDay, tableColumns } from './rows.js'
 import type { ArchivedTable, Day } from './tables.js'
-import { fileDigest } from './target.js'
+import { DamagedArchive, fileDigest } from './target.js'
 
 /** A day in local files that no reader sees yet. */
 export interface StagedDay {
@@ -195,5 +194,109 @@ class CategoryWriter {
   #placeOf(row: QueryRow): { symbol: string; time: string | null } {
     const micros = row[this.#timeColumn] ?? null
     return { symbol: row[this.#symbolColumn] ?? '', time: micros === null ? null : timeText(BigInt(micros)) }
+  }
+}
+
+type Compare = (a: QueryRow, b: QueryRow) => number
+
+/** Returns the order of a category's rows in a file. The rows have unique keys in this order. */
+async function archivedOrder(
+  snapshot: Snapshot,
+  { order }: ArchivedTable,
+  columns: readonly QueryColumn[],
+): Promise<Compare> {
+  const parts: Compare[] = []
+  for (const name of ['symbol', ...order.map((column) => column.replace(/ collate .*/, ''))]) {
+    const at = columns.findIndex((column) => column.name === name)
+    const compare = await textOrder(snapshot, columns[at]?.type ?? 'text')
+    parts.push((a, b) => compare(a[at] ?? '', b[at] ?? ''))
+  }
+  return (a, b) => {
+    for (const part of parts) {
+      const found = part(a, b)
+      if (found !== 0) return found
+    }
+    return 0
+  }
+}
+
+async function textOrder(snapshot: Snapshot, type: string): Promise<(a: string, b: string) => number> {
+  if (type === 'text') return byBytes
+  if (type === 'timestamptz') return (a, b) => Number(BigInt(a) - BigInt(b))
+  const labels = await snapshot.query(
+    `select e.enumlabel from pg_enum e join pg_type t on t.oid = e.enumtypid
+     where t.typname = $1 and t.typnamespace = 'market'::regnamespace order by e.enumsortorder`,
+    [type],
+  )
+  const places = new Map(labels.map(([label], place) => [label, place]))
+  return (a, b) => (places.get(a) ?? 0) - (places.get(b) ?? 0)
+}
+
+interface Merging {
+  readonly reader: ArchiveReader
+  readonly manifest: Manifest
+  readonly category: string
+  readonly columns: readonly ManifestColumn[]
+  readonly order: Compare
+  /** Called with the number of rows that only the archive has. */
+  readonly onlyArchived: (rows: number) => void
+}
+
+/** Merges rows of the database with archived ones. If both have the same key, the database row is used. */
+async function* mergeRows(
+  own: AsyncIterable<readonly QueryRow[]>,
+  { reader, manifest, category, columns, order, onlyArchived }: Merging,
+): AsyncGenerator<readonly QueryRow[], void> {
+  const batches = archivedRows(reader, manifest, category)
+  const toRow = rowsAs(manifest, columns)
+  let archived: readonly QueryRow[] = []
+  let at = 0
+  /** Resolves to the next archived row; null at the end. */
+  const next = async (): Promise<QueryRow | null> => {
+    while (at === archived.length) {
+      const batch = await batches.next()
+      if (batch.done === true) return null
+      ;[archived, at] = [batch.value.rows.map(toRow), 0]
+    }
+    return archived[at] ?? null
+  }
+  let row = await next()
+  for await (const batch of own) {
+    const merged: QueryRow[] = []
+    for (const ownRow of batch) {
+      while (row !== null && order(row, ownRow) < 0) {
+        merged.push(row)
+        at++
+        row = at < archived.length ? (archived[at] ?? null) : await next()
+      }
+      if (row !== null && order(row, ownRow) === 0) {
+        at++
+        row = await next()
+      }
+      merged.push(ownRow)
+    }
+    onlyArchived(merged.length - batch.length)
+    yield merged
+  }
+  while (row !== null) {
+    const rest = archived.slice(at)
+    onlyArchived(rest.length)
+    yield rest
+    at = archived.length
+    row = await next()
+  }
+}
+
+/** Returns a function that gives archived rows the columns of the table. Newer columns are null. */
+function rowsAs({ table, day, columns: archived }: Manifest, columns: readonly ManifestColumn[]) {
+  const lost = archived.find(({ name }) => !columns.some((column) => column.name === name))
+  if (lost !== undefined) {
+    throw new DamagedArchive(`${table} of ${day} has a column ${lost.name}, which the database does not have`)
+  }
+  const toServer = serverRow(archived)
+  const places = columns.map(({ name }) => archived.findIndex((column) => column.name === name))
+  return (row: readonly unknown[]): QueryRow => {
+    const texts = toServer(row)
+    return places.map((place) => (place < 0 ? null : (texts[place] ?? null)))
   }
 }

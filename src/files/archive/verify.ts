@@ -128,6 +128,7 @@ interface PruneOptions {
   readonly isDryRun?: boolean
   /** Files that published tables need; null if there are no tables. */
   readonly needed?: ReadonlySet<string> | null
+  readonly signal?: AbortSignal
 }
 
 /**
@@ -137,7 +138,7 @@ interface PruneOptions {
  */
 export async function pruneArchive(
   target: ArchiveTarget,
-  { isDryRun = false, needed = null }: PruneOptions = {},
+  { isDryRun = false, needed = null, signal }: PruneOptions = {},
 ): Promise<Pruned> {
   const named = new Set<string>(needed)
   const former: string[] = []
@@ -148,7 +149,11 @@ export async function pruneArchive(
       for (const { path } of files) named.add(path)
     }
   }
-  if (!isDryRun) for (const path of former) await target.remove(path)
+  const remove = async (path: string) => {
+    signal?.throwIfAborted()
+    if (!isDryRun) await target.remove(path)
+  }
+  for (const path of former) await remove(path)
   let files = 0
   let bytes = 0
   const folders = marketTables.map((table) => `table=${table}/`)
@@ -157,7 +162,7 @@ export async function pruneArchive(
       if (named.has(file.path)) continue
       files++
       bytes += file.bytes
-      if (!isDryRun) await target.remove(file.path)
+      await remove(file.path)
     }
   }
   return { versions: former.length, files, bytes }

@@ -111,10 +111,10 @@ export type ListedManifest = {
   readonly [Name in keyof typeof manifestFields]: (typeof manifestFields)[Name][1] extends 'string' ? string : number
 } & { readonly partitions: readonly PartitionSummary[] }
 
-export const listSchema = record('manifest_file', { ...manifestFields, partitions: [507, summaries] })
+const listSchema = record('manifest_file', { ...manifestFields, partitions: [507, summaries] })
 
 /** @param head texts for the head of the file, where Iceberg keeps the schema and partitions of a manifest */
-export async function writeAvro(
+async function writeAvro(
   schema: object,
   records: readonly unknown[],
   head: Readonly<Record<string, string>>,
@@ -198,6 +198,11 @@ function summarize(values: readonly (string | number)[]): PartitionSummary {
   const lowest = values.reduce((least, value) => (isBelow(value, least) ? value : least))
   const highest = values.reduce((greatest, value) => (isBelow(greatest, value) ? value : greatest))
   return { contains_null: false, lower_bound: stored(lowest), upper_bound: stored(highest) }
+}
+
+/** Returns the bytes of the list of a snapshot's manifests. */
+export function listBytes(manifests: readonly ListedManifest[]): Promise<Buffer> {
+  return writeAvro(listSchema, manifests, { 'format-version': '2' })
 }
 
 /** Counts the files and rows of a snapshot in the form that engines show and use. */

@@ -8,7 +8,6 @@ import { archivedTable } from '../../../../src/files/archive/tables.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { marketTables } from '../../../../src/market/stream.js'
 import { pruneArchive, verifyArchive } from '../../../../src/files/archive/verify.js'
-import type { WrittenDay } from '../../../../src/files/archive/run.js'
 import { withArchiveLock } from '../../../../src/files/archive/state.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { addNoTrade } from '../../../support/noTradeRanges.js'
@@ -33,7 +32,7 @@ const candles = { category: 'SPOT', symbol: 'RAREUSDT', type: 'market', interval
 let source: TestDatabase
 /** Of the whole source; tests change copies of it. */
 let master: Awaited<ReturnType<typeof temporaryArchive>>
-let written: WrittenDay[]
+let written: Awaited<ReturnType<typeof archiveAll>>['written']
 beforeAll(async () => {
   source = await createTestDatabase()
   const { db } = source.database

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { removeOld } from '../../../../src/cli/archiving.js'
+import { removeOld } from '../../../../src/cli/archive.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'

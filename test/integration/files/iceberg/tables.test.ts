@@ -7,7 +7,7 @@ import { listDays, listNewest, readManifest } from '../../../../src/files/archiv
 import { pruneArchive } from '../../../../src/files/archive/verify.js'
 import type { ArchiveTarget } from '../../../../src/files/archive/target.js'
 import { readAvro } from '../../../../src/files/iceberg/manifests.js'
-import { neededFiles, verifyTables } from '../../../../src/files/iceberg/check.js'
+import { neededFiles, verifyTables } from '../../../../src/files/iceberg/current.js'
 import { publishTables } from '../../../../src/files/iceberg/publish.js'
 import { openParquet } from '../../../../src/files/parquet/file.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'

@@ -1,0 +1,83 @@
+import type { Option } from 'commander'
+import { join, resolve } from 'node:path'
+import { ConfigError } from '../config/configError.js'
+import type { Config } from '../config/resolve.js'
+import { type ArchiveTarget, folderTarget } from '../files/archive/target.js'
+import { marketTables } from '../market/stream.js'
+import { type OpenStore, openStore } from '../openStore.js'
+import { prepareBeside } from '../prepareStore.js'
+import { systemClock } from '../runtime/clock.js'
+import { createLogger } from '../runtime/logger.js'
+import { stopSignal } from '../runtime/process.js'
+import { failedOrStopped } from './end.js'
+import { type CommonOptions, namesOption, readConfig } from './options.js'
+
+export function tableOption(what: string): Option {
+  return namesOption('--table <table...>', what, marketTables)
+}
+
+/**
+ * Opens the configured archive. The client for buckets is only loaded for a bucket.
+ *
+ * @param signal aborts requests in progress
+ */
+export async function openArchive({ archive, database }: Config, signal?: AbortSignal): Promise<ArchiveTarget> {
+  const { folder, bucket, prefix = '', endpoint, region, forcePathStyle } = archive
+  if (folder !== undefined) return folderTarget(resolve(folder))
+  if (bucket === undefined) {
+    throw new ConfigError([
+      'there is no archive: set archive.folder or archive.bucket in the configuration, and give that with --config',
+    ])
+  }
+  const { bucketTarget } = await import('../files/bucket/target.js')
+  const place = {
+    bucket,
+    prefix: prefix === '' || prefix.endsWith('/') ? prefix : `${prefix}/`,
+    forcePathStyle,
+    ...(endpoint !== undefined && { endpoint }),
+    ...(region !== undefined && { region }),
+  }
+  return bucketTarget(place, {
+    clock: systemClock,
+    folder: join(resolve(database.dataDir), 'archive'),
+    ...(signal !== undefined && { signal }),
+  })
+}
+
+export interface OpenParts {
+  readonly config: Config
+  readonly target: ArchiveTarget
+  readonly store: OpenStore
+  /** Aborts when the user stops the command. */
+  readonly signal: AbortSignal
+}
+
+interface OpenOptions {
+  /** True to bring the database to the newest schema first. Default false. */
+  readonly isPreparing?: boolean
+  /** True to create a missing embedded database. Default false. */
+  readonly mayCreate?: boolean
+}
+
+/** Runs a resumable command with the archive and the database open. Closes both. */
+export async function withArchive(
+  options: CommonOptions,
+  work: (parts: OpenParts) => Promise<void>,
+  { isPreparing = false, mayCreate = false }: OpenOptions = {},
+): Promise<void> {
+  const config = await readConfig(options)
+  const logger = createLogger('warn')
+  const stop = stopSignal()
+  const target = await openArchive(config, stop.signal)
+  const store = await openStore(config, logger, { mayCreate })
+  try {
+    if (isPreparing) await prepareBeside(store, config, logger)
+    await work({ config, target, store, signal: stop.signal })
+  } catch (error) {
+    throw failedOrStopped(error, stop.signal)
+  } finally {
+    stop.release()
+    await target.close()
+    await store.close()
+  }
+}
