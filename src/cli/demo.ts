@@ -10,8 +10,7 @@ import { positiveSeconds } from './options.js'
 import { welcomeLines } from './output.js'
 import { streamNames, streamTraits } from '../market/stream.js'
 import { dayMs } from '../market/values.js'
-import { planSeries, wantsOf } from '../history/request.js'
-import { resolveRequest } from '../history/request.js'
+import { planSeries, resolveRequest, wantsOf } from '../history/request.js'
 import { systemClock } from '../runtime/clock.js'
 import { insertWants } from '../ledger/wants.js'
 import { listInstruments } from '../ledger/read/instruments.js'
@@ -89,8 +88,8 @@ const request = {
 const pollMs = 250
 
 /**
- * Inserts wants for some days of candles of a few instruments as soon as these are known. So a new page has something
- * to show. The recorder fetches the candles. Never rejects, because the demo also works without them.
+ * Inserts wants for some days of candles of a few instruments as soon as these are known. A new page then has
+ * something to show. The recorder fetches the candles. Never rejects, because the demo also works without them.
  */
 async function wantDemoHistory(
   { store }: Recorder,

@@ -6,9 +6,10 @@ import { symbolMatcher } from '../market/instrument.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import { groupBy } from '../market/values.js'
 import { streamText } from '../db/series.js'
-import { openStore } from '../openStore.js'
+import type { Config } from '../config/resolve.js'
+import { openStore, type OpenStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
-import { createLogger } from '../runtime/logger.js'
+import { createLogger, type Logger } from '../runtime/logger.js'
 import { printable } from '../runtime/text.js'
 import { stopSignal } from '../runtime/process.js'
 import { type Gap, listGaps } from '../ledger/gaps.js'
@@ -50,55 +51,62 @@ async function runGaps(options: GapsOptions): Promise<void> {
     await prepareBeside(store, config, createLogger('warn'))
     const { db } = store.database
     if (options.repair === true) {
-      await repair((await listGaps(db, { state: 'open' })).filter((gap) => isRepairable(gap) && isWanted(gap)))
+      const open = await listGaps(db, { state: 'open' })
+      const isJson = options.json === true
+      await repairGaps(
+        open.filter((gap) => isRepairable(gap) && isWanted(gap)),
+        { store, config, logger, isJson },
+      )
     } else {
       const gaps = await listGaps(db, options.all === true ? {} : { exceptState: 'repaired' })
-      await show(gaps.filter(isWanted).toReversed())
+      await showGaps(gaps.filter(isWanted).toReversed(), options)
     }
   } finally {
     await store.close()
   }
+}
 
-  async function show(gaps: readonly Gap[]): Promise<void> {
-    if (options.json === true) return writeOut(`${JSON.stringify(gaps)}\n`)
-    if (gaps.length === 0) {
-      return writeOut(
-        options.all === true ? 'no gaps are known\n' : 'no gap is open or lost; --all shows repaired ones, too\n',
-      )
-    }
-    for (const [reason, group] of groupBy(gaps, (gap) => `${gap.stream}, ${gap.state}: ${gap.reason}`)) {
-      const canRepair = group.filter(isRepairable).length
-      await writeOut(`${reason} (${group.length}${canRepair > 0 ? `, ${canRepair} can be repaired` : ''})\n`)
-      for (const gap of group.slice(0, maxShown)) await writeOut(`  ${gapText(gap)}\n`)
-      if (group.length > maxShown) await writeOut(`  and ${group.length - maxShown} more; see market.gaps\n`)
-    }
+async function showGaps(gaps: readonly Gap[], options: GapsOptions): Promise<void> {
+  if (options.json === true) return writeOut(`${JSON.stringify(gaps)}\n`)
+  if (gaps.length === 0) {
+    return writeOut(
+      options.all === true ? 'no gaps are known\n' : 'no gap is open or lost; --all shows repaired ones, too\n',
+    )
   }
+  for (const [reason, group] of groupBy(gaps, (gap) => `${gap.stream}, ${gap.state}: ${gap.reason}`)) {
+    const canRepair = group.filter(isRepairable).length
+    await writeOut(`${reason} (${group.length}${canRepair > 0 ? `, ${canRepair} can be repaired` : ''})\n`)
+    for (const gap of group.slice(0, maxShown)) await writeOut(`  ${gapText(gap)}\n`)
+    if (group.length > maxShown) await writeOut(`  and ${group.length - maxShown} more; see market.gaps\n`)
+  }
+}
 
-  async function repair(gaps: readonly Gap[]): Promise<void> {
-    if (gaps.length === 0) return writeOut('nothing can be repaired\n')
-    await requireService(store, config, logger)
-    const stop = stopSignal()
-    const { db } = store.database
-    const session = await openBackfill(config, store, logger, stop.signal)
-    try {
-      const planned = await planSeries(db, gaps.map(plannedOf), { again: false })
-      const summary = await fetchMissing(session, db, planned, { kind: 'repair', again: false }, stop.signal)
+async function repairGaps(
+  gaps: readonly Gap[],
+  { store, config, logger, isJson }: { store: OpenStore; config: Config; logger: Logger; isJson: boolean },
+): Promise<void> {
+  if (gaps.length === 0) return writeOut('nothing can be repaired\n')
+  await requireService(store, config, logger)
+  const stop = stopSignal()
+  const { db } = store.database
+  const session = await openBackfill(config, store, logger, stop.signal)
+  try {
+    const planned = await planSeries(db, gaps.map(plannedOf), { again: false })
+    const summary = await fetchMissing(session, db, planned, { kind: 'repair', again: false }, stop.signal)
+    const left = stillMissing(gaps, await listGaps(db, { exceptState: 'repaired' })).length
+    const repaired = gaps.length - left
+    if (isJson) await writeOut(`${JSON.stringify({ ...summary, gaps: gaps.length, repaired })}\n`)
+    else {
       const [stream = 'rows', ...others] = new Set(gaps.map((gap) => gap.stream))
-      const what = others.length === 0 ? stream : 'rows'
-      const left = stillMissing(gaps, await listGaps(db, { exceptState: 'repaired' })).length
-      const repaired = gaps.length - left
-      const counts = { gaps: gaps.length, repaired }
-      await (options.json === true
-        ? writeOut(`${JSON.stringify({ ...summary, ...counts })}\n`)
-        : printSummary(summary, what))
-      for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
-      const rest = left === 0 ? '' : `; ${left} not yet, see above and market-recorder gaps`
-      if (options.json !== true) await writeOut(`${repaired} of ${gaps.length} gaps repaired${rest}\n`)
-      if (left > 0) throw new Failed()
-    } finally {
-      await session.close()
-      stop.release()
+      await printSummary(summary, others.length === 0 ? stream : 'rows')
     }
+    for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
+    const rest = left === 0 ? '' : `; ${left} not yet, see above and market-recorder gaps`
+    if (!isJson) await writeOut(`${repaired} of ${gaps.length} gaps repaired${rest}\n`)
+    if (left > 0) throw new Failed()
+  } finally {
+    await session.close()
+    stop.release()
   }
 }
 

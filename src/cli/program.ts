@@ -6,8 +6,8 @@ import { exitCodes, Failed, FailedAt } from './end.js'
 import { writeOut } from './output.js'
 
 /**
- * Creates the command line. It only loads the commands that `isNeeded` names. Of all others, --help and the advice on a
- * misspelt command only need the name and description.
+ * Creates the command line. It only loads the commands that `isNeeded` names. For --help and the advice on a misspelt
+ * command, the name and description of the others are enough.
  */
 export async function createProgram(isNeeded: (name: string) => boolean = () => true): Promise<Command> {
   const program = new Command('market-recorder')

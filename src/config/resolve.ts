@@ -147,7 +147,7 @@ function nearestOption(parent: Path, key: string): string {
   if (nearest && nearest.edits <= Math.max(2, nearest.name.length / 2)) {
     return `did you mean ${dotted([...parent, nearest.name])}?`
   }
-  // `sort` is stable. Of equally near names, the one nearest to the top of the file wins.
+  // `sort` is stable, so the first of equally near names in the file wins.
   const [elsewhere] = optionPaths(schemaRoot(), [])
     .filter((path) => edits(String(path.at(-1)), key) <= 1)
     .sort((a, b) => edits(String(a.at(-1)), key) - edits(String(b.at(-1)), key) || a.length - b.length)

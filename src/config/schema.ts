@@ -71,8 +71,8 @@ const exchangeConstants = {
   /** More connections would only queue in the service, because the limits allow a hundred requests a second. */
   maxConnections: 64,
   /**
-   * The time from sending a request to its being counted varies by this much. Rates stay below limit / (1 + jitter in
-   * s), so that requests that arrive closer together do not exceed a limit.
+   * The time from sending a request to its being counted varies by this much. Requests can therefore arrive closer
+   * together than they were sent. Rates stay below limit / (1 + jitter in s).
    */
   latencyJitterMs: 100,
   /** Upper bounds of random waits. Without them, recorders would all try again at once after the service was away. */

@@ -81,7 +81,7 @@ interface ReportInput {
 
 const shownIncidents = 30
 const shownBackfills = 30
-/** Live requests starve if they are later than this. Those for candles are spread over nearly a minute. */
+/** Live requests starve if they are later than this. Requests for candles are spread over nearly a minute. */
 const starvedAfterMs = 10_000
 const spoolAlarmShare = 0.5
 

@@ -71,7 +71,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     const pair = (coin: string) => [`${coin}USDT`, `${coin}USDT`]
     await expect.poll(symbols).toEqual(['BTC', 'ETH', 'SOL', 'XRP'].flatMap(pair))
     await page.locator('.market-rows .curve.down').nth(7).waitFor()
-    // Of the day that ended ten minutes ago half is proven.
+    // Half of the day that ended ten minutes ago is proven.
     expect(await page.locator('.market-rows tbody tr').first().innerText()).toContain('50 %')
     await page.getByLabel('Filter instruments').fill('btc futures')
     await expect.poll(symbols).toEqual(['BTCUSDT'])
@@ -119,7 +119,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.getByLabel('Go to').fill('2026-02-10T12:00')
     await page.getByText('No candles of this kind are stored around 2026-02-10T12:00.').waitFor()
     await page.getByText(/ --from 2026-02-10$/).waitFor()
-    // What follows is loaded, and the chart stays where it was sent.
+    // The chart loads later candles, and stays where it was sent.
     await chart(/^Chart of \d+ 1m candles .* newest opened 2026-03-/).waitFor()
     await page.getByRole('radio', { name: '5m', exact: true }).click()
     await expect.poll(() => page.url()).toMatch(/interval=5m.*at=2026-0[12]|at=2026-0[12].*interval=5m/)

@@ -208,7 +208,7 @@ type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
 /** Allowed lag of today's proven coverage, milliseconds. Candles need time to close, and fills to happen. */
 const lagMs = 10 * 60_000
 
-/** Returns one word for a day of a series. Of the current day, only the time until now counts. */
+/** Returns one word for a day of a series. The rest of the current day does not count. */
 export function dayStatus(day: SeriesDay, interval: Interval | null, now: TimeMs): DayStatus {
   if (day.lostMs > 0) return 'lost'
   if (day.coveredMs <= 0) return day.openGapMs > 0 ? 'partial' : 'none'

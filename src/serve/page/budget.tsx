@@ -28,18 +28,7 @@ export function Budget({ status }: { status: Status | null }) {
               <Meter key={operation} name={operation} used={mean} limit={limit} />
             ))}
           </div>
-          <table class="waiting">
-            <caption>Requests that wait for their turn</caption>
-            <tbody>
-              {budget.waiting.map(({ class: name, count, oldestWaitMs }) => (
-                <tr key={name}>
-                  <th scope="row">{name}</th>
-                  <td class="number">{grouped(count)}</td>
-                  <td class="number dim">{count === 0 ? '–' : `for ${duration(oldestWaitMs)}`}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
+          <p class="note dim">Waiting for their turn: {budget.waiting.map(waitingText).join(' · ')}</p>
           {notes.map((note) => (
             <p key={note} class="warn note">
               {note}
@@ -49,6 +38,10 @@ export function Budget({ status }: { status: Status | null }) {
       )}
     </Panel>
   )
+}
+
+function waitingText({ class: name, count, oldestWaitMs }: Status['budget']['waiting'][number]): string {
+  return `${name} ${grouped(count)}${count === 0 ? '' : ` for ${duration(oldestWaitMs)}`}`
 }
 
 function Meter({ name, used, limit, isMain = false }: { name: string; used: number; limit: number; isMain?: boolean }) {

@@ -84,12 +84,17 @@ type Theme = 'auto' | 'light' | 'dark'
 
 const themeKey = 'market-recorder.theme'
 
-export function storedTheme(): Theme {
+/** Applies the theme that the visitor of this browser has chosen. */
+export function restoreTheme(): void {
+  applyTheme(storedTheme())
+}
+
+function storedTheme(): Theme {
   const stored = localStorage.getItem(themeKey)
   return stored === 'light' || stored === 'dark' ? stored : 'auto'
 }
 
-export function applyTheme(theme: Theme): void {
+function applyTheme(theme: Theme): void {
   if (theme === 'auto') {
     localStorage.removeItem(themeKey)
     delete document.documentElement.dataset.theme

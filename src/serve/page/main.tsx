@@ -4,7 +4,7 @@ import { Api } from './api.js'
 import { Backfills } from './backfills.js'
 import { Budget } from './budget.js'
 import { Calendar } from './calendar.js'
-import { applyTheme, Header, storedTheme } from './header.js'
+import { Header, restoreTheme } from './header.js'
 import { Incidents, isAway, Notices } from './problems.js'
 import { Instrument } from './instrument.js'
 import { eventsUrl, useLive, useResponse } from './loaded.js'
@@ -100,7 +100,7 @@ function useView(): [View, ChangeView] {
   return [view, change]
 }
 
-applyTheme(storedTheme())
+restoreTheme()
 const root = document.getElementById('app')
 if (root !== null) {
   root.replaceChildren()

@@ -18,7 +18,7 @@ async function completion(shell: string): Promise<string> {
   return stdout
 }
 
-/** What bash offers for the last word of a line. */
+/** Returns the words that bash offers for the last word of a line. */
 function offered(script: string, words: readonly string[]): string[] {
   const line = `COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _market_recorder; printf '%s\\n' "\${COMPREPLY[@]}"`
   const shell = spawnSync('bash', ['-c', `${script}\n${line}`, 'bash', 'market-recorder', ...words], {

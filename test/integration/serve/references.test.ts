@@ -30,7 +30,7 @@ beforeAll(async () => {
   const series = { stream: 'fills', category: 'SPOT', symbol: 'X', type: null, interval: null } as const
   await recordGap(testDatabase.database.db, { ...series, range: { from: 1, to: 2 }, reason: 'x' })
   const metrics = createMetrics({ version: 'test', byInstrument: true })
-  // What only appears once it has happened.
+  // This series appears with the first request.
   metrics.requests.inc({ operation: 'tickers', outcome: 'ok' })
   server = await startServer({
     config,

@@ -5,7 +5,7 @@ import { ask, start, stopAfterEach } from '../simulator/requests.js'
 
 stopAfterEach()
 
-/** What the command says about wrong arguments. */
+/** Returns the command's message about wrong arguments. */
 async function complaint(args: readonly string[]): Promise<string> {
   let said = ''
   const command = simulateCommand()

@@ -20,7 +20,7 @@ export interface Slot {
 /** Largest number of places that a gap takes up. Longer gaps are drawn shorter, to leave room for the candles. */
 const slotsPerGap = 40
 
-/** Sorts candles by opening time. Of two with the same time, the later one in the list counts. */
+/** Sorts candles by opening time. If two have the same time, the later one in the list counts. */
 export function mergeCandles(candles: readonly Candle[]): Candle[] {
   const byTime = new Map(candles.map((candle) => [candle.openTime, candle]))
   return [...byTime.values()].toSorted((a, b) => a.openTime - b.openTime)

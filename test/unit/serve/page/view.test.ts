@@ -20,7 +20,7 @@ test('whatever the page shows can be read back from its address', () => {
       fc.option(fc.integer({ min: 0, max: 4_000_000_000 })),
       (instrument, type, interval, coverage, series, day, shows, seconds) => {
         const { category = null, symbol = null } = instrument ?? {}
-        // Of a time the address holds the minute.
+        // The address holds only the minute of a time.
         const at = seconds === null ? null : Math.floor(seconds / 60) * 60_000
         const view: View = { category, symbol, shows, type, interval, at, coverage, series, day }
         expect(readView(writeView(view).slice(1))).toEqual(view)
