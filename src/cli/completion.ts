@@ -44,11 +44,7 @@ function namesOf(options: readonly Option[]): string[] {
 
 function bash(commands: readonly Completed[], all: readonly Completed[]): string {
   const cases = all.map(({ path, command }) => {
-    const words = [
-      ...command.commands.map((sub) => sub.name()),
-      ...argumentChoices(command),
-      ...namesOf(command.options),
-    ]
+    const words = [...wordsOf(command), ...namesOf(command.options)]
     return `    ${quoted(path)}) words=${quoted(words.join(' '))} ;;`
   })
   const choices = optionsWithChoices(all).map(
@@ -75,7 +71,7 @@ complete -o default -F _market_recorder market-recorder
 function zsh(commands: readonly Completed[], all: readonly Completed[]): string {
   const cases = all.map(({ path, command }) => {
     const options = command.options.map((option) => `'${zshOption(option)}'`)
-    const words = [...command.commands.map((sub) => sub.name()), ...argumentChoices(command)]
+    const words = wordsOf(command)
     const rest = words.length === 0 ? `'*:file:_files'` : `'*:word:(${words.join(' ')})'`
     return `    ${quoted(path)}) _arguments ${[...options, rest].join(' ')} ;;`
   })
@@ -115,7 +111,7 @@ function fish(commands: readonly Completed[], all: readonly Completed[]): string
       .split(' ')
       .map((word) => `__fish_seen_subcommand_from ${word}`)
       .join('; and ')
-    for (const word of [...command.commands.map((sub) => sub.name()), ...argumentChoices(command)]) {
+    for (const word of wordsOf(command)) {
       lines.push(`complete -c market-recorder -n ${quoted(seen)} -f -a ${word}`)
     }
     for (const { long, description, required, argChoices } of command.options) {
@@ -128,8 +124,12 @@ function fish(commands: readonly Completed[], all: readonly Completed[]): string
   return `${lines.join('\n')}\n`
 }
 
-function argumentChoices(command: Command): readonly string[] {
-  return command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? [])
+/** Returns the words that may follow a command: its subcommands, and the choices of its arguments. */
+function wordsOf({ commands, registeredArguments }: Command): readonly string[] {
+  return [
+    ...commands.map((command) => command.name()),
+    ...registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+  ]
 }
 
 function optionsWithChoices(all: readonly Completed[]): [string, readonly string[]][] {

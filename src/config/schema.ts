@@ -21,28 +21,24 @@ z.config({ jitless: true })
 // Number of connections. With fewer, a slow query of a command could hold up the storing of rows.
 const poolSize = 8
 
+const connectionString = (user: string) =>
+  z
+    .string()
+    .regex(/^postgres(ql)?:\/\/\S+$/, {
+      error: `must be a connection string such as postgres://${user}:password@127.0.0.1:5432/market`,
+    })
+    .exactOptional()
+
 const database = z
   .strictObject({
-    url: z
-      .string()
-      .regex(/^postgres(ql)?:\/\/\S+$/, {
-        error: 'must be a connection string such as postgres://user:password@127.0.0.1:5432/market',
-      })
-      .exactOptional()
-      .describe(
-        'Connection string of the database. A secret: prefer the environment variable DATABASE_URL, or DATABASE_URL_FILE with the path of a file that holds it. ' +
-          'With neither, an embedded PostgreSQL is started in dataDir.',
-      ),
-    readUrl: z
-      .string()
-      .regex(/^postgres(ql)?:\/\/\S+$/, {
-        error: 'must be a connection string such as postgres://analyst:password@127.0.0.1:5432/market',
-      })
-      .exactOptional()
-      .describe(
-        'Connection string of a login in market_reader, which query, export and the page use, and nobody else: analysts get their own. A secret: prefer DATABASE_READ_URL or DATABASE_READ_URL_FILE. ' +
-          'Without it they use database.url, in read-only transactions, but with a login that could write; the embedded PostgreSQL has read-only logins of its own.',
-      ),
+    url: connectionString('user').describe(
+      'Connection string of the database. A secret: prefer the environment variable DATABASE_URL, or DATABASE_URL_FILE with the path of a file that holds it. ' +
+        'With neither, an embedded PostgreSQL is started in dataDir.',
+    ),
+    readUrl: connectionString('analyst').describe(
+      'Connection string of a login in market_reader, which query, export and the page use, and nobody else: analysts get their own. A secret: prefer DATABASE_READ_URL or DATABASE_READ_URL_FILE. ' +
+        'Without it they use database.url, in read-only transactions, but with a login that could write; the embedded PostgreSQL has read-only logins of its own.',
+    ),
     dataDir: z.string().min(1).default('./data').describe('Folder of the embedded PostgreSQL and of local state.'),
   })
   .prefault({})

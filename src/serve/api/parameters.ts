@@ -32,9 +32,9 @@ const number = (min: number, max: number, facts: { default?: number; param?: { r
     .min(min)
     .max(max)
     .meta({ type: 'integer', minimum: min, maximum: max, ...facts })
-const instrumentKey = { category: z.enum(categories).describe('Product line.'), symbol }
-const limit = (max: number, usual: number) =>
-  number(1, max, { default: usual }).default(usual).describe(`Most rows, at most ${max}.`)
+const numberOr = (usual: number, min: number, max: number) => number(min, max, { default: usual }).default(usual)
+const instrumentKey = { category, symbol }
+const limit = (max: number, usual: number) => numberOr(usual, 1, max).describe(`Most rows, at most ${max}.`)
 const at = (what: string) => number(0, endOfTimeMs).describe(`${what} Unix time, milliseconds.`)
 const requiredAt = (what: string) =>
   number(0, endOfTimeMs, { param: { required: true } }).describe(`${what} Unix time, milliseconds.`)
@@ -65,17 +65,17 @@ export const queries = {
   }),
   history: z.strictObject({
     ...instrumentKey,
-    hours: number(1, 168, { default: 6 }).default(6).describe('How far back, at most 168.'),
+    hours: numberOr(6, 1, 168).describe('How far back, at most 168.'),
   }),
   calendar: z.strictObject({
     search: plainText.max(100).default('').describe('Part of the symbol, whatever its case.'),
     stream: stream.optional(),
     category: z.enum(categories).optional().describe('Only this product line.'),
     symbol: symbol.optional().describe('Exactly this instrument.'),
-    days: number(1, 92, { default: 42 }).default(42).describe('How many days up to today or `to`, at most 92.'),
+    days: numberOr(42, 1, 92).describe('How many days up to today or `to`, at most 92.'),
     to: at('The last day is the one that this moment is in. Default: now.').optional(),
     limit: limit(100, 20),
-    offset: number(0, 1_000_000, { default: 0 }).default(0).describe('How many series to leave out.'),
+    offset: numberOr(0, 0, 1_000_000).describe('How many series to leave out.'),
   }),
   coverage: z.strictObject({
     stream,
