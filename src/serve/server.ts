@@ -92,25 +92,26 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     protection?.tlsOptions ?? null,
     (request, response) => void listener(request, response),
   )
+  const closeParts = async () => {
+    protection?.close()
+    hub.close()
+    reporter.close()
+    await database.close()
+  }
   try {
     await listen(server, config.serve, options.takesNextPort === true ? maxPortsTried : 1)
   } catch (error) {
-    protection?.close()
-    reporter.close()
-    await database.close()
+    await closeParts()
     throw error
   }
   protection?.follow(server, () => hub.dropAll())
   return {
     url: urlOf(server, config.serve.host),
     async close() {
-      protection?.close()
-      hub.close()
-      reporter.close()
       const closed = new Promise((resolve) => server.close(resolve))
       server.closeAllConnections()
       await closed
-      await database.close()
+      await closeParts()
     },
   }
 }

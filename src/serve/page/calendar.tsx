@@ -5,7 +5,7 @@ import type { MarketResponses } from '../api/marketContract.js'
 import { useResponse } from './loaded.js'
 import { CoverageDetail } from './coverageDetail.js'
 import { day as dayText } from './format.js'
-import { Legend, Panel } from './panel.js'
+import { Legend, Panel, useWindowEvent } from './panel.js'
 import type { ViewProps } from './view.js'
 import { dayMs } from '../../market/values.js'
 
@@ -26,7 +26,8 @@ export function Calendar({ view, change }: ViewProps) {
   const [page, setPage] = useState(0)
   /** A moment on the last day that is shown; undefined for today. */
   const [end, setEnd] = useState<number | undefined>()
-  const days = useDays()
+  const [days, setDays] = useState(daysThatFit)
+  useWindowEvent('resize', () => setDays(daysThatFit()))
   const question = { search: view.coverage, days, to: end, limit: pageSize, offset: page * pageSize }
   const { response, error } = useResponse('/api/calendar', question, { everyMs: 30_000, keepsPrevious: true })
   useEffect(() => setPage(0), [view.coverage])
@@ -198,16 +199,6 @@ function clamp(value: number, length: number): number {
 }
 
 /** Returns the number of days that fit into the window. */
-function useDays(): number {
-  const [days, setDays] = useState(daysThatFit)
-  useEffect(() => {
-    const onResize = () => setDays(daysThatFit())
-    addEventListener('resize', onResize)
-    return () => removeEventListener('resize', onResize)
-  }, [])
-  return days
-}
-
 function daysThatFit(): number {
   const [around, label, cell] = innerWidth > 1000 ? [416, 290, 18] : innerWidth > 620 ? [58, 290, 18] : [42, 128, 19]
   const room = Math.min(innerWidth, 1720) - around - label

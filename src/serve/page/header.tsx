@@ -4,6 +4,7 @@ import type { Status } from '../api/contract.js'
 import { inWords } from '../../runtime/text.js'
 import { clockTime, day } from './format.js'
 import { type Live, useResponse } from './loaded.js'
+import { useWindowEvent } from './panel.js'
 import type { ChangeView, ViewProps } from './view.js'
 
 const nextTheme: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' }
@@ -131,16 +132,12 @@ function Search({ change }: { change: ChangeView }) {
     setEntered(false)
     choose(0)
   }, [isEntered, isCurrent])
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      const isTyping = event.target instanceof HTMLInputElement && event.target.type !== 'radio'
-      if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return
-      event.preventDefault()
-      input.current?.focus()
-    }
-    addEventListener('keydown', onKey)
-    return () => removeEventListener('keydown', onKey)
-  }, [])
+  useWindowEvent('keydown', (event) => {
+    const isTyping = event.target instanceof HTMLInputElement && event.target.type !== 'radio'
+    if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return
+    event.preventDefault()
+    input.current?.focus()
+  })
 
   const choose = (index: number) => {
     const chosen = found[index]

@@ -9,6 +9,7 @@ import { Incidents, isAway, Notices } from './problems.js'
 import { Instrument } from './instrument.js'
 import { eventsUrl, useLive, useResponse } from './loaded.js'
 import { Market } from './market.js'
+import { useWindowEvent } from './panel.js'
 import { Streams } from './streams.js'
 import { Tiles } from './tiles.js'
 import { type ChangeView, readView, type View, writeView } from './view.js'
@@ -84,11 +85,7 @@ function useNow(): number {
 
 function useView(): [View, ChangeView] {
   const [view, setView] = useState(() => readView(location.search))
-  useEffect(() => {
-    const onBack = () => setView(readView(location.search))
-    addEventListener('popstate', onBack)
-    return () => removeEventListener('popstate', onBack)
-  }, [])
+  useWindowEvent('popstate', () => setView(readView(location.search)))
   const change: ChangeView = (part, how = 'push') => {
     // Reads the view from the address, not from the last render. Otherwise two quick changes would undo each other.
     const next = { ...readView(location.search), ...part }

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { MarketResponses } from '../api/marketContract.js'
 import { approximate, compactDecimal, count, decimal, duration, percent } from './format.js'
 import { useResponse } from './loaded.js'
-import { Panel } from './panel.js'
+import { Panel, useWindowEvent } from './panel.js'
 import type { ChangeView } from './view.js'
 
 type Row = MarketResponses['market']['instruments'][number]
@@ -169,11 +169,8 @@ function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: Rows
     const count = Math.ceil(clientHeight / rowPx)
     setSeen((before) => (before.first === first && before.count === count ? before : { first, count }))
   }
-  useEffect(() => {
-    look()
-    addEventListener('resize', look)
-    return () => removeEventListener('resize', look)
-  }, [])
+  useEffect(look, [])
+  useWindowEvent('resize', look)
   const first = Math.max(0, Math.min(seen.first - spareRows, rows.length))
   const last = Math.min(rows.length, seen.first + seen.count + 2 * spareRows)
   const drawn = rows.slice(first, last)
@@ -201,40 +198,65 @@ function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: Rows
         </thead>
         <tbody>
           <Space rows={first} />
-          {drawn.map((row, index) => (
-            <tr key={instrumentId(row)} aria-rowindex={first + index + 2} onClick={() => onOpen(row)}>
-              <th scope="row">
-                <button
-                  class="star"
-                  aria-label={`Favourite ${row.symbol} ${row.category}`}
-                  aria-pressed={favourites.has(instrumentId(row))}
-                  onClick={(event) => {
-                    event.stopPropagation()
-                    onFavourite(row)
-                  }}
-                >
-                  {favourites.has(instrumentId(row)) ? '★' : '☆'}
-                </button>{' '}
-                <button onClick={() => onOpen(row)}>{row.symbol}</button> <span class="dim">{row.category}</span>
-              </th>
-              <Figure value={row.lastPrice} shown={decimal} />
-              <Figure value={row.price24hPcnt} shown={percent} isSigned />
-              <Figure value={row.turnover} shown={(value) => `${compactDecimal(value)} ${row.quoteCoin ?? ''}`} />
-              <Figure value={row.spreadBps} shown={(value) => approximate(value).toFixed(2)} />
-              <Figure value={row.fundingRate} shown={(value) => percent(value, 4)} />
-              <td class={`number ${row.completeShare === null ? 'none' : row.completeShare < 0.999 ? 'warn' : ''}`}>
-                {row.completeShare === null ? '–' : `${Math.floor(row.completeShare * 1000) / 10} %`}
-              </td>
-              <td class="number">{duration(Math.max(0, now - row.ts))}</td>
-              <td>
-                <Curve prices={curves.get(instrumentId(row)) ?? []} />
-              </td>
-            </tr>
-          ))}
+          {drawn.map((row, index) => {
+            const id = instrumentId(row)
+            return (
+              <tr key={id} aria-rowindex={first + index + 2} onClick={() => onOpen(row)}>
+                <th scope="row">
+                  <Star row={row} isFavourite={favourites.has(id)} onFavourite={onFavourite} />{' '}
+                  <button>{row.symbol}</button> <span class="dim">{row.category}</span>
+                </th>
+                <Cells row={row} now={now} />
+                <td>
+                  <Curve prices={curves.get(id) ?? []} />
+                </td>
+              </tr>
+            )
+          })}
           <Space rows={rows.length - last} />
         </tbody>
       </table>
     </div>
+  )
+}
+
+interface StarProps {
+  readonly row: Row
+  readonly isFavourite: boolean
+  readonly onFavourite: (row: Row) => void
+}
+
+function Star({ row, isFavourite, onFavourite }: StarProps) {
+  return (
+    <button
+      class="star"
+      aria-label={`Favourite ${row.symbol} ${row.category}`}
+      aria-pressed={isFavourite}
+      onClick={(event) => {
+        // A click on the rest of the row opens the instrument.
+        event.stopPropagation()
+        onFavourite(row)
+      }}
+    >
+      {isFavourite ? '★' : '☆'}
+    </button>
+  )
+}
+
+function Cells({ row, now }: { row: Row; now: number }) {
+  const { completeShare } = row
+  return (
+    <>
+      <Figure value={row.lastPrice} shown={decimal} />
+      <Figure value={row.price24hPcnt} shown={percent} isSigned />
+      <Figure value={row.turnover} shown={(value) => `${compactDecimal(value)} ${row.quoteCoin ?? ''}`} />
+      <Figure value={row.spreadBps} shown={(value) => approximate(value).toFixed(2)} />
+      <Figure value={row.fundingRate} shown={(value) => percent(value, 4)} />
+      <td class={`number ${completeShare === null ? 'none' : completeShare < 0.999 ? 'warn' : ''}`}>
+        {completeShare === null ? '–' : `${Math.floor(completeShare * 1000) / 10} %`}
+      </td>
+      <td class="number">{duration(Math.max(0, now - row.ts))}</td>
+    </>
   )
 }
 

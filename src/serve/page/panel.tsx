@@ -1,4 +1,16 @@
 import type { ComponentChildren } from 'preact'
+import { useEffect } from 'preact/hooks'
+
+/** Calls a handler at every event of a kind while the component is on the page. */
+export function useWindowEvent<Name extends keyof WindowEventMap>(
+  name: Name,
+  handler: (event: WindowEventMap[Name]) => void,
+): void {
+  useEffect(() => {
+    addEventListener(name, handler)
+    return () => removeEventListener(name, handler)
+  })
+}
 
 interface PanelProps {
   readonly id: string
