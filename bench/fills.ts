@@ -1,9 +1,8 @@
 import { parseArgs } from 'node:util'
-import { countUntil, type FillMarket, maxWithin } from './fills/market.js'
+import { countUntil, type FillMarket, maxWithin, syntheticMarket } from './fills/market.js'
 import { clairvoyant, knowingLastSecond, knowingPresent, proportional, recorder, roundRobin } from './fills/pollers.js'
 import { type FillPoller, type RunResult, runPoller, type Truth, usualWatchMs } from './fills/run.js'
 import { scenarios, tapeMarket } from './fills/scenarios.js'
-import { syntheticMarket } from './fills/synthetic.js'
 import { readTapes, splitTapes } from './fills/tapes.js'
 import { printTable } from './tools/checks.js'
 
@@ -16,15 +15,15 @@ const pollers: Readonly<Record<string, (truth: Truth) => FillPoller>> = {
   'knowing the future': clairvoyant,
 }
 const ours = 'this recorder'
-/** The recorder is judged by what its own choice would capture without any error, and compared with what foresight would. */
+/** The recorder is judged by its own choice without any error, and compared with foresight. */
 const [present, future] = ['knowing the present', 'knowing the future']
 /** By when every instrument must have had a response. */
 const firstWithinMs = 60_000
 
-/** With the history: the share of fills that are stored, and the time from a fill until it is. */
+/** With the history: the share of fills that are stored, and the time until a fill is stored. */
 const wanted = { whole: 0.9999, medianS: 30, p99S: 900 }
 
-/** Of the simulator's two flows: what the schedule has reached, so that it does not get worse. */
+/** The schedule has reached this on the simulator's two flows, and must not get worse. */
 const minSimulated = { market: 0.9, even: 0.978 }
 
 const columns = [
@@ -54,9 +53,9 @@ interface Cell {
 }
 
 /**
- * How much of the fills is captured of 200 instruments within 18 requests a second (or 9): by the recorder's schedule and by
- * others, through the recorder's pacer, on a clock of its own, and whether that is what is wanted. Markets are the simulator's and, with `--tapes`, those made out
- * of recorded trades.
+ * Measures how many fills of 200 instruments are captured within 18 requests a second (or 9), by the recorder's schedule
+ * and by others. Requests go through the recorder's pacer, on a clock of its own. Markets are the simulator's and, with
+ * `--tapes`, made of recorded trades.
  */
 export async function benchFills(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({
@@ -189,7 +188,7 @@ function judge(
       isMet: whole >= wanted.whole && medianS <= wanted.medianS && p99S <= wanted.p99S,
       text: `${name}: ${whole.toFixed(5)} after repair, half within ${medianS.toFixed(1)} s, 99 % within ${p99S.toFixed(0)} s; ${wanted.whole}, ${wanted.medianS} s and ${wanted.p99S} s wanted`,
     },
-    // What is wanted is wanted of the recorder as it comes.
+    // The target is for the recorder with its default configuration.
     ...(watchMs === usualWatchMs
       ? [
           {

@@ -7,10 +7,9 @@ import { benchGrowth } from './growth.js'
 import { benchPacing } from './pacing.js'
 import { benchPage } from './page.js'
 import { benchSoak } from './soak.js'
-import { benchSql } from './sql.js'
 import { removeOwnFolder } from '../test/support/program.js'
 
-/** Each benchmark takes the arguments after its name and gives the exit code: 0 when every target was met. */
+/** Each benchmark takes the arguments after its name and resolves to the exit code: 0 if every target is met. */
 const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promise<number>; summary: string }>> = {
   pacing: {
     run: benchPacing,
@@ -48,10 +47,6 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchArchive,
     summary:
       'bytes a row of an archive; memory and time of a large day; how publishing tables grows; its process killed again and again, in a folder or a bucket [--only size,day,kills,growth] [--fills 5000000] [--candles 500000] [--books 20000] [--kills 20] [--bucket]',
-  },
-  sql: {
-    run: benchSql,
-    summary: 'seconds that functions for studies take over a year of 20 instruments [--days 365] [--rounds 3]',
   },
   page: {
     run: benchPage,

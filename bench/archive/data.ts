@@ -4,13 +4,14 @@ import type pg from 'pg'
 
 /** Number of instruments of all that is made here. */
 export const instruments = 20
-export const firstDay = '2026-01-01 00:00Z'
+const firstDay = '2026-01-01 00:00Z'
 
 const symbolOf = (i: number) => `BENCH${String(i).padStart(2, '0')}USDT`
 
 /**
- * Fills of a day, evenly over 20 instruments: prices walk by ticks of 0.1, sizes have three decimals, as those of futures. All walk as
- * the first does, at other prices, which takes a fraction of the time; in files they are too far apart for that to matter.
+ * Fills of a day, evenly over 20 instruments. Prices walk by ticks of 0.1, sizes have three decimals, as those of
+ * futures. All walk as the first does, at other prices, which takes a fraction of the time. In files they are too far
+ * apart for that to matter.
  */
 export async function loadFills(pool: pg.Pool, day: string, rows: number): Promise<void> {
   const each = Math.floor(rows / instruments)
@@ -58,8 +59,8 @@ export async function loadBooks(pool: pg.Pool, day: string, rows: number): Promi
 }
 
 /**
- * Closed 1m candles of a random walk, as noisy as real ones: ticks of 0.01, volumes of four decimals and turnovers of six, none
- * of which repeat. The same on every run.
+ * Closed 1m candles of a random walk, as noisy as real ones, and equal in every run. Prices have ticks of 0.01. Volumes
+ * have four decimals and turnovers six, and none of them repeats.
  */
 export async function loadCandles(pool: pg.Pool, rows: number): Promise<void> {
   const minutes = Math.ceil(rows / instruments)

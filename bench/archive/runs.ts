@@ -24,9 +24,9 @@ export async function run(
   const program = startProgram([...args, '--config', config], { ...s3Environment, DATABASE_URL: url })
   const child = program.process
   let peakMb = 0
-  let isOver = false
+  const over = new AbortController()
   const watching = (async () => {
-    while (!isOver) {
+    while (!over.signal.aborted) {
       peakMb = Math.max(peakMb, Math.round((await maxMegabytes(child.pid ?? 0).catch(() => 0)) || 0))
       await sleep(100)
     }
@@ -35,7 +35,7 @@ export async function run(
   const { exitCode, stdout, stderr } = await program.finished
   const seconds = (performance.now() - startedAt) / 1000
   clearTimeout(timer)
-  isOver = true
+  over.abort()
   await watching
   const isKilled = child.signalCode === 'SIGKILL'
   if (exitCode !== 0 && !isKilled) process.stderr.write(`${args.join(' ')}: ${stderr}\n`)

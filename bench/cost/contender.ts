@@ -12,7 +12,7 @@ import { category, type ContenderOptions, type CostKind, pathOf, symbol } from '
 /** Sends one request and handles its response. Resolves to the number of rows. */
 type Ask = () => Promise<number>
 
-const { contender, kind, url, rivals, requests } = childOptions<ContenderOptions>()
+const { contender, kind, url, rivals, requests } = childOptions() as ContenderOptions
 /** Above any rate that sequential requests reach: the pacer must never sleep during the measurement. */
 const maxPerSecond = 30_000
 

@@ -38,38 +38,19 @@ function learn(entry: Learned, newestFirst: readonly { readonly ts: number }[], 
   entry.isAsked = false
 }
 
-function unknowns(count: number): Learned[] {
-  return Array.from({ length: count }, () => ({
-    isAsked: false,
-    respondedMs: -1,
-    newestTs: -Infinity,
-    serviceTime: 0,
-    rate: 0,
-  }))
-}
-
-/** Each as often as its learned rate says; at least once a minute. */
+/** Each as often as its learned rate says, and those without fills now and then. */
 export function proportional({ flows }: Truth): FillPoller {
-  return byScore(flows.length, (entry, nowMs, meanRate) => {
-    const share = entry.rate + meanRate * 0.05
-    return (nowMs - entry.respondedMs) * share
-  })
-}
-
-function byScore(count: number, score: (entry: Learned, nowMs: number, meanRate: number) => number): FillPoller {
-  const entries = unknowns(count)
+  const unknown = { isAsked: false, respondedMs: -1, newestTs: -Infinity, serviceTime: 0, rate: 0 }
+  const entries = flows.map((): Learned => ({ ...unknown }))
   return {
     choose(nowMs) {
-      const meanRate = entries.reduce((sum, { rate }) => sum + rate, 0) / count
-      let best = -1
-      let most = -1
+      const meanRate = entries.reduce((sum, { rate }) => sum + rate, 0) / entries.length
+      const urgencyOf = ({ respondedMs, rate }: Learned) =>
+        respondedMs === -1 ? Infinity : (nowMs - respondedMs) * (rate + meanRate * 0.05)
+      let [best, highest] = [-1, -1]
       for (const [index, entry] of entries.entries()) {
-        if (entry.isAsked) continue
-        const value = entry.respondedMs === -1 ? Infinity : score(entry, nowMs, meanRate)
-        if (value > most) {
-          most = value
-          best = index
-        }
+        const urgency = entry.isAsked ? -1 : urgencyOf(entry)
+        if (urgency > highest) [best, highest] = [index, urgency]
       }
       const chosen = entries[best]
       if (chosen !== undefined) chosen.isAsked = true
@@ -82,8 +63,8 @@ function byScore(count: number, score: (entry: Learned, nowMs: number, meanRate:
 }
 
 /**
- * Knows the present and the future: whoever would lose most until the next request can be sent, or would lose first. Nobody can
- * know that much. It is no strict bound: where requests do not suffice by far, whom to give up matters, and it does not plan that.
+ * Knows the present and the future. It chooses the instrument that would lose most until the next request can be sent,
+ * or would lose first. It is no strict bound: where requests do not suffice by far, it does not plan what to give up.
  */
 export function clairvoyant({ flows, latencyMs, slotMs, shownUpTo }: Truth): FillPoller {
   const pending = flows.map(() => 0)
@@ -115,8 +96,8 @@ export function clairvoyant({ flows, latencyMs, slotMs, shownUpTo }: Truth): Fil
 }
 
 /**
- * Knows the present, but not the future: whoever has most fills that no response showed. It is what the recorder's schedule would
- * do if its estimates were exact, so the distance to it is what not knowing costs.
+ * Knows the present, but not the future. It chooses the instrument with the most fills that no response has shown, as
+ * the recorder's schedule would do if its estimates were exact. The distance to it is the cost of not knowing.
  */
 export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoller {
   const pending = flows.map(() => 0)
@@ -140,12 +121,13 @@ export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoll
   }
 }
 
-/** For this time before what is known the rate is averaged. */
+/** Length of the time over which the rate is averaged. */
 const knownRateMs = 20_000
 
 /**
- * Knows of every instrument how many fills there were until a second ago, and at which rate: whoever has most that no response
- * showed. No ticker tells more: what a schedule that goes by tickers can reach at best, as long as nobody foresees bursts.
+ * Knows of every instrument how many fills there were until a second ago, and at which rate. It chooses the one with
+ * the most that no response has shown. No ticker tells more: a schedule by tickers that foresees no bursts reaches this
+ * at best.
  */
 export function knowingLastSecond({ flows, latencyMs, shownUpTo }: Truth): FillPoller {
   const respondedMs = flows.map(() => -Infinity)

@@ -6,24 +6,25 @@ import { Pacer } from '../../src/exchange/limits/pacer.js'
 import { type Operation, operations } from '../../src/market/stream.js'
 import { tickerWatch } from '../../src/collect/streams/rates.js'
 import { loadConfig } from '../../src/config/resolve.js'
-import { countUntil, type FillMarket, type Flow } from './market.js'
-import { createRandom } from './random.js'
+import { countUntil, createRandom, type FillMarket, type Flow } from './market.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import { createFakeClock } from '../../test/support/fakeClock.js'
 
 /** 20 requests a second allowed make 18.2 that can depart. */
 const jitterMs = 80
 const latencyMs = 40
-/** Tickers are recorded so often, and looked at between that by whoever wants to. */
+/** Interval of recorded tickers. Pollers may look at tickers in between. */
 const recordedTickersMs = 5_000
-/** What the recorder does by default. */
 const usualConfig = loadConfig({ env: {} })
 export const usualWatchMs = usualConfig.streams.tickers.watchSeconds * 1_000
 const { gapMs: lookGapMs } = tickerWatch(usualConfig)
 const [minTickerLagMs, maxTickerLagMs] = [500, 1_700]
 const serviceStart = Date.UTC(2026, 0, 5, 12)
 
-/** Decides who is asked. All times are milliseconds since the start, but those of fills and tickers, which are the service's. */
+/**
+ * Decides which instrument is asked for next. Times are milliseconds since the start. Those of fills and tickers are the
+ * service's.
+ */
 export interface FillPoller {
   /** Called when a request may depart; -1 when it shall not. */
   choose(nowMs: number): number
@@ -53,7 +54,7 @@ export interface RunResult {
   readonly firstMs: number
 }
 
-/** What a poller may know beyond what it is told: only the bound does. */
+/** The truth about a market, which only pollers that are bounds look at. */
 export interface Truth {
   readonly flows: readonly Flow[]
   readonly latencyMs: number
@@ -70,7 +71,7 @@ interface Gap {
   readonly to: number
 }
 
-/** The recorder looks for gaps so often, and fills one as soon as its last minute is over and settled. */
+/** Interval of the search for gaps. A gap is filled as soon as its last minute is over and settled. */
 const [lookForGapsMs, settledMs] = [10_000, 20_000]
 /** Time after the end in which the last gaps are filled. */
 const afterwardsMs = 300_000

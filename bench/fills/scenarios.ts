@@ -1,5 +1,4 @@
-import { type FillMarket, type Flow, rollingTickers } from './market.js'
-import { createRandom, normal, type Random } from './random.js'
+import { createRandom, type FillMarket, type Flow, normal, type Random, rollingTickers } from './market.js'
 import { drawCluster, type Tape } from './tapes.js'
 
 export interface Scenario {

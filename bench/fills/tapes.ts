@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Random } from './random.js'
+import type { Random } from './market.js'
 
 /** A recorded run of fills of one instrument, cut into clusters: fills that are no more than a moment apart. */
 export interface Tape {
@@ -12,8 +12,6 @@ export interface Tape {
   readonly clusters: Int32Array
   /** Between the 2nd and the 98th percentile of its fills. */
   readonly perSecond: number
-  /** The cluster with which its busiest minute begins. */
-  readonly busiest: number
 }
 
 /** Fills that follow within this time belong to one sweep of the book: it stays as fast, however slow the instrument. */
@@ -58,22 +56,7 @@ function readTape(path: string, name: string): Tape {
     sizes: column(2),
     clusters: Int32Array.from(clusters),
     perSecond: ((to - from) / Math.max(1, spanMs)) * 1000,
-    busiest: busiestMinute(times, clusters),
   }
-}
-
-function busiestMinute(times: Float64Array, clusters: readonly number[]): number {
-  let best = 0
-  let most = 0
-  for (let cluster = 0, end = 0; cluster < clusters.length - 1; cluster++) {
-    const first = clusters[cluster] as number
-    while (end < times.length && (times[end] as number) < (times[first] as number) + 60_000) end++
-    if (end - first > most) {
-      most = end - first
-      best = cluster
-    }
-  }
-  return best
 }
 
 /** The cluster at a random moment of the tape's liquid part. */

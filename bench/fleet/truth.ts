@@ -8,7 +8,7 @@ export interface Asked {
   readonly source: string
 }
 
-/** Who asked for the books of each instrument, and when, ascending. */
+/** The requests for the order book of each instrument, ascending by time. */
 export function askedBooks(journal: readonly ServedResponse[]): Map<string, Asked[]> {
   const byKey = new Map<string, Asked[]>()
   for (const { atMs, source, operation, parameters } of journal) {
@@ -23,8 +23,8 @@ export function askedBooks(journal: readonly ServedResponse[]): Map<string, Aske
 }
 
 /**
- * The longest time for which two asked for the same instrument: from when the second one began until the first one asked for the last
- * time. Who asks again within `idleMs` has had it meanwhile, too, unless it was stopped in between.
+ * The longest time for which two recorders asked for one instrument: from the first request of the second to the last
+ * one of the first. A recorder that asks again within `idleMs` had it meanwhile, too, unless it was stopped in between.
  */
 export function longestOverlapMs(
   books: ReadonlyMap<string, readonly Asked[]>,
@@ -50,7 +50,7 @@ export function longestOverlapMs(
   return longest
 }
 
-/** How long after a moment the books of those that had asked until then were asked for by somebody who lives, the longest. */
+/** The longest time without a living owner of the order books whose owners went at a moment. */
 export function longestWithoutOwnerMs(
   books: ReadonlyMap<string, readonly Asked[]>,
   gone: ReadonlySet<string>,
@@ -71,7 +71,7 @@ export function longestWithoutOwnerMs(
 export interface FillTruth {
   readonly stored: number
   readonly lost: number
-  /** Of those, how many a response had shown that was delivered: what no schedule can have lost. */
+  /** Lost fills that a delivered response had shown: no schedule can have lost them. */
   readonly shown: number
   /** Lost fills outside every recorded gap. */
   readonly unnamed: number

@@ -36,9 +36,9 @@ export async function startChild(module: string, options: object): Promise<Child
 }
 
 /** In a child: the options that it was started with. From now on the child ends with the process that started it. */
-export function childOptions<Options>(): Options {
+export function childOptions(): unknown {
   process.once('disconnect', () => process.exit(0))
-  return JSON.parse(process.argv[2] ?? '{}') as Options
+  return JSON.parse(process.argv[2] ?? '{}') as unknown
 }
 
 async function nextMessage(child: ChildProcess): Promise<unknown> {

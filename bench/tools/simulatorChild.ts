@@ -5,7 +5,7 @@ import type { SentRequest, SimulatorLag } from './simulator.js'
 
 // The simulator in a process of its own: it and what is measured must not wait for each other.
 const tickMs = 5
-const options = childOptions<SimulatorOptions>()
+const options = childOptions() as SimulatorOptions
 const simulator = await startSimulator(options)
 const delay = monitorEventLoopDelay({ resolution: tickMs })
 delay.enable()
