@@ -18,7 +18,7 @@ const reader =
   <Query, Row, Wire>(format: Format<Query, Row, Wire>, query: Query) =>
   (response: ServiceResponse, operation: Operation, parameters: Readonly<Record<string, string>>) =>
     readRows(format, response, { operation, parameters, query, requestTime: 1_760_000_000_000, receivedAt: 0 })
-const candles = reader(candleFormat(0), { ...query, interval: '1m' })
+const candles = reader(candleFormat, { ...query, interval: '1m' })
 const readers: Partial<Record<Operation, ReturnType<typeof reader>>> = {
   instruments: reader(instrumentFormat, query),
   tickers: reader(tickerFormat, query),

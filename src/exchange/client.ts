@@ -1,6 +1,5 @@
-import type { Candle } from '../market/candle.js'
-import type { Fill, OrderBook, RpiOrderBook, RpiSymbol, Ticker } from '../market/rows.js'
-import type { Instrument } from '../market/instrument.js'
+import type { Category } from '../market/category.js'
+import type { RpiSymbol } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import type { Operation } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
@@ -8,13 +7,13 @@ import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'
 import { random } from '../runtime/randomness.js'
 import { ExchangeError } from './errors.js'
-import { candleFormat, type CandleQuery } from './formats/candles.js'
-import { fillFormat, type FillQuery, pastFillFormat, pastFillParameters, type PastFillQuery } from './formats/fills.js'
-import { futuresCalls, type FuturesQuery } from './formats/futures.js'
-import { instrumentFormat, type InstrumentQuery, rpiSymbolFormat } from './formats/instruments.js'
-import { type BookQuery, orderBookFormat, rpiOrderBookFormat } from './formats/orderBooks.js'
+import { candleFormat } from './formats/candles.js'
+import { fillFormat, pastFillFormat } from './formats/fills.js'
+import { futuresCalls } from './formats/futures.js'
+import { instrumentFormat, rpiSymbolFormat } from './formats/instruments.js'
+import { orderBookFormat, rpiOrderBookFormat } from './formats/orderBooks.js'
 import { type Format, readRows } from './formats/rows.js'
-import { tickerFormat, type TickerQuery } from './formats/tickers.js'
+import { tickerFormat } from './formats/tickers.js'
 import type { AcquireOptions, PacerStats } from './limits/pacer.js'
 import { type Attempt, type RequestOptions, Sender, type SenderOptions, type Turn } from './sender.js'
 
@@ -49,17 +48,8 @@ export interface Page<Row> {
  * all operations after a rejection for the rate. The caller deals with failures that last longer: this layer does not
  * remember what was requested.
  */
-export interface ExchangeClient extends FuturesClient {
-  instruments(query: InstrumentQuery, options?: RequestOptions): Promise<Page<Instrument>>
+export interface ExchangeClient extends Calls {
   rpiSymbols(options?: RequestOptions): Promise<Page<RpiSymbol>>
-  tickers(query: TickerQuery, options?: RequestOptions): Promise<Page<Ticker>>
-  orderBook(query: BookQuery, options?: RequestOptions): Promise<Page<OrderBook>>
-  rpiOrderBook(query: BookQuery, options?: RequestOptions): Promise<Page<RpiOrderBook>>
-  fills(query: FillQuery, options?: RequestOptions): Promise<Page<Fill>>
-  /** Requests older fills. Throws an error of kind `absent` if the service does not have the operation. */
-  pastFills(query: PastFillQuery, options?: RequestOptions): Promise<Page<Fill>>
-  candles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
-  historyCandles(query: CandleQuery, options?: RequestOptions): Promise<Page<Candle>>
   /**
    * Waits for a place within the limits before the caller chooses what to request, because by then it knows more. The
    * caller passes the turn in the options of its request.
@@ -74,14 +64,27 @@ export interface ExchangeClient extends FuturesClient {
   close(): void
 }
 
-type FuturesRow<Name extends keyof typeof futuresCalls> =
-  (typeof futuresCalls)[Name]['format'] extends Format<FuturesQuery, infer Row> ? Row : never
-/** Operations that only futures have. A service may lack them. */
-type FuturesClient = {
-  [Name in keyof typeof futuresCalls]: (
-    query: FuturesQuery,
-    options?: RequestOptions,
-  ) => Promise<Page<FuturesRow<Name>>>
+/** The operations by the names of their methods. A service may lack those of futures and of past fills. */
+const calls = {
+  instruments: { operation: 'instruments', format: instrumentFormat },
+  tickers: { operation: 'tickers', format: tickerFormat },
+  orderBook: { operation: 'orderbook', format: orderBookFormat },
+  rpiOrderBook: { operation: 'rpi-orderbook', format: rpiOrderBookFormat },
+  fills: { operation: 'fills', format: fillFormat },
+  pastFills: { operation: operationOfPastFills, format: pastFillFormat },
+  candles: { operation: 'candles', format: candleFormat },
+  historyCandles: { operation: 'history-candles', format: candleFormat },
+  ...futuresCalls,
+} as const
+
+function operationOfPastFills({ category }: { readonly category: Category }): Operation {
+  return category === 'SPOT' ? 'spot-fills-history' : 'futures-fills-history'
+}
+
+type Calls = {
+  [Name in keyof typeof calls]: (typeof calls)[Name]['format'] extends Format<infer Query, infer Row, infer _Wire>
+    ? (query: Query, options?: RequestOptions) => Promise<Page<Row>>
+    : never
 }
 
 interface RetryPolicy {
@@ -108,8 +111,8 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     query: Query,
     format: Format<Query, Row, Wire>,
     request: RequestOptions = {},
-    parameters = toParameters(query),
   ): Promise<Page<Row>> {
+    const parameters = toParameters(format.parametersOf?.(query) ?? query)
     const signal = sender.endOfWaiting(request.signal)
     const { clock, retry, onRepeated } = options
     const attemptOnce = async (attempt: Attempt): Promise<Page<Row>> => {
@@ -127,40 +130,20 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     return withRetries(clock, retry, signal, attemptOnce, onRepeated)
   }
 
-  function candles(operation: Operation, { settleMs = 0, ...query }: CandleQuery, request?: RequestOptions) {
-    return call(operation, query, candleFormat(settleMs), request)
-  }
-
-  const futures = Object.fromEntries(
-    Object.entries(futuresCalls).map(([name, { operation, format }]) => [
-      name,
-      (query: FuturesQuery, request?: RequestOptions) =>
-        call(operation, query, format as Format<FuturesQuery, unknown>, request),
-    ]),
-  ) as unknown as FuturesClient
-
+  const methods = Object.entries(calls).map(([name, { operation, format }]) => [
+    name,
+    (query: object, request?: RequestOptions) => {
+      const named = typeof operation === 'function' ? operation(query as { readonly category: Category }) : operation
+      return call(named, query, format as Format<object, unknown>, request)
+    },
+  ])
   return {
-    instruments: (query, request) => call('instruments', query, instrumentFormat, request),
+    ...(Object.fromEntries(methods) as Calls),
     rpiSymbols: (request) => call('rpi-symbols', {}, rpiSymbolFormat, request),
-    tickers: (query, request) => call('tickers', query, tickerFormat, request),
-    orderBook: (query, request) => call('orderbook', query, orderBookFormat, request),
-    rpiOrderBook: (query, request) => call('rpi-orderbook', query, rpiOrderBookFormat, request),
-    fills: (query, request) => call('fills', query, fillFormat, request),
-    pastFills: (query, request) =>
-      call(
-        query.category === 'SPOT' ? 'spot-fills-history' : 'futures-fills-history',
-        query,
-        pastFillFormat,
-        request,
-        toParameters(pastFillParameters(query)),
-      ),
-    candles: (query, request) => candles('candles', query, request),
-    historyCandles: (query, request) => candles('history-candles', query, request),
-    ...futures,
     turn: (operation, request) => sender.turn(operation, request),
-    stats: () => sender.stats(),
-    suspend: () => sender.suspend(),
-    resume: () => sender.resume(),
+    stats: () => sender.pacer.stats(),
+    suspend: () => sender.pacer.suspend(),
+    resume: () => sender.pacer.resume(),
     close: () => sender.close(),
   }
 }

@@ -7,7 +7,7 @@ import { Circuit, type CircuitPass, outcomeFor } from './limits/circuit.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
 import { createTransport, type Transport, type TransportOptions } from './http/transport.js'
 import type { Departure, Settlement } from './limits/penalty.js'
-import { type AcquireOptions, Pacer, type PacerOptions, type PacerStats } from './limits/pacer.js'
+import { type AcquireOptions, Pacer, type PacerOptions } from './limits/pacer.js'
 import type { Priority } from './limits/queues.js'
 import { type RawResponse, readResponse, type ServiceResponse } from './response.js'
 import type { ServiceClock } from './serviceClock.js'
@@ -85,7 +85,7 @@ export class Sender {
   readonly #options: SenderOptions
   readonly #clock: Clock
   readonly #transport: Transport
-  readonly #pacer: Pacer
+  readonly pacer: Pacer
   readonly #circuits: Readonly<Record<Operation, Circuit>>
   /** Ends waiting when the client is closed. The transport aborts the requests under way. */
   readonly #closing = new AbortController()
@@ -96,7 +96,7 @@ export class Sender {
     const { clock } = options
     this.#clock = clock
     this.#transport = createTransport(options)
-    this.#pacer = new Pacer({ ...options, maxInFlight: options.maxConnections })
+    this.pacer = new Pacer({ ...options, maxInFlight: options.maxConnections })
     this.#circuits = byOperation(() => new Circuit(clock))
   }
 
@@ -125,23 +125,11 @@ export class Sender {
       release: () => {
         if (this.#takeTurn(turn) === undefined) return
         admission.circuit.leave(admission.pass, 'unknown')
-        this.#pacer.settle(admission.departure, { outcome: 'failed' })
+        this.pacer.settle(admission.departure, { outcome: 'failed' })
       },
     }
     this.#turns.set(turn, admission)
     return turn
-  }
-
-  stats(): PacerStats {
-    return this.#pacer.stats()
-  }
-
-  suspend(): void {
-    this.#pacer.suspend()
-  }
-
-  resume(): void {
-    this.#pacer.resume()
   }
 
   close(): void {
@@ -175,7 +163,7 @@ export class Sender {
     }
     try {
       // A probe goes first: it tests whether the operation works again, for all requests that wait.
-      const departure = await this.#pacer.acquire(
+      const departure = await this.pacer.acquire(
         operation,
         pass.isProbe ? { priority: 'live', deadline: -Infinity, signal } : { priority, deadline, signal },
       )
@@ -201,8 +189,8 @@ export class Sender {
     let outcome: RequestEvent['outcome'] = 'ok'
     try {
       raw = await this.#transport.get(operation, parameters, {
-        onSent: () => this.#pacer.sent(departure),
-        onResponse: () => this.#pacer.responded(departure),
+        onSent: () => this.pacer.sent(departure),
+        onResponse: () => this.pacer.responded(departure),
       })
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
@@ -220,7 +208,7 @@ export class Sender {
       throw error
     } finally {
       circuit.leave(pass, outcomeFor(outcome))
-      this.#pacer.settle(departure, settlement)
+      this.pacer.settle(departure, settlement)
       this.#options.onRequest?.({
         operation,
         outcome,

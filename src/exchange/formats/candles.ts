@@ -4,7 +4,7 @@ import { hourMs, type TimeMs } from '../../market/values.js'
 import { type Notes, optionalDecimal, requiredDecimal as decimal, requiredTime } from './fields.js'
 import { anArray, type Format, type WireArray } from './rows.js'
 
-export interface CandleQuery {
+interface CandleQuery {
   readonly category: TradedCategory
   readonly symbol: string
   readonly interval: Interval
@@ -17,34 +17,32 @@ export interface CandleQuery {
 }
 
 /**
- * Makes the format of candles. The service may still change a candle in the first moments after its close.
- *
- * @param settleMs how long after its close a candle counts as closed, by the service's clock, because ours may be wrong
+ * The service may still change a candle in the first moments after its close. Whether a candle is closed is judged by
+ * the service's clock, because ours may be wrong.
  */
-export function candleFormat(settleMs: number): Format<CandleQuery, Candle, WireArray> {
-  return {
-    shape: anArray,
-    read(wire, { query, requestTime }, notes) {
-      const openTime = requiredTime(wire[0], '0', notes)
-      const candle: Candle = {
-        category: query.category,
-        symbol: query.symbol,
-        type: query.type ?? 'market',
-        interval: query.interval,
-        openTime,
-        open: decimal(wire[1], '1', notes),
-        high: decimal(wire[2], '2', notes),
-        low: decimal(wire[3], '3', notes),
-        close: decimal(wire[4], '4', notes),
-        baseVolume: optionalDecimal(wire[5], '5', notes),
-        quoteTurnover: optionalDecimal(wire[6], '6', notes),
-        isClosed: requestTime >= closeTime(openTime, query.interval) + settleMs,
-      }
-      if (notes.problems.length === 0) findContradictions(candle, notes)
-      return candle
-    },
-    timeOf: ({ openTime }) => openTime,
-  }
+export const candleFormat: Format<CandleQuery, Candle, WireArray> = {
+  parametersOf: ({ settleMs: _settleMs, ...parameters }) => parameters,
+  shape: anArray,
+  read(wire, { query, requestTime }, notes) {
+    const openTime = requiredTime(wire[0], '0', notes)
+    const candle: Candle = {
+      category: query.category,
+      symbol: query.symbol,
+      type: query.type ?? 'market',
+      interval: query.interval,
+      openTime,
+      open: decimal(wire[1], '1', notes),
+      high: decimal(wire[2], '2', notes),
+      low: decimal(wire[3], '3', notes),
+      close: decimal(wire[4], '4', notes),
+      baseVolume: optionalDecimal(wire[5], '5', notes),
+      quoteTurnover: optionalDecimal(wire[6], '6', notes),
+      isClosed: requestTime >= closeTime(openTime, query.interval) + (query.settleMs ?? 0),
+    }
+    if (notes.problems.length === 0) findContradictions(candle, notes)
+    return candle
+  },
+  timeOf: ({ openTime }) => openTime,
 }
 
 /** Notes values that no candle can have. One such value makes the whole candle worthless. */

@@ -12,7 +12,7 @@ import {
 } from './fields.js'
 import { anObject, type Format, noExtra } from './rows.js'
 
-export interface FillQuery {
+interface FillQuery {
   readonly category: Category
   readonly symbol: string
   readonly limit?: number
@@ -39,7 +39,7 @@ export const fillFormat: Format<FillQuery, Fill> = {
   timeOf: ({ ts }) => ts,
 }
 
-export interface PastFillQuery {
+interface PastFillQuery {
   readonly category: TradedCategory
   readonly symbol: string
   /** Number of fills, at most 1,000. Default 500. */
@@ -51,11 +51,6 @@ export interface PastFillQuery {
   readonly idLessThan?: string
 }
 
-/** Returns the parameters of a request for past fills. It goes to an older interface, which has its own names. */
-export function pastFillParameters({ category, symbol, ...range }: PastFillQuery): object {
-  return { ...(category === 'SPOT' ? {} : { productType: category }), symbol: pastSymbol(category, symbol), ...range }
-}
-
 /** Returns a symbol as the older interface spells it: perpetual coin futures lack their ending there. */
 function pastSymbol(category: TradedCategory, symbol: string): string {
   return category === 'COIN-FUTURES' ? symbol.replace(/_CM$/, '') : symbol
@@ -64,9 +59,14 @@ function pastSymbol(category: TradedCategory, symbol: string): string {
 /** A smaller time is in whole seconds, because as milliseconds it would lie before 1974. */
 const minMs = 100_000_000_000
 
-/** Rows of the history of fills. They tell neither `execLinkId` nor `isRPI`. */
+/** Rows of the history of fills. They tell neither `execLinkId` nor `isRPI`. The older interface has its own names. */
 export const pastFillFormat: Format<PastFillQuery, Fill> = {
   shape: anObject,
+  parametersOf: ({ category, symbol, ...range }) => ({
+    ...(category === 'SPOT' ? {} : { productType: category }),
+    symbol: pastSymbol(category, symbol),
+    ...range,
+  }),
   fields: new Set(['tradeId', 'price', 'size', 'side', 'symbol', 'ts']),
   read(wire, { query: { category, symbol }, receivedAt }, notes) {
     const time = requiredTime(wire['ts'], 'ts', notes)

@@ -21,7 +21,7 @@ import {
 } from './fields.js'
 import { anObject, type Format, noExtra } from './rows.js'
 
-export interface InstrumentQuery {
+interface InstrumentQuery {
   readonly category: Category
   readonly symbol?: string
 }

@@ -7,7 +7,7 @@ import { anObject, type Format, noExtra, type RowContext, type WireObject } from
 /** Largest number of levels on one side of a book. */
 const maxLevels = 10_000
 
-export interface BookQuery {
+interface BookQuery {
   readonly category: TradedCategory
   readonly symbol: string
   /** Levels on each side, 1 to 1000. */

@@ -34,6 +34,8 @@ export interface Format<Query, Row, Wire = WireObject> {
    * are kept in the row's `extra` as they came.
    */
   readonly read: (wire: Wire, context: RowContext<Query>, notes: Notes) => Row
+  /** Spells a query as parameters. By default its properties are the parameters. */
+  readonly parametersOf?: (query: Query) => object
   /** The wire's names of all fields that are read, if the row has an `extra` for the others. */
   readonly fields?: ReadonlySet<string>
   /** Returns the time that the row is stored under. */

@@ -12,7 +12,7 @@ import {
 } from './fields.js'
 import { anObject, type Format, noExtra, type WireObject } from './rows.js'
 
-export interface TickerQuery {
+interface TickerQuery {
   readonly category: TradedCategory
   readonly symbol?: string
 }

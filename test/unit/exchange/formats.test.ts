@@ -12,7 +12,11 @@ describe('a candle', () => {
   const wire = ['60000', '1', '2', '0.5', '1.50', '0', '0']
   const read = (settleMs: number, requestTime: number) => {
     const query = { ...key, interval: '1m' } as const
-    return candleFormat(settleMs).read(wire, { query, requestTime, receivedAt: Number.MAX_SAFE_INTEGER }, noNotes())
+    return candleFormat.read(
+      wire,
+      { query: { ...query, settleMs }, requestTime, receivedAt: Number.MAX_SAFE_INTEGER },
+      noNotes(),
+    )
   }
 
   it('is final only after its close and the settle delay, by the clock of the service', () => {
