@@ -90,41 +90,42 @@ export async function prepareOrWait(
     if (store.isEmbedded || !(isAway(error) || isLockedError(error))) throw error
     logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
   }
-  const prepared = untilDone(prepare, options, 'the database is not ready').then((isDone) => {
-    if (isDone) logger.info('the database is available')
-    return isDone
-  })
+  const prepared = untilDone(prepare, options, 'the database is not ready', options.clock.monotonicMs()).then(
+    (isDone) => {
+      if (isDone) logger.info('the database is available')
+      return isDone
+    },
+  )
   return { isAway: true, prepared }
 }
 
 /** Brings the features in line with the configuration while recording runs. Resolves to whether that was done. */
-export async function configureBeside(store: OpenStore, config: Config, options: PrepareOptions): Promise<boolean> {
-  const work = () => configure(store, config, options.logger)
-  try {
-    await work()
-    return true
-  } catch (error) {
-    options.logger.warn(`the features of the database are not as configured yet: ${describeDatabaseError(error)}`)
-  }
-  return untilDone(work, options, 'the features of the database are not as configured yet')
+export function configureBeside(store: OpenStore, config: Config, options: PrepareOptions): Promise<boolean> {
+  const complaint = 'the features of the database are not as configured yet'
+  return untilDone(() => configure(store, config, options.logger), options, complaint, -Infinity)
 }
 
-/** Repeats work until it succeeds, because its failure must not end the recording. Resolves to false after an abort. */
+/**
+ * Repeats work until it succeeds, because its failure must not end the recording. Resolves to false after an abort.
+ *
+ * @param complainedMs time of the last complaint, on the monotonic clock
+ */
 async function untilDone(
   work: () => Promise<void>,
   { logger, clock, signal }: PrepareOptions,
   complaint: string,
+  complainedMs: number,
 ): Promise<boolean> {
-  let complainedMs = clock.monotonicMs()
-  while (await sleepFor(clock, prepareAgainMs, signal)) {
+  let lastMs = complainedMs
+  do {
     try {
       await work()
       return true
     } catch (error) {
-      if (clock.monotonicMs() - complainedMs < complainEveryMs) continue
-      complainedMs = clock.monotonicMs()
+      if (clock.monotonicMs() - lastMs < complainEveryMs) continue
+      lastMs = clock.monotonicMs()
       logger.warn(`${complaint}: ${describeDatabaseError(error)}`)
     }
-  }
+  } while (await sleepFor(clock, prepareAgainMs, signal))
   return false
 }

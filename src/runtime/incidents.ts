@@ -55,36 +55,18 @@ export class Incidents {
   failed(what: string, message: string, part = ''): void {
     const now = this.#clock.monotonicMs()
     const at = this.#clock.now()
-    const incident = this.#open.get(what)
-    if (incident === undefined) {
-      const opened: Incident = {
-        what,
-        failing: new Set([part]),
-        message,
-        count: 1,
-        since: at,
-        sinceMonotonicMs: now,
-        lastMonotonicMs: now,
-        lastAt: at,
-        lastLoggedAt: now,
-        until: null,
-      }
-      this.#open.set(what, opened)
-      this.#recent.unshift(opened)
-      if (this.#recent.length > kept) this.#recent.pop()
-      this.#logger.warn(`${what}: ${message}`)
-      return
-    }
+    const known = this.#open.get(what)
+    const incident = known ?? this.#begin(what, message, now, at)
     incident.failing.add(part)
     incident.count += 1
     incident.message = message
     incident.lastAt = at
     incident.lastMonotonicMs = now
+    if (known === undefined) return this.#logger.warn(`${what}: ${message}`)
     if (now - incident.lastLoggedAt < repeatAfterMs) return
     incident.lastLoggedAt = now
-    this.#logger.warn(
-      `${what}: still failing, ${incident.count} times in ${seconds(now - incident.sinceMonotonicMs)}: ${message}`,
-    )
+    const lasting = `${incident.count} times in ${seconds(now - incident.sinceMonotonicMs)}`
+    this.#logger.warn(`${what}: still failing, ${lasting}: ${message}`)
   }
 
   /** Returns current and past incidents, newest first, at most a hundred. */
@@ -95,14 +77,10 @@ export class Incidents {
   /** Reports a success. Ends the incident if all failed parts work again and nothing has failed for a while. */
   succeeded(what: string, part = ''): void {
     const incident = this.#open.get(what)
-    incident?.failing.delete(part)
-    if (
-      incident === undefined ||
-      incident.failing.size > 0 ||
-      this.#clock.monotonicMs() - incident.lastMonotonicMs < quietMs
-    )
-      return
-    this.#end(incident, 'works again')
+    if (incident === undefined) return
+    incident.failing.delete(part)
+    const isQuiet = this.#clock.monotonicMs() - incident.lastMonotonicMs >= quietMs
+    if (incident.failing.size === 0 && isQuiet) this.#end(incident, 'works again')
   }
 
   /**
@@ -119,16 +97,22 @@ export class Incidents {
     if (areGone.length > 0 || parts.size === 0) this.#end(incident, 'no longer asked for')
   }
 
+  #begin(what: string, message: string, now: number, at: number): Incident {
+    const times = { since: at, lastAt: at, until: null, sinceMonotonicMs: now, lastMonotonicMs: now, lastLoggedAt: now }
+    const incident: Incident = { what, failing: new Set(), message, count: 0, ...times }
+    this.#open.set(what, incident)
+    this.#recent.unshift(incident)
+    if (this.#recent.length > kept) this.#recent.pop()
+    return incident
+  }
+
   #end(incident: Incident, how: string): void {
     this.#open.delete(incident.what)
     incident.until = this.#clock.now()
     const duration = seconds(this.#clock.monotonicMs() - incident.sinceMonotonicMs)
-    this.#logger.info(`${incident.what}: ${how} after ${duration}, in which it failed ${timesOf(incident.count)}`)
+    const times = incident.count === 1 ? 'once' : `${incident.count} times`
+    this.#logger.info(`${incident.what}: ${how} after ${duration}, in which it failed ${times}`)
   }
-}
-
-function timesOf(count: number): string {
-  return count === 1 ? 'once' : `${count} times`
 }
 
 function seconds(ms: number): string {

@@ -82,7 +82,7 @@ async function readLists({ db, universe }: SharedListsOptions, foreign: ForeignL
   for (const category of foreign.instruments) {
     const ofCategory = listed.filter((instrument) => instrument.category === category)
     // An empty result means that no list is stored yet, not that the list is empty.
-    if (ofCategory.length > 0) universe.setListed(category, ofCategory, true)
+    if (ofCategory.length > 0) universe.setInstruments(category, ofCategory, true)
   }
   if (!foreign.rpiSymbols) return
   const symbols = await listedRpiSymbols(db)

@@ -53,7 +53,7 @@ const recordKept = 0.9
  * that drop out of the day look like claims.
  */
 const contradicted = 50
-/** The same number while no size of a fill is known. Tickers then tell of trades elsewhere. */
+/** Without sizes, claims of this many contradict. Tickers then tell of trades elsewhere. */
 const contradictedWithoutSizes = 3
 /** Share of the record of claims that is kept after a contradiction. */
 const contradictedKept = 0.3

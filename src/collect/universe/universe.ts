@@ -7,7 +7,7 @@ import {
   instrumentText,
   tradedCategories,
 } from '../../market/category.js'
-import { type Instrument, type InstrumentKind, kindOf } from '../../market/instrument.js'
+import { type Instrument, kindOf } from '../../market/instrument.js'
 import { type TickerSigns, type TradeSign, turnoverHere } from '../../market/rows.js'
 import type { Decimal, TimeMs } from '../../market/values.js'
 import {
@@ -40,11 +40,7 @@ interface Quotes extends Pick<TickerSigns, 'bid1Price' | 'bid1Size' | 'ask1Price
 }
 
 /** Properties of an instrument's specification that decide its coverage. */
-interface ListedInstrument {
-  readonly symbol: string
-  readonly status: string | null
-  readonly kind: InstrumentKind
-}
+type ListedInstrument = Pick<PlanInstrument, 'symbol' | 'status' | 'kind'>
 
 /** Current state of the market as the recorder knows it: the instruments and how busy each is. */
 export class Universe {
@@ -56,28 +52,20 @@ export class Universe {
   /** Part of the market that this recorder covers. It does not limit the state that is kept. */
   ownership: Ownership = ownsEverything
 
-  /** Takes the list of a category. If the list is whole, instruments that are not on it are forgotten. */
-  setInstruments(category: Category, instruments: readonly Instrument[], isWhole: boolean): void {
-    const listed = instruments.map((instrument) => ({
-      symbol: instrument.symbol,
-      status: instrument.status,
-      kind: kindOf(instrument),
-    }))
-    this.setListed(category, listed, isWhole)
-  }
-
   /**
-   * Takes the list of a category, such as one that another recorder has stored. If the list is whole, instruments that
-   * are not on it are forgotten.
+   * Takes the list of a category from the service, or one that another recorder has stored. If the list is whole,
+   * instruments that are not on it are forgotten.
    */
-  setListed(category: Category, instruments: readonly ListedInstrument[], isWhole: boolean): void {
+  setInstruments(category: Category, instruments: readonly (Instrument | ListedInstrument)[], isWhole: boolean): void {
     const known = this.#known.get(category) ?? new Map<string, Known>()
     this.#known.set(category, known)
     if (isWhole) {
       const listed = new Set(instruments.map((instrument) => instrument.symbol))
       for (const symbol of known.keys()) if (!listed.has(symbol)) known.delete(symbol)
     }
-    for (const { symbol, status, kind } of instruments) {
+    for (const instrument of instruments) {
+      const { symbol, status } = instrument
+      const kind = 'kind' in instrument ? instrument.kind : kindOf(instrument)
       const before = known.get(symbol)
       // The object is updated in place, because callers may hold it.
       if (before !== undefined) Object.assign(before, { status, kind })
@@ -117,7 +105,7 @@ export class Universe {
     for (const known of this.#all()) known.hasRpi = this.#rpi.has(instrumentText(known))
   }
 
-  /** What is known of an instrument; undefined if it is not listed. It stays current as long as it is listed. */
+  /** Returns the state of an instrument; undefined if it is not listed. It stays current while it is listed. */
   find(key: InstrumentKey): KnownInstrument | undefined {
     return this.#find(key)
   }
