@@ -134,7 +134,7 @@ export async function removeOld(
   const time = await removalTime(database.db, { machineNow })
   if ('problem' in time) return { ...noRemoval, problem: time.problem }
   const options = { now: () => time.now, ...(signal && { signal }) }
-  return { ...(await removeArchived(database, target, { tables }, options)), problem: null }
+  return { ...(await removeArchived(database, target, tables, options)), problem: null }
 }
 
 function pruneCommand(): Command {

@@ -24,7 +24,7 @@ interface Selection {
   readonly signal?: AbortSignal
 }
 
-/** Proof of a dataset, made from the archive alone. The same archive gives the same certificate, byte by byte. */
+/** Proof of a dataset, made from the archive alone. Equal archives give equal certificates, byte by byte. */
 export interface Certificate {
   readonly from: Day
   readonly to: Day

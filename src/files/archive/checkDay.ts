@@ -22,7 +22,7 @@ interface ArchivedBatch {
 
 /**
  * Reads the archived rows of a category of a day. Throws a `DamagedArchive` if a file has changed, or has a row of
- * another day or category. Throws it at the end if the digest differs. So a reader that reaches the end has exactly the
+ * another day or category. Throws it at the end if the digest differs. A reader that reaches the end has exactly the
  * archived rows.
  */
 export async function* archivedRows(
@@ -99,7 +99,7 @@ function placeCheck({ table, day, columns }: Manifest, category: string): (row: 
 
 /** Result of a comparison of the database with a day of the archive. */
 interface Comparison {
-  /** What the database has otherwise than the archive; null if the archive has all of its rows. */
+  /** Describes how the rows of the database differ; null if the archive has all of them. */
   readonly difference: string | null
   /** True if the archive has more rows than the database. */
   readonly isPart: boolean

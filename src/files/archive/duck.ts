@@ -269,7 +269,7 @@ function levels(view: string, table: string, rpi: string): string {
   return `create view market.${view} as ${side('bid')} union all ${side('ask')}`
 }
 
-/** Value of `said_at` that sorts after every manifest. So the database decides about gaps that it knows. */
+/** Value of `said_at` that sorts after every manifest. The database then decides about gaps that it knows. */
 const newestSaying = '9999'
 
 const series = 'category, symbol, stream, type, interval'

@@ -14,26 +14,21 @@ import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 import { counted } from '../../runtime/text.js'
 
-interface RemovalRequest {
-  /** Tables of schema `market`, with the age in days at which their rows are removed. */
-  readonly tables: readonly { readonly name: string; readonly retentionDays: number }[]
-}
-
 interface RemovalResult {
-  /** What was removed, one line per table. */
+  /** Describes the removed rows, one line per table. */
   readonly removed: readonly string[]
   /** The oldest day of each table that is past its age but must stay, and why. */
   readonly kept: readonly { readonly table: string; readonly day: Day; readonly reason: string }[]
 }
 
 /**
- * Removes rows past the configured age, day by day from the oldest. A day is removed only if it is safe: its files were
+ * Removes rows past their age in days, table by table, and day by day from the oldest. A day is removed only if it is safe: its files were
  * just read, and have every row of the database. The first day that is not safe stays, and all days after it.
  */
 export async function removeArchived(
   database: RecorderDatabase,
   target: ArchiveTarget,
-  { tables }: RemovalRequest,
+  tables: readonly { readonly name: string; readonly retentionDays: number }[],
   options: { readonly now: () => number; readonly signal?: AbortSignal },
 ): Promise<RemovalResult> {
   return withArchiveLock(database.db, async () => {

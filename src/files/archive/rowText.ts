@@ -12,8 +12,8 @@ export type FileRow = readonly unknown[]
 /**
  * Makes the lines that the digest of rows is made of. A line has the values in the order of the columns, each with a
  * tab after it. Decimals lose trailing zeros, times are microseconds since the epoch, and NULL is \\N. Lists have
- * brackets. A text with quotes, backslashes or control characters is JSON. The types of a file do not matter. So a
- * row of the server and the same row of a file have equal lines.
+ * brackets. A text with quotes, backslashes or control characters is JSON. The types of a file do not matter. A
+ * row of the server and its copy in a file have equal lines.
  */
 export function linesOf(columns: readonly Column[]): {
   readonly ofServer: (row: QueryRow) => string

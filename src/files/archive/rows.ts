@@ -80,9 +80,9 @@ export async function tableColumns(snapshot: Snapshot, { name }: ArchivedTable):
   return rows.map(([column, type]) => ({ name: column ?? '', type: type ?? '' }))
 }
 
-/** Returns the SQL after "from" for the rows of a day. For a table that is archived whole, it selects all rows. */
+/** Returns SQL after "from" that selects the rows of a day. For a table that is archived whole, it selects all rows. */
 export function rowsOfDay({ name, timeColumn }: ArchivedTable, day: Day): { sql: string; parameters: unknown[] } {
-  if (timeColumn === undefined) return { sql: `market.${name} t`, parameters: [] }
+  if (timeColumn === undefined) return { sql: `market.${name} t where true`, parameters: [] }
   return {
     sql: `market.${name} t where t.${timeColumn} >= $1::timestamptz and t.${timeColumn} < $2::timestamptz`,
     parameters: [new Date(dayStart(day)), new Date(dayEnd(day))],
@@ -132,24 +132,23 @@ export async function* rowsOf(
   selection: { readonly day: Day; readonly category: string; readonly symbols: readonly string[] },
 ): AsyncIterable<readonly QueryRow[]> {
   const { day, category, symbols } = selection
-  const { name, timeColumn, order } = table
+  const { name, order } = table
   const list = columns.map((column) => {
     const quoted = quoteName(column.name)
     return `${column.expression(`t.${quoted}`)} as ${quoted}`
   })
-  const times =
-    timeColumn === undefined ? '' : `and t.${timeColumn} >= $3::timestamptz and t.${timeColumn} < $4::timestamptz`
+  const { sql: rows, parameters } = rowsOfDay(table, day)
+  const values = [...parameters, category, symbols]
   const sort = order.length === 0 ? '' : `order by ${order.map((column) => `t.${column}`).join(', ')}`
   const sql = `
-    select q.* from unnest($2::text[]) as k (symbol) cross join lateral (
-      select ${list.join(', ')} from market.${name} t
-      where t.category = $1::market.category and t.symbol = k.symbol ${times} ${sort} offset 0
+    select q.* from unnest($${values.length}::text[]) as k (symbol) cross join lateral (
+      select ${list.join(', ')} from ${rows}
+        and t.category = $${values.length - 1}::market.category and t.symbol = k.symbol ${sort} offset 0
     ) as q`
-  const range = timeColumn === undefined ? [] : [new Date(dayStart(day)), new Date(dayEnd(day))]
   const place = new Map(symbols.map((symbol, index) => [symbol, index]))
   const symbolColumn = columns.findIndex((column) => column.name === 'symbol')
   let last = -1
-  for await (const batch of snapshot.stream(sql, [category, symbols, ...range])) {
+  for await (const batch of snapshot.stream(sql, values)) {
     for (const row of batch) {
       const index = place.get(row[symbolColumn] ?? '') ?? -1
       // The digest depends on the order of rows. The server has kept this order so far, but does not promise it.

@@ -39,17 +39,16 @@ interface ArchiveRequest {
  *
  * @param folder local folder for files that are being written
  */
-type PublishArchive = (
-  folder: string,
-  noted: readonly NotedDay[],
-) => Promise<{
+type PublishArchive = (folder: string, noted: readonly NotedDay[]) => Promise<Published>
+
+interface Published {
   readonly narrow: readonly {
     readonly table: string
     readonly days: readonly Day[]
     readonly columns: readonly ManifestColumn[]
   }[]
   readonly problems: readonly string[]
-}>
+}
 
 interface ArchiveOptions {
   /** Publishes archived days as tables. Without it, days are only recorded in the database. */
@@ -86,46 +85,8 @@ export async function runArchive(
   request: ArchiveRequest,
   options: ArchiveOptions,
 ): Promise<ArchiveResult> {
-  const { signal, publish } = options
-  const written: WrittenDay[] = []
-  const due: { table: string; day: Day }[] = []
-  const problems: string[] = []
   return withArchiveLock(database.db, async () => {
-    const context = await openContext(database, target, options)
-    let noted: NotedDay[] = []
-    const publishNoted = async () => {
-      const done = await (publish ?? noteDays(database))(context.folder, noted)
-      noted = []
-      return done
-    }
-    const write = async (one: DueDay): Promise<Manifest | null> => {
-      const { day } = one
-      const table = one.table.name
-      signal?.throwIfAborted()
-      due.push({ table, day })
-      if (request.isDryRun === true) return null
-      const onRows = (rows: number) => {
-        options.onProgress?.({ table, day, rows })
-        signal?.throwIfAborted()
-      }
-      onRows(0)
-      try {
-        const current = await archiveDay({ ...context, onRows }, one)
-        if (current === null) return null
-        noted.push(noteOf(current))
-        if (!current.isNew) return null
-        const description = describe(current.manifest)
-        written.push(description)
-        options.onDay?.(description)
-        if (publish === undefined || isFull(noted)) await publishNoted()
-        return current.manifest
-      } catch (error) {
-        // A damaged day does not affect other days.
-        if (!(error instanceof DamagedArchive)) throw explainFullDisk(error, context.folder)
-        problems.push(error.message)
-        return null
-      }
-    }
+    const run = new ArchiveRun(await openContext(database, target, options), request.isDryRun === true, options)
     const settledAt = options.now() - request.afterHours * hourMs
     for (const name of request.tables) {
       const table = archivedTable(name)
@@ -135,23 +96,75 @@ export async function runArchive(
       const dayBefore = table.timeColumn === undefined ? newest?.digests : undefined
       let columns = newest?.columns ?? []
       for (const day of await daysDue(database, table, days, known, settledAt)) {
-        const one = { table, day, columns, versions: days.get(day) ?? [], known: known.get(day), dayBefore }
-        columns = (await write(one))?.columns ?? columns
+        const due = { table, day, columns, versions: days.get(day) ?? [], known: known.get(day), dayBefore }
+        columns = (await run.write(due))?.columns ?? columns
       }
     }
-    const result = { written, due, problems }
-    if (request.isDryRun === true) return result
-    const first = await publishNoted()
+    if (request.isDryRun === true) return run.result
+    const first = await run.publish()
     for (const { table: name, days, columns } of first.narrow) {
       const versions = await listDays(target, name)
       const known = await readArchivedDays(database.db, name)
       const reshaped = { table: archivedTable(name), columns, isReshaped: true }
       for (const day of days)
-        await write({ ...reshaped, day, versions: versions.get(day) ?? [], known: known.get(day) })
+        await run.write({ ...reshaped, day, versions: versions.get(day) ?? [], known: known.get(day) })
     }
-    problems.push(...(first.narrow.length === 0 ? first : await publishNoted()).problems)
-    return result
+    run.result.problems.push(...(first.narrow.length === 0 ? first : await run.publish()).problems)
+    return run.result
   })
+}
+
+/** Writes days one after the other, and publishes those that are written. */
+class ArchiveRun {
+  readonly result = { written: [] as WrittenDay[], due: [] as { table: string; day: Day }[], problems: [] as string[] }
+  #noted: NotedDay[] = []
+
+  constructor(
+    private readonly context: Awaited<ReturnType<typeof openContext>>,
+    private readonly isDryRun: boolean,
+    private readonly options: ArchiveOptions,
+  ) {}
+
+  /** Resolves to the new version of a day; null if there is none. */
+  async write(due: DueDay): Promise<Manifest | null> {
+    const { day } = due
+    const table = due.table.name
+    const { signal, onProgress, onDay, publish } = this.options
+    signal?.throwIfAborted()
+    this.result.due.push({ table, day })
+    if (this.isDryRun) return null
+    const onRows = (rows: number) => {
+      onProgress?.({ table, day, rows })
+      signal?.throwIfAborted()
+    }
+    onRows(0)
+    try {
+      const current = await archiveDay({ ...this.context, onRows }, due)
+      if (current === null) return null
+      this.#noted.push(noteOf(current))
+      if (!current.isNew) return null
+      const written = describe(current.manifest)
+      this.result.written.push(written)
+      onDay?.(written)
+      if (publish === undefined || isFull(this.#noted)) await this.publish()
+      return current.manifest
+    } catch (error) {
+      // A damaged day does not affect other days.
+      if (!(error instanceof DamagedArchive)) throw explainFullDisk(error, this.context.folder)
+      this.result.problems.push(error.message)
+      return null
+    }
+  }
+
+  /** Publishes the days that are noted. Without tables to publish, it only records them in the database. */
+  async publish(): Promise<Published> {
+    const noted = this.#noted
+    this.#noted = []
+    const { publish } = this.options
+    if (publish !== undefined) return publish(this.context.folder, noted)
+    for (const day of noted) await noteArchivedDay(this.context.database.db, day)
+    return { narrow: [], problems: [] }
+  }
 }
 
 /** Days are recorded together when they are published. A killed run must check up to this many days and rows again. */
@@ -162,14 +175,6 @@ function isFull(noted: readonly NotedDay[]): boolean {
   // A later run recognises an unrecorded first version as its own, but no later version.
   const isUrgent = noted.some(({ manifest }) => manifest.version > 1)
   return isUrgent || noted.length >= fullAt.days || rows >= fullAt.rows
-}
-
-/** Returns a function that records days in the database, and publishes nothing. */
-function noteDays({ db }: RecorderDatabase): PublishArchive {
-  return async (_, noted) => {
-    for (const day of noted) await noteArchivedDay(db, day)
-    return { narrow: [], problems: [] }
-  }
 }
 
 /** Keeps what is recorded of a day. A whole manifest takes memory. */

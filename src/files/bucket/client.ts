@@ -210,8 +210,8 @@ const silenceMs = 30_000
 const connectMs = 10_000
 
 /**
- * Opens a bucket without sending a request. The SDK finds the credentials in its usual places: the environment, the
- * shared profiles, or the role of a container or machine.
+ * Opens a bucket without sending a request. The SDK finds the credentials in its usual places. These are the
+ * environment, the shared profiles, and the role of a container or machine.
  */
 export function openBucket(place: BucketPlace, { clock, signal, patience }: BucketOptions): Bucket {
   // Turn off a warning about Node.js versions of later SDK releases: the operator cannot act on it.

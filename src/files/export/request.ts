@@ -118,7 +118,7 @@ export function selectedRows({ source, categories, symbols }: ExportRequest, { f
   return { sql: `${sql} where ${conditions.join(' and ')}`, parameters }
 }
 
-/** Contents of an export folder. The same command reads the manifest to continue an export that was stopped. */
+/** Contents of an export folder. A repeated command reads it to continue an export that was stopped. */
 const manifestSchema = z.strictObject({
   what: z.string(),
   format: z.enum(exportFormats),

@@ -62,8 +62,8 @@ export interface Binaries {
 }
 
 /**
- * Finds the server's programs in the npm package. The account may be unable to run them there: a parent directory is
- * closed to it, or links are missing after an install without scripts. They are then copied to a cache directory once.
+ * Finds the server's programs in the npm package. The account may be unable to run them there. A parent directory may
+ * be closed to it, or links may be missing after an install without scripts. They are then copied to a cache once.
  */
 export async function findBinaries(account: Account): Promise<Binaries> {
   const { directory, version } = await packaged()
@@ -123,7 +123,7 @@ const links = z.array(z.object({ source: z.string(), target: z.string() }))
 
 async function copyTo(directory: string, target: string): Promise<void> {
   await mkdir(dirname(target), { recursive: true, mode: 0o755 })
-  // Copies beside the target, then renames. So the copy is never incomplete, even if two processes copy at once.
+  // Copies beside the target, then renames. The copy is then never incomplete, even if two processes copy at once.
   const partial = await mkdtemp(`${target}.`)
   try {
     await cp(directory, partial, { recursive: true, verbatimSymlinks: true })

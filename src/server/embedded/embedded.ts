@@ -228,7 +228,7 @@ function isAlive(child: ChildProcess | undefined): boolean {
   return child !== undefined && child.exitCode === null && child.signalCode === null
 }
 
-/** Returns true for a failure that passes by itself: an older server's lock or memory, or a port that was taken. */
+/** Returns true for a failure that passes by itself, such as an older server's lock or a port that was taken. */
 function isPassing(failure: string): boolean {
   return /lock file|shared memory block|address already in use|could not bind|could not create any TCP/i.test(failure)
 }

@@ -162,8 +162,8 @@ export interface Cluster {
 }
 
 /**
- * Starts a server in a session of its own. So neither Ctrl-C nor the end of this process ends it. The caller must hold
- * a `UserPlace`.
+ * Starts a server in a session of its own. Neither Ctrl-C nor the end of this process ends it then. The caller must
+ * hold a `UserPlace`.
  */
 export function spawnServer({ dataDir, account, program, settings }: ServerCommand): ChildProcess {
   const paths = embeddedPaths(dataDir)

@@ -32,7 +32,7 @@ interface Hypertable {
 
 export interface Policy {
   readonly everyMs: number
-  /** Age for the policy's work, in hours: of rows to convert or to remove, or of the oldest ones to refresh. */
+  /** Age in hours of the rows that the policy converts or removes, or of the oldest ones that it refreshes. */
   readonly afterHours: number | null
   /** Buckets in one transaction of a refresh. Null leaves the number to the server. */
   readonly bucketsPerBatch?: number | null

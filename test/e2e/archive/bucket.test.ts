@@ -129,7 +129,7 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
         await restoreArchive(copy.database, target, { tables: marketTables })
         expect(await everything(copy.database)).toEqual(await everything(source.database))
         const tables = [{ name: 'fills', retentionDays: 1 }]
-        const removed = await removeArchived(copy.database, target, { tables }, { now: () => later })
+        const removed = await removeArchived(copy.database, target, tables, { now: () => later })
         expect(removed.kept).toEqual([])
         expect((await copy.database.pool.query('select from market.fills')).rowCount).toBe(0)
       } finally {

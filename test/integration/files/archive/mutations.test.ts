@@ -142,7 +142,7 @@ describe('a change of the archive loses no row', () => {
       // Removal of a table ends at the first day that is not as it was written.
       for (const name of tables) {
         for (const one of cases.filter(({ table }) => table === name)) {
-          const request = { tables: [{ name, retentionDays: 1 }] }
+          const request = [{ name, retentionDays: 1 }]
           const result = await removeArchived(source.database, archive.target, request, { now: () => later })
           const [stays] = result.kept
           if (stays !== undefined) kept.push({ ...stays, rows: await countRows(one) })

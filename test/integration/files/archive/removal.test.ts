@@ -47,7 +47,7 @@ async function days(): Promise<string[]> {
   )
   return rows.map(({ day }) => day.slice(-2))
 }
-const remove = () => removeArchived(created.database, archive.target, { tables }, { now: () => now })
+const remove = () => removeArchived(created.database, archive.target, tables, { now: () => now })
 /** How many locks somebody waits for. */
 const waiting = async () => {
   const { rows } = await created.database.pool.query<{ waiting: number }>(`
@@ -139,7 +139,7 @@ test('a candle that is corrected while its day is removed stays, and comes back 
   await convertToColumnstore('candles')
   await archiveAll(database, archive.target, now)
   // Chunks of candles are removed whole: the one of these days ends on 5 March.
-  const old = { tables: [{ name: 'candles', retentionDays: 5 }] }
+  const old = [{ name: 'candles', retentionDays: 5 }]
   const removeOld = () => removeArchived(database, archive.target, old, { now: () => now })
   const corrected = aCandle({ interval: '1H', openTime: from + hourMs, close: '11.5' })
   const removing = await db.transaction().execute(async (trx) => {
@@ -200,7 +200,7 @@ test('silence over midnight is proven of either day for itself: when one leaves,
   const cut = [[['2026-03-01T23:00:00Z', '2026-03-02T00:00:00Z']], [['2026-03-02T00:00:00Z', '2026-03-02T01:00:00Z']]]
   expect(proofs.map(({ proof }) => proof[0]?.noTrade)).toEqual(cut)
   expect(proofs.map(({ proof }) => proof[0]?.noTradeConfirmed)).toEqual(cut)
-  const old = { tables: [{ name: 'candles', retentionDays: 9 }] }
+  const old = [{ name: 'candles', retentionDays: 9 }]
   expect((await removeArchived(created.database, archive.target, old, { now: () => now })).kept).toEqual([])
   expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
 })

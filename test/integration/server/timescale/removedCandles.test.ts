@@ -150,7 +150,7 @@ it('rollups outlive the candles that the archiver removed', async (context) => {
   try {
     const times = { now: () => now + dayMs, recorder: '0.0.0-test' }
     await runArchive(database, archive.target, { tables: ['candles'], afterHours: 1 }, times)
-    const old = { tables: [{ name: 'candles', retentionDays: 20 }] }
+    const old = [{ name: 'candles', retentionDays: 20 }]
     const { removed, kept } = await removeArchived(database, archive.target, old, { now: () => now })
     expect({ removed: removed.length, kept }).toEqual({ removed: 1, kept: [] })
   } finally {
