@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { QueryRow } from '../../db/readOnlyQuery.js'
 import { elements, type ParquetColumn, parquetColumn } from '../parquet/columns.js'
-import { decimalText, shapeFor, trimmedDecimal } from '../parquet/decimals.js'
+import { decimalText, scaleFor, trimmedDecimal } from '../parquet/decimals.js'
 import type { ManifestColumn } from './manifest.js'
 
 type Column = Pick<ManifestColumn, 'type' | 'digits' | 'scale'>
@@ -70,7 +70,7 @@ function quoted(text: string): string {
 }
 
 function lineOfServer({ type, digits, scale }: Column) {
-  const isText = digits !== undefined && scale !== undefined && shapeFor({ digits, scale }) === 'text'
+  const isText = digits !== undefined && scale !== undefined && scaleFor({ digits, scale }) === 'text'
   const decimal = isText ? quoted : trimmedDecimal
   switch (type) {
     case 'numeric':
@@ -124,7 +124,7 @@ export function parquetColumns(columns: readonly ManifestColumn[]): ParquetColum
   return columns.map(({ name, type, digits, scale }) =>
     digits === undefined || scale === undefined
       ? parquetColumn({ name, type })
-      : parquetColumn({ name, type }, shapeFor({ digits, scale })),
+      : parquetColumn({ name, type }, scaleFor({ digits, scale })),
   )
 }
 

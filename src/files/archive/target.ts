@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { link, lstat, open, readdir, readFile, realpath, rename, rm, rmdir, stat } from 'node:fs/promises'
+import { link, lstat, readdir, readFile, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
 import { isFullDisk, makeFolder, syncToDisk, systemDisk } from '../../runtime/disk.js'
 import { randomName } from '../../runtime/randomness.js'
@@ -71,7 +71,8 @@ export function folderTarget(root: string): ArchiveTarget {
       await makeFolder(dirname(place))
       const beside = `${place}.${randomName(6)}.new`
       try {
-        await writeToDisk(beside, text)
+        await writeFile(beside, text)
+        await syncToDisk(systemDisk, beside)
         // A link fails if the file exists. A rename would replace the file.
         await link(beside, place)
       } catch (error) {
@@ -92,16 +93,6 @@ export function folderTarget(root: string): ArchiveTarget {
       await rm(staging, { recursive: true, force: true })
       await removeEmpty(root, at(partial))
     },
-  }
-}
-
-async function writeToDisk(path: string, text: string): Promise<void> {
-  const file = await open(path, 'w')
-  try {
-    await file.writeFile(text)
-    await file.sync()
-  } finally {
-    await file.close()
   }
 }
 

@@ -3,7 +3,7 @@ import { createWriteStream } from 'node:fs'
 import { finished } from 'node:stream/promises'
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import { type ParquetColumn, parquetColumn } from '../parquet/columns.js'
-import { type DecimalExtent, shapeFor } from '../parquet/decimals.js'
+import { type DecimalExtent, scaleFor } from '../parquet/decimals.js'
 import { createParquetFile } from '../parquet/file.js'
 import { csvLine } from '../../runtime/text.js'
 
@@ -32,7 +32,7 @@ export function fileFormat(
   return parquetFormat(
     columns.map((column) => {
       const extent = decimals[column.name]
-      return parquetColumn(column, extent && shapeFor(extent))
+      return parquetColumn(column, extent && scaleFor(extent))
     }),
   )
 }

@@ -18,7 +18,7 @@ import { hourMs, type TimeMs } from '../../market/values.js'
 import type { DatabasePool } from '../../db/pool.js'
 import { makeFolder } from '../../runtime/disk.js'
 import { extentList, extentsIn } from '../parquet/columns.js'
-import { type DecimalExtent, shapeFor, UnfitDecimal, withSpare } from '../parquet/decimals.js'
+import { type DecimalExtent, scaleFor, UnfitDecimal, withSpare } from '../parquet/decimals.js'
 
 export interface ExportProgress {
   readonly partsDone: number
@@ -84,7 +84,7 @@ async function withDecimals(
     for await (const [row = []] of batches) return extentsIn(row, source.columns)
     return new Map<string, DecimalExtent>()
   })
-  const asText = [...extents].filter(([, extent]) => shapeFor(extent) === 'text')
+  const asText = [...extents].filter(([, extent]) => scaleFor(extent) === 'text')
   for (const [name, { digits, scale }] of asText) {
     const holds = digits > 38 ? 'what is no decimal, or' : `${digits} digits before the point and ${scale} after it,`
     onNote?.(`${name} holds ${holds} more than a DECIMAL: the column is written as text`)

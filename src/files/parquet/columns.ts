@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import type { Encoding, SchemaElement } from 'hyparquet'
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
-import { type DecimalExtent, type DecimalShape, type DecimalType, storeDecimal, widestUsual } from './decimals.js'
+import { type DecimalExtent, type DecimalScale, precision, storeDecimal } from './decimals.js'
 
 /** Converts a column of the database to a column of a Parquet file. */
 export interface ParquetColumn {
@@ -14,19 +14,19 @@ export interface ParquetColumn {
   readonly encoding?: Encoding
 }
 
-/** Returns how a column is stored. The default shape of decimals holds all prices and sizes seen so far. */
-export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape = widestUsual): ParquetColumn {
+/** Returns how a column is stored. The default scale of decimals holds all prices and sizes seen so far. */
+export function parquetColumn({ name, type }: QueryColumn, scale: DecimalScale = 18): ParquetColumn {
   const plain = { name, expression: (quoted: string) => quoted }
   const optional = (element: Partial<SchemaElement>): SchemaElement[] => [
-    { name, repetition_type: 'OPTIONAL', field_id: fieldId(name, isDecimal(type) ? shape : undefined), ...element },
+    { name, repetition_type: 'OPTIONAL', field_id: fieldId(name, isDecimal(type) ? scale : undefined), ...element },
   ]
   const text = { ...plain, schema: optional(utf8), expression: (quoted: string) => `${quoted}::text`, convert: same }
   switch (type) {
     case 'numeric':
-      if (shape === 'text') return text
-      return { ...plain, schema: optional(decimalElement(shape)), convert: storeDecimal(name, shape) }
+      if (scale === 'text') return text
+      return { ...plain, schema: optional(decimalElement(scale)), convert: storeDecimal(name, scale) }
     case '_numeric': {
-      const one = shape === 'text' ? same : storeDecimal(name, shape)
+      const one = scale === 'text' ? same : storeDecimal(name, scale)
       return {
         ...plain,
         schema: [
@@ -35,8 +35,8 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
           {
             name: 'element',
             repetition_type: 'OPTIONAL',
-            field_id: fieldId(`${name}.element`, shape),
-            ...(shape === 'text' ? utf8 : decimalElement(shape)),
+            field_id: fieldId(`${name}.element`, scale),
+            ...(scale === 'text' ? utf8 : decimalElement(scale)),
           },
         ],
         convert: (value) => elements(value).map((each) => (each === 'NULL' ? null : one(each))),
@@ -74,15 +74,15 @@ export function parquetColumn({ name, type }: QueryColumn, shape: DecimalShape =
  * Returns the number by which Iceberg finds a column in all files of a table. It depends on name and scale alone,
  * so that files need not know each other. Iceberg cannot change a scale, so another scale is another column.
  */
-export function fieldId(name: string, shape?: DecimalShape): number {
+export function fieldId(name: string, scale?: DecimalScale): number {
   const hash = createHash('sha256').update(name).digest().readUIntBE(0, 3)
-  const kind = shape === undefined ? 63 : shape === 'text' ? 62 : shape.scale
+  const kind = scale === undefined ? 63 : scale === 'text' ? 62 : scale
   return hash * 64 + kind + 1
 }
 
 const utf8 = { type: 'BYTE_ARRAY', converted_type: 'UTF8' } as const
 
-function decimalElement({ precision, scale }: DecimalType): Partial<SchemaElement> {
+function decimalElement(scale: number): Partial<SchemaElement> {
   return {
     type: 'FIXED_LEN_BYTE_ARRAY',
     type_length: 16,

@@ -1,13 +1,11 @@
 /**
- * How the decimals of a column are stored: as whole units of the last digit, with 38 digits. Smaller decimals would
- * overflow in DuckDB, which multiplies up to 18 digits in 64 bits. `text` stands for columns with more than 38 digits.
+ * Digits of every stored decimal, in whole units of the last one. Smaller decimals would overflow in DuckDB, which
+ * multiplies up to 18 digits in 64 bits.
  */
-export type DecimalShape = DecimalType | 'text'
+export const precision = 38
 
-export interface DecimalType {
-  readonly precision: 38
-  readonly scale: number
-}
+/** Digits after the point that a column stores. `text` stands for a column whose values need more than 38 digits. */
+export type DecimalScale = number | 'text'
 
 /** Number of digits that the values of a column need. */
 export interface DecimalExtent {
@@ -17,12 +15,9 @@ export interface DecimalExtent {
   readonly scale: number
 }
 
-/** Type for all prices and sizes seen so far: 20 digits before the point and 18 after it. */
-export const widestUsual: DecimalType = { precision: 38, scale: 18 }
-
-/** Returns the shape for values of this extent. Its scale is as small as theirs, to leave room for products. */
-export function shapeFor({ digits, scale }: DecimalExtent): DecimalShape {
-  return digits + scale <= 38 ? { precision: 38, scale } : 'text'
+/** Returns the scale for values of this extent. It is as small as theirs, to leave room for products. */
+export function scaleFor({ digits, scale }: DecimalExtent): DecimalScale {
+  return digits + scale <= precision ? scale : 'text'
 }
 
 /** Spare digits on each side of the point. They cost nothing, and save most tables from a change of type. */
@@ -31,7 +26,7 @@ const spare = 2
 /** Adds room for later values, unless that would make the column text. */
 export function withSpare(extent: DecimalExtent): DecimalExtent {
   const wider = { digits: extent.digits + spare, scale: extent.scale + spare }
-  return shapeFor(wider) === 'text' ? extent : wider
+  return scaleFor(wider) === 'text' ? extent : wider
 }
 
 /** Returns the number of digits that two sets of values need together. */
@@ -41,11 +36,7 @@ export function widen(a: DecimalExtent, b: DecimalExtent): DecimalExtent {
 
 /** Thrown for a value that the type of its column cannot hold exactly. */
 export class UnfitDecimal extends Error {
-  constructor(
-    readonly column: string,
-    value: string,
-    { precision, scale }: DecimalType,
-  ) {
+  constructor(column: string, value: string, scale: number) {
     super(`${column} holds ${value}, which DECIMAL(${precision}, ${scale}) cannot hold exactly`)
   }
 }
@@ -57,13 +48,13 @@ const maxKnown = 16_384
  * Returns a function that converts the text of a decimal to the stored form. That form counts units of the last digit
  * in 16 bytes, in two's complement, highest byte first. Equal texts may give the same array, so do not change it.
  */
-export function storeDecimal(column: string, shape: DecimalType): (text: string) => Uint8Array {
+export function storeDecimal(column: string, scale: number): (text: string) => Uint8Array {
   const known = new Map<string, Uint8Array>()
   return (text) => {
     const found = known.get(text)
     if (found !== undefined) return found
-    const small = smallUnits(text, shape.scale)
-    const bytes = small === null ? bytesOf(unitsOf(column, text, shape)) : smallBytes(small)
+    const small = smallUnits(text, scale)
+    const bytes = small === null ? bytesOf(unitsOf(column, text, scale)) : smallBytes(small)
     if (known.size >= maxKnown) known.clear()
     known.set(text, bytes)
     return bytes
@@ -117,14 +108,13 @@ function smallUnits(text: string, scale: number): number | null {
   return units * 10 ** missing
 }
 
-function unitsOf(column: string, text: string, shape: DecimalType): bigint {
-  const { precision, scale } = shape
+function unitsOf(column: string, text: string, scale: number): bigint {
   const match = /^(-?\d+)(?:\.(\d*?)0*)?$/.exec(text)
   const fraction = match?.[2] ?? ''
-  if (match === null || fraction.length > scale) throw new UnfitDecimal(column, text, shape)
+  if (match === null || fraction.length > scale) throw new UnfitDecimal(column, text, scale)
   const value = BigInt(`${match[1] ?? ''}${fraction.padEnd(scale, '0')}`)
   const maxUnits = 10n ** BigInt(precision)
-  if (value >= maxUnits || value <= -maxUnits) throw new UnfitDecimal(column, text, shape)
+  if (value >= maxUnits || value <= -maxUnits) throw new UnfitDecimal(column, text, scale)
   return value
 }
 
