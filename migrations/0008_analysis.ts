@@ -14,8 +14,8 @@ const rollups = {
 } as const
 
 /**
- * Views and functions for analysts: candles of other widths and alignments, made of closed 1m market candles, candles
- * without gaps, and functions for queries that are easily written wrong by hand.
+ * Views and functions for analysts. They make candles of other widths and alignments of closed 1m market candles, and
+ * answer questions that are easily asked wrong by hand.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const [name, length] of Object.entries(rollups)) {

@@ -2,7 +2,7 @@ import { type AnalystFunction, instrument, range } from './analystFunction.js'
 
 /**
  * Makes a function for bars that close after an amount was traded. A fill counts whole in the bar in which it begins.
- * So no fill is split, and all bars together hold exactly the fills of the range.
+ * No fill is split, and all bars together hold exactly the fills of the range.
  *
  * @param measure the amount of a fill that fills a bar
  */

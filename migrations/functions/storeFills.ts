@@ -10,8 +10,7 @@ import { fillsOf } from './fillProof.js'
  * judged by stored fills and not by requests. The verdict is therefore the same after a restart, a replay or a change
  * of recorders, and for any order of pages.
  *
- * A run is claimed only up to a margin before the response's own time, because fills show up late, and one may be dated
- * ahead. The rest of a run is unsettled, and a later page that joins it claims it.
+ * A run is claimed only up to a margin before the response's own time. Fills show up late, and one may be dated ahead. The rest of a run is unsettled, and a later page that joins it claims it.
  *
  * A full page may lie within one or two milliseconds. It then has no whole millisecond, proves nothing, and leaves no
  * run that later pages could join. It leaves its fills, and the gap before it, which ends where its run would begin.

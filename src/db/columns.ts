@@ -174,14 +174,9 @@ export function toJson(value: unknown): string {
   return text.replaceAll(lossyJsonEscapes, (match) => (match === '\\\\' ? match : '\u{fffd}'))
 }
 
-/** Converts a time for a parameter whose type the server infers. */
-export function toDate(time: TimeMs): Date {
-  return new Date(time)
-}
-
 /** Converts a time for a parameter whose type the server must know, for example to plan which chunks to read. */
 export function instant(time: TimeMs): RawBuilder<TimeMs> {
-  return sql`${toDate(time)}::timestamptz`
+  return sql`${new Date(time)}::timestamptz`
 }
 
 /** Returns a length of time as an interval of the database. */

@@ -69,7 +69,7 @@ export const keyColumns = [
 ] as const
 
 /** Returns the values of `keyColumns` for a series, in their order. */
-export function seriesKey(series: Series): string[] {
+export function seriesValues(series: Series): string[] {
   const values = seriesColumns(series)
   return keyColumns.map(({ name }) => values[name])
 }

@@ -13,7 +13,7 @@ interface BackfillLimits {
 }
 
 /** Estimate of a backfill of rows with times of their own, such as fills. */
-export interface EventEstimate {
+interface EventEstimate {
   readonly rows: number
   readonly requests: number
   readonly minutes: number
@@ -22,7 +22,7 @@ export interface EventEstimate {
   readonly unknown: number
 }
 
-export interface Estimate {
+interface Estimate {
   readonly candles: number
   readonly requests: { readonly candles: number; readonly historyCandles: number }
   readonly minutes: number

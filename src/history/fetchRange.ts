@@ -213,9 +213,9 @@ class Walk {
     return { from: to - (isWide ? widePages : 1) * pageMs, to }
   }
 
-  async #ask({ operation, ...source }: Source, window: TimeRange): Promise<readonly TimeMs[]> {
+  async #ask(source: Source, window: TimeRange): Promise<readonly TimeMs[]> {
     const lengthMs = this.#lengthMs
-    const { openTimes, silence } = await this.#context.ask({ operation, window } as PageRequest)
+    const { openTimes, silence } = await this.#context.ask({ operation: source.operation, window })
     this.#known = union(this.#known, union(filledBy(openTimes, lengthMs), normalized(silence)))
     this.#silentMs += totalMs(normalized(silence))
     if (openTimes.length === 0) return openTimes
@@ -228,7 +228,7 @@ class Walk {
     } else {
       // A service that counts places may count them from the newest candle that it has.
       const spanMs = Math.max(...openTimes) - oldest
-      this.#countsCandles ||= spanMs >= pagePlaces({ operation, ...source }, lengthMs) * lengthMs
+      this.#countsCandles ||= spanMs >= pagePlaces(source, lengthMs) * lengthMs
     }
     return openTimes
   }

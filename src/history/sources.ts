@@ -4,9 +4,9 @@ import { dayMs, type TimeMs } from '../market/values.js'
 /** Operations that give the past of candles, backwards from an end. */
 type CandleOperation = 'candles' | 'history-candles'
 
-/** How an operation gives the past. */
-export interface Source<Operation extends string = string> {
-  readonly operation: Operation
+/** How an operation gives the past of candles. */
+export interface Source {
+  readonly operation: CandleOperation
   /** The largest number of rows in a page. */
   readonly pageRows: number
   /** The longest time between the ends of a request; null if there is no bound. */
@@ -16,7 +16,7 @@ export interface Source<Operation extends string = string> {
 }
 
 /** Sources of candles in the order in which they are requested: the largest pages first. */
-export const candleSources: readonly Source<CandleOperation>[] = [
+export const candleSources: readonly Source[] = [
   { operation: 'candles', pageRows: 1000, maxSpanMs: null, hasReach: true },
   { operation: 'history-candles', pageRows: 100, maxSpanMs: 90 * dayMs, hasReach: false },
 ]
@@ -39,7 +39,7 @@ export function pagePlaces({ pageRows, maxSpanMs }: Source, lengthMs: number): n
   return maxSpanMs === null ? pageRows : Math.max(1, Math.min(pageRows, Math.floor(maxSpanMs / lengthMs)))
 }
 
-export function candleSource(operation: CandleOperation): Source<CandleOperation> {
+export function candleSource(operation: CandleOperation): Source {
   const source = candleSources.find((one) => one.operation === operation)
   if (source === undefined) throw new RangeError(`no source ${operation}`)
   return source

@@ -1,16 +1,14 @@
 import { type Kysely, sql } from 'kysely'
+import type { InstrumentKey } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { instant, toDate } from '../db/columns.js'
+import { instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream, ofSeries } from '../db/series.js'
 import { addCoverage, gapRange, multirange } from './verdicts.js'
-import type { Category } from '../market/category.js'
 
 /** A minute of an instrument whose claim was withdrawn. */
-export interface WithdrawnMinute {
-  readonly category: Category
-  readonly symbol: string
+export interface WithdrawnMinute extends InstrumentKey {
   readonly minute: TimeMs
 }
 
@@ -24,41 +22,47 @@ export async function auditFills(
   { since, at }: { readonly since: TimeMs; readonly at: TimeMs },
 ): Promise<WithdrawnMinute[]> {
   const { rows } = await sql<WithdrawnMinute>`
-    select category, symbol, minute from recorder.audit_fills(${toDate(since)}, ${toDate(at)})`.execute(db)
+    select category, symbol, minute from recorder.audit_fills(${new Date(since)}, ${new Date(at)})`.execute(db)
   return rows
 }
 
 /** Number of gaps per statement. The database judges this many long before a statement times out. */
 const gapsPerLook = 500
 
-/** Judges the next gaps. Removes gaps in which no fill was lost, and records their ranges as proven. */
+/**
+ * Judges the next gaps. Removes gaps in which no fill was lost, and records their ranges as proven. `last` is the number
+ * of the last judged gap; null if no gap is left after it.
+ *
+ * @param since gaps found before this time no longer wait for their candles
+ * @param after the number of the gap before the first one to judge
+ */
 export async function dismissEmptyGaps(
   db: Kysely<Database>,
   { since, after }: { readonly since: TimeMs; readonly after: number },
 ): Promise<{ readonly dismissed: number; readonly last: number | null }> {
-  const { empty, last } = await judgeFillGaps(db, { since, after, limit: gapsPerLook })
-  for (const gap of empty) {
+  const gaps = await judgeFillGaps(db, since, after)
+  const empty = gaps.filter(({ isEmpty }) => isEmpty)
+  for (const { from, to, ...instrument } of empty) {
+    const series = instrumentStream('fills', instrument)
     await db.transaction().execute(async (trx) => {
       // Adds the coverage first, as the writers of fills do. In another order two transactions could deadlock.
-      await addCoverage(trx, instrumentStream('fills', gap), [gap.range])
-      await removeGap(trx, gap)
+      await addCoverage(trx, series, [{ from, to }])
+      await trx
+        .deleteFrom('recorder.known')
+        .where(ofSeries(series))
+        .where('verdict', 'in', ['missing', 'lost'])
+        .where('part', '=', instant(from))
+        .where('ranges', '=', multirange([{ from, to }]))
+        .execute()
     })
   }
-  return { dismissed: empty.length, last }
+  return { dismissed: empty.length, last: gaps.length < gapsPerLook ? null : (gaps.at(-1)?.id ?? null) }
 }
 
-/** A gap between fills in which no fill was lost. */
-interface EmptyGap {
-  readonly category: Category
-  readonly symbol: string
-  readonly range: TimeRange
-}
-
-interface JudgedGaps {
-  /** Gaps in which no fill was lost. They are still stored. */
-  readonly empty: readonly EmptyGap[]
-  /** Number of the last judged gap; null if no gap is left after it. */
-  readonly last: number | null
+interface JudgedGap extends InstrumentKey, TimeRange {
+  readonly id: number
+  /** True if no fill was lost in the gap. */
+  readonly isEmpty: boolean
 }
 
 /**
@@ -66,29 +70,16 @@ interface JudgedGaps {
  * a closed candle with exactly the volume of its stored fills. Such a gap appears when two responses adjoin
  * without a shared fill. Other gaps are marked as judged, so that each is compared only once. A gap waits while a
  * minute has no closed candle, and while fills of its minutes may still arrive.
- *
- * @param since gaps found before this time no longer wait for their candles
- * @param after the number of the gap before the first one to judge
  */
-export async function judgeFillGaps(
-  db: Kysely<Database>,
-  { since, after, limit }: { readonly since: TimeMs; readonly after: number; readonly limit: number },
-): Promise<JudgedGaps> {
-  const { rows } = await sql<{
-    id: number
-    category: Category
-    symbol: string
-    from: TimeMs
-    to: TimeMs
-    isEmpty: boolean
-  }>`
+async function judgeFillGaps(db: Kysely<Database>, since: TimeMs, after: number): Promise<JudgedGap[]> {
+  const { rows } = await sql<JudgedGap>`
     with due as materialized (
       select id, category, symbol, ${gapRange} as range,
         -- Longer gaps do not come from two responses that adjoin.
         noted_at < ${instant(since)} or gap_until - part >= interval '1 hour' as is_given_up
       from recorder.known
       where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null and id > ${after}
-      order by id limit ${limit}
+      order by id limit ${gapsPerLook}
     ), looked as materialized (
       select due.*, coalesce(m.is_empty, false) as is_empty,
         due.is_given_up or (m.has_candles and not m.is_empty and coalesce(
@@ -110,21 +101,5 @@ export async function judgeFillGaps(
     )
     select id, category, symbol, lower(range) as "from", upper(range) as "to", is_empty as "isEmpty"
     from looked order by id`.execute(db)
-  return {
-    empty: rows
-      .filter(({ isEmpty }) => isEmpty)
-      .map(({ category, symbol, from, to }) => ({ category, symbol, range: { from, to } })),
-    last: rows.length < limit ? null : (rows.at(-1)?.id ?? null),
-  }
-}
-
-/** Deletes a gap in which no fill was lost. */
-async function removeGap(db: Kysely<Database>, { range, ...instrument }: EmptyGap): Promise<void> {
-  await db
-    .deleteFrom('recorder.known')
-    .where(ofSeries(instrumentStream('fills', instrument)))
-    .where('verdict', 'in', ['missing', 'lost'])
-    .where('part', '=', instant(range.from))
-    .where('ranges', '=', multirange([range]))
-    .execute()
+  return rows
 }

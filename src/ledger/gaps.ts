@@ -3,10 +3,10 @@ import type { Category, InstrumentKey, TradedCategory } from '../market/category
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { instant, toDate } from '../db/columns.js'
+import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { type Series, seriesKey, seriesOf } from '../db/series.js'
+import { type Series, seriesValues, seriesOf } from '../db/series.js'
 import { gapRange, is, multirangeText, verdictOf } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
@@ -38,8 +38,16 @@ export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void
   const { range, reason, state = 'open', detectedAt } = gap
   if (!(range.from < range.to))
     throw new RangeError(`a gap must begin before it ends, got ${range.from} to ${range.to}`)
-  const at = detectedAt === undefined ? null : toDate(detectedAt)
-  await callFunction(db, 'recorder.note_gaps', ...seriesKey(gap), verdictOf(state), multirangeText([range]), reason, at)
+  const at = detectedAt === undefined ? null : new Date(detectedAt)
+  await callFunction(
+    db,
+    'recorder.note_gaps',
+    ...seriesValues(gap),
+    verdictOf(state),
+    multirangeText([range]),
+    reason,
+    at,
+  )
 }
 
 interface GapFilter {
@@ -81,7 +89,7 @@ export async function loseGaps(
   until: TimeMs | 'infinity',
   categories: readonly Category[] | null = null,
 ): Promise<void> {
-  await callFunction(db, 'recorder.lose_gaps', stream, until === 'infinity' ? until : toDate(until), categories)
+  await callFunction(db, 'recorder.lose_gaps', stream, until === 'infinity' ? until : new Date(until), categories)
 }
 
 /** Marks lost gaps of a stream that end after a time as open, because the service still has that time. */
@@ -91,7 +99,7 @@ export async function reopenGaps(
   since: TimeMs,
   categories: readonly Category[],
 ): Promise<void> {
-  await callFunction(db, 'recorder.reopen_gaps', stream, toDate(since), categories)
+  await callFunction(db, 'recorder.reopen_gaps', stream, new Date(since), categories)
 }
 
 /** A gap in fills, with the repairs that were tried in vain. */

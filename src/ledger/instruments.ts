@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Category } from '../market/category.js'
 import { type Instrument, instrumentFields, type InstrumentKind, kindOf } from '../market/instrument.js'
 import type { TimeMs } from '../market/values.js'
-import { columnNames, instant, toDate } from '../db/columns.js'
+import { columnNames, instant } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
@@ -88,7 +88,7 @@ async function openVersions(
   const symbols = instruments.map(({ symbol }) => symbol)
   await db
     .updateTable('market.instrument_history')
-    .set({ valid_to: toDate(seenAt) })
+    .set({ valid_to: new Date(seenAt) })
     .where('category', '=', category)
     .where((eb) => eb('symbol', '=', eb.fn.any(eb.val(symbols))))
     .where('valid_to', 'is', null)
@@ -124,7 +124,7 @@ async function closeMissing(
   const at = instant(seenAt)
   const closed = await db
     .updateTable('market.instrument_history')
-    .set({ valid_to: toDate(seenAt) })
+    .set({ valid_to: new Date(seenAt) })
     .where('category', '=', category)
     .where('valid_to', 'is', null)
     .where('valid_from', '<', at)
@@ -135,7 +135,7 @@ async function closeMissing(
   if (gone.length > 0)
     await db
       .updateTable('market.instruments')
-      .set({ disappeared_at: toDate(seenAt) })
+      .set({ disappeared_at: new Date(seenAt) })
       .where('category', '=', category)
       .where((eb) => eb('symbol', '=', eb.fn.any(eb.val(gone))))
       .execute()

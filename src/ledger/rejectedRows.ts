@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import { hourMs, type TimeMs } from '../market/values.js'
-import { type ColumnSpec, columnNames, type ColumnValue, rowsFrom, toDate } from '../db/columns.js'
+import { type ColumnSpec, columnNames, type ColumnValue, rowsFrom } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { inStatements } from '../db/writeRows.js'
 import type { WriteResult } from '../db/writeRows.js'
@@ -31,7 +31,7 @@ export async function insertRejectedRows(
   rows: readonly RejectedRow[],
   at: TimeMs,
 ): Promise<WriteResult> {
-  const hourBefore = sql`${toDate(at - hourMs)}::timestamptz`
+  const hourBefore = sql`${new Date(at - hourMs)}::timestamptz`
   return inStatements(rows, async (part) => {
     const operations = new Set(part.map(({ operation }) => operation))
     const unique = new Map(part.map((row) => [digestOf(row), row]))
@@ -42,7 +42,7 @@ export async function insertRejectedRows(
       with recent as materialized (
         select operation, count(*) as kept from recorder.rejected_row
         where operation = any (${[...operations]}::text[])
-          and first_seen_at > ${hourBefore} and first_seen_at <= ${toDate(at)}::timestamptz
+          and first_seen_at > ${hourBefore} and first_seen_at <= ${new Date(at)}::timestamptz
         group by operation
       ), written as (
         insert into recorder.rejected_row as kept (${columnNames(columns)})

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { type CandleSeries, closeTime } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs } from '../market/values.js'
-import { ago, instant, toDate } from '../db/columns.js'
+import { ago, instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { ofCandles } from '../db/series.js'
 import { commonFactor, explainedBy, type Fraction, type OpenRevision } from './commonFactor.js'
@@ -102,8 +102,8 @@ async function addRestatement(
       symbol,
       type,
       interval,
-      from_time: toDate(from),
-      to_time: toDate(to),
+      from_time: new Date(from),
+      to_time: new Date(to),
       numerator: factor.numerator.toString(),
       denominator: factor.denominator.toString(),
       candles: 0,

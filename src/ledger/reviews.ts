@@ -4,7 +4,7 @@ import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
-import { candlesOf, candleStream, sameSeries, seriesKey, seriesOf } from '../db/series.js'
+import { candlesOf, candleStream, sameSeries, seriesValues, seriesOf } from '../db/series.js'
 import type { Fraction } from './commonFactor.js'
 import { oneEvent } from './restatements.js'
 import { callOfCandles, is, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
@@ -163,7 +163,7 @@ async function noteReview(
   const ranges = `{[${new Date(nextTo ?? at).toISOString()},)}`
   await sql`
     insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
-    values (${sql.join(seriesKey(candleStream(series)))}, 'reviewed', ${ranges}, ${instant(at)})
+    values (${sql.join(seriesValues(candleStream(series)))}, 'reviewed', ${ranges}, ${instant(at)})
     on conflict (stream, category, symbol, type, interval, verdict, part) do update
       set noted_at = excluded.noted_at, ranges = case when ${nextTo === null} then k.ranges else excluded.ranges end
   `.execute(db)

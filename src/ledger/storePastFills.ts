@@ -3,7 +3,7 @@ import type { InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import { type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
 import { hourMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
-import { columnNames, duration, instant, toDate } from '../db/columns.js'
+import { columnNames, duration, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
@@ -11,7 +11,7 @@ import { candleStream, instrumentStream, ofInstrument, ofSeries, type Series } f
 import { addCoverage, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
 import { recordGap } from './gaps.js'
 
-export type FillKey = InstrumentKey & { readonly category: TradedCategory }
+type FillKey = InstrumentKey & { readonly category: TradedCategory }
 
 /**
  * `other ids`: the history has other ids for stored fills. `other values`: it has another time, price, size or side
@@ -123,7 +123,7 @@ export async function storePastFills(
     if (proven.length > 0) {
       await addCoverage(trx, streamOf(key), proven)
       const claim = multirangeText(proven)
-      await callFunction(trx, 'recorder.close_fill_gaps', category, symbol, claim, toDate(at), 'history')
+      await callFunction(trx, 'recorder.close_fill_gaps', category, symbol, claim, new Date(at), 'history')
     }
     return { inserted: fresh.length, refusal: null, lacking, cut }
   })

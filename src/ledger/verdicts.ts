@@ -5,7 +5,7 @@ import type { TimeMs } from '../market/values.js'
 import { instant, rowsFrom } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { keyColumns, ofSeries, type Series, seriesColumns, seriesKey } from '../db/series.js'
+import { keyColumns, ofSeries, type Series, seriesColumns, seriesValues } from '../db/series.js'
 
 /**
  * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
@@ -25,7 +25,7 @@ import { keyColumns, ofSeries, type Series, seriesColumns, seriesKey } from '../
  * | lost                   | missing                | `reopenGaps`                    | the service has a history after all            |
  * | missing, lost          | repaired               | `settleGaps`, `claimEvents`, …  | the range is recorded by now                   |
  * | missing                | nothing                | `settleGaps`                    | it is before the beginning                     |
- * | missing, lost          | recorded               | `removeGap`                     | candles show that no fill was lost             |
+ * | missing, lost          | recorded               | `dismissEmptyGaps`              | candles show that no fill was lost             |
  * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed again                 |
  * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
  *
@@ -82,7 +82,7 @@ export const addingRanges = sql`
 export async function addKnown(db: Kysely<Database>, series: Series, verdict: Verdict, ranges: string): Promise<void> {
   await sql`
     insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
-    values (${sql.join(seriesKey(series))}, ${verdict}, ${ranges}) ${addingRanges}`.execute(db)
+    values (${sql.join(seriesValues(series))}, ${verdict}, ${ranges}) ${addingRanges}`.execute(db)
 }
 
 export function timeRange({ from, to }: TimeRange): RawBuilder<string> {

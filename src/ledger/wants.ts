@@ -6,7 +6,7 @@ import { is, multirange, multirangeText, rangesAsJson, toRanges } from './verdic
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
-import { keyColumns, ofSeries, rowMs, type Series, sameSeries, seriesKey, seriesOf } from '../db/series.js'
+import { keyColumns, ofSeries, rowMs, type Series, sameSeries, seriesValues, seriesOf } from '../db/series.js'
 
 /** Why ranges are wanted. A `review` reads known ranges again, with the budget that the other kinds leave. */
 export type WantKind = 'repair' | 'backfill' | 'review'
@@ -88,7 +88,7 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
   if (wants.length === 0) return []
   const rows = wants.map((want) => {
     const { kind, series, ranges, floor, again, isUrgent, hasOpenBeginning, nextTo = null } = want
-    return [kind, ...seriesKey(series), multirangeText(ranges), floor, again, isUrgent, hasOpenBeginning, nextTo]
+    return [kind, ...seriesValues(series), multirangeText(ranges), floor, again, isUrgent, hasOpenBeginning, nextTo]
   })
   const source = rowsFrom(rows, columns, (row, column) => row[column] ?? null)
   return inTransaction(db, async (trx) => {
@@ -302,7 +302,7 @@ export async function rangeOutcomes(
 ): Promise<RangeOutcome[][]> {
   const results = wanted.map((): RangeOutcome[] => [])
   if (wanted.length === 0) return results
-  const keys = wanted.map(({ series, missing }) => [...seriesKey(series), multirangeText(missing)])
+  const keys = wanted.map(({ series, missing }) => [...seriesValues(series), multirangeText(missing)])
   const source = rowsFrom(keys, [...keyColumns, rangesColumn], (key, column) => key[column] ?? null)
   const { rows } = await sql<{ place: number; ranges: [TimeMs, TimeMs][] } & Pick<RangeOutcome, 'what' | 'reason'>>`
     with source as materialized (select *, ranges::tstzmultirange as wanted from ${source} as s)

@@ -24,7 +24,7 @@ interface Request {
   readonly parameters: Readonly<Record<string, string>>
 }
 
-/** Keeps the start of a row's text, with the digest and length of the whole, so that no row takes much space. */
+/** Keeps the start of a row's text, with the digest and length of the whole. No row takes much space then. */
 export function rejectedRow({ operation, parameters }: Request, reason: string, text: string | Buffer): RejectedRow {
   const bytes = typeof text === 'string' ? Buffer.from(text) : text
   return {

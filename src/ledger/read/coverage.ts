@@ -162,7 +162,7 @@ async function findSeries(
     .with('gaps', (query) =>
       query
         .selectFrom('recorder_page.gap')
-        .select(seriesKey)
+        .select(keyNames)
         .select(({ fn }) =>
           fn
             .countAll<number>()
@@ -171,14 +171,14 @@ async function findSeries(
             .as('count'),
         )
         .where(isMeant)
-        .groupBy(seriesKey),
+        .groupBy(keyNames),
     )
     .with('known', (query) =>
       query
         .selectFrom('recorder_page.coverage')
-        .select(seriesKey)
+        .select(keyNames)
         .where(isMeant)
-        .union(query.selectFrom('gaps').select(seriesKey)),
+        .union(query.selectFrom('gaps').select(keyNames)),
     )
     .selectFrom('known')
     .leftJoin('gaps', (join) => join.on(sameSeries('gaps', 'known')))
@@ -196,7 +196,7 @@ async function findSeries(
   return { rows, total: rows[0]?.total ?? 0 }
 }
 
-const seriesKey = keyColumns.map(({ name }) => name)
+const keyNames = keyColumns.map(({ name }) => name)
 
 /** Returns SQL for the part of the day `d.day` that a multirange of `known` covers, in milliseconds. */
 function overlapMs(column: string): RawBuilder<unknown> {
