@@ -69,7 +69,6 @@ export class CandleFetcher {
           lengthMs: intervalMs[series.interval],
           wanted,
           floor: slice.floor,
-          anchor: oldestKnown,
           oldestKnown,
           isSparse: oldestKnown !== null && (await isSparse(db, series)),
           isAskedBefore: !slice.again && (await unansweredRanges(db, series, slice.ranges)).length > 0,

@@ -20,8 +20,6 @@ interface FetchTask {
   readonly wanted: readonly TimeRange[]
   /** Nothing older than this time is wanted. */
   readonly floor: TimeMs
-  /** Opening time of some candle of the series, if one is known. */
-  readonly anchor: TimeMs | null
   /** Opening time of the oldest candle that is stored, if there is one. */
   readonly oldestKnown: TimeMs | null
   /** True when the series is known to leave out intervals without a trade. */
@@ -100,7 +98,7 @@ class Walk {
     this.#lengthMs = task.lengthMs
     this.#wanted = normalized(task.wanted)
     this.#left = this.#wanted
-    this.#anchor = task.anchor
+    this.#anchor = task.oldestKnown
     this.#oldestKnown = task.oldestKnown
   }
 

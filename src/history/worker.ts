@@ -38,11 +38,6 @@ interface HistoryWorkerOptions {
   readonly logger: Logger
 }
 
-export interface HistoryWorker {
-  /** Stops sending requests, stores the received rows and releases the slices. */
-  stop(): Promise<void>
-}
-
 interface RunningSlice {
   readonly stream: StreamName
   readonly stop: AbortController
@@ -62,10 +57,10 @@ const afterErrorMs = 2_000
 
 /** Fetches missing rows of wants, the most urgent slice first, until it is stopped. */
 export function startHistoryWorker(options: HistoryWorkerOptions): HistoryWorker {
-  return new Worker(options)
+  return new HistoryWorker(options)
 }
 
-class Worker implements HistoryWorker {
+export class HistoryWorker {
   readonly #options: HistoryWorkerOptions
   readonly #name = `${hostname()} ${process.pid} ${randomName(6)}`
   readonly #runner: SliceRunner
@@ -83,6 +78,7 @@ class Worker implements HistoryWorker {
     this.#loop = this.#work()
   }
 
+  /** Stops sending requests, stores the received rows and releases the slices. */
   async stop(): Promise<void> {
     const { db, clock, logger } = this.#options
     this.#stopping.abort(new Error('the worker was stopped'))

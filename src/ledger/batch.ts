@@ -53,11 +53,6 @@ export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 
   return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
 }
 
-/** Returns true if a batch has no rejected rows and no gaps, so that one insert stores all of it. */
-export function isPlain({ rejected, unkept = 0, gaps, isPart }: Batch): boolean {
-  return !isPart && rejected.length + unkept + gaps.length === 0
-}
-
 /**
  * Leaves out rows that retention would remove, if the stream has coverage. They would fall on days that are already
  * archived. The newest old fill stays, because it proves that nothing else was traded after it.

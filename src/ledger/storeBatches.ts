@@ -15,7 +15,7 @@ import { instrumentStream } from '../db/series.js'
 import { type WriteResult, rowsPerStatement } from '../db/writeRows.js'
 import { insertRejectedRows } from './rejectedRows.js'
 import { recordGap } from './gaps.js'
-import { type Batch, type FillBatch, isPlain, missingRows, seriesKey } from './batch.js'
+import { type Batch, type FillBatch, missingRows, seriesKey } from './batch.js'
 import { maxFillsAtOnce, type StoredFills, withoutRepeats } from './storeFills.js'
 import { isOfMoments, type Written, writerOf } from './writers.js'
 
@@ -131,6 +131,11 @@ function areOneStatement(batches: readonly Batch[]): boolean {
   if (first.stream === 'candles') return batches.length === 1
   if (first.stream === 'fills') return rows <= maxFillsAtOnce
   return isOfMoments(first.stream) && rows <= rowsPerStatement
+}
+
+/** Returns true if a batch has no rejected rows and no gaps, so that one insert stores all of it. */
+function isPlain({ rejected, unkept = 0, gaps, isPart }: Batch): boolean {
+  return !isPart && rejected.length + unkept + gaps.length === 0
 }
 
 async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {

@@ -43,7 +43,6 @@ export async function fill(
       lengthMs: behaviour.lengthMs,
       wanted,
       floor,
-      anchor: null,
       oldestKnown: null,
       isSparse: false,
       isAskedBefore: false,

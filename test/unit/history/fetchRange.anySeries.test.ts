@@ -90,8 +90,8 @@ function built({ stretches, age, reach, reachKnown, wanted, stored, isSparse, is
     typeof wanted === 'number'
       ? [{ from: (truth[0] ?? at(age)) - (wanted + 1) * lengthMs, to: grid }]
       : normalized(wanted.map(([back, size]) => ({ from: at(back + size), to: at(back) })))
-  const anchor = stored === null ? null : (truth[Math.round(stored * (truth.length - 1))] ?? null)
-  const task = { anchor, oldestKnown: anchor, isSparse, isAskedBefore }
+  const oldestKnown = stored === null ? null : (truth[Math.round(stored * (truth.length - 1))] ?? null)
+  const task = { oldestKnown, isSparse, isAskedBefore }
   return { behaviour, wanted: ranges, task, book: reachOf(knownReach(now - at(reach), reachKnown, lengthMs)) }
 }
 

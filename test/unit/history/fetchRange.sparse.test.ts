@@ -20,7 +20,6 @@ async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {
       lengthMs,
       wanted: [wanted],
       floor: wanted.from,
-      anchor: null,
       oldestKnown: null,
       isSparse,
       isAskedBefore: false,
@@ -94,7 +93,6 @@ describe('a series that leaves out intervals without a trade', () => {
         lengthMs: minuteMs,
         wanted: [range],
         floor: range.from,
-        anchor: null,
         oldestKnown: null,
         isSparse: true,
         isAskedBefore: false,
@@ -219,7 +217,6 @@ describe('a series without a word', () => {
         lengthMs: minuteMs,
         wanted: [wanted],
         floor: wanted.from,
-        anchor: null,
         oldestKnown: null,
         isSparse: false,
         isAskedBefore: false,
@@ -240,7 +237,7 @@ describe('a series without a word', () => {
     const truth = Array.from({ length: 5_000 }, (_, i) => ended - (5_000 - i) * minuteMs)
     // The newest slice of what is missing since; the candles before are stored.
     const slice = { from: now - 2_000 * minuteMs, to: now }
-    const known = { anchor: truth[0] ?? 0, oldestKnown: truth[0] ?? 0, wanted: [slice] }
+    const known = { oldestKnown: truth[0] ?? 0, wanted: [slice] }
     const { requests, outcome } = await ask(service(truth), known, 30)
     expect(requests.length).toBeLessThan(20)
     expect(outcome).toMatchObject({ empty: [], unresolved: [slice] })

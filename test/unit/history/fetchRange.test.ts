@@ -119,7 +119,6 @@ describe('when a request fails for good', () => {
       lengthMs: minuteMs,
       wanted: [range],
       floor: range.from,
-      anchor: now,
       oldestKnown: null,
       isSparse: false,
       isAskedBefore: false,
