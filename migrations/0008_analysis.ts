@@ -15,7 +15,7 @@ const rollups = {
 
 /**
  * Views and functions for analysts. They make candles of other widths and alignments of closed 1m market candles, and
- * answer questions that are easily asked wrong by hand.
+ * run queries that are easily written wrong by hand.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const [name, length] of Object.entries(rollups)) {
