@@ -4,7 +4,7 @@ import type { Kysely } from 'kysely'
 import { type History, startHistory } from './history/daemon.js'
 import { Collector } from './collect/collector.js'
 import { Fleet } from './collect/fleet/fleet.js'
-import { type Retention, startRetention } from './collect/retention.js'
+import { startRetention } from './collect/retention.js'
 import { type OpenQueue, openQueue } from './collect/queue/queue.js'
 import { hasSegments } from './collect/queue/spoolOwner.js'
 import type { Config } from './config/resolve.js'
@@ -101,7 +101,7 @@ interface RunningParts {
   storing?: OpenQueue
   collector?: Collector
   history?: History
-  retention?: Retention
+  retention?: ReturnType<typeof startRetention>
 }
 
 /** Starts the whole recorder. Waits for another recorder of the same egress to end first. */

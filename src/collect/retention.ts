@@ -11,10 +11,6 @@ import { forget } from '../ledger/forget.js'
 import { applyRetention } from '../server/timescale/retention.js'
 import { onSchedule } from './schedule/cron.js'
 
-export interface Retention {
-  stop(): Promise<void>
-}
-
 /** Removal runs away from full hours, when candles of all intervals close at once. */
 const hourly = '30 23 * * * *'
 
@@ -37,7 +33,7 @@ export function startRetention(
   config: Config,
   db: Kysely<Database>,
   { clock, logger, incidents, serviceNow }: RetentionDependencies,
-): Retention {
+): { stop(): Promise<void> } {
   const stopping = new AbortController()
   let running: Promise<void> | undefined
   const run = () => {

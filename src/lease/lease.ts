@@ -8,16 +8,7 @@ import { randomName } from '../runtime/randomness.js'
 import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, mayPassLater } from '../db/databaseError.js'
 import { connectionString } from '../db/pool.js'
-import {
-  isGivenToNobody,
-  isReply,
-  lookAtRow,
-  releaseRow,
-  renewRow,
-  type Sharing,
-  type Stamp,
-  takeRow,
-} from './leaseRow.js'
+import { isGivenToNobody, isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
 import { leaseMs, rightMs, SendingRight } from './right.js'
 
 const beatMs = 500
@@ -87,7 +78,7 @@ export class Lease {
   /** Epoch of the row that this recorder owns; null while it owns none. */
   #epoch: string | null = null
   /** The row of another recorder: its state, when that began, and when it was last seen. */
-  #watch: { readonly stamp: Stamp; readonly sinceMs: number; readonly lookedAt: Moment } | null = null
+  #watch: { readonly stamp: string; readonly sinceMs: number; readonly lookedAt: Moment } | null = null
   #maySend = false
   #isStandby = false
   #noted: boolean | undefined

@@ -43,7 +43,7 @@ export interface Sharing {
 }
 
 /** State of a row at one look, changed by each renewal. `absent`: no row. `free`: the row was given back. */
-export type Stamp = string
+type Stamp = string
 
 const end = `now() + interval '${leaseMs} milliseconds'`
 

@@ -109,7 +109,7 @@ function cover(
 }
 
 /** Requests that one stream needs for one instrument. */
-export interface InstrumentDemand {
+interface InstrumentDemand {
   readonly stream: StreamName
   /** The instrument as text. */
   readonly key: string

@@ -6,7 +6,7 @@ import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { messageOf } from '../../runtime/text.js'
 import { type Batch, seriesKey } from '../../ledger/batch.js'
 import { pack, scanRecords, SegmentWriter, unpack } from './segmentWriter.js'
-import { becomeSpoolOwner, createdAt, parseSegmentName, segmentName, type SpoolOwner } from './spoolOwner.js'
+import { becomeSpoolOwner, createdAtOf, parseSegmentName, type SpoolOwner } from './spoolOwner.js'
 
 export interface SpoolOptions {
   /** Folder of the spools of all recorders on this machine. */
@@ -107,7 +107,7 @@ export class Spool {
         directory: root,
         segmentBytes,
         disk: this.#disk,
-        nextName: () => segmentName(this.#clock.now(), this.#sequence++, stream, owner.name),
+        nextName: () => owner.nameSegment(this.#clock.now(), this.#sequence++, stream),
         onClosed: (name, bytes) => this.#closed.set(name, { stream, isOwn: true, bytes }),
       })
     this.#writers = new Map(streamNames.map((stream) => [stream, writer(stream)]))
@@ -280,11 +280,11 @@ export class Spool {
     const file = join(this.#options.root, name)
     const closed = [...this.#closed].flatMap(([other, found]) => (found.stream === stream ? [other] : []))
     const current = this.#writers.get(stream)?.current?.name ?? name
-    const later = [...closed, current].filter((other) => other > name).map(createdAt)
+    const later = [...closed, current].filter((other) => other > name).map(createdAtOf)
     const to = Math.min(this.#clock.now(), ...later)
     await this.#disk.rename(file, `${file}.unreadable`)
     this.#closed.delete(name)
-    const range = { from: createdAt(name) - longestToDiskMs, to: Math.max(to, createdAt(name)) + 1 }
+    const range = { from: createdAtOf(name) - longestToDiskMs, to: Math.max(to, createdAtOf(name)) + 1 }
     this.#options.onSetAside({ file: `${file}.unreadable`, stream, range, error })
   }
 

@@ -13,17 +13,14 @@ const inUseOn = new WeakMap<Disk, Set<string>>()
  */
 export interface SpoolOwner {
   readonly name: string
+  /** Names a segment so that the order of names is that of creation. */
+  nameSegment(createdAt: TimeMs, sequence: number, stream: StreamName): string
   /** Resolves to true if the recorder of this name has ended, so that its files may be taken over. */
   hasEnded(name: string): Promise<boolean>
   release(): void
 }
 
 const segmentPattern = /^(\d{15})-\d{9}\.([a-z_]+)\.(\d+-\S+-[0-9a-f]{8})\.seg$/
-
-/** Names a segment so that the order of names is that of creation. */
-export function segmentName(createdAt: TimeMs, sequence: number, stream: StreamName, owner: string): string {
-  return `${String(createdAt).padStart(15, '0')}-${String(sequence).padStart(9, '0')}.${stream}.${owner}.seg`
-}
 
 /** Reads a segment's name; null when it is another file. */
 export function parseSegmentName(name: string): { readonly stream: StreamName; readonly owner: string } | null {
@@ -38,7 +35,8 @@ export async function hasSegments(disk: Disk, root: string): Promise<boolean | n
   return names === null ? null : names.some((name) => parseSegmentName(name) !== null)
 }
 
-export function createdAt(name: string): TimeMs {
+/** Reads from a segment's name when the segment was created. */
+export function createdAtOf(name: string): TimeMs {
   return Number.parseInt(name, 10)
 }
 
@@ -49,6 +47,8 @@ export async function becomeSpoolOwner(disk: Disk): Promise<SpoolOwner> {
   inUseOn.set(disk, inUse.add(name))
   return {
     name,
+    nameSegment: (createdAt, sequence, stream) =>
+      `${String(createdAt).padStart(15, '0')}-${String(sequence).padStart(9, '0')}.${stream}.${name}.seg`,
     async hasEnded(other) {
       const described = other.slice(0, other.lastIndexOf('-'))
       if (described === self) return !inUse.has(other)

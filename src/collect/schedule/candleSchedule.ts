@@ -2,7 +2,7 @@ import { type Candle, type CandleSeries, type Interval, intervalMs, seriesText }
 import type { TradeSign } from '../../market/rows.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { backoffMs, type Moment } from '../../runtime/clock.js'
-import { afterResponse, fullPace, type Pace, type PaceLimits, waitMs, waitWhenClaimedMs } from './pace.js'
+import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
 
 /** Largest number of candles in one response. */
 export const candlesPerPage = 1000
@@ -185,7 +185,7 @@ export class CandleSchedule<Target extends CandleSeries> {
   }
 }
 
-function paceLimits(interval: Interval): PaceLimits {
+function paceLimits(interval: Interval) {
   const everyMs = Math.min(longestCandleCycleMs, intervalMs[interval])
   return { everyMs, maxMs: Math.max(everyMs, maxCandleWaitMs) }
 }

@@ -11,7 +11,7 @@ export interface Pace {
   readonly misled: number
 }
 
-export interface PaceLimits {
+interface PaceLimits {
   /** Time between two requests while every response brings something. */
   readonly everyMs: number
   /** Longest time between two requests, even for something that has always been silent. */

@@ -4,7 +4,7 @@ import type { Logger } from '../../runtime/logger.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'
 import { Budget, RoundTrip } from './budget.js'
 import { type Departure, Penalty, type Settlement } from './penalty.js'
-import { type Priority, RequestQueues, type Waiting, type WaitingRequests } from './queues.js'
+import { type Priority, RequestQueues, type Waiting } from './queues.js'
 import { minuteMs, secondMs } from '../../market/values.js'
 
 export interface PacerOptions {
@@ -34,7 +34,7 @@ export interface AcquireOptions {
 }
 
 export interface PacerStats {
-  readonly waiting: Readonly<Record<Priority, WaitingRequests>>
+  readonly waiting: Readonly<Record<Priority, ReturnType<RequestQueues['stats']>>>
   readonly operations: Readonly<Record<Operation, { readonly used: number; readonly limit: number }>>
   readonly overall: { readonly used: number; readonly limit: number }
   readonly inFlight: number

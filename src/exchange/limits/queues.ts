@@ -6,7 +6,7 @@ const priorities = ['live', 'repair', 'backfill'] as const
 export type Priority = (typeof priorities)[number]
 
 /** The requests of a class that wait. */
-export interface WaitingRequests {
+interface WaitingRequests {
   readonly count: number
   readonly oldestWaitMs: number
   /** Largest time by which a request has missed its deadline while it waited; 0 if all are in time. */
