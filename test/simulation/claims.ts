@@ -33,14 +33,14 @@ function selectClaims(condition: string): string {
 }
 
 /**
- * What is proven of fills and of candles of a minute within a range is stored, and as the market was: one line for each that is
- * not. Asked while time stands still.
+ * Compares proven fills and minute candles of a range with the market. Returns one line for each that is not stored, or
+ * not as the market was. Call it while time stands still.
  */
 export async function falseClaims(pool: pg.Pool, service: Service, range: TimeRange): Promise<string[]> {
   return [...(await falseFillClaims(pool, service, range)), ...(await falseCandleClaims(pool, service, range))]
 }
 
-/** The same of fills alone. */
+/** Compares proven fills of a range with the market. */
 export async function falseFillClaims(pool: pg.Pool, { world }: Service, { from, to }: TimeRange): Promise<string[]> {
   const within = [new Date(from), new Date(to)]
   const { rows: claims } = await pool.query<Claim>(selectClaims(isFillsClaim), within)
@@ -87,7 +87,7 @@ async function falseCandleClaims(pool: pg.Pool, { world }: Service, { from, to }
   return wrong
 }
 
-/** Closed candles that were stored otherwise before: the service shows none of them otherwise once they are final. */
+/** Closed candles that were stored differently before. The service never changes a final candle. */
 export async function revisions(pool: pg.Pool): Promise<string[]> {
   const { rows } = await pool.query<{ readonly category: string; readonly symbol: string; readonly at: Date }>(
     'select category, symbol, open_time as at from recorder.candle_revision order by 1, 2, 3',
@@ -99,8 +99,8 @@ export async function revisions(pool: pg.Pool): Promise<string[]> {
 }
 
 /**
- * Candles of a minute between the first proven one of a series and `until` that are not proven: one line for each stretch. A
- * series without a trade is asked for after up to eight minutes, so that the newest of its candles may not have been due yet.
+ * Finds minute candles between the first proven one of a series and `until` that are not proven. Returns one line for
+ * each stretch. A series without trades is asked for every eight minutes: its newest candles may not be due yet.
  */
 export async function missingCandles(pool: pg.Pool, { world }: Service, until: number): Promise<string[]> {
   const { rows } = await pool.query<Claim>(

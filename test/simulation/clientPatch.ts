@@ -2,14 +2,14 @@ import pg from 'pg'
 
 export type Done = (error: Error | null, result?: unknown) => void
 
-/** Answers for every client of the driver in this process. */
+/** Stands in for every client of the driver in this process. */
 export interface ClientTarget {
   connect(client: pg.Client): Promise<void>
   end(client: pg.Client): Promise<void>
   query(client: pg.Client, config: unknown, values: unknown, done: Done): void
 }
 
-/** What of a client the driver's pool and the recorder look at, besides its methods. */
+/** The fields of a client that the driver's pool and the recorder read. */
 export interface VisibleClient {
   readonly host: string
   readonly connectionParameters: {
@@ -37,7 +37,7 @@ export function visible(client: pg.Client): VisibleClient {
 
 let target: ClientTarget | undefined
 
-/** From now on whoever connects in this process connects to this database. */
+/** From now on every new connection of this process leads to this database. */
 export function answerForClients(by: ClientTarget): void {
   if (target === undefined) {
     Object.assign(pg.Client.prototype, {

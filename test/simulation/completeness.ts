@@ -3,13 +3,13 @@ import type { TimeRange } from '../../src/market/timeRange.js'
 import type { Service } from '../../src/simulator/service.js'
 import type { WorldInstrument } from './worldPlan.js'
 
-/** What of a market is stored, against what happened. */
+/** The stored part of what happened in a market. */
 export interface Completeness {
   readonly fills: number
   readonly storedFills: number
-  /** Of those that are not: what a gap says to be lost. */
+  /** Not stored, and lost according to a gap. */
   readonly fillsInGaps: number
-  /** Of those that are not: what happened after the newest that is stored of its instrument, and is asked for later. */
+  /** Not stored yet: newer than the newest stored row of the instrument, and asked for later. */
   readonly fillsToCome: number
   readonly candles: number
   readonly storedCandles: number
@@ -17,7 +17,7 @@ export interface Completeness {
   readonly tickers: number
 }
 
-/** Counts fills and candles of a minute that ended between two moments, and what of them is stored. */
+/** Counts fills and minute candles that ended between two moments, and how many of them are stored. */
 export async function completenessOf(
   pool: pg.Pool,
   { world }: Service,

@@ -6,11 +6,11 @@ import type { WhenAwake } from './virtualTime.js'
 
 /** How the way between one machine and its database is at the moment. */
 export interface DatabaseLink {
-  /** `refused`: no server there; `silent`: nothing gets through, and nobody says so. */
+  /** `refused`: no server is there. `silent`: nothing gets through, without an error. */
   state: 'up' | 'refused' | 'silent'
-  /** How long a statement takes on its way and in the server, at most, in milliseconds. */
+  /** The longest time of a statement on its way and in the server, in milliseconds. */
   slowMs: number
-  /** The SQLSTATE with which the server refuses to store anything; undefined: it stores. */
+  /** The SQLSTATE with which the server refuses to store anything; undefined if it stores. */
   refusal: string | undefined
 }
 
@@ -19,7 +19,7 @@ export interface LinkOptions {
   readonly random: () => number
   readonly isDead: () => boolean
   readonly whenAwake: WhenAwake
-  /** Told of each result that comes through. */
+  /** Called with each result that comes through. */
   readonly onReceived: (received: Received) => void
 }
 
@@ -32,9 +32,9 @@ export interface Session {
   isOver: boolean
   statementTimeoutMs: number
   isInTransaction: boolean
-  /** The moment that was last told to the server. */
+  /** The time that the server was last set to. */
   toldMs: number
-  /** What goes to the server with the next statement. */
+  /** A statement that goes to the server together with the next one. */
   ahead: string | undefined
   silenceMs: number | undefined
   onSilence: (() => void) | undefined
@@ -51,10 +51,10 @@ export interface Statement {
   stopTimers: (() => void)[]
 }
 
-/** Statements that store what the service has shown. */
+/** Matches statements that store market data. */
 const storesRows = /\b(?:insert into|update|delete from)\s+market\.|\brecorder\.store_fills\b/i
 
-/** What a server says that stores nothing at the moment; undefined when it does what it is asked for. */
+/** The error of a server that stores nothing at the moment; undefined if it does what it is asked for. */
 export function refusalOf({ refusal: code }: DatabaseLink, text: string): Error | undefined {
   if (code === undefined || !storesRows.test(text)) return undefined
   const error = new pg.DatabaseError(`not as the recorder knows it: ${code}`, 0, 'error')

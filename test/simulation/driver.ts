@@ -8,12 +8,12 @@ import type { Happening, VirtualTime } from './virtualTime.js'
 
 const beginsTransaction = /^\s*(?:begin|start transaction)\b/i
 const endsTransaction = /^\s*(?:commit|rollback(?! to))\b/i
-/** Statements that ask the server for the time, or leave it to the default of a column. */
+/** Matches statements that read the server's time, or leave it to the default of a column. */
 const readsTime = /\bnow\(\)|insert into\W*recorder\W+(?!coverage|lock|lease)/i
 
 /**
- * The database of a world: the real server, asked one statement at a time while time stands still. Whoever waits for a lock of
- * another session waits in simulated time. The way to it can be cut, refused, slow, and sessions can be severed.
+ * The database of a world: the real server, asked one statement at a time while time stands still. A session that waits
+ * for another one's lock waits in simulated time. The way there can be cut, refused or slow, and sessions severed.
  */
 export class SimulatedDatabase implements ClientTarget {
   readonly #time: VirtualTime
@@ -35,7 +35,7 @@ export class SimulatedDatabase implements ClientTarget {
     answerForClients(this)
   }
 
-  /** Who connects to this host name comes over this link. */
+  /** Sends connections to this host name over this link. */
   addMachine(host: string, options: LinkOptions): void {
     this.#links.set(host, options)
   }
@@ -105,7 +105,7 @@ export class SimulatedDatabase implements ClientTarget {
     })
   }
 
-  /** Something that happens on a machine: not before the machine is awake. */
+  /** Does something on a machine, not before the machine is awake. */
   #on({ whenAwake }: LinkOptions, ms: number, happen: Happening): () => void {
     return this.#time.after(ms, () => whenAwake(happen))
   }
@@ -155,7 +155,7 @@ export class SimulatedDatabase implements ClientTarget {
       const leave = async (): Promise<void> => {
         if (session.options.isDead()) return
         if (session.isOver) return resolve()
-        // Nobody hears it.
+        // The server never gets it.
         if (session.options.link.state === 'silent') return void this.#time.after(200, leave)
         session.isOver = true
         await this.#close(session)
@@ -166,7 +166,7 @@ export class SimulatedDatabase implements ClientTarget {
     })
   }
 
-  /** The connection breaks: what is under way is lost, and whether it was done is not known. */
+  /** Breaks the connection. What is under way is lost, and nobody knows if it was done. */
   drop(session: Session, message: string): void {
     if (session.isOver) return
     session.isOver = true
@@ -178,7 +178,7 @@ export class SimulatedDatabase implements ClientTarget {
       if (session.options.isDead()) return
       const error = new Error(message)
       for (const statement of session.sent.splice(0)) this.#finish(session, statement, error)
-      // Before it is connected, the caller of `connect` is told instead.
+      // Before the connection stands, `connect` rejects instead.
       if (own['_connected']) session.client.emit('error', error)
       session.client.emit('end')
     })
@@ -196,7 +196,7 @@ export class SimulatedDatabase implements ClientTarget {
     for (const session of this.#sessions) if (which(session.options)) this.drop(session, message)
   }
 
-  /** What the server does when a machine is gone: its sessions end. */
+  /** Ends the sessions of a machine that is gone, as the server does. */
   async bury(which: (options: LinkOptions) => boolean): Promise<void> {
     for (const session of Array.from(this.#sessions)) {
       if (!which(session.options)) continue
@@ -233,7 +233,7 @@ export class SimulatedDatabase implements ClientTarget {
     session.real = undefined
     await this.#admin.query('select pg_terminate_backend($1)', [pid])
     await client.end().catch(() => undefined)
-    // Asked again and again: the server itself would look once in a tenth of a second.
+    // The query is repeated at once: the server itself would look once in a tenth of a second.
     while ((await this.#admin.query('select from pg_stat_activity where pid = $1', [pid])).rows.length > 0);
     await this.#released()
   }
@@ -245,7 +245,7 @@ export class SimulatedDatabase implements ClientTarget {
     const execute = async (): Promise<void> => {
       if (session.options.isDead() || session.isOver || statement.isOver) return
       if (link.state === 'silent') {
-        // It goes again and again until it gets through.
+        // It is sent again until it gets through.
         this.#time.after(200, execute)
         return
       }
@@ -284,12 +284,12 @@ export class SimulatedDatabase implements ClientTarget {
 
   async #cancel({ session, settled }: Running): Promise<void> {
     await this.#admin.query('select pg_cancel_backend($1)', [session.pid])
-    // The server is asked to and does so in its own time, which must not be the world's.
+    // The server ends the session in its own time, which must not be the world's.
     await settled
     await this.#released()
   }
 
-  /** Looks after those who waited for a lock: it may be free now. */
+  /** Continues the sessions whose lock has become free. */
   async #released(): Promise<void> {
     for (const running of await this.#locks.released()) this.#conclude(running)
   }
@@ -303,8 +303,8 @@ export class SimulatedDatabase implements ClientTarget {
   }
 
   /**
-   * The server's own clock says what the world's does: in a transaction, what it did at its beginning. Both are told with the next
-   * statement: one way there and back instead of two.
+   * Sets the server's clock to the world's. In a transaction it stays at the beginning of the transaction. The next
+   * statement takes the setting along: one round trip instead of two.
    */
   #tellTime(session: Session, { text }: Statement): void {
     if (endsTransaction.test(text)) {
@@ -344,7 +344,7 @@ export class SimulatedDatabase implements ClientTarget {
   }
 }
 
-/** What the server says to the beginning of a transaction. */
+/** The server's result for the beginning of a transaction. */
 const begun = { command: 'BEGIN', rowCount: null, oid: 0, rows: [], fields: [] }
 
 const sessionOf = new WeakMap<pg.Client, Session>()

@@ -5,7 +5,7 @@ export interface PlannedFault {
   readonly what: FaultKind
   /** How bad it is, from 0 to 1. */
   readonly size: number
-  /** Which of the machines it meets. */
+  /** The place of the machine that it meets. */
   readonly machine: number
 }
 
@@ -45,7 +45,7 @@ export interface FaultPlanOptions {
   readonly machines: number
 }
 
-/** Faults that leave a machine without its database or its life, and those that meet it then: rare together by chance alone. */
+/** Faults that meet a machine together. By chance they would rarely do so. */
 const companions: readonly (readonly FaultKind[])[] = [
   ['database refused', 'disk full', 'crash'],
   ['database silent', 'disk slow', 'restart'],
@@ -55,8 +55,8 @@ const companions: readonly (readonly FaultKind[])[] = [
 ]
 
 /**
- * What goes wrong, in the order of time. Drawn from the seed alone, so that dropping one changes no other. Each world has some
- * kinds of faults only, each more or less often: where everything happens all the time, nothing rare happens twice in a row.
+ * Draws the faults of a world, in order of time, from the seed alone: dropping one changes no other. Each world has some
+ * kinds of faults only, each more or less often. Otherwise rare events would never happen twice in a row.
  */
 export function planFaults({ random, fromMs, untilMs, machines }: FaultPlanOptions): PlannedFault[] {
   const kinds = kindsOfWorld(random)
@@ -83,19 +83,19 @@ function kindsOfWorld(random: () => number): { readonly what: FaultKind; readonl
   return (kinds.length === 0 ? faultKinds : kinds).map((what) => ({ what, weight: 0.1 + random() }))
 }
 
-/** For how long nothing has gone wrong at a moment; 0 while something does. */
+/** The time since the last fault at a moment; 0 during a fault. */
 export function calmMs(faults: readonly PlannedFault[], nowMs: number): number {
   let sinceMs = 0
   for (const { atMs, forMs } of faults) if (atMs <= nowMs) sinceMs = Math.max(sinceMs, Math.min(nowMs, atMs + forMs))
   return nowMs - sinceMs
 }
 
-/** A call of the database hangs for so long at most, and what a pause left on a disk is stored within this time. */
+/** The longest time that a database call hangs. What a pause left on a disk is stored within this time, too. */
 const settledWithinMs = 60_000
 
 /**
- * When responses came of which a process left neither rows nor a note when it ended; null when it left everything. What a full disk
- * and a database that fails drop of snapshots is noted in memory alone, until one of both takes the note.
+ * The times of responses of which a process left neither rows nor a note at its end; null if it left everything. When
+ * the disk is full and the database fails, a dropped snapshot is noted in memory, until one of both takes the note.
  */
 export function droppedWithoutNote(
   faults: readonly PlannedFault[],

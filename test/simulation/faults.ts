@@ -15,7 +15,7 @@ export interface FaultTargets {
   readonly time: VirtualTime
   readonly epochMs: number
   readonly trace: (line: string) => void
-  /** Filled with the times in which a machine was dead. */
+  /** Collects the times in which a machine was dead. */
   readonly deadTimes: DeadTime[]
 }
 
@@ -76,8 +76,8 @@ export function applyFaults({
 }
 
 /**
- * Whether it meets all machines. A connection that is refused tells a recorder that there is no server: it goes by that
- * (src/lease/lease.ts), so that one who is refused while others are not is beyond what is promised.
+ * Returns true if the fault meets all machines. A refused connection tells a recorder that there is no server, and it
+ * relies on that (src/lease/lease.ts). No promise covers one that is refused while others are not.
  */
 function isOfServer({ what }: PlannedFault): boolean {
   return what === 'database refused'
@@ -99,14 +99,14 @@ function spoil({ way, link, diskState }: SimulatedMachine, { what, size }: Plann
   else if (what === 'disk read errors') diskState.readFailure = size < 0.5 ? 'EMFILE' : 'EIO'
 }
 
-/** What a database says whose schema, triggers, rights or extensions are not those of the recorder: no row is to blame. */
+/** Errors of a database with another schema, trigger, right or extension than the recorder's: no row is to blame. */
 const refusals = ['42P10', '42703', '42P01', '42501', '23502', 'P0001', '0A000', '55006', '54000', 'HV000'] as const
 
 function oneOf<Value>(values: readonly Value[], size: number): Value {
   return values[Math.min(values.length - 1, Math.floor(size * values.length))] as Value
 }
 
-/** For how long the machine that crashes had been suspended: nothing of it ran in that time. */
+/** How long the machine that crashes had been suspended. Nothing ran in that time. */
 function stoodStillMs(faults: readonly PlannedFault[], crash: PlannedFault): number {
   const suspensions = faults.filter(
     ({ what, machine, atMs, forMs }) =>
@@ -115,7 +115,7 @@ function stoodStillMs(faults: readonly PlannedFault[], crash: PlannedFault): num
   return crash.atMs - Math.min(crash.atMs, ...suspensions.map(({ atMs }) => atMs))
 }
 
-/** How long the disk of the machine that crashes took at most to sync, in the time in which what was lost may have come. */
+/** The longest sync of the disk of the machine that crashes, in the time that may be lost. */
 function slowestSyncMs(faults: readonly PlannedFault[], crash: PlannedFault): number {
   const fromMs = crash.atMs - withinReachMs
   const slow = faults.filter(
@@ -125,14 +125,14 @@ function slowestSyncMs(faults: readonly PlannedFault[], crash: PlannedFault): nu
   return Math.max(0, ...slow.map(({ size }) => syncMsOf(size)))
 }
 
-/** What came longer than this before a crash was on the disk, however slow that was. */
+/** Data older than this at a crash was on the disk, however slow that was. */
 const withinReachMs = 6_000
 
 function syncMsOf(size: number): number {
   return size * 1_000
 }
 
-/** What the service itself does wrong. */
+/** Faults of the service itself. */
 function serviceFault({ what, size }: PlannedFault): Fault | null {
   const probability = Math.max(0.05, size)
   if (what === 'service errors') return { kind: 'http', status: size < 0.5 ? 503 : 502, probability }

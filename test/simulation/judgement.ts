@@ -17,21 +17,21 @@ type Violate = (line: string) => void
 
 const stretchMs = 21_600_000
 
-/** More responses in memory than ever wait for a database or a disk that is only slow. */
+/** A database or a disk that is only slow never leaves so many responses in memory. */
 const maxBatches = 400
-/** A candle that has closed is asked for within this time. */
+/** The longest time until a closed candle is asked for. */
 const polledWithinMs = 10_000
-/** The daemon looks so often for gaps that the candles show to be none, with some time for doing it. */
+/** Interval at which the daemon looks for gaps that candles disprove, with some time for the work. */
 const dismissedWithinMs = 30_000
 
-/** One that was told to stop may take its time for it before it is started again. */
+/** The longest time that a recorder takes to stop before it is started again. */
 const recordingAfterMs = 60_000
-/** What piled up on a disk in a few minutes is brought to the database in seconds, by one that was started again, too. */
+/** The longest time until the database has what piled up on a disk in a few minutes, after a restart, too. */
 const storedAfterMs = 60_000
-/** Retries wait for longer and longer, but not for longer than this. */
+/** The longest wait between retries. */
 const freshAfterMs = 120_000
 
-/** What is seen of the recorders from outside while they run. */
+/** Watches the recorders from outside while they run. */
 export function watchMachines(machines: readonly SimulatedMachine[], violate: Violate) {
   let mostBatches = 0
   return {
@@ -44,7 +44,7 @@ export function watchMachines(machines: readonly SimulatedMachine[], violate: Vi
         if (batches > maxBatches) violate(`${batches} responses wait in memory`)
       }
     },
-    /** All faults are over for long: one of the machines records, everything is fresh, and nothing waits. */
+    /** Judges long after all faults: one machine records, everything is fresh, and nothing waits. */
     judgeRest() {
       const recording = machines.filter(({ recorder }) => recorder !== undefined)
       if (recording.length === 0) violate('nobody records although all faults are over')
@@ -53,7 +53,7 @@ export function watchMachines(machines: readonly SimulatedMachine[], violate: Vi
         violate('responses still go to the spool although all faults are over')
       judgeFreshness(recording, violate)
     },
-    /** Nothing has gone wrong for so long, in milliseconds: what is promised for then holds, whatever comes next. */
+    /** Judges the promises for a calm of so many milliseconds. */
     judgeCalm(calmMs: number) {
       const recording = machines.filter(({ recorder }) => recorder !== undefined)
       if (calmMs >= recordingAfterMs && recording.length === 0)
@@ -70,7 +70,7 @@ function judgeFreshness(recording: readonly SimulatedMachine[], violate: Violate
   for (const line of stale) violate(line)
 }
 
-/** Whether it may send or only waits for that. */
+/** Judges that the spool of a recorder is empty, also while it waits for the right to send. */
 function judgeDisk({ disk, isWanted }: SimulatedMachine, violate: Violate): void {
   if (isWanted && disk.spooledBytes > 0) violate('something is still in the spool although nothing goes wrong any more')
 }
@@ -103,12 +103,12 @@ function staleStreams(machine: SimulatedMachine): string[] {
   return lines
 }
 
-/** At any moment what is proven is stored. */
+/** Judges that what is proven is stored. It holds at any moment. */
 export async function judgeClaims(pool: pg.Pool, service: Service, range: TimeRange, violate: Violate): Promise<void> {
   for (const line of (await falseClaims(pool, service, range)).slice(0, 5)) violate(line)
 }
 
-/** The same of fills that have just happened. */
+/** Judges fills that have just happened: what is proven is stored. */
 export async function judgeNewFills(
   pool: pg.Pool,
   service: Service,
@@ -118,7 +118,7 @@ export async function judgeNewFills(
   for (const line of (await falseFillClaims(pool, service, range)).slice(0, 5)) violate(line)
 }
 
-/** What can be fetched again is there in the end, whatever has gone wrong until `faultsEndAt`. */
+/** Judges that everything that can be fetched again is stored in the end, whatever went wrong until `faultsEndAt`. */
 export async function judgeRepairs(
   pool: pg.Pool,
   service: Service,
@@ -133,9 +133,9 @@ export interface Outcome {
   readonly service: Service
   readonly deadTimes: readonly DeadTime[]
   readonly stoppedAt: number
-  /** Whether the journal of the service was kept. */
+  /** True if the journal of the service was kept. */
   readonly isServedKnown: boolean
-  /** Whether all tickers that were asked for are recorded: the service cannot tell a look at them from what is to be stored. */
+  /** True if all requested tickers are recorded. The service cannot tell a look from a request to store. */
   readonly areTickersRecorded: boolean
   /** When a disk was full for the last time, by the service's clock; -Infinity when none was. */
   readonly lastFullDiskMs: number
@@ -143,7 +143,7 @@ export interface Outcome {
   readonly clockOffMs: number
 }
 
-/** At the end everything that was served is there, as it was served, and what was lost is in a gap. */
+/** Judges at the end that everything that was served is stored as it was served, or is in a gap. */
 export async function judgeAtLast(
   { pool, service, deadTimes, stoppedAt, isServedKnown, areTickersRecorded, lastFullDiskMs, clockOffMs }: Outcome,
   violate: Violate,
@@ -165,7 +165,7 @@ export async function judgeAtLast(
   return { gaps: report.gaps, lostFills: report.lostFills }
 }
 
-/** Everything that is listed stays listed, and every row is as the specification has it: nothing is gone, and none is rejected. */
+/** Judges that no listed instrument counts as gone and no row was rejected: all rows follow the specification. */
 async function judgeLists(pool: pg.Pool, service: Service, violate: Violate): Promise<void> {
   const { rows } = await pool.query<{ readonly category: string; readonly symbol: string }>(
     `select category, symbol from market.instrument_history h
@@ -199,7 +199,7 @@ function withoutTickers(response: ServedResponse): ServedResponse {
   return response.operation === 'tickers' ? { ...response, isLastOfConnection: true } : response
 }
 
-/** From the first row on, each of them short enough for its rows and those of the truth to be in memory. */
+/** Stretches from the first row on, each short enough for its rows and the truth's to be in memory. */
 async function stretchesUntil(pool: pg.Pool, to: number): Promise<TimeRange[]> {
   const { rows } = await pool.query<{ readonly oldest: number | null }>(
     `select (extract(epoch from least(min(lower(ranges)),
@@ -220,8 +220,8 @@ interface KnownGap {
 }
 
 /**
- * What neither database nor disk took is lost, and said to be: such a response is not expected to be stored. Of fills and candles
- * a gap names the times of rows, of the others that of the response.
+ * Removes the responses that neither database nor disk took and that a gap names as lost. For fills and candles a gap
+ * names the times of rows, for the others that of the response.
  */
 async function withoutDropped(pool: pg.Pool, journal: readonly ServedResponse[]): Promise<readonly ServedResponse[]> {
   const { rows: gaps } = await pool.query<KnownGap>(
@@ -253,8 +253,8 @@ async function withoutDropped(pool: pg.Pool, journal: readonly ServedResponse[])
 }
 
 /**
- * A full disk may cost the very first responses of an instrument's fills while the database is away: its recording begins with the
- * first that was kept. What only the earlier ones showed is not in it, and nothing claims it.
+ * A full disk may cost the very first responses of an instrument's fills while the database is away. The recording then
+ * begins with the first one that was kept, and nothing claims what only earlier ones showed.
  */
 async function withoutDroppedFirst(
   pool: pg.Pool,

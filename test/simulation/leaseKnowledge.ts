@@ -1,14 +1,14 @@
 import { leaseMs } from '../../src/lease/right.js'
 
-/** What a recorder and the others can know of each other. Times are of the world. */
+/** Mutual knowledge of a recorder and the others. Times are the world's. */
 export interface Presence {
-  /** When what runs on the machine was started. */
+  /** Start of the recorder on the machine. */
   readonly startedMs: number | undefined
-  /** When that was first told anything of the right to send; undefined before. */
+  /** When the recorder first read anything about the right to send; undefined before. */
   readonly firstHeardMs: number | undefined
   /** Since when the others see that it waits for the right to send, or has it; undefined while they do not. */
   readonly visibleSinceMs: number | undefined
-  /** It goes by having been told that nobody else is there: infinite while it does. */
+  /** Until when it relies on having read that nobody else is there; infinite while it still reads so. */
   readonly aloneUntilMs: number
 }
 
@@ -22,7 +22,7 @@ const takes = /^\s*insert into recorder\.lease as known\b/
 const looks = /^\s*update recorder\.lease set waited_until\b/
 const renews = /^\s*with mine as \(\s*update recorder\.lease set until\b/
 
-/** Follows what the recorder of a machine is told of the right to send from an address. */
+/** Follows what the recorder of a machine reads about the right to send from an address. */
 export class LeaseKnowledge {
   readonly #egress: string
   #startedMs: number | undefined

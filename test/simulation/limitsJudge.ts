@@ -28,7 +28,7 @@ export interface TooMuch {
   readonly windowMs: number
 }
 
-/** Counts what arrives at the service from one address, apart from the simulator's own count; returns what is too much. */
+/** Counts the arrivals from one address, independently of the simulator. Returns what exceeds a limit. */
 export function createLimitsJudge({ perSecond, overallPerMinute }: Limits) {
   const windows = Object.fromEntries(operations.map((name) => [name, new Window(1_000)])) as Record<Operation, Window>
   const minute = new Window(60_000)

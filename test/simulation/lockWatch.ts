@@ -9,7 +9,7 @@ export interface Running {
   readonly statement: Statement
   /** Settles when it is over. */
   readonly settled: Promise<void>
-  /** What it has come to; undefined while it works or waits. */
+  /** Its result; undefined while it works or waits. */
   outcome: Outcome | undefined
   /** Takes back that it is cancelled when it has waited for too long. */
   stopTimeout?: () => void
@@ -20,7 +20,7 @@ export interface Outcome {
   readonly value?: unknown
 }
 
-/** A statement that takes longer is asked about: does it work, or wait for another session? */
+/** After this time the server is asked if the statement works, or waits for another session. */
 const askAfterMs = 15
 const giveUpAfterMs = 60_000
 
@@ -61,7 +61,7 @@ export class LockWatch {
     return isOver
   }
 
-  /** Those that waited and are over now. */
+  /** Returns the statements that waited and are over now. */
   async released(): Promise<Running[]> {
     const released: Running[] = []
     for (let isAny = true; isAny && this.#blocked.length > 0;) {

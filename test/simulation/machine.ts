@@ -19,7 +19,7 @@ export interface MachineTime {
   after(ms: number, fire: () => void): () => void
 }
 
-/** What the machine itself gives, for the harness. */
+/** Time and chance of the machine itself, for the harness. */
 export const real = {
   now: Date.now.bind(Date),
   monotonicMs: performance.now.bind(performance),
@@ -28,14 +28,14 @@ export const real = {
   clearTimeout: globalThis.clearTimeout,
 }
 
-/** The same in every run: names of files hold it. */
+/** A process id for names of files, equal in every run. */
 const simulatedPid = 4242
 
 let current: MachineTime | undefined
-/** Turns of the event loop that somebody has asked for. */
+/** Turns of the event loop that were asked for. */
 const turns = { pending: 0 }
 
-/** From now on everything in this process lives in this time; undefined: in that of the machine. */
+/** From now on everything in this process lives in this time; undefined returns to the machine's. */
 export function setMachineTime(time: MachineTime | undefined): void {
   current = time
 }

@@ -2,9 +2,9 @@ import type { WorldInstrument, WorldPlan } from './worldPlan.js'
 
 export interface MarketOptions {
   readonly instruments: number
-  /** Of the busiest; the n-th busiest has a share of it that falls nearly as 1/n. */
+  /** Fills of the busiest instrument. The n-th busiest has nearly 1/n of them. */
   readonly busiestPerHour: number
-  /** Snapshots of books are most of all requests. */
+  /** Order books take most of all requests. */
   readonly booksEverySeconds: number
 }
 

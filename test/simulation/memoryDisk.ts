@@ -6,7 +6,7 @@ interface Content {
   parts: Buffer[]
   length: number
   syncedLength: number
-  /** What was there before it was overwritten in place, as far as that is not synced; in the order of writing. */
+  /** Content before it was overwritten in place and not yet synced, in the order of writing. */
   overwritten: { readonly position: number; readonly before: Buffer }[]
 }
 
@@ -14,9 +14,9 @@ function emptyFile(): Content {
   return { parts: [], length: 0, syncedLength: 0, overwritten: [] }
 }
 
-/** What a disk does besides its work. All of it by chance that is the world's. */
+/** Failures and delays of a disk, drawn from the world's chance. */
 export interface DiskFaults {
-  /** Whether the next write fails for lack of room, in part or altogether. */
+  /** Decides if the next write fails for lack of room, in part or altogether. */
   isFull(): boolean
   /** The code with which the next read of a segment fails; undefined when it does not. */
   readFailure(): string | undefined
@@ -25,7 +25,7 @@ export interface DiskFaults {
   work(kind: 'sync' | 'other'): Promise<void>
 }
 
-/** What is on a disk. It outlives the machines that use it, one after the other. */
+/** The content of a disk. It outlives the machines that use it, one after the other. */
 export class DiskContent {
   readonly files = new Map<string, Content>()
   readonly folders = new Set<string>()

@@ -17,7 +17,7 @@ const { values } = parseArgs({
     seeds: { type: 'string', default: '200' },
     seed: { type: 'string', default: '1' },
     minutes: { type: 'string', default: '10' },
-    /** Only mistakes whose name holds this. */
+    /** Makes only mistakes whose name contains this. */
     only: { type: 'string', default: '' },
   },
 })

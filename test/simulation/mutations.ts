@@ -1,4 +1,4 @@
-/** A mistake that somebody could make: the harness has to find it. */
+/** A mistake in the sources that the harness has to find. */
 export interface Mutation {
   readonly name: string
   readonly file: string

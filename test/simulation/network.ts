@@ -8,7 +8,7 @@ import type { VirtualTime, WhenAwake } from './virtualTime.js'
 
 /** How the way between a machine and the service is at the moment. */
 export interface Way {
-  /** Nothing gets through, in either direction, and nobody says so. */
+  /** Nothing gets through, in either direction, without an error. */
   isCut: boolean
   /** Share of the requests that get lost on their way there, or whose responses do on their way back. */
   lossShare: number
@@ -18,7 +18,7 @@ export interface Way {
   slowMs: number
   /** New connections are refused. */
   isRefused: boolean
-  /** The name of the service cannot be looked up, and nobody says so. */
+  /** Look-ups of the service's name never end. */
   isUnresolved: boolean
 }
 
@@ -37,11 +37,11 @@ export interface NetworkOptions {
   readonly random: () => number
   /** The address that the service sees. */
   readonly address: string
-  /** How much the time from departure to arrival varies, at most: that is what the recorder was told. */
+  /** The most that the time from departure to arrival varies, as the recorder is configured. */
   readonly jitterMs: number
   readonly way: Way
   readonly isDead: () => boolean
-  /** Does it once nothing keeps the machine from working. */
+  /** Runs something once nothing keeps the machine from working. */
   readonly whenAwake: WhenAwake
   readonly onDeparture: () => void
   readonly onArrival: (operation: Operation, address: string) => void
@@ -50,7 +50,7 @@ export interface NetworkOptions {
 
 const fastestMs = 4
 
-/** A way to the service as a function: what departs arrives after a while, or does not; the same for what comes back. */
+/** Carries requests to the service and responses back. Each arrives after a while, or never. */
 export function createNetwork(options: NetworkOptions): AxiosAdapter {
   const { time, service, random, way, isDead, whenAwake, address } = options
   return (config) =>

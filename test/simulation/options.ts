@@ -1,7 +1,7 @@
 import { Command, CommanderError, InvalidArgumentError } from 'commander'
 import type { MarketOptions } from './market.js'
 
-/** What is asked of `npm run worlds`. */
+/** The options of `npm run worlds`. */
 export interface WorldsOptions {
   readonly seed: number
   /** 0: until stopped. */
@@ -19,7 +19,7 @@ export interface WorldsOptions {
   readonly twice: boolean
 }
 
-/** The options of a command line; an exit code where that is all: 0 after the help, 2 after one line about what is wrong with it. */
+/** Reads a command line. Returns an exit code if there is nothing to run: 0 after the help, 2 after an error of one line. */
 export function worldsOptions(argv: readonly string[]): WorldsOptions | number {
   const command = new Command('npm run worlds --')
     .description(
@@ -64,7 +64,7 @@ export function marketOf({ instruments, busiest, books }: WorldsOptions): { read
   return instruments === undefined ? {} : { market: { instruments, busiestPerHour: busiest, booksEverySeconds: books } }
 }
 
-/** The command that runs one world of these again. */
+/** The command that runs one world again. */
 export function commandFor(
   { minutes, instruments, busiest, books }: WorldsOptions,
   seed: number,
@@ -84,7 +84,7 @@ function wholeFrom(min: number) {
   }
 }
 
-/** None at all is a choice, too: a world without a fault. */
+/** An empty list is a choice, too: a world without faults. */
 function places(text: string): readonly number[] {
   return text.split(',').filter(Boolean).map(wholeFrom(0))
 }

@@ -1,7 +1,7 @@
 import type { Statement } from './databaseLink.js'
 import type { Outcome } from './lockWatch.js'
 
-/** A question that recorders ask again and again, and what its result depends on besides the sessions that there are. */
+/** A question that recorders repeat, and the statements that change its result. Sessions change it, too. */
 interface Poll {
   readonly isIt: RegExp
   readonly changedBy: RegExp
@@ -9,7 +9,7 @@ interface Poll {
   readonly tries?: true
 }
 
-/** Statements that change which sessions there are, or what they are called. */
+/** Matches statements that change the sessions or their names. */
 const changesSessions = /\bpg_terminate_backend\b|'application_name'/
 
 /** None of them depends on the time. */
@@ -28,7 +28,7 @@ export class PollMemory {
   readonly #known = polls.map(() => new Map<string, Outcome>())
   readonly #transactions = new Map<object, Set<number>>()
 
-  /** What the server would say, if that is known. */
+  /** The result of the server, if it is known. */
   recall(session: AskingSession, { text, values }: Statement): Outcome | undefined {
     const place = polls.findIndex(({ isIt }) => isIt.test(text))
     return place < 0 ? undefined : this.#known[place]?.get(keyOf(place, session, text, values))

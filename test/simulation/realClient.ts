@@ -4,7 +4,7 @@ import pg from 'pg'
 /** Unqualified, `now()` is the world's: the catalogue comes last. */
 export const searchPath = '-c search_path=simulated,public,pg_catalog'
 
-/** How to log in at the real server. */
+/** Login of the real server. */
 export interface RealServer {
   readonly host: string
   readonly port: number
@@ -20,7 +20,7 @@ const methods = { connect: driver.connect, query: driver.query, end: driver.end 
 
 /** The driver as it is, for sessions of the harness's own and for those behind the simulated ones. */
 export class RealClient extends pg.Client {
-  /** Sends a statement together with another one before it, whose result nobody asks for. */
+  /** Sends a statement together with another one before it, whose result is dropped. */
   queryBehind(ahead: string | undefined, query: pg.QueryConfig): Promise<pg.QueryResult> {
     if (ahead === undefined) return this.query(query)
     const { stream } = (this as unknown as { readonly connection: { readonly stream: Socket } }).connection
@@ -35,7 +35,7 @@ Object.assign(RealClient.prototype, methods)
 
 const names = new Map<string, string>()
 
-/** The server is told each statement once in a session: it would spend most of its time on planning the same again and again. */
+/** Prepares each statement once in a session: the server would spend most of its time on planning. */
 export function prepared(config: unknown, values: unknown): pg.QueryConfig {
   if (typeof config !== 'string') return config as pg.QueryConfig
   if (!Array.isArray(values) || values.length === 0) return { text: config }

@@ -19,7 +19,7 @@ export interface WorldServer {
 export interface WorldDatabase {
   readonly name: string
   readonly admin: RealClient
-  /** For looking at what is stored; asked while time stands still. */
+  /** Reads what is stored, while time stands still. */
   readonly pool: pg.Pool
   drop(): Promise<void>
 }

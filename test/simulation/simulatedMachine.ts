@@ -12,7 +12,7 @@ import { clearWay, createNetwork, type NetworkOptions, type Way } from './networ
 import { egress } from './worldPlan.js'
 import { MachineClock, type VirtualTime } from './virtualTime.js'
 
-/** Where a machine stands, and what the machines of a world share. */
+/** The surroundings of a machine, which the machines of a world share. */
 export interface Surroundings {
   readonly time: VirtualTime
   readonly epochMs: number
@@ -29,11 +29,11 @@ export interface Surroundings {
   readonly onArrival: NetworkOptions['onArrival']
 }
 
-/** What runs on a machine between its start and its end. */
+/** A recorder on a machine, between its start and its end. */
 interface Run {
   readonly clock: MachineClock
   readonly host: string
-  /** Aborted when it is told to stop. */
+  /** Aborts when the recorder has to stop. */
   readonly stopping: AbortController
   /** Resolves when it has started, or could not. */
   started: Promise<void>
@@ -93,7 +93,7 @@ export class SimulatedMachine {
     else void stopping.then(() => this.isWanted && this.#run === undefined && this.#begin())
   }
 
-  /** The power goes. What was not on the disk for good is lost, and whatever was under way ends nowhere. */
+  /** Cuts the power. Data that was not synced is lost, and work that was under way never ends. */
   async crash(): Promise<void> {
     this.isWanted = false
     const run = this.#run
@@ -107,7 +107,7 @@ export class SimulatedMachine {
     this.disk.cutPower(this.#around.random)
   }
 
-  /** As a service manager stops it. */
+  /** Stops the recorder as a service manager does. */
   stop(): Promise<void> {
     this.isWanted = false
     const run = this.#run
@@ -122,7 +122,7 @@ export class SimulatedMachine {
       this.#trace(`has stopped${drained === false ? ', not everything in time' : ''}`)
       run.isDead = true
       run.clock.isDead = true
-      // What the process has left open ends with it.
+      // Connections that the process has left open end with it.
       await this.#buried()
       if (this.#run === run) this.#run = undefined
       this.#stopping = undefined
@@ -142,7 +142,7 @@ export class SimulatedMachine {
     })
   }
 
-  /** Nothing runs on the machine for so long, and its monotonic clock stands still. */
+  /** Suspends the machine: nothing runs, and its monotonic clock stands still. */
   suspend(forMs: number): void {
     const clock = this.#run?.clock
     if (clock === undefined) return

@@ -2,12 +2,12 @@ import type { FaultKind, PlannedFault } from './faultPlan.js'
 import type { Presence } from './leaseKnowledge.js'
 import { apartMs } from './sendersWatch.js'
 
-/** So long a recorder may have waited for its turn without the owner knowing of it: two renewals, on a slow way. */
+/** A recorder may wait for its turn so long without the owner knowing of it: two renewals, on a slow way. */
 const knownAfterMs = 2_000
 /** After its way to the database is clear again an owner learns within so long that it is none. */
 const learnsWithinMs = 3_000
 
-/** Of a way that is slow enough both sides give up the connection, too. */
+/** With so much delay both sides give up the connection, too. */
 const losesConnection: ReadonlySet<FaultKind> = new Set(['database silent', 'database slow'])
 
 interface Stretch {
@@ -16,12 +16,13 @@ interface Stretch {
 }
 
 /**
- * Whether two recorders of one address may both have sent in the window that ends now: when an owner loses its connection without a
- * refusal, and no other recorder was waiting when it last looked, it goes on (docs/reliability.md, "Two recorders, one address").
- * One that comes to the database only then, because it was started, or found its own way back, takes over beside it.
+ * Returns true if two recorders of one address may both have sent in the window that ends now. An owner that loses its
+ * connection without a refusal goes on if no other recorder waited when it last looked (docs/reliability.md, "Two
+ * recorders, one address"). One that reaches the database only then takes over beside it: it was started, or its way
+ * was clear again.
  *
- * What each was told, and since when it can be seen, is known here as the database has said it. Only why an owner could not look
- * is taken from the faults: one that could and did not is not excused.
+ * The results of the database say what each recorder knew and since when it can be seen. The faults say why an owner
+ * could not look. An owner that could look and did not is not excused.
  *
  * @param presences one for each machine, by its place
  */
@@ -32,7 +33,7 @@ export function mayBothSend(
   windowMs: number,
 ): boolean {
   const hasNow = ({ fromMs, toMs }: Stretch) => fromMs <= nowMs && nowMs <= toMs + learnsWithinMs + windowMs
-  // One that is started without the database goes by what it knew when it last asked.
+  // A recorder that is started without the database relies on what it last read.
   const beginsWithout = outagesOf(faults).some(
     (outage) =>
       hasNow(outage) &&
@@ -51,20 +52,20 @@ export function mayBothSend(
   })
 }
 
-/** Whether one that looked until then could not see it. */
+/** Returns true if a recorder that looked until then could not see it. */
 function isUnknown({ startedMs, visibleSinceMs }: Presence, untilMs: number): boolean {
   if (startedMs === undefined) return false
   return startedMs >= untilMs || visibleSinceMs === undefined || visibleSinceMs >= untilMs
 }
 
-/** When there was no server. Between two that follow on nobody may have learned anything. */
+/** The times without a server. Between two close ones no recorder may have read anything. */
 function outagesOf(faults: readonly PlannedFault[]): readonly Stretch[] {
   return joined(faults.filter(isRefusal))
 }
 
-/** When a machine could not learn anything from the database. Between two that follow on it may not have learned anything, either. */
+/** The times in which a machine could not read the database. Between two close ones it may not have read it, either. */
 function silencesOf(faults: readonly PlannedFault[], machine: number): readonly Stretch[] {
-  // A refusal says who may send only to those who knew before.
+  // A refusal tells who may send only to recorders that knew before.
   return joined(
     faults.filter((fault) => isRefusal(fault) || (fault.machine === machine && losesConnection.has(fault.what))),
     (fault) => !isRefusal(fault),

@@ -3,10 +3,10 @@ import type { Clock } from '../../src/runtime/clock.js'
 import { afterSleep } from '../support/afterSleep.js'
 import { untilIdle } from './machine.js'
 
-/** Something that happens at a moment. While what it returns is not settled, time stands still. */
+/** An event at a moment. Time stands still until its promise settles. */
 export type Happening = () => void | Promise<void>
 
-/** Lets something happen on a machine: at once, or when the machine wakes. */
+/** Runs something on a machine: at once, or when the machine wakes. */
 export type WhenAwake = (happen: Happening) => void | Promise<void>
 
 interface Timer {
@@ -15,7 +15,7 @@ interface Timer {
   happen: Happening | null
 }
 
-/** Time that moves from one event to the next, whenever nobody has anything left to do. */
+/** Time that moves from one event to the next, whenever nothing is left to do. */
 export class VirtualTime {
   nowMs = 0
   /** How many events have happened. */
@@ -37,7 +37,7 @@ export class VirtualTime {
     }
   }
 
-  /** Lets everything happen up to a moment, or until `isOver`. */
+  /** Runs all events up to a moment, or until `isOver`. */
   async runUntil(untilMs: number, isOver: () => boolean = () => false): Promise<void> {
     await untilIdle()
     while (!isOver()) {
@@ -96,9 +96,9 @@ export class MachineClock implements Clock {
   drift = 0
   /** How far the wall clock was set. */
   skewMs = 0
-  /** After a crash nobody is woken up any more. */
+  /** After a crash no sleep ends any more. */
   isDead = false
-  /** While the machine is suspended: since when. */
+  /** Since when the machine is suspended; undefined while it runs. */
   #suspendedMs: number | null = null
   #sleptMs = 0
   readonly #waiting: Happening[] = []

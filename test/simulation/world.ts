@@ -21,10 +21,10 @@ import { planWorld, configOf, type WorldPlan } from './worldPlan.js'
 
 export interface WorldReport {
   readonly seed: number
-  /** What must not be, in the order in which it was found. Empty: all went well. */
+  /** Broken promises, in the order in which they were found. */
   readonly violations: readonly string[]
   readonly plan: WorldPlan
-  /** Of everything that happened, for comparing runs. */
+  /** Hash of everything that happened, for comparing runs. */
   readonly traceHash: string
   readonly simulatedMs: number
   readonly realMs: number
@@ -43,30 +43,30 @@ export interface WorldOptions {
   readonly minutes: number
   /** Instead of those of the seed. */
   readonly faults?: readonly PlannedFault[]
-  /** A market of some size and two faults an hour, instead of the seed's: judged by what of it is stored, not response by response. */
+  /** A market of some size with two faults an hour, instead of the seed's. It is judged by the share that is stored. */
   readonly market?: MarketOptions
   readonly onTrace?: (line: string) => void
-  /** Told after each simulated hour how far the world is, and what goes wrong in a market. */
+  /** Called after each simulated hour with the progress of the world, and with faults of a market. */
   readonly onHour?: (line: string) => void
 }
 
-/** What a seed makes of a world, or of a market of some size. */
+/** The plan of a world, from its seed, or of a market of some size. */
 export function worldPlan({ seed, minutes, market }: Pick<WorldOptions, 'seed' | 'minutes' | 'market'>): WorldPlan {
   const drawn = planWorld(seed, minutes)
   return market === undefined ? drawn : planMarket(drawn, minutes, market)
 }
 
-/** Faults leave this behind them: candles are final, looked at again, and compared with fills. */
+/** Time after the last fault in which candles become final, are read again, and are compared with fills. */
 const settlingMs = 180_000
-/** In a market many are quiet: for their candles they are asked after up to eight minutes, for their fills after up to an hour. */
+/** In a market many instruments are quiet: candles are asked for within eight minutes, fills within an hour. */
 const marketSettlingMs = { least: 720_000, most: 3_720_000 }
 const lookEveryMs = 5_000
 const compareEveryMs = 60_000
 const compareMarketEveryMs = 600_000
 const hourMs = 3_600_000
-/** What is proven of the last moments may be shown to be false by what is shown only then. */
+/** Later responses may still disprove what is proven of the last moments. */
 const newMs = 10_000
-/** What comes later than that is judged at the end. */
+/** Later rows are judged at the end. */
 const lookbackMs = 180_000
 const stopWithinMs = 60_000
 
@@ -86,7 +86,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
   let isOver = false
   const trace = (line: string) => {
     const text = `${(time.nowMs / 1000).toFixed(6)} ${line}`
-    // What is heard only when all is over belongs to no run's trace.
+    // Events after the end belong to no run's trace.
     if (!isOver) hash.update(`${text}\n`)
     options.onTrace?.(text)
   }
@@ -251,7 +251,7 @@ function descriptors(): number | 'unknown' {
   return existsSync('/proc/self/fd') ? readdirSync('/proc/self/fd').length : 'unknown'
 }
 
-/** Says of a world what goes on in it. */
+/** Describes the machines, limits and faults of a world. */
 export function planText({ faults, machines, limits }: WorldPlan): string[] {
   const requests = Object.entries(limits.perSecond).map(([operation, limit]) => `${operation} ${limit}/s`)
   return [`machines: ${machines.join(', ')}; limits: ${requests.join(', ')}`, ...faults.map(faultText)]

@@ -6,19 +6,19 @@ import { createRandom, mix } from '../../src/simulator/world/hash.js'
 import type { Quirks } from '../../src/simulator/world/quirks.js'
 import { type PlannedFault, planFaults } from './faultPlan.js'
 
-/** What a seed makes of a world, before anything happens in it. */
+/** The plan of a world, drawn from its seed before anything happens. */
 export interface WorldPlan {
   readonly epochMs: number
   readonly machines: readonly string[]
-  /** How much the time from departure to arrival varies at most. */
+  /** The most that the time from departure to arrival varies. */
   readonly jitterMs: number
   /** Tight enough that recorders are at their limits now and then. */
   readonly limits: { readonly perSecond: Readonly<Partial<Record<Operation, number>>>; readonly perMinute: number }
-  /** What is told of the time since then has to be computed. */
+  /** The market's history since then has to be computed. */
   readonly launchedBeforeMs: number
-  /** How much later than it happened a fill is shown, at most. */
+  /** The longest delay after which a fill is shown. */
   readonly fillsBehindMs: number
-  /** The same of candles: less than recorders wait before they take one for final. */
+  /** The longest delay after which a candle is shown: less than recorders wait before they take one for final. */
   readonly candlesBehindMs: number
   readonly fillsHistory: FillsHistory
   readonly instruments: readonly WorldInstrument[]
@@ -35,7 +35,7 @@ export interface WorldInstrument {
   readonly hasRpi: boolean
 }
 
-/** What the service's history of fills makes of them, as quirks of the simulator. */
+/** Errors of the service's history of fills, as quirks of the simulator. */
 type FillsHistory = Partial<Pick<Quirks, 'noFillsHistory' | 'fillsHistoryIds' | 'spotHistoryInSeconds' | 'hiddenFills'>>
 
 /** How often recorders ask. Most worlds are calm, so that an hour of theirs is over in seconds of ours. */
@@ -114,7 +114,7 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
   }
 }
 
-/** Half of the services have a history that tells the truth. Of the others each lies or fails in a way of its own. */
+/** Half of the services have a true history. Each of the others lies or fails in a way of its own. */
 function planFillsHistory(random: () => number, epochMs: number, minutes: number): FillsHistory {
   const kind = random()
   const spotHistoryInSeconds = random() < 0.1
@@ -129,7 +129,7 @@ function planFillsHistory(random: () => number, epochMs: number, minutes: number
   return { hiddenFills: holes, spotHistoryInSeconds }
 }
 
-/** The configuration of the recorders. What no user decides is faster here: a world lasts minutes. */
+/** The configuration of the recorders. Internal intervals are shorter here, because a world lasts minutes. */
 export function configOf(plan: WorldPlan, env: Environment): Config {
   const config = resolveConfig(env, { value: optionsOf(plan), place: () => 'simulation' })
   config.database.poolSize = plan.poolSize
