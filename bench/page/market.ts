@@ -7,7 +7,7 @@ import { operations } from '../../src/market/stream.js'
 import { systemClock } from '../../src/runtime/clock.js'
 import { createMetrics } from '../../src/runtime/metrics.js'
 import { startServer } from '../../src/serve/server.js'
-import type { BudgetUse, RecorderSource } from '../../src/serve/source.js'
+import type { RecorderSource } from '../../src/serve/source.js'
 import { withDatabase } from '../tools/database.js'
 
 interface Size {
@@ -91,11 +91,11 @@ const noBacklog = { batches: 0, rows: 0, oldestReceivedAt: null, spooledBytes: 0
 
 const noneWaiting = { count: 0, oldestWaitMs: 0, overdueMs: 0 }
 
-const unusedBudget: BudgetUse = {
+const unusedBudget: ReturnType<RecorderSource['budget']> = {
   waiting: { live: noneWaiting, repair: noneWaiting, backfill: noneWaiting },
-  operations: Object.fromEntries(
-    operations.map((name) => [name, { used: 0, limit: 20 }]),
-  ) as unknown as BudgetUse['operations'],
+  operations: Object.fromEntries(operations.map((name) => [name, { used: 0, limit: 20 }])) as unknown as ReturnType<
+    RecorderSource['budget']
+  >['operations'],
   overall: { used: 0, limit: 6000 },
   inFlight: 0,
   pausedMs: 0,

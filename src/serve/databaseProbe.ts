@@ -23,20 +23,14 @@ const patienceMs = 3_000
 /** Longest wait for a new overview, milliseconds. After that wait the previous overview is used. */
 const overviewPatienceMs = 500
 const late = Symbol('late')
+const away = { isReachable: false, latencyMs: null, lagMs: null }
 
 /** Checks whether the database responds, at most once a second for all callers. */
 export class DatabaseProbe {
   readonly #database: RecorderDatabase
   readonly #clock: Clock
   #checking: Promise<DatabaseState> | undefined
-  #state: DatabaseState = {
-    isReachable: false,
-    latencyMs: null,
-    lagMs: null,
-    error: 'not asked yet',
-    overview: null,
-    wasReachable: false,
-  }
+  #state: DatabaseState = { ...away, error: 'not asked yet', overview: null, wasReachable: false }
   #checkedMs = -Infinity
   #nextOverviewMs = -Infinity
   #counting: Promise<void> | undefined
@@ -63,13 +57,7 @@ export class DatabaseProbe {
       const latencyMs = this.#clock.monotonicMs() - startedMs
       this.#state = { ...this.#state, isReachable: true, wasReachable: true, latencyMs, lagMs, error: null }
     } catch (error) {
-      this.#state = {
-        ...this.#state,
-        isReachable: false,
-        latencyMs: null,
-        lagMs: null,
-        error: describeDatabaseError(error),
-      }
+      this.#state = { ...this.#state, ...away, error: describeDatabaseError(error) }
       return this.#state
     }
     if (startedMs >= this.#nextOverviewMs) {

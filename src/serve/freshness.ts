@@ -57,11 +57,6 @@ type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale'
 /** Share of late targets above which the whole stream is stale. Single targets often have troubles of their own. */
 const maxLateShare = 0.1
 
-/** Returns the share of targets that were not requested in time, each by its own schedule. */
-function lateShare({ targets, lateTargets }: Pick<StreamStats, 'targets' | 'lateTargets'>): number {
-  return targets === 0 ? 0 : lateTargets / targets
-}
-
 /**
  * Returns how fresh a stream is. All targets count, because one instrument says nothing about the others.
  *
@@ -74,7 +69,7 @@ export function freshnessOf(
 ): Freshness {
   if (limitMs === null) return 'off'
   if (times.isCollecting && stats.targets === 0) return 'idle'
-  if (times.isCollecting && lateShare(stats) > maxLateShare) return 'stale'
+  if (times.isCollecting && stats.lateTargets > maxLateShare * stats.targets) return 'stale'
   const age = ageMs(stats, times.now)
   if (age !== null) return age > limitMs ? 'stale' : 'fresh'
   return times.now - times.startedAt > limitMs ? 'stale' : 'starting'

@@ -11,6 +11,7 @@ import { isLoopback } from '../runtime/process.js'
 import { readWebConfig, type WebConfig } from './webConfig.js'
 import { messageOf } from '../runtime/text.js'
 import { createHmac, randomBytes } from 'node:crypto'
+import { isDeepStrictEqual } from 'node:util'
 
 interface Protection {
   /** Options of a server with TLS; null for a server without TLS. */
@@ -47,10 +48,10 @@ export async function openProtection(
     follow(server, onUsersChanged) {
       void watchFile(async () => {
         const next = await readWebConfig(file)
-        if (next.digest === current.digest) return
+        if (isDeepStrictEqual(next, current)) return
         refuseLess(file, current, next)
         if (next.tls !== null && server instanceof TlsServer) server.setSecureContext(next.tls)
-        const isSame = JSON.stringify([...next.users]) === JSON.stringify([...current.users])
+        const isSame = isDeepStrictEqual(next.users, current.users)
         current = next
         logger.info(`${file} has changed: its certificate and users are used from now on`)
         if (!isSame) onUsersChanged()

@@ -12,7 +12,7 @@ import { makeFolder, readNote, systemDisk } from '../runtime/disk.js'
 import { isRunning } from '../runtime/process.js'
 
 /** How much of the service's limits is in use, and how many requests wait. */
-export type BudgetUse = ReturnType<CollectorDependencies['client']['stats']>
+type BudgetUse = ReturnType<CollectorDependencies['client']['stats']>
 
 /** The running recorder in the view of the server, which only reads it. */
 export interface RecorderSource {

@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import { createSecureContext } from 'node:tls'
@@ -12,8 +11,6 @@ export interface WebConfig {
   readonly tls: { readonly cert: string; readonly key: string } | null
   /** The bcrypt hash of each user's password, by name. */
   readonly users: ReadonlyMap<string, string>
-  /** Fingerprint that changes with any other field. */
-  readonly digest: string
 }
 
 // Each step of the cost doubles the time of a check, and other checks wait for it. Cost 15 already takes seconds.
@@ -47,10 +44,7 @@ export async function readWebConfig(file: string): Promise<WebConfig> {
     ])
   }
   const tls = files === undefined ? null : await readTls(file, files, source)
-  const digest = createHash('sha256')
-    .update(JSON.stringify([text, tls]))
-    .digest('base64')
-  return { tls, users: new Map(Object.entries(users)), digest }
+  return { tls, users: new Map(Object.entries(users)) }
 }
 
 async function readTls(

@@ -1,5 +1,4 @@
 import { useEffect, useState } from 'preact/hooks'
-import './api.css'
 import { Panel } from './panel.js'
 
 /** The fields of a schema in the API's description that this panel shows. */
