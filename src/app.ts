@@ -81,7 +81,7 @@ interface StartOptions {
   readonly onDatabaseLost?: (error: Error) => void
 }
 
-/** What all parts of a recorder share. */
+/** Shared by all parts of a recorder. */
 interface Base {
   readonly config: Config
   readonly logger: Logger

@@ -2,9 +2,9 @@ import { oneLine } from '../market/values.js'
 import type { Operation } from '../market/stream.js'
 
 interface KindOfError {
-  /** What the user should do about the error, for the message. */
+  /** Advice for the user, as the end of the message. */
   readonly advice: string
-  /** The same request can succeed a moment later. */
+  /** A repetition can succeed a moment later. */
   readonly isRetryable?: true
   /** The operation itself fails, so that its circuit opens. The pacer deals with rejections for the rate instead. */
   readonly isOutOfOrder?: true
@@ -98,7 +98,7 @@ export const errorKinds: Readonly<Record<ExchangeErrorKind, KindOfError>> = kind
 interface ExchangeErrorDetails {
   readonly operation: Operation
   readonly parameters: Readonly<Record<string, string>>
-  /** What happened, in a few words for the message. */
+  /** Description of the failure in a few words, for the message. */
   readonly what: string
   readonly code?: string
   readonly retryAfterMs?: number

@@ -25,7 +25,7 @@ export interface SeenRecorder {
   readonly silentMs: number
 }
 
-/** What a recorder needs to share the work. */
+/** Part of a recorder in shared work, as its lease needs it. */
 export interface Sharing {
   /** Name of the group of recorders that share the work. */
   readonly fleet: string

@@ -32,7 +32,7 @@ export interface PollContext {
 }
 
 type Polled<Target, Row> =
-  /** No response came, or none that can be used. `failure` is the kind of a failure that the exchange client reports. */
+  /** No response came, or none that can be used. `failure` is the kind of the client's error. */
   | { readonly batch: null; readonly isKept: false; readonly hasEnvelope: false; readonly failure?: ExchangeErrorKind }
   | {
       readonly batch: Batch<Target, Row>
