@@ -112,7 +112,7 @@ const assumedCounts: Readonly<Record<Category, number>> = {
   'USDC-FUTURES': 50,
 }
 
-/** The service listed 2,813 tokenised stocks and 2 metals among its spot instruments. RWA perpetuals were not counted. */
+/** The service listed 2,813 tokenised stocks and 2 metals as spot instruments. RWA perpetuals were not counted. */
 const assumedTokenShare = 2813 / 3393
 
 const assumedMetals = 2
