@@ -52,12 +52,6 @@ export interface Part extends ManifestPlace {
   readonly sha256: string
 }
 
-/** The current metadata of a table, and their URL. */
-export interface Base {
-  readonly url: string
-  readonly metadata: TableMetadata
-}
-
 /** Advice for a table whose metadata are lost. */
 const advice = 'market-recorder archive rebuild-tables makes it anew'
 
@@ -118,7 +112,7 @@ export async function partsOf(
 }
 
 /** Reads the metadata of a table. Throws a `DamagedArchive` if they are not of this archive. */
-export async function readBase(target: ArchiveTarget, url: string): Promise<Base> {
+export async function readBase(target: ArchiveTarget, url: string) {
   if (!url.startsWith(`${urlOf(target)}/`)) throw new DamagedArchive(`it is published elsewhere, ${url}; ${advice}`)
   const bytes = await readWhole(target, url)
   try {

@@ -117,15 +117,16 @@ async function writeSnapshot(context: PublishContext, table: PublishedTable, fro
   const parts = await current.partsOf(context, table, from.noted)
   if (parts.length === 0) return null
   const base = pointer === undefined ? null : await readBase(target, pointer, isAnew)
-  const shown = base === null ? undefined : currentSnapshot(base.metadata)
+  const before = isAnew ? undefined : base?.metadata
+  const shown = before && currentSnapshot(before)
   const hash = current.hashOf(parts)
-  if (shown?.summary['manifests-sha256'] === hash && !isAnew) return null
+  if (shown?.summary['manifests-sha256'] === hash) return null
 
-  const known = shown === undefined || isAnew ? [] : await current.readList(target, shown['manifest-list'])
-  const empty = shown === undefined || isAnew ? [] : (shown.summary[emptyMonths] ?? '').split(' ')
+  const known = shown === undefined ? [] : await current.readList(target, shown['manifest-list'])
+  const empty = (shown?.summary[emptyMonths] ?? '').split(' ')
   const months = monthsOf(parts, known).filter(({ name }) => !empty.includes(shortName(name)))
   const kept = months.flatMap(({ same }) => same ?? [])
-  const fresh = new FreshFiles(context, table, base === null || isAnew ? [] : currentFields(base.metadata))
+  const fresh = new FreshFiles(context, table, before === undefined ? [] : currentFields(before))
   // The id stays below 2⁵³, because it is also a JSON number.
   const id = 1 + Math.floor(random() * 2 ** 52)
   const own = { id, sequence: (base?.metadata['last-sequence-number'] ?? 0) + 1 }
@@ -175,7 +176,7 @@ async function writeSnapshot(context: PublishContext, table: PublishedTable, fro
   }
 }
 
-async function readBase(target: ArchiveTarget, pointer: string, isAnew: boolean): Promise<current.Base | null> {
+async function readBase(target: ArchiveTarget, pointer: string, isAnew: boolean) {
   try {
     return await current.readBase(target, pointer)
   } catch (error) {
