@@ -51,6 +51,8 @@ interface CandleRepairOptions {
 
 /** Gaps older than this are not repaired. A backfill of their range fills them. */
 const lookbackMs = 7 * dayMs
+/** The live streams have this long to catch up at the end of the coverage. */
+const overdueMs = 10 * minuteMs
 
 /**
  * Looks for gaps in the recorded candles, and has them filled before any backfill. A restart or an outage leaves a gap
@@ -103,9 +105,6 @@ export async function findGaps(
     return gaps.length === 0 ? [] : [{ series: one, missing: gaps }]
   })
 }
-
-/** The live streams have this long to catch up at the end of the coverage. */
-const overdueMs = 10 * 60_000
 
 /** Resolves to the series of candles that have open gaps. */
 async function openCandleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {

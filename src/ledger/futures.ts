@@ -15,7 +15,7 @@ import { hourMs, minuteMs, type TimeMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import { instrumentStream, sameSeries, type Series } from '../db/series.js'
+import { instrumentStream, ofInstrument, sameSeries, type Series } from '../db/series.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { type Batch, missingRows } from './batch.js'
 import { is, knownOf, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
@@ -27,8 +27,11 @@ import { attemptsWhere, type RepairAttempts } from './wants.js'
  */
 const lateMs = minuteMs
 
-interface StoredRates extends WriteResult {
+interface StoredEvents extends WriteResult {
   readonly gapsFound: number
+}
+
+interface StoredRates extends StoredEvents {
   /** Ranges that the stored rates prove. */
   readonly proven: Ranges
 }
@@ -36,11 +39,12 @@ interface StoredRates extends WriteResult {
 const missedSettlement = 'settlements are missing by the interval of the instrument'
 /** Stored rates this far around the new ones are read too. They show whether a settlement is missing between rates. */
 const marginMs = 3 * longestFundingMs
+
 /** Stores a live response with what it proves. `trx` must be a transaction. */
 export async function storeFundingBatch(
   trx: Kysely<Database>,
   batch: Batch<FutureKey, FundingRate>,
-): Promise<WriteResult & { readonly gapsFound: number }> {
+): Promise<StoredEvents> {
   return storeFundingRates(trx, batch.target, batch.rows, shownRates(batch))
 }
 
@@ -62,18 +66,17 @@ function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | null {
  */
 export async function storeFundingRates(
   trx: Kysely<Database>,
-  { category, symbol }: FutureKey,
+  key: FutureKey,
   rates: readonly FundingRate[],
   shown: TimeRange | null,
 ): Promise<StoredRates> {
-  const series = instrumentStream('funding_rates', { category, symbol })
+  const series = instrumentStream('funding_rates', key)
   const times = rates.map(({ ts }) => ts)
   const [from, to] = [Math.min(...times, shown?.from ?? Infinity), Math.max(...times, shown?.to ?? -Infinity)]
   const stored = await trx
     .selectFrom('market.funding_rates')
     .select(['ts', 'interval_hours'])
-    .where('category', '=', category)
-    .where('symbol', '=', symbol)
+    .where(ofInstrument(key))
     .where('ts', '>=', instant(from - marginMs))
     .where('ts', '<=', instant(to + marginMs))
     .execute()
@@ -90,8 +93,7 @@ export async function storeFundingRates(
     await trx
       .updateTable('market.funding_rates')
       .set({ interval_hours: known })
-      .where('category', '=', category)
-      .where('symbol', '=', symbol)
+      .where(ofInstrument(key))
       .where('ts', '=', instant(ts))
       .execute()
   }
@@ -137,7 +139,7 @@ export function numberOccurrences(rows: readonly Liquidation[]): RowOf<'liquidat
 export async function storeLiquidationBatch(
   trx: Kysely<Database>,
   batch: Batch<FutureKey, Liquidation>,
-): Promise<WriteResult & { readonly gapsFound: number }> {
+): Promise<StoredEvents> {
   const { target, rows, requestTime, isPart, tooOld = 0, hasMore = false } = batch
   const to = requestTime - lateMs
   const isFull = hasMore || rows.length + tooOld >= liquidationPageRows
@@ -151,13 +153,17 @@ export async function storeLiquidationBatch(
   return storeLiquidations(trx, target, rows, isPart || missingRows(batch) > 0 || from >= to ? null : { from, to })
 }
 
-/** @param shown the time of which `rows` are all liquidations that the service has; null: unknown */
+/**
+ * Stores liquidations with what they prove. `trx` must be a transaction.
+ *
+ * @param shown the time of which `rows` are all liquidations that the service has; null: unknown
+ */
 export async function storeLiquidations(
   trx: Kysely<Database>,
   key: FutureKey,
   rows: readonly Liquidation[],
   shown: TimeRange | null,
-): Promise<WriteResult & { readonly gapsFound: number }> {
+): Promise<StoredEvents> {
   const written = await appendRows(trx, 'liquidations', numberOccurrences(rows))
   const claim = shown === null ? [] : [shown]
   return {
