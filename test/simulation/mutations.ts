@@ -32,12 +32,6 @@ export const mutations: readonly Mutation[] = [
     replace: "ends := f.newest + interval '20 seconds';",
   },
   {
-    name: 'a response that leaves out what is stored joins all the same',
-    file: 'migrations/functions/storeFills.ts',
-    find: 'if f.hidden = 0 then',
-    replace: 'if true then',
-  },
-  {
     name: 'acknowledged before it is committed',
     file: 'src/collect/queue/lane.ts',
     find: 'return isDirect ? this.#storeInTime(batch, true) : this.#writeToDisk(batch)',
