@@ -10,6 +10,10 @@ let content: DiskContent
 let dropped: Batch[]
 let setAside: SetAside[]
 let isFull: boolean
+/** On a full disk, a number below 0.5 makes a write end early instead of failing. */
+let chance: number
+/** A write left a part of a record. */
+let isTorn: boolean
 let readFailure: string | undefined
 /** What reading waits for. */
 let isReadable: Promise<void>
@@ -20,7 +24,7 @@ const open = (options: { readonly maxBytes?: number; readonly segmentBytes?: num
   const mounted = mountDisk(content, {
     isFull: () => isFull,
     readFailure: () => undefined,
-    random: () => 0.5,
+    random: () => chance,
     work: () => Promise.resolve(),
   })
   const disk: Disk = {
@@ -38,7 +42,9 @@ const open = (options: { readonly maxBytes?: number; readonly segmentBytes?: num
     ...options,
     disk,
     clock: { ...systemClock, now: () => nowMs, monotonicMs: () => nowMs },
-    onDamage: () => expect.unreachable('nothing is damaged'),
+    onDamage: () => {
+      if (!isTorn) expect.unreachable('nothing is damaged')
+    },
     onDropped: (batches) => dropped.push(...batches),
     onSetAside: (segment) => setAside.push(segment),
   })
@@ -49,6 +55,8 @@ beforeEach(async () => {
   dropped = []
   setAside = []
   isFull = false
+  chance = 0.5
+  isTorn = false
   readFailure = undefined
   isReadable = Promise.resolve()
   nowMs = 1_760_000_000_000
@@ -168,6 +176,20 @@ describe('a spool that is full', () => {
     expect(content.files.size).toBeLessThan(8)
     isFull = false
     await spool.append(book(3))
+  })
+
+  test.each([
+    ['fails', 0.5],
+    ['ends early', 0.4],
+  ])('a write that %s keeps nothing, and what comes later is kept', async (_, drawn) => {
+    chance = drawn
+    await spool.append(book(0))
+    isFull = true
+    isTorn = true
+    await expect(spool.append(book(1))).rejects.toMatchObject({ code: 'ENOSPC' })
+    isFull = false
+    await spool.append(book(2))
+    expect([...dropped.map(nameOf), ...(await drain(spool))]).toEqual([nameOf(book(0)), nameOf(book(2))])
   })
 
   test('is opened although its disk has no room', async () => {
