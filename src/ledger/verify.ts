@@ -75,14 +75,31 @@ interface Found extends TimeRange {
 
 /** Lists all series of candles that are covered or stored. */
 async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
-  const { rows } = await sql<CandleSeries>`
-    select category, symbol, type, interval from (
-      select category, symbol, type, interval from recorder.known where stream = 'candles' and verdict = 'recorded'
-      union
-      select distinct category, symbol, type::text, interval::text from market.candles where is_closed
-    ) as known
-    order by category, symbol, type, interval::market.candle_interval`.execute(db)
-  return rows
+  const covered = db
+    .selectFrom('recorder.known')
+    .select(['category', 'symbol', 'type', 'interval'])
+    .where('stream', '=', 'candles')
+    .where('verdict', '=', 'recorded')
+    .$castTo<CandleSeries>()
+  const stored = db
+    .selectFrom('market.candles')
+    .distinct()
+    .select((eb) => [
+      'category',
+      'symbol',
+      eb.cast('type', 'text').as('type'),
+      eb.cast('interval', 'text').as('interval'),
+    ])
+    .where('is_closed', '=', true)
+    .$castTo<CandleSeries>()
+  return db
+    .selectFrom(covered.union(stored).as('known'))
+    .selectAll()
+    .orderBy('category')
+    .orderBy('symbol')
+    .orderBy('type')
+    .orderBy(sql`interval::market.candle_interval`)
+    .execute()
 }
 
 /** Finds covered stretches that lack candles and are not known to be silent. */
