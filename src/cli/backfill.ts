@@ -1,5 +1,5 @@
 import { type Command, Option } from 'commander'
-import { estimate, estimateEvents } from '../history/estimate.js'
+import { estimateCandles, estimateEvents } from '../history/estimate.js'
 import {
   type BackfillRequest,
   type PastStream,
@@ -12,6 +12,7 @@ import {
 import { fillPageRows, fillSpanMs } from '../history/eventHistories.js'
 import type { BackfillSession } from '../history/session.js'
 import { safeRates } from '../collect/streams/rates.js'
+import { streams } from '../collect/streams/streams.js'
 import { ConfigError } from '../config/configError.js'
 import { type Config, storageOf } from '../config/resolve.js'
 import { type CandleSeries, candleTypes, intervals, seriesText } from '../market/candle.js'
@@ -208,8 +209,12 @@ async function forecastCandles(
   )
   const reach = new Map(known)
   const { perSecond, overall } = safeRates(config)
-  const rates = { candles: perSecond.candles, historyCandles: perSecond['history-candles'], overall }
-  const estimated = estimate(planned, (series) => reach.get(kindOf(series))?.ageMs ?? null, rates, now)
+  const traits = {
+    reachOf: (series: CandleSeries) => reach.get(kindOf(series))?.ageMs ?? null,
+    requestsPerSecond: { candles: perSecond.candles, historyCandles: perSecond['history-candles'], overall },
+    bytesPerRow: streams.candles.bytes(config).plain,
+  }
+  const estimated = estimateCandles(planned, traits, now)
   const { requests } = estimated
   return {
     estimate: estimated,
@@ -224,11 +229,11 @@ function kindOf({ category, type, interval }: CandleSeries): string {
 
 /** How a stream takes part in an estimate of its history. */
 interface EventPast {
+  readonly name: 'fills' | 'funding_rates'
   readonly operationText: string
   readonly operations: readonly Operation[]
   readonly pageRows: number
   readonly spanMs: number
-  readonly bytesPerRow: number
   /** Reads how often rows occurred lately. */
   readonly frequencies: typeof recentFillRates
 }
@@ -237,19 +242,19 @@ type EventStream = Exclude<PastStream, 'candles'>
 
 const eventPasts: Readonly<Record<EventStream, EventPast>> = {
   fills: {
+    name: 'fills',
     operationText: 'fills-history',
     operations: ['spot-fills-history', 'futures-fills-history'],
     pageRows: fillPageRows,
     spanMs: fillSpanMs,
-    bytesPerRow: 190,
     frequencies: recentFillRates,
   },
   funding: {
+    name: 'funding_rates',
     operationText: 'history-fund-rate',
     operations: ['history-fund-rate'],
     pageRows: fundingPageRows,
     spanMs: Infinity,
-    bytesPerRow: 130,
     frequencies: fundingFrequencies,
   },
 }
@@ -262,7 +267,7 @@ async function forecastEvents(
   now: TimeMs,
 ): Promise<Forecast> {
   const { db } = store.database
-  const { operationText, operations, pageRows, spanMs, bytesPerRow, frequencies } = eventPasts[stream]
+  const { name, operationText, operations, pageRows, spanMs, frequencies } = eventPasts[stream]
   const rates = new Map((await frequencies(db, now)).map((rate) => [instrumentText(rate), rate.perSecond]))
   const { perSecond } = safeRates(config)
   const estimated = estimateEvents(planned, {
@@ -270,7 +275,7 @@ async function forecastEvents(
     pageRows,
     spanMs,
     requestsPerSecond: Math.min(...operations.map((operation) => perSecond[operation])),
-    bytesPerRow,
+    bytesPerRow: streams[name].bytes(config).plain,
   })
   const { rows, requests, unknown } = estimated
   const more = unknown === 0 ? '' : `, and those of ${grouped(unknown)} instruments that were not recorded lately`

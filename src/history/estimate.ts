@@ -5,11 +5,14 @@ import type { PlannedSeries } from './request.js'
 import { candleSource, pagePlaces } from './sources.js'
 import { intersect, type Ranges, totalMs } from '../market/timeRange.js'
 
-interface BackfillLimits {
+/** Properties of candles that their estimate needs. */
+interface CandleTraits {
+  /** Returns the age up to which `candles` gives rows of a series; null if the age is not known. */
+  readonly reachOf: (series: CandleSeries) => number | null
   /** Largest number of requests per second, with an allowance for latency jitter. */
-  readonly candles: number
-  readonly historyCandles: number
-  readonly overall: number
+  readonly requestsPerSecond: { readonly candles: number; readonly historyCandles: number; readonly overall: number }
+  /** Bytes of a candle with its index before compression. */
+  readonly bytesPerRow: number
 }
 
 /** Estimate of a backfill of rows with times of their own, such as fills. */
@@ -22,7 +25,7 @@ interface EventEstimate {
   readonly unknown: number
 }
 
-interface Estimate {
+interface CandleEstimate {
   readonly candles: number
   readonly requests: { readonly candles: number; readonly historyCandles: number }
   readonly minutes: number
@@ -38,7 +41,7 @@ interface EventTraits {
   readonly spanMs: number
   /** Largest number of requests per second. */
   readonly requestsPerSecond: number
-  /** Bytes of a row with its index before compression, as measured. */
+  /** Bytes of a row with its index before compression. */
   readonly bytesPerRow: number
 }
 
@@ -59,22 +62,15 @@ export function estimateEvents(planned: readonly PlannedSeries[], traits: EventT
   return { rows: wholeRows, requests: wholeRequests, minutes, bytes: wholeRows * bytesPerRow, unknown }
 }
 
-/** Bytes of a candle with its index before compression, as measured. */
-const bytesPerCandle = 192
 /** Assumed reach of `candles` until it is learned. It was seen for candles of a minute; longer ones reach further. */
 const assumedReachMs = 30 * dayMs
 
-/**
- * Estimates the candles of a plan, the requests and minutes to fetch them, and their bytes on disk.
- *
- * @param reachOf returns the age up to which `candles` gives rows of a series; null if the age is not known
- */
-export function estimate(
+/** Estimates the candles of a plan, the requests and minutes to fetch them, and their bytes on disk. */
+export function estimateCandles(
   planned: readonly PlannedSeries[],
-  reachOf: (series: CandleSeries) => number | null,
-  limits: BackfillLimits,
+  { reachOf, requestsPerSecond: limits, bytesPerRow }: CandleTraits,
   now: TimeMs,
-): Estimate {
+): CandleEstimate {
   let candles = 0
   const requests = { candles: 0, historyCandles: 0 }
   for (const { series: stream, missing } of planned) {
@@ -93,7 +89,7 @@ export function estimate(
     requests.historyCandles / limits.historyCandles,
     (requests.candles + requests.historyCandles) / limits.overall,
   )
-  return { candles, requests, minutes: seconds / 60, bytes: candles * bytesPerCandle }
+  return { candles, requests, minutes: seconds / 60, bytes: candles * bytesPerRow }
 }
 
 function pagesOf(ranges: Ranges, lengthMs: number, pageSize: number): number {

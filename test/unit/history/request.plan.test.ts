@@ -1,7 +1,7 @@
 import { candleStream } from '../../../src/db/series.js'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { estimate } from '../../../src/history/estimate.js'
+import { estimateCandles } from '../../../src/history/estimate.js'
 import type { PlannedSeries } from '../../../src/history/request.js'
 import { cutSlice } from '../../../src/history/workload.js'
 import { candlesIn } from '../../../src/market/candle.js'
@@ -71,12 +71,13 @@ describe('a slice', () => {
 })
 
 describe('the estimate', () => {
-  const limits = { candles: 20, historyCandles: 20, overall: 100 }
+  const traits = { requestsPerSecond: { candles: 20, historyCandles: 20, overall: 100 }, bytesPerRow: 192 }
   const now = base + 100 * dayMs
 
   it('counts pages of each operation by what is known of the reach', () => {
     const missing = [{ from: now - 40 * dayMs, to: now }]
-    const { requests, candles, minutes, bytes } = estimate([planned(missing)], () => 10 * dayMs, limits, now)
+    const reachOf = () => 10 * dayMs
+    const { requests, candles, minutes, bytes } = estimateCandles([planned(missing)], { ...traits, reachOf }, now)
     expect(requests).toEqual({ candles: Math.ceil(14_400 / 1000), historyCandles: (30 * 1440) / 100 })
     expect(candles).toBe(57_600)
     expect(minutes).toBeCloseTo(432 / 20 / 60)
@@ -84,6 +85,7 @@ describe('the estimate', () => {
   })
 
   it('is nothing for nothing', () => {
-    expect(estimate([planned([])], () => null, limits, now)).toMatchObject({ candles: 0, minutes: 0 })
+    const reachOf = () => null
+    expect(estimateCandles([planned([])], { ...traits, reachOf }, now)).toMatchObject({ candles: 0, minutes: 0 })
   })
 })
