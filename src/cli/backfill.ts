@@ -19,7 +19,7 @@ import { type CandleSeries, candleTypes, intervals, seriesText } from '../market
 import { fundingPageRows } from '../market/funding.js'
 import { instrumentText, tradedCategories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
-import type { Operation } from '../market/stream.js'
+import { type Operation, pastFillsOperations } from '../market/stream.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import { candlesOf, streamText } from '../db/series.js'
 import { openStore, type OpenStore } from '../openStore.js'
@@ -244,7 +244,7 @@ const eventPasts: Readonly<Record<EventStream, EventPast>> = {
   fills: {
     name: 'fills',
     operationText: 'fills-history',
-    operations: ['spot-fills-history', 'futures-fills-history'],
+    operations: pastFillsOperations,
     pageRows: fillPageRows,
     spanMs: fillSpanMs,
     frequencies: recentFillRates,

@@ -1,7 +1,7 @@
 import type { Category } from '../market/category.js'
 import type { RpiSymbol } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
-import type { Operation } from '../market/stream.js'
+import { type Operation, operationOfPastFills } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'
@@ -77,10 +77,6 @@ const calls = {
   ...futuresCalls,
 } as const
 
-function operationOfPastFills({ category }: { readonly category: Category }): Operation {
-  return category === 'SPOT' ? 'spot-fills-history' : 'futures-fills-history'
-}
-
 type Calls = {
   [Name in keyof typeof calls]: (typeof calls)[Name]['format'] extends Format<infer Query, infer Row, infer _Wire>
     ? (query: Query, options?: RequestOptions) => Promise<Page<Row>>
@@ -133,7 +129,8 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
   const methods = Object.entries(calls).map(([name, { operation, format }]) => [
     name,
     (query: object, request?: RequestOptions) => {
-      const named = typeof operation === 'function' ? operation(query as { readonly category: Category }) : operation
+      const { category } = query as { readonly category: Category }
+      const named = typeof operation === 'function' ? operation(category) : operation
       return call(named, query, format as Format<object, unknown>, request)
     },
   ])

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { type CandleSeries, isSameSeries } from '../market/candle.js'
-import { type FutureKey, type InstrumentKey, isFuture, type TradedCategory } from '../market/category.js'
+import { type FutureKey, type InstrumentKey, isFuture } from '../market/category.js'
 import {
   fundingPageRows,
   type FundingRate,
@@ -11,7 +11,7 @@ import {
   longestFundingMs,
 } from '../market/funding.js'
 import { type Fill, fillsPerPage } from '../market/rows.js'
-import type { Operation } from '../market/stream.js'
+import { operationOfPastFills } from '../market/stream.js'
 import { subtract } from '../market/timeRange.js'
 import { dayMs } from '../market/values.js'
 import { inTransaction } from '../db/database.js'
@@ -28,9 +28,6 @@ export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven' | 'lacking',
   unproven: 'no fill shows whether the history of fills has the same ids as the service does live',
 }
 
-export const fillOperationOf = (category: TradedCategory): Operation =>
-  category === 'SPOT' ? 'spot-fills-history' : 'futures-fills-history'
-
 /** How far back the service gives fills. */
 export const fillReachMs = 90 * dayMs
 
@@ -44,7 +41,7 @@ export const historyLateMs = 20_000
 export function fillHistory(db: Kysely<Database>, series: () => readonly CandleSeries[]): EventHistory<Fill> {
   return {
     stream: 'fills',
-    operationOf: fillOperationOf,
+    operationOf: operationOfPastFills,
     pageRows: fillPageRows,
     maxSpanMs: fillSpanMs,
     reachMs: fillReachMs,

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { type CandleSeries, gridOf, intervalMs, seriesText, withCandles } from '../market/candle.js'
 import { type InstrumentKey, instrumentText, tradedCategories } from '../market/category.js'
 import { fundingReachMs, leavesWithinMs, liquidationReachMs } from '../market/funding.js'
-import type { Operation } from '../market/stream.js'
+import { type Operation, operationOfPastFills, pastFillsOperations } from '../market/stream.js'
 import { type TimeRange, union } from '../market/timeRange.js'
 import { dayMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
@@ -21,7 +21,7 @@ import {
 } from '../ledger/gaps.js'
 import { isSparse, missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
 import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
-import { fillOperationOf, fillReachMs, historyLateMs } from './eventHistories.js'
+import { fillReachMs, historyLateMs } from './eventHistories.js'
 import type { OperationStates } from './reach.js'
 
 /** The wait before ranges that a repair did not fill are wanted again. */
@@ -148,7 +148,7 @@ export class FillRepair {
     // A gap is lost for good once the service's history does not reach it any more.
     await loseGaps(db, 'fills', reachedSince)
     const gaps: FillGap[] = []
-    for (const operation of ['spot-fills-history', 'futures-fills-history'] as const) {
+    for (const operation of pastFillsOperations) {
       gaps.push(...(await this.#followOperation(operation, now, reachedSince)))
     }
     gaps.push(...(await this.#nextGaps(now, reachedSince)))
@@ -166,7 +166,7 @@ export class FillRepair {
    */
   async #followOperation(operation: Operation, now: TimeMs, since: TimeMs): Promise<FillGap[]> {
     const { db, states } = this.#options
-    const categories = tradedCategories.filter((category) => fillOperationOf(category) === operation)
+    const categories = tradedCategories.filter((category) => operationOfPastFills(category) === operation)
     const state = states.stateOf(operation)
     if (state === 'unknown') {
       const lost = await selectFillGaps(db, { state: 'lost', categories, since, before: newest, limit: gapsPerLook })
@@ -194,7 +194,7 @@ export class FillRepair {
       limit: gapsPerLook,
     })
     this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
-    const rests = ({ category }: FillGap) => states.stateOf(fillOperationOf(category)) === 'resting'
+    const rests = ({ category }: FillGap) => states.stateOf(operationOfPastFills(category)) === 'resting'
     return gaps.filter((gap) => this.#isDue(gap, now) && !rests(gap))
   }
 

@@ -1,4 +1,4 @@
-import type { FuturesCategory, TradedCategory } from './category.js'
+import type { Category, FuturesCategory, TradedCategory } from './category.js'
 import type { Extra, FieldType, RowFields, TimeMs } from './values.js'
 
 interface OperationTraits {
@@ -41,6 +41,13 @@ export const operations = Object.keys(operationTraits) as readonly Operation[]
 /** Makes a value for each operation. */
 export function byOperation<Value>(make: (operation: Operation) => Value): Record<Operation, Value> {
   return Object.fromEntries(operations.map((name) => [name, make(name)])) as Record<Operation, Value>
+}
+
+/** The operations that give past fills. Each category has one of them. */
+export const pastFillsOperations = ['spot-fills-history', 'futures-fills-history'] as const satisfies Operation[]
+
+export function operationOfPastFills(category: Category): Operation {
+  return category === 'SPOT' ? 'spot-fills-history' : 'futures-fills-history'
 }
 
 export const specifiedPerSecond = byOperation((name) => operationTraits[name].perSecond)
