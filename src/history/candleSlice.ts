@@ -230,16 +230,19 @@ class PageSource {
     return { openTimes: candles.map(({ openTime }) => openTime), silence }
   }
 
-  /** Ranges that a page leaves out between two candles. None if rejected or surplus rows may hide candles. */
-  #silenceOf({ rows, rejected, unkept, requestTime }: Page<Candle>, { operation, window }: PageRequest): TimeRange[] {
+  /** Returns the ranges that a page leaves out between two candles of its window. */
+  #silenceOf(page: Page<Candle>, { operation, window }: PageRequest): TimeRange[] {
     const { series, settleMs } = this.#options
-    // Premium, mark and index candles are not made of trades, so one that is missing is missing for another reason.
-    if (series.type !== 'market' || missingRows({ rejected, unkept }) > 0) return []
     const lengthMs = intervalMs[series.interval]
     // The service was seen to ignore the start of a request for history-candles, so responses may begin earlier.
     const from = operation === 'candles' ? window.from - lengthMs : Number.NEGATIVE_INFINITY
-    const openTimes = rows.map(({ openTime }) => openTime).filter((time) => time >= from && time <= window.to)
-    return silenceBetween(openTimes, { lengthMs, settledUntil: requestTime - settleMs })
+    const openTimes = page.rows.map(({ openTime }) => openTime).filter((time) => time >= from && time <= window.to)
+    return silenceBetween(openTimes, {
+      type: series.type,
+      lengthMs,
+      isComplete: missingRows(page) === 0,
+      settledUntil: page.requestTime - settleMs,
+    })
   }
 
   async #request({ operation }: PageRequest, parameters: PageParameters): Promise<Page<Candle>> {

@@ -79,16 +79,15 @@ function together<Name extends MomentStream>(stream: Name): Writer<unknown, RowO
   }
 }
 
-/** Finds the ranges that a response left out between two of its candles. An incomplete response shows none. */
+/** Returns the ranges that joined pages, or a single response, left out between two candles. */
 function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
   const { target, rows, requestTime, isPart, silence } = batch
-  // Premium, mark and index candles are not made of trades. Where they are missing, it is for another reason.
-  if (target.type !== 'market') return []
   if (silence !== undefined) return silence
-  if (isPart || missingRows(batch) > 0) return []
-  const bounds = { lengthMs: intervalMs[target.interval], settledUntil: requestTime - target.settleMs }
-  return silenceBetween(
-    rows.map(({ openTime }) => openTime),
-    bounds,
-  )
+  const openTimes = rows.map(({ openTime }) => openTime)
+  return silenceBetween(openTimes, {
+    type: target.type,
+    lengthMs: intervalMs[target.interval],
+    isComplete: !isPart && missingRows(batch) === 0,
+    settledUntil: requestTime - target.settleMs,
+  })
 }

@@ -131,8 +131,12 @@ function nextOpening(at: TimeMs, lengthMs: number, anchor: TimeMs): TimeMs {
   return Math.ceil((at - anchor) / lengthMs) * lengthMs + anchor
 }
 
-interface SilenceBounds {
+/** Properties of a response that decide what its candles prove. */
+interface CandleResponse {
+  readonly type: CandleType
   readonly lengthMs: number
+  /** False if rows of the response may be missing, because they were rejected or not kept. */
+  readonly isComplete: boolean
   /** Candles that close later are not settled: the service may still be making them. */
   readonly settledUntil: TimeMs
 }
@@ -141,16 +145,21 @@ interface SilenceBounds {
  * Returns the ranges that one response leaves out between two of its candles. Nothing was traded there, because other
  * causes are excluded:
  *
+ * - The candles are not made of trades, as those of premium, mark and index: only market candles count.
  * - The service makes a candle late: only ranges that have settled count.
  * - The service hides rows for a while: the caller has the range looked at again later.
- * - A row could not be understood: such a response proves nothing and does not come here.
+ * - A row could not be understood: an incomplete response proves nothing.
  * - Days open at another hour than before: all candles must lie on one grid.
  *
  * Before the first candle and after the last one, the page may simply end.
  *
  * @param openTimes of all candles of one response, the forming one too
  */
-export function silenceBetween(openTimes: Iterable<TimeMs>, { lengthMs, settledUntil }: SilenceBounds): TimeRange[] {
+export function silenceBetween(
+  openTimes: Iterable<TimeMs>,
+  { type, lengthMs, isComplete, settledUntil }: CandleResponse,
+): TimeRange[] {
+  if (type !== 'market' || !isComplete) return []
   const sorted = [...openTimes].sort((a, b) => a - b)
   const ranges: TimeRange[] = []
   for (let place = 1; place < sorted.length; place++) {

@@ -154,8 +154,8 @@ describe('filling a range of any series, however much is known beforehand', () =
         const floor = wanted[0]?.from ?? 0
         const { received, answers, outcome } = await fill(behaviour, wanted, floor, book, () => 0, task)
         expect(intersect(outcome.empty, filledBy(truth, lengthMs))).toEqual([])
-        const bounds = { lengthMs, settledUntil: Number.POSITIVE_INFINITY }
-        const between = isSilenceTold ? normalized(answers.flatMap((answer) => silenceBetween(answer, bounds))) : []
+        const response = { type: 'market', lengthMs, isComplete: true, settledUntil: Infinity } as const
+        const between = isSilenceTold ? normalized(answers.flatMap((answer) => silenceBetween(answer, response))) : []
         const accounted = union(union(filledBy(received, lengthMs), between), union(outcome.empty, outcome.unresolved))
         const grid = { lengthMs, anchor: outcome.anchor }
         expect(withCandles(grid, subtract(wanted, accounted))).toEqual([])

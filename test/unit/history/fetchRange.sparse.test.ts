@@ -31,8 +31,8 @@ async function fill(behaviour: Behaviour, wanted: TimeRange, isSparse = false) {
       reach: book,
     },
   )
-  const bounds = { lengthMs, settledUntil: Number.POSITIVE_INFINITY }
-  const silence = normalized(model.answers.flatMap((answer) => silenceBetween(answer, bounds)))
+  const response = { type: 'market', lengthMs, isComplete: true, settledUntil: Infinity } as const
+  const silence = normalized(model.answers.flatMap((answer) => silenceBetween(answer, response)))
   const known = union(filledBy(model.received, lengthMs), silence)
   return { ...model, outcome, silence, known }
 }

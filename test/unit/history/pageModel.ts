@@ -54,8 +54,13 @@ export function pageModel(behaviour: Behaviour, delay: () => number): PageModel 
       requests.push({ operation: request.operation, isEmpty: rows.length === 0 })
       for (const openTime of rows) received.add(openTime)
       answers.push(rows)
-      const bounds = { lengthMs: behaviour.lengthMs, settledUntil: Number.POSITIVE_INFINITY }
-      return { openTimes: rows, silence: behaviour.isSilenceTold ? silenceBetween(rows, bounds) : [] }
+      const response = {
+        type: 'market',
+        lengthMs: behaviour.lengthMs,
+        isComplete: true,
+        settledUntil: Infinity,
+      } as const
+      return { openTimes: rows, silence: behaviour.isSilenceTold ? silenceBetween(rows, response) : [] }
     },
   }
 }
