@@ -4,6 +4,7 @@ import { candleTypes, intervals } from '../market/candle.js'
 import { categories, tradedCategories } from '../market/category.js'
 import { type InstrumentKind, instrumentKinds } from '../market/instrument.js'
 import { isOfFutures, streamNames, streamTraits } from '../market/stream.js'
+import { secondsPerDay } from '../market/values.js'
 
 /** Defines a whole number between two bounds. */
 export const whole = (min: number, max: number) =>
@@ -129,7 +130,9 @@ function books(everySeconds: number, what: string) {
   return z
     .strictObject({
       enabled,
-      everySeconds: whole(1, 86_400).default(everySeconds).describe('Seconds between two snapshots of an instrument.'),
+      everySeconds: whole(1, secondsPerDay)
+        .default(everySeconds)
+        .describe('Seconds between two snapshots of an instrument.'),
       depth: whole(1, 1000).default(50).describe('Levels on each side.'),
       select,
     })
@@ -140,7 +143,7 @@ function books(everySeconds: number, what: string) {
 const fills = z
   .strictObject({
     enabled,
-    maxPollSeconds: whole(1, 86_400)
+    maxPollSeconds: whole(1, secondsPerDay)
       .default(600)
       .describe('Longest time between two requests for an instrument, in seconds. Busy ones are asked more often.'),
     select,

@@ -1,4 +1,4 @@
-import type { TimeMs } from '../market/values.js'
+import { dayMs, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 
@@ -19,7 +19,7 @@ const responsesToConfirm = 10
 const confirmAfterMs = 30_000
 const agreementMs = 30_000
 /** Our clock never counts as wrong by more than this. A clock that is off by more must be set. */
-const maxSkewMs = 24 * 3_600_000
+const maxSkewMs = dayMs
 /** Largest correction of the reference, as a share of the time that passes. Clocks do not drift faster than this. */
 const slew = 0.01
 /** A larger skew is logged, because it misleads readers who compare `received_at` with `ts`. */

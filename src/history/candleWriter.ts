@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import type { Candle, CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
-import type { TimeMs } from '../market/values.js'
+import { sum, type TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError, isPassingError } from '../db/databaseError.js'
@@ -104,7 +104,7 @@ export class CandleWriter {
   }
 
   #rowsWaiting(): number {
-    return this.#waiting.reduce((sum, { candles }) => sum + candles.length, 0)
+    return sum(this.#waiting.map(({ candles }) => candles.length))
   }
 
   #nextPages(): CandlePage[] {

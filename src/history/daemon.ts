@@ -4,7 +4,7 @@ import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'
 import { streamTraits } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
+import { minuteMs, secondMs, type TimeMs } from '../market/values.js'
 import { type Clock, sleepFor, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { type WantState, wantStates } from '../ledger/wants.js'
@@ -59,10 +59,10 @@ export function startHistory(options: HistoryOptions): History {
   const fillRepair = new FillRepair({ ...options, states })
   const streams = repairedFutures(config)
   const routines = [
-    ...(enabled ? [startRoutine('repair', options, 60_000, () => repairCandles({ ...options, settleMs }))] : []),
-    ...(config.streams.fills.enabled ? [startRoutine('repair of fills', options, 10_000, fillRepair.look)] : []),
-    startRoutine('repair of futures', options, 60_000, () => repairFutures({ ...options, streams })),
-    startRoutine('review', options, 10 * 60_000, () => reviewOnce(db, clock)),
+    ...(enabled ? [startRoutine('repair', options, minuteMs, () => repairCandles({ ...options, settleMs }))] : []),
+    ...(config.streams.fills.enabled ? [startRoutine('repair of fills', options, 10 * secondMs, fillRepair.look)] : []),
+    startRoutine('repair of futures', options, minuteMs, () => repairFutures({ ...options, streams })),
+    startRoutine('review', options, 10 * minuteMs, () => reviewOnce(db, clock)),
   ]
   const estimates = new Map<number, ReturnType<typeof createEstimator>>()
   let reports: HistoryReport[] = []

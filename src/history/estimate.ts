@@ -1,5 +1,5 @@
 import { candlesIn, type CandleSeries, gridOf, intervalMs } from '../market/candle.js'
-import { dayMs, type TimeMs } from '../market/values.js'
+import { dayMs, sum, type TimeMs } from '../market/values.js'
 import { candlesOf } from '../db/series.js'
 import type { PlannedSeries } from './request.js'
 import { candleSource, pagePlaces } from './sources.js'
@@ -93,5 +93,5 @@ export function estimateCandles(
 }
 
 function pagesOf(ranges: Ranges, lengthMs: number, pageSize: number): number {
-  return ranges.reduce((sum, range) => sum + Math.ceil(candlesIn({ lengthMs }, [range]) / pageSize), 0)
+  return sum(ranges.map((range) => Math.ceil(candlesIn({ lengthMs }, [range]) / pageSize)))
 }

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { sum, type TimeMs } from '../market/values.js'
 import { rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import { type Series, streamText } from '../db/series.js'
@@ -21,7 +21,7 @@ export async function readProgress(db: Kysely<Database>, ids: readonly number[])
   const states = await wantStates(db, { ids })
   const reached = states.flatMap(({ reachedAt }) => (reachedAt === null ? [] : [reachedAt]))
   return {
-    left: states.reduce((sum, { left }) => sum + left, 0),
+    left: sum(states.map(({ left }) => left)),
     reachedAt: reached.length === 0 ? null : Math.max(...reached),
     wants: states.length,
     wantsEnded: states.filter(({ isEnded }) => isEnded).length,
@@ -58,9 +58,8 @@ export async function summarize(
   options: { readonly isStopped?: boolean; readonly earlier?: readonly WantState[] } = {},
 ): Promise<Summary> {
   const states = await wantStates(db, { ids })
-  const total = (wants: readonly WantState[], count: keyof WantCounts) =>
-    wants.reduce((sum, want) => sum + want[count], 0)
-  const sum = (count: keyof WantCounts) => total(states, count) - total(options.earlier ?? [], count)
+  const total = (wants: readonly WantState[], count: keyof WantCounts) => sum(wants.map((want) => want[count]))
+  const growthOf = (count: keyof WantCounts) => total(states, count) - total(options.earlier ?? [], count)
   const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
   const outcomes = await rangeOutcomes(db, planned)
   const after = await planSeries(db, planned, { again: false })
@@ -84,8 +83,8 @@ export async function summarize(
         .map((range) => ({ series, ...range, reason: reason ?? 'not done' })),
     )
   }
-  const [requests, rows] = [sum('requests'), sum('received')]
-  const [inserted, updated] = [sum('inserted'), sum('updated')]
+  const [requests, rows] = [growthOf('requests'), growthOf('received')]
+  const [inserted, updated] = [growthOf('inserted'), growthOf('updated')]
   return { rows, inserted, updated, requests, empty, unanswered, failed, left: rowsMissing(after) }
 }
 

@@ -1,10 +1,10 @@
 import type { KnownReach } from '../ledger/missing.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Operation } from '../market/stream.js'
-import { dayMs } from '../market/values.js'
+import { dayMs, hourMs } from '../market/values.js'
 
 /** A learned reach expires after this time. The service may reach further, or pages were empty for another reason. */
-const trustedMs = 3_600_000
+const trustedMs = hourMs
 
 /** How far back an operation gives candles, as the age of their opening times. All slices of a kind of series share it. */
 export class Reach {

@@ -25,7 +25,7 @@ import { fillReachMs, historyLateMs } from './eventHistories.js'
 import type { OperationStates } from './reach.js'
 
 /** The wait before ranges that a repair did not fill are wanted again. */
-const again: Backoff = { minMs: 60_000, maxMs: dayMs, factor: 10 }
+const again: Backoff = { minMs: minuteMs, maxMs: dayMs, factor: 10 }
 
 /** Returns true if no earlier repair is open, and the last one ended long enough ago. */
 function isDueAgain({ attempts, attemptedAt }: RepairAttempts, now: TimeMs): boolean {

@@ -13,7 +13,7 @@ import { fundingReachMs, leavesWithinMs } from '../market/funding.js'
 import { isFuture, isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { sum, type TimeMs } from '../market/values.js'
 import type { Database } from '../db/schema.js'
 import { candlesOf, candleStream, instrumentStream, rowMs, type Series } from '../db/series.js'
 import { missingCandles, missingEvents } from '../ledger/missing.js'
@@ -189,5 +189,5 @@ export function wantsOf(
 
 /** Counts the missing candles, and the missing minutes of rows with times of their own. */
 export function rowsMissing(planned: readonly PlannedSeries[]): number {
-  return planned.reduce((sum, { series, missing }) => sum + candlesIn({ lengthMs: rowMs(series) }, missing), 0)
+  return sum(planned.map(({ series, missing }) => candlesIn({ lengthMs: rowMs(series) }, missing)))
 }

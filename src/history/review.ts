@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { dayMs, type TimeMs } from '../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import { countOpenWants, insertWants, type NewWant } from '../ledger/wants.js'
 import type { Fraction } from '../ledger/commonFactor.js'
@@ -14,7 +14,7 @@ const silenceAfterMs = dayMs
 /** How often a stretch of each series is read again. */
 const seriesEveryMs = 7 * dayMs
 /** The shortest time between two looks that prove emptiness. A few seconds of empty responses prove nothing. */
-export const confirmEmptyAfterMs = 3_600_000
+export const confirmEmptyAfterMs = hourMs
 /** Number of candles in a stretch. This page of `candles` holds years of days, or some hours of minutes. */
 const stretchCandles = 1_000
 /** The limit of each search for due reviews. No review is added while this many are open. */

@@ -1,5 +1,5 @@
 import type { TradedCategory } from './category.js'
-import { dayMs, type Decimal, hourMs, minuteMs, type TimeMs } from './values.js'
+import { dayMs, type Decimal, hourMs, minuteMs, sum, type TimeMs } from './values.js'
 import type { InstrumentKind } from './instrument.js'
 import { normalized, type Ranges, type TimeRange } from './timeRange.js'
 
@@ -124,7 +124,7 @@ export function withCandles(grid: Grid, ranges: Ranges): TimeRange[] {
 
 /** Returns the largest number of candles that can open in the ranges. */
 export function candlesIn({ lengthMs }: Pick<Grid, 'lengthMs'>, ranges: Ranges): number {
-  return ranges.reduce((sum, { from, to }) => sum + Math.ceil((to - from) / lengthMs), 0)
+  return sum(ranges.map(({ from, to }) => Math.ceil((to - from) / lengthMs)))
 }
 
 function nextOpening(at: TimeMs, lengthMs: number, anchor: TimeMs): TimeMs {

@@ -1,4 +1,4 @@
-import type { TimeMs } from './values.js'
+import { sum, type TimeMs } from './values.js'
 
 /** A half-open range of time: `from` belongs to it, `to` does not. */
 export interface TimeRange {
@@ -47,5 +47,5 @@ export function intersect(a: Ranges, b: Ranges): TimeRange[] {
 }
 
 export function totalMs(ranges: Ranges): number {
-  return ranges.reduce((sum, { from, to }) => sum + (to - from), 0)
+  return sum(ranges.map(({ from, to }) => to - from))
 }

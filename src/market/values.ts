@@ -31,10 +31,15 @@ export const secondMs = 1000
 export const minuteMs = 60 * secondMs
 export const hourMs = 60 * minuteMs
 export const dayMs = 24 * hourMs
+export const secondsPerDay = dayMs / secondMs
 
 /** Returns the beginning of the minute that a time is in. */
 export function minuteOf(time: TimeMs): TimeMs {
   return Math.floor(time / minuteMs) * minuteMs
+}
+
+export function sum(values: readonly number[]): number {
+  return values.reduce((total, value) => total + value, 0)
 }
 
 /** Groups elements by a key, in the order of their first element. */

@@ -2,6 +2,7 @@ import type { Config } from '../../config/resolve.js'
 import { intervalMs } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
 import { type StreamName, streamTraits } from '../../market/stream.js'
+import { secondsPerDay } from '../../market/values.js'
 import { grouped } from '../../runtime/text.js'
 import { expectedShare } from '../schedule/fillShare.js'
 import { isWithin } from '../schedule/pace.js'
@@ -81,7 +82,6 @@ interface Candidates {
   at(index: number): unknown
 }
 
-const longestSeconds = 86_400
 const maxInstruments = 100_000
 
 /** The options of a stream that change what it demands. */
@@ -91,7 +91,7 @@ function adjustables(stream: AnyStream, config: Config): Adjustable[] {
   const longer = (name: string): Adjustable[] => {
     const from = options[name]
     if (typeof from !== 'number') return []
-    return [{ option: `${path}.${name}`, from, candidates: rising(from, longestSeconds) }]
+    return [{ option: `${path}.${name}`, from, candidates: rising(from, secondsPerDay) }]
   }
   if (stream.kind === 'lists') {
     const from = stream.schedule(config)
@@ -214,7 +214,7 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
   ]
   if (fillsPerDay > 0) {
     // The schedule uses all requests that are left to it, even beyond the needed ones.
-    const share = Math.round(expectedShare(fillsPerDay / 86_400, safeRates(config).perSecond.fills) * 100)
+    const share = Math.round(expectedShare(fillsPerDay / secondsPerDay, safeRates(config).perSecond.fills) * 100)
     lines.push(
       `About ${share} % of the fills are expected to be captured at once. The rest, of bursts, are gaps, filled from the service's history where it has one.`,
     )

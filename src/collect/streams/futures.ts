@@ -6,9 +6,9 @@ import type { FuturesTarget } from '../../ledger/batch.js'
 import { type FutureKey, futuresCategories, isFuture } from '../../market/category.js'
 import { fundingPageRows, type FundingRate, type Liquidation, liquidationPageRows } from '../../market/funding.js'
 import type { RowOf, StreamName } from '../../market/stream.js'
-import { dayMs, hourMs, minuteMs } from '../../market/values.js'
+import { dayMs, hourMs, minuteMs, secondsPerDay } from '../../market/values.js'
 import { expectedFillsPerSecond } from '../universe/planUniverse.js'
-import { type InstrumentStream, type ListStream, type RowBytes, secondsPerDay } from './stream.js'
+import { type InstrumentStream, type ListStream, type RowBytes } from './stream.js'
 
 type FutureStream<Row> = InstrumentStream<FutureKey, Row>
 

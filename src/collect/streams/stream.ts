@@ -78,12 +78,6 @@ export interface InstrumentStream<Target extends InstrumentKey, Row> extends Req
   contentOf?(rows: readonly Row[]): string | null
 }
 
-export const secondsPerDay = 86_400
-
-export function sum(values: readonly number[]): number {
-  return values.reduce((total, value) => total + value, 0)
-}
-
 /** Keeps the instruments that have a market of their own. Margin trades on the spot books. */
 export function traded(keys: readonly InstrumentKey[]): { category: TradedCategory; symbol: string }[] {
   return keys.flatMap(({ category, symbol }) => (isTradedCategory(category) ? [{ category, symbol }] : []))

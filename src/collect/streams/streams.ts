@@ -18,14 +18,14 @@ import {
   type Ticker,
 } from '../../market/rows.js'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
-import { hourMs } from '../../market/values.js'
+import { hourMs, secondsPerDay, sum } from '../../market/values.js'
 import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candleSchedule.js'
 import { shortestPollMs } from '../schedule/fillSchedule.js'
 import { meanWaitMs, plannedFillsPerResponse } from '../schedule/fillShare.js'
 import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from '../universe/planUniverse.js'
 import { futuresStreams } from './futures.js'
 import { safeRates, watchesPerSecond } from './rates.js'
-import { type InstrumentStream, type ListStream, type RowBytes, secondsPerDay, sum, traded } from './stream.js'
+import { type InstrumentStream, type ListStream, type RowBytes, traded } from './stream.js'
 
 /** Plain tickers were measured on PostgreSQL 18 with data of the simulator. Compressed ones are an estimate. */
 const tickerBytes = { plain: 232, compressed: 80 }
@@ -228,14 +228,11 @@ export function fillsDemand(instruments: readonly PlanInstrument[], maxPollSecon
     isMeasured: instrument.measuredFillsPerSecond !== null,
   }))
   const needed = (factor: number) =>
-    rates.reduce(
-      (sum, { rate, isMeasured }) => sum + requestsPerSecond(isMeasured ? rate : rate * factor, maxPollSeconds),
-      0,
-    )
+    sum(rates.map(({ rate, isMeasured }) => requestsPerSecond(isMeasured ? rate : rate * factor, maxPollSeconds)))
   return {
     neededPerSecond: needed(1),
     neededRange: { least: needed(1 / fillTurnoverFactor), most: needed(fillTurnoverFactor) },
-    fillsPerDay: rates.reduce((sum, { rate }) => sum + rate, 0) * secondsPerDay,
+    fillsPerDay: sum(rates.map(({ rate }) => rate)) * secondsPerDay,
     measured: rates.filter(({ isMeasured }) => isMeasured).length,
   }
 }

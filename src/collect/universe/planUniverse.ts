@@ -8,7 +8,7 @@ import {
 } from '../../market/category.js'
 import { type InstrumentKind, symbolMatcher } from '../../market/instrument.js'
 import type { StreamName } from '../../market/stream.js'
-import type { Decimal } from '../../market/values.js'
+import { type Decimal, secondsPerDay } from '../../market/values.js'
 
 export type Select = Config['streams']['fills']['select']
 
@@ -161,10 +161,10 @@ export function assumedUniverse(counts: Readonly<Record<Category, number>> = ass
 }
 
 function assumedTurnover(rank: number): string {
-  return String(Math.round((assumedBusiestFillsPerSecond / (rank + 1)) * 86_400 * assumedFillTurnover))
+  return String(Math.round((assumedBusiestFillsPerSecond / (rank + 1)) * secondsPerDay * assumedFillTurnover))
 }
 
 /** Expected fills per second of an instrument: as recorded lately, else from its turnover; 0 without either. */
 export function expectedFillsPerSecond({ measuredFillsPerSecond, turnover24h }: PlanInstrument): number {
-  return measuredFillsPerSecond ?? Number(turnover24h ?? 0) / assumedFillTurnover / 86_400
+  return measuredFillsPerSecond ?? Number(turnover24h ?? 0) / assumedFillTurnover / secondsPerDay
 }
