@@ -21,6 +21,11 @@ export interface CandlePoller extends Poller<CandleTarget> {
   respondedAt(series: CandleSeries): TimeMs | undefined
 }
 
+/**
+ * A request that leaves this much later still arrives after the settle delay where this machine's clock is a little
+ * ahead. One that arrives before it shows a candle that is not final, and the next request comes an interval later.
+ */
+const clockErrorMs = 100
 /** A series is believed to lack candles once all its responses have been empty bodies for this long. */
 const believedAfterMs = 30_000
 /** An instrument without a trade for this long ranks as one that does not trade, whatever its ticker says. */
@@ -62,7 +67,7 @@ export function candlePoller(
 
   const poller = createPoller<CandleTarget>(context, (wake) => {
     const pollInterval = async (interval: Interval) => {
-      if (!(await sleepFor(clock, settleMs, signal))) return
+      if (!(await sleepFor(clock, settleMs + clockErrorMs, signal))) return
       for (const { target, isClaimed } of candles.due(interval, momentOf(clock), (one) => universe.tradeSign(one))) {
         due.push(target)
         if (isClaimed) claimed.add(seriesText(target))
