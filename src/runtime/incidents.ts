@@ -71,7 +71,9 @@ export class Incidents {
 
   /** Returns current and past incidents, newest first, at most a hundred. */
   recent(): readonly IncidentReport[] {
-    return this.#recent
+    return this.#recent.map(({ what, message, count, since, lastAt, until }) => {
+      return { what, message, count, since, lastAt, until }
+    })
   }
 
   /** Reports a success. Ends the incident if all failed parts work again and nothing has failed for a while. */

@@ -1,3 +1,4 @@
+import pino from 'pino'
 import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/resolve.js'
 import { type BackfillStatus, recorderResponses } from '../../../src/serve/api/contract.js'
@@ -5,6 +6,8 @@ import type { DatabaseState } from '../../../src/serve/databaseProbe.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
 import { inWords } from '../../../src/runtime/text.js'
+import { Incidents } from '../../../src/runtime/incidents.js'
+import { systemClock } from '../../../src/runtime/clock.js'
 import { statusReport } from '../../../src/serve/reporter.js'
 import { freshen, settableSource, type SettableSource } from '../../support/recorderSource.js'
 
@@ -40,6 +43,13 @@ test('a recorder that is well has no problems, and its report is as the contract
   const well = report()
   expect(well.problems).toEqual([])
   expect(recorderResponses.status.parse(well)).toEqual(well)
+})
+
+test('an incident is reported as the contract says', () => {
+  const incidents = new Incidents(pino({ level: 'silent' }), systemClock)
+  incidents.failed('fills', 'the service is busy', 'SPOT')
+  const shown = report((source) => (source.state.incidents = [...incidents.recent()]))
+  expect(recorderResponses.status.parse(shown).incidents).toMatchObject([{ what: 'fills', count: 1, until: null }])
 })
 
 test('of many backfills those that run or failed are shown, and all are counted', () => {
