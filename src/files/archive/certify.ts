@@ -76,7 +76,7 @@ export async function certify(
   for (const table of selection.tables) {
     const versions = await listDays(target, table)
     const days: CertifiedDay[] = []
-    const series = new Map<string, ProvenDays>()
+    const series = new Map<string, Map<Day, ProvenDay>>()
     for (const day of range) {
       const version = versions.get(day)?.at(-1)
       if (version === undefined) continue
@@ -85,7 +85,7 @@ export async function certify(
         days.push(await certifyDay(reader, manifest, selection))
         for (const proof of manifest.proof.filter(selection.isWanted)) {
           const key = seriesKey(proof)
-          series.set(key, new Map(series.get(key)).set(day, proof))
+          series.set(key, (series.get(key) ?? new Map<Day, ProvenDay>()).set(day, provenDay(proof)))
         }
       } catch (error) {
         if (!(error instanceof DamagedArchive)) throw error
@@ -139,13 +139,23 @@ function rowFilter({ columns }: Manifest, { isWanted }: Selection): (row: FileRo
   }
 }
 
-/** The proofs of a series by day, ascending. */
-type ProvenDays = ReadonlyMap<Day, SeriesProof>
+/** The part of a day's proof that a certificate needs. The ranges themselves would not fit into memory for a year. */
+interface ProvenDay extends SeriesName, Pick<SeriesProof, 'gaps' | 'revisions' | 'restatements'> {
+  readonly coveredMs: number
+  readonly noTradeMs: number
+}
 
-function certified(proofs: ProvenDays, range: readonly Day[], isCovered: boolean): CertifiedSeries {
+function provenDay(proof: SeriesProof): ProvenDay {
+  const { category, symbol, type, interval, gaps, revisions, restatements, coverage, noTrade } = proof
+  const [coveredMs, noTradeMs] = [lengthMs(coverage), lengthMs(noTrade)]
+  return { category, symbol, type, interval, gaps, revisions, restatements, coveredMs, noTradeMs }
+}
+
+/** @param proofs the proof of each day of a series, ascending */
+function certified(proofs: ReadonlyMap<Day, ProvenDay>, range: readonly Day[], isCovered: boolean): CertifiedSeries {
   const all = [...proofs.values()]
   const { category = '', symbol = '', type = '', interval = '' } = all[0] ?? {}
-  const shareOf = (day: Day) => lengthMs(proofs.get(day)?.coverage ?? []) / (dayEnd(day) - dayStart(day))
+  const shareOf = (day: Day) => (proofs.get(day)?.coveredMs ?? 0) / (dayEnd(day) - dayStart(day))
   const total = range.reduce((sum, day) => sum + shareOf(day), 0)
   // A gap or a restatement over several days occurs in the proof of each day. The newest day knows most of it.
   const newestFirst = all.toReversed()
@@ -158,7 +168,7 @@ function certified(proofs: ProvenDays, range: readonly Day[], isCovered: boolean
     incompleteDays: Object.fromEntries(
       range.filter((day) => isCovered && shareOf(day) < 1).map((day) => [day, rounded(shareOf(day))]),
     ),
-    noTradeSeconds: all.reduce((sum, { noTrade }) => sum + lengthMs(noTrade), 0) / 1000,
+    noTradeSeconds: all.reduce((sum, { noTradeMs }) => sum + noTradeMs, 0) / 1000,
     gaps: distinctGaps(newestFirst.flatMap(({ gaps }) => gaps)).map(({ from, to, reason, state }) => ({
       from,
       to,
