@@ -142,12 +142,13 @@ class ArchiveRun {
       const current = await archiveDay({ ...this.context, onRows }, due)
       if (current === null) return null
       this.#noted.push(noteOf(current))
-      if (!current.isNew) return null
-      const written = describe(current.manifest)
-      this.result.written.push(written)
-      onDay?.(written)
+      if (current.isNew) {
+        const written = describe(current.manifest)
+        this.result.written.push(written)
+        onDay?.(written)
+      }
       if (publish === undefined || isFull(this.#noted)) await this.publish()
-      return current.manifest
+      return current.isNew ? current.manifest : null
     } catch (error) {
       // A damaged day does not affect other days.
       if (!(error instanceof DamagedArchive)) throw explainFullDisk(error, this.context.folder)
