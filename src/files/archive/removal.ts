@@ -103,7 +103,8 @@ async function removeSafeDays(
 
   async function whyNot(day: Day): Promise<Kept | null> {
     try {
-      return await withSnapshot(database, (snapshot) => compareAndRemove(snapshot, day), { canWrite: !isHypertable })
+      const options = { canWrite: !isHypertable, signal }
+      return await withSnapshot(database, (snapshot) => compareAndRemove(snapshot, day), options)
     } catch (error) {
       if (error instanceof DamagedArchive) return { day, reason: error.message, isDue: true }
       if (!isConflictError(error) && !isLockedError(error)) throw error

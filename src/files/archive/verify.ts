@@ -106,7 +106,7 @@ async function verifyVersion(
     if (!isComparing) await checkDay(reader, manifest)
     else {
       const compare = (snapshot: Snapshot) => checkDay(reader, manifest, snapshot)
-      const { difference, isPart } = await withSnapshot(known.rowReader, compare)
+      const { difference, isPart } = await withSnapshot(known.rowReader, compare, { signal: reader.signal })
       isEqual = difference === null && isPart ? null : difference === null
       if (difference !== null) problems.push(`not as in the database: ${difference}`)
     }

@@ -64,12 +64,11 @@ export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): 
       const found = async () => (await readObject(bucket, path))?.toString('utf8')
       const before = await found()
       if (before !== undefined) return before === text
-      const isPut = await nullOn(putText(bucket, path, text, { IfNoneMatch: '*' }), 'exists', 'unsupported')
-      const after = await found()
-      if (isPut !== null || after !== undefined) return after === text
+      const put = nullOn(putText(bucket, path, text, { IfNoneMatch: '*' }), 'exists').then(() => 'answered')
+      const isUnsupported = (await nullOn(put, 'unsupported')) === null
       // Without conditional writes, one writer may overwrite another. The writer that reads its own text back has
       // succeeded.
-      await putText(bucket, path, text)
+      if (isUnsupported && (await found()) === undefined) await putText(bucket, path, text)
       return (await found()) === text
     },
     remove: (path) => removeObject(bucket, path),
