@@ -1,6 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { circles, importsBetween } from '../support/circles.js'
-import { importsOf, importViolations, packageName, partOf } from '../support/importRules.js'
+import {
+  allowedArrows,
+  importedParts,
+  importsOf,
+  importViolations,
+  packageName,
+  partOf,
+} from '../support/importRules.js'
 import { readRepositoryFile, repositoryFiles } from '../support/repositoryFiles.js'
 
 const shipped = repositoryFiles(/^(src|migrations)\/.*\.ts$/)
@@ -12,6 +19,11 @@ test('every file of src belongs to a known part', () => {
 
 test('no part imports what it must not know', () => {
   expect(shipped.flatMap(importViolations)).toEqual([])
+})
+
+test('every arrow that is allowed is drawn by an import', () => {
+  const drawn = new Set(shipped.flatMap(importedParts))
+  expect(allowedArrows().filter((arrow) => !drawn.has(arrow))).toEqual([])
 })
 
 test('nothing imports in a circle: no file, and no folder at any depth', () => {

@@ -20,7 +20,6 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
     'exchange',
     'files',
     'ledger',
-    'lease',
     'server',
     'db',
     'market',
@@ -33,11 +32,8 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
     'collect',
     'history',
     'serve',
-    'simulator',
     'exchange',
-    'ledger',
     'lease',
-    'server',
     'db',
     'market',
     'runtime',
@@ -59,7 +55,7 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
   config: ['market', 'runtime'],
   runtime: [],
   market: [],
-  migrations: ['market'],
+  migrations: [],
 }
 
 /** Packages that belong to one part: a second user would be a second place where the same thing is done. */
@@ -90,12 +86,31 @@ function violation(part: string, path: string, { specifier }: ModuleImport): str
       ? null
       : `only ${[owner].flat().join(', ')} may import ${specifier}`
   }
-  const target = posix.normalize(posix.join(posix.dirname(path), specifier))
+  const target = targetOf(path, { specifier })
   const targetPart = partOf(target)
   if (targetPart === null) return `${part} may not import ${target}`
   if (targetPart === part) return null
   if (!(allowedParts[part] ?? []).includes(targetPart)) return `${part} may not import ${targetPart} (${specifier})`
   return null
+}
+
+/** The arrows between parts that the rules allow, such as `ledger → db`. */
+export function allowedArrows(): string[] {
+  return Object.entries(allowedParts).flatMap(([part, others]) => others.map((other) => arrow(part, other)))
+}
+
+/** The arrows that a file draws by its imports, also within its part. */
+export function importedParts({ path, text }: RepositoryFile): string[] {
+  const targets = importsOf(text).filter(({ specifier }) => specifier.startsWith('.'))
+  return targets.map((target) => arrow(partOf(path), partOf(targetOf(path, target))))
+}
+
+function arrow(from: string | null, to: string | null): string {
+  return `${from} → ${to}`
+}
+
+function targetOf(path: string, { specifier }: ModuleImport): string {
+  return posix.normalize(posix.join(posix.dirname(path), specifier))
 }
 
 /** The part a path belongs to; null for what is not shipped. */
