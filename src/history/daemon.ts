@@ -60,7 +60,9 @@ export function startHistory(options: HistoryOptions): History {
   const streams = repairedFutures(config)
   const routines = [
     ...(enabled ? [startRoutine('repair', options, minuteMs, () => repairCandles({ ...options, settleMs }))] : []),
-    ...(config.streams.fills.enabled ? [startRoutine('repair of fills', options, 10 * secondMs, fillRepair.look)] : []),
+    ...(config.streams.fills.enabled
+      ? [startRoutine('repair of fills', options, 10 * secondMs, () => fillRepair.look())]
+      : []),
     startRoutine('repair of futures', options, minuteMs, () => repairFutures({ ...options, streams })),
     startRoutine('review', options, 10 * minuteMs, () => reviewOnce(db, clock)),
   ]

@@ -141,7 +141,7 @@ export class FillRepair {
   }
 
   /** Goes through the next gaps, the newest first, and begins again after the oldest. */
-  look = async (): Promise<void> => {
+  async look(): Promise<void> {
     const { db, clock } = this.#options
     const now = clock.now()
     const reachedSince = now - fillReachMs
