@@ -134,10 +134,24 @@ export interface SeriesColumns extends InstrumentKeyColumns {
   interval: Interval | ''
 }
 
+/** The values that the table's check allows. */
+type Verdict =
+  | 'recorded'
+  | 'silent'
+  | 'no trade'
+  | 'before the beginning'
+  | 'unanswered'
+  | 'missing'
+  | 'lost'
+  | 'repaired'
+  | 'unsettled'
+  | 'audited'
+  | 'reviewed'
+
 /** Ranges have the form of text, and `part` is an instant that may be infinite. */
 interface KnownTable extends SeriesColumns {
   id: GeneratedAlways<number>
-  verdict: string
+  verdict: Verdict
   part: Generated<TimeMs>
   ranges: string
   reason: string | null

@@ -32,16 +32,7 @@ import { keyColumns, ofSeries, type Series, seriesColumns, seriesValues } from '
  * Three more verdicts tell how far the recorder has come with a series. Functions of the database use `unsettled` and
  * `audited` of fills. `noteReview` writes `reviewed` of candles.
  */
-type Verdict =
-  | 'recorded'
-  | 'silent'
-  | 'no trade'
-  | 'before the beginning'
-  | 'unanswered'
-  | 'missing'
-  | 'lost'
-  | 'repaired'
-  | 'reviewed'
+type Verdict = Database['recorder.known']['verdict']
 
 const eb = expressionBuilder<Database>()
 
