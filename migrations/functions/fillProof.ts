@@ -52,6 +52,8 @@ export const fillProof = sql.raw(`
     $$;
 
     -- Keeps fills of a page that differ from stored ones, as rejected rows. Returns the milliseconds of these fills.
+    -- The hourly bound of other rejected rows does not hold here. These milliseconds lose their claim, and only these
+    -- rows show the other values. A page has few fills, so its request brings few rows.
     create function recorder.reject_fills(
       of_category market.category, of_symbol text, why text, at timestamptz, row_ms double precision[], row_exec_id text[],
       row_side market.side[], row_price numeric[], row_size numeric[], row_page integer[], of_page integer
@@ -68,10 +70,11 @@ export const fillProof = sql.raw(`
       ), kept as (
         insert into recorder.rejected_row as kept
           (digest, operation, parameters, reason, raw, raw_sha256, raw_bytes, first_seen_at, last_seen_at)
-        select encode(sha256(convert_to(of_category::text || ' ' || of_symbol || ' ' || d.raw, 'UTF8')), 'hex'), 'fills',
-          jsonb_build_object('category', of_category, 'symbol', of_symbol), why, d.raw,
-          encode(sha256(convert_to(d.raw, 'UTF8')), 'hex'), octet_length(d.raw), at, at
+        select encode(sha256(convert_to(jsonb_build_array('fills', parameters, why, raw_sha256)::text, 'UTF8')), 'hex'),
+          'fills', parameters, why, d.raw, raw_sha256, octet_length(d.raw), at, at
         from differing d
+        cross join jsonb_build_object('category', of_category, 'symbol', of_symbol) as parameters
+        cross join encode(sha256(convert_to(d.raw, 'UTF8')), 'hex') as raw_sha256
         on conflict (digest) do update
           set last_seen_at = excluded.last_seen_at, times_seen = kept.times_seen + 1
           where excluded.last_seen_at > kept.last_seen_at

@@ -19,7 +19,11 @@ const columns: readonly ColumnSpec[] = [
   { name: 'last_seen_at', kind: 'time' },
 ]
 
-/** Number of new rejected rows of one operation that are kept in an hour, for all recorders together. */
+/**
+ * Number of new rejected rows of one operation that are kept in an hour, for all recorders together. `readRows` bounds
+ * those of one response, and `RejectionCap` those of one stream in one recorder. Fills that contradict stored ones do
+ * not come here: `recorder.reject_fills` keeps them all.
+ */
 const maxPerHour = 5_000
 
 /**

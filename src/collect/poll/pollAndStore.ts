@@ -121,7 +121,10 @@ export function partOf(target: unknown): string {
   return String(target.category)
 }
 
-/** Largest number of rejected rows that are kept of one stream in an hour. Further rows are only counted. */
+/**
+ * Largest number of rejected rows that this recorder keeps of one stream in an hour. Further rows are only counted.
+ * `readRows` bounds those of one response, and `insertRejectedRows` those of an operation for all recorders.
+ */
 const rejectedRowsPerHour = 1_000
 
 /**

@@ -68,7 +68,10 @@ const maxAheadMs = 60_000
 /** Bounds of the unspecified fields of a row that are kept: their number, and their bytes as JSON with names. */
 const maxUnknownFields = 64
 const maxUnknownBytes = 16_384
-/** Largest number of rejected rows of one response that are kept as text. Further ones are only counted. */
+/**
+ * Largest number of rejected rows of one response that are kept as text. Further ones are only counted. `RejectionCap`
+ * bounds those of a stream in an hour, and `insertRejectedRows` those of an operation for all recorders.
+ */
 const maxRejectedRows = 100
 /** Longest uninterrupted work. Longer work would delay requests that are due. */
 const sliceMs = 3
