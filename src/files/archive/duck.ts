@@ -6,9 +6,10 @@ import { pipeline } from 'node:stream/promises'
 import type * as duckdb from '@duckdb/node-api'
 import { onAbort } from '../../runtime/abort.js'
 import { systemClock } from '../../runtime/clock.js'
-import { dayMs } from '../../market/values.js'
+import { dayMs, minuteMs } from '../../market/values.js'
 import type { QueryResult } from '../../db/readOnlyQuery.js'
 import type { RecorderDatabase } from '../../db/database.js'
+import { rollups } from '../../server/timescale/rollups.js'
 import {
   archivedTable,
   type Day,
@@ -204,14 +205,6 @@ function booksWith(): string {
     ask_prices[1] - bid_prices[1] as spread`
 }
 
-const rollups = {
-  ohlcv_5m: '5 minutes',
-  ohlcv_15m: '15 minutes',
-  ohlcv_1h: '1 hour',
-  ohlcv_4h: '4 hours',
-  ohlcv_1d: '1 day',
-} as const
-
 /** Returns DuckDB statements for the views of schema market over files, named and defined as in the database. */
 function viewsOver(files: ReadonlyMap<MarketTable, readonly string[]>): string {
   const there = [...files].filter(([, paths]) => paths.length > 0)
@@ -237,8 +230,9 @@ function tableView(name: MarketTable, paths: readonly string[]): string {
 function viewsOf(name: MarketTable, names: ReadonlySet<MarketTable>): string[] {
   switch (name) {
     case 'candles':
-      return Object.entries(rollups).map(([rollup, length]) => {
-        const bucket = `time_bucket(interval '${length}', open_time, timestamptz '1970-01-01 00:00:00+00')`
+      return rollups.map(({ name: rollup, widthMs }) => {
+        const width = `interval '${widthMs / minuteMs} minutes'`
+        const bucket = `time_bucket(${width}, open_time, timestamptz '1970-01-01 00:00:00+00')`
         return `create view market.${rollup} as
           select category, symbol, ${bucket} as open_time, arg_min(open, c.open_time) as open, max(high) as high,
             min(low) as low, arg_max(close, c.open_time) as close, sum(base_volume) as base_volume,
