@@ -283,7 +283,7 @@ async function servePage(
     fleet: () => fleet.report(),
     backfills: async () => (await parts.history?.reports()) ?? [],
   }
-  const options = { config, source, metrics, databaseUrl: store.pageUrl, version, logger, clock, takesNextPort }
+  const options = { config, source, metrics, databaseUrl: store.pageDatabaseUrl, version, logger, clock, takesNextPort }
   const server = await startServer(options)
   logger.info(`the page is at ${server.url}`)
   await writeAddress(dataDir, server.url).catch((error: Error) =>

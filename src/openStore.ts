@@ -21,7 +21,7 @@ export interface OpenStore {
   /** Connection string of a login in market_reader. It equals `url` if the configuration has no such login. */
   readonly readUrl: string
   /** Connection string of the page's login. On the embedded server, the page has a login of its own. */
-  readonly pageUrl: string
+  readonly pageDatabaseUrl: string
   readonly isEmbedded: boolean
   close(): Promise<void>
 }
@@ -52,7 +52,7 @@ export async function openStore(
       database,
       url,
       readUrl: readUrl ?? embedded?.readUrl ?? url,
-      pageUrl: readUrl ?? embedded?.pageUrl ?? url,
+      pageDatabaseUrl: readUrl ?? embedded?.pageDatabaseUrl ?? url,
       isEmbedded: embedded !== undefined,
       async close() {
         // A query that a silent server does not end only keeps a connection open.

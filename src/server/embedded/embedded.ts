@@ -26,7 +26,7 @@ export interface EmbeddedPostgres {
   /** Connection string of a read-only login for analysts and commands. */
   readonly readUrl: string
   /** Connection string of a login with the same rights, used by the page alone. */
-  readonly pageUrl: string
+  readonly pageDatabaseUrl: string
   /**
    * Leaves the server. Resolves at once if other processes still use it, because it ends with its last user. Otherwise
    * resolves when it has shut down. A second call does nothing.
@@ -85,7 +85,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     return {
       url: serverUrl(port, logins.owner, passwords.owner),
       readUrl: serverUrl(port, logins.reader, passwords.reader),
-      pageUrl: serverUrl(port, logins.page, passwords.page),
+      pageDatabaseUrl: serverUrl(port, logins.page, passwords.page),
       async stop() {
         ending.abort()
         await watching
@@ -135,8 +135,8 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   async function isUsable({ pid, port }: ServerState): Promise<boolean> {
     if (isAlive(child) || isBesideOthers) return canConnect(port)
     await sleep(100)
-    const again = await readServerState(dataDir)
-    return again?.pid === pid && again.status === 'ready' && canConnect(port)
+    const secondLook = await readServerState(dataDir)
+    return secondLook?.pid === pid && secondLook.status === 'ready' && canConnect(port)
   }
 
   async function canConnect(port: number): Promise<boolean> {

@@ -45,7 +45,7 @@ describe('the logins of a new embedded server', () => {
 
   it('are no superusers, and nobody can log in as the one that there is', async () => {
     expect(await ask(server.url, superusers)).toEqual(['postgres'])
-    for (const url of [server.url, server.readUrl, server.pageUrl]) {
+    for (const url of [server.url, server.readUrl, server.pageDatabaseUrl]) {
       expect(await ask(url, 'select rolsuper from pg_roles where rolname = current_user')).toEqual([false])
       for (const statement of forbidden) {
         await expect(ask(url, statement), statement).rejects.toMatchObject({ code: '42501' })
@@ -107,7 +107,7 @@ describe('the logins of a new embedded server', () => {
       held.push(client)
     }
     expect(held).toHaveLength(12)
-    const asPage = (sql: string) => ask(server.pageUrl, sql)
+    const asPage = (sql: string) => ask(server.pageDatabaseUrl, sql)
     expect(await asPage('select current_user')).toEqual(['page'])
     await held[0]?.query("alter role reader password 'mine'")
     await expect(held[0]?.query("alter role page password 'mine'")).rejects.toMatchObject({ code: '42501' })
