@@ -63,8 +63,18 @@ const urlForm = 'write postgresql://user:password@host:port/database'
 
 /** Closes a silent connection. Otherwise a query to a vanished server waits until TCP stops retransmitting. */
 function giveUpSilent(client: pg.PoolClient, timeoutMs: number): void {
-  const { stream } = (client as unknown as { readonly connection: { readonly stream: Socket } }).connection
-  stream.setTimeout(timeoutMs, () => stream.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))
+  const socket = socketOf(client)
+  socket.setTimeout(timeoutMs, () => socket.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))
+}
+
+/** Returns the socket of a client. The driver's types do not name it. */
+export function socketOf(client: pg.ClientBase): Socket {
+  return (client as unknown as { readonly connection: { readonly stream: Socket } }).connection.stream
+}
+
+/** Returns the id of the server's process for a client; null before it is connected. The types do not name it. */
+export function processIdOf(client: pg.ClientBase): number | null {
+  return (client as unknown as { readonly processID: number | null }).processID
 }
 
 /**
@@ -118,9 +128,8 @@ const getTypeParser: typeof pg.types.getTypeParser = (oid, format): Parse =>
 /** Cancels the running statements of this pool on the server when the signal aborts. Call it before the first query. */
 export function cancelOnAbort({ pool }: DatabasePool, signal: AbortSignal): void {
   const ids = new Set<number | null>()
-  const idOf = (client: pg.PoolClient) => (client as unknown as { readonly processID: number | null }).processID
-  pool.on('connect', (client) => ids.add(idOf(client)))
-  pool.on('remove', (client) => ids.delete(idOf(client)))
+  pool.on('connect', (client) => ids.add(processIdOf(client)))
+  pool.on('remove', (client) => ids.delete(processIdOf(client)))
   // The request to cancel takes an idle connection of the pool, or a new one.
   const cancel = 'select pg_cancel_backend(id) from unnest($1::int[]) as id where id <> pg_backend_pid()'
   onAbort(signal, () => void pool.query(cancel, [[...ids]]).catch(() => undefined))

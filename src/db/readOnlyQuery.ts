@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { systemClock } from '../runtime/clock.js'
-import type { DatabasePool } from './pool.js'
+import { type DatabasePool, processIdOf } from './pool.js'
 import { closest, distance } from 'fastest-levenshtein'
 
 export interface QueryColumn {
@@ -135,8 +135,7 @@ export function errorExcerpt(sql: string, error: unknown): string[] {
 
 /** Cancels a query that has lifted its own time limit. Every login may do so, and PostgreSQL cannot forbid it. */
 function cancel(database: DatabasePool, client: pg.PoolClient): void {
-  const { processID } = client as unknown as { readonly processID: number | null }
-  database.pool.query('select pg_cancel_backend($1)', [processID]).catch(() => undefined)
+  database.pool.query('select pg_cancel_backend($1)', [processIdOf(client)]).catch(() => undefined)
 }
 
 /** Runs a query and keeps the server's text of values. The extended protocol refuses several statements at once. */

@@ -1,5 +1,4 @@
 import { hostname } from 'node:os'
-import type { Socket } from 'node:net'
 import pg from 'pg'
 import { type Clock, elapsedMs, type Moment, momentOf, sleepFor, within } from '../runtime/clock.js'
 import { type Disk, readNote, systemDisk, writeNote } from '../runtime/disk.js'
@@ -7,7 +6,7 @@ import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
 import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, mayPassLater } from '../db/databaseError.js'
-import { connectionString } from '../db/pool.js'
+import { connectionString, socketOf } from '../db/pool.js'
 import { isGivenToNobody, isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
 import { leaseMs, rightMs, SendingRight } from './right.js'
 
@@ -313,8 +312,7 @@ export class Lease {
     const ended = client.end().catch(() => undefined)
     // A server that does not respond never confirms the end, so the wait is short.
     await within(this.#clock, shortestPauseMs, ended, undefined)
-    const { connection } = client as unknown as { readonly connection?: { readonly stream?: Pick<Socket, 'destroy'> } }
-    connection?.stream?.destroy()
+    socketOf(client).destroy()
   }
 
   readonly #run: RunQuery = async (text, values) => {
