@@ -25,11 +25,11 @@ import { fillReachMs, historyLateMs } from './eventHistories.js'
 import type { OperationStates } from './reach.js'
 
 /** The wait before ranges that a repair did not fill are wanted again. */
-const again: Backoff = { minMs: minuteMs, maxMs: dayMs, factor: 10 }
+const repairBackoff: Backoff = { minMs: minuteMs, maxMs: dayMs, factor: 10 }
 
 /** Returns true if no earlier repair is open, and the last one ended long enough ago. */
 function isDueAgain({ attempts, attemptedAt }: RepairAttempts, now: TimeMs): boolean {
-  return attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, again))
+  return attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, repairBackoff))
 }
 
 /** Returns a want for ranges that live recording missed. */

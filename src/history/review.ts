@@ -50,7 +50,7 @@ export async function readAllAgain(db: Kysely<Database>, series: CandleSeries, r
   const found = await seriesToReadAgain(db, series, restatedBy)
   await insertWants(
     db,
-    found.map((again) => readAgain(again.series, again.range)),
+    found.map(({ series: other, range }) => readAgain(other, range)),
   )
 }
 

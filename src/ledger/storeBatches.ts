@@ -75,7 +75,7 @@ async function storeOne(db: Kysely<Database>, batch: Batch): Promise<StoreOutcom
       if (mayPassLater(error)) return { isStored: false, error: await explained(db, error) }
       return rejectBatch(db, batch, error).then(
         (stored) => ({ isStored: true, ...stored }),
-        (again: unknown) => ({ isStored: false, error: again }),
+        (rejectionError: unknown) => ({ isStored: false, error: rejectionError }),
       )
     }
   }
@@ -94,10 +94,10 @@ async function storeWithoutRefused(db: Kysely<Database>, batch: Batch): Promise<
     const unkept = (batch.unkept ?? 0) + untried
     try {
       return await commitOne(db, { ...batch, rows: good, rejected, unkept, isPart: true })
-    } catch (again) {
-      if (!isDataError(again)) throw again
+    } catch (secondError) {
+      if (!isDataError(secondError)) throw secondError
       // The rows were refused together, although each was accepted alone. They are kept as text instead of being lost.
-      return rejectBatch(db, batch, again)
+      return rejectBatch(db, batch, secondError)
     }
   }
 }
