@@ -6,7 +6,7 @@ const vocabulary = sql`
   create schema if not exists market;
   create schema if not exists recorder;
   comment on schema market is 'What was recorded: market data for analysts.';
-  comment on schema recorder is 'The recorder''s own books: proven ranges, known gaps, revisions, rejected rows.';
+  comment on schema recorder is 'The recorder''s own accounts: proven ranges, known gaps, revisions, rejected rows.';
 
   create type market.category as enum ('SPOT', 'MARGIN', 'USDT-FUTURES', 'COIN-FUTURES', 'USDC-FUTURES');
   create type market.candle_type as enum ('market', 'mark', 'index', 'premium');

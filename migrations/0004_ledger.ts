@@ -40,9 +40,9 @@ const tables = {
       -- compared with the candles, or have waited for a candle in vain. reviewed: closed candles were read again, down
       -- to the beginning of the range; the next stretch ends there.
     part timestamptz not null default '-infinity'
-      -- Where the part begins. recorded: fills have parts of 128 ranges, from here until the next part; -infinity is
-      -- the first, and the only one of other streams. silent, no trade: the 1,440 places of candles in which the ranges
-      -- begin. Gaps and unanswered: one part for each range.
+      -- Where the part begins. recorded: a part of fills holds about 128 ranges and reaches to the next part. The first
+      -- part begins at -infinity, and other streams have only this one. silent, no trade: a part is as long as 1,440
+      -- candles and holds the ranges that begin in it. Gaps and unanswered: each range is a part.
     ranges tstzmultirange not null -- The ranges, half-open.
     reason text check (reason <> '') -- Gaps: why it is there.
     noted_at timestamptz not null default now()
@@ -128,7 +128,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null;
 
     create schema recorder_page;
-    comment on schema recorder_page is 'What the page reads of the books: views that market_reader may see.';
+    comment on schema recorder_page is 'What the page reads of the accounts: views that market_reader may see.';
 
     -- A range may continue from one part into the next.
     create view recorder_page.coverage as

@@ -139,6 +139,7 @@ export const storeFills = sql.raw(`
             coalesce(t.inside, 0) - coalesce(s.inside, 0) as hidden,
             -- Claimed ranges of the newest part, or of all parts if the page begins before the newest.
             case when lower(last.ranges) < a.oldest then last.ranges else whole.ranges end as claimed, last.part,
+            -- A mark is the one millisecond that an empty page claims first. Only empty pages came before, then.
             last.part = '-infinity' and upper(last.ranges) - lower(last.ranges) <= a_ms as is_mark, o.ranges as unsettled
           from asked a left join shown s using (page) left join there t using (page)
           left join lateral (

@@ -41,7 +41,7 @@ export async function openBackfill(
   })
 }
 
-/** Fetches missing candles and shows the progress. Resolves to a summary when all are done, or when `signal` aborts. */
+/** Fetches missing ranges and shows the progress. Resolves to a summary when all are done, or when `signal` aborts. */
 export async function fetchMissing(
   session: BackfillSession,
   db: Kysely<Database>,
@@ -66,7 +66,7 @@ export async function fetchMissing(
     line.show(describe(progress))
     while (progress.wantsEnded < progress.wants && !signal.aborted) {
       unable.signal.throwIfAborted()
-      // Reading the progress takes longer for more candles, so the pause grows with it.
+      // Reading the progress takes longer for a larger backfill, so the pause grows with it.
       await systemClock.sleep(Math.max(minLookMs, 10 * tookMs), signal).catch(() => undefined)
       const startedMs = systemClock.monotonicMs()
       progress = await readProgress(db, ids)
@@ -76,7 +76,7 @@ export async function fetchMissing(
   } finally {
     line.end()
   }
-  // After a stop, wait until fetched candles are stored, so that the summary counts them.
+  // After a stop, wait until fetched rows are stored, so that the summary counts them.
   if (signal.aborted) await session.rest()
   return summarize(db, open, ids, { isStopped: signal.aborted, earlier })
 }

@@ -32,7 +32,10 @@ export interface Page<Row> {
   readonly rows: readonly Row[]
   /** Rows that could not be understood, and remarks about rows that were kept, up to a bound. */
   readonly rejected: readonly RejectedRow[]
-  /** Number of further rows: beyond that bound, or beyond the number that the operation may give. */
+  /**
+   * Number of rows that are in neither list. They are rejected rows beyond the bound of `rejected`, and rows beyond the
+   * largest number that the operation may give.
+   */
   readonly unkept: number
   /** Names the next page of older rows, if the operation gives a cursor. */
   readonly cursor?: string

@@ -25,8 +25,8 @@ interface SessionOptions {
 }
 
 /**
- * The part of a command in a backfill. If it owns the budget of its egress, it fetches candles itself. Otherwise the
- * process that owns the budget fetches them, and the command takes over when that process ends.
+ * The part of a command in a backfill. If it owns the budget of its egress, it fetches the wanted rows itself. Otherwise
+ * the process that owns the budget fetches them, and the command takes over when that process ends.
  */
 export interface BackfillSession {
   isOwner(): boolean
@@ -36,7 +36,7 @@ export interface BackfillSession {
    */
   instruments(categories: readonly TradedCategory[]): Promise<{ instruments: InstrumentSummary[]; serviceNow: TimeMs }>
   /**
-   * Starts to fetch wanted candles: at once as the owner of the budget, else after taking it over. Rejects when this
+   * Starts to fetch what is wanted: at once as the owner of the budget, else after taking it over. Rejects when this
    * process cannot take it over.
    */
   work(): Promise<void>

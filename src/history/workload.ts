@@ -4,9 +4,12 @@ import type { TimeRange } from '../market/timeRange.js'
 import { dayMs } from '../market/values.js'
 import type { OpenWant } from '../ledger/slices.js'
 
-/** The largest slice: 200 pages of `history-candles`, some ten seconds of a whole budget, minutes of a shared one. */
+/** Largest slice: 200 pages of `history-candles`. They take some ten seconds, or minutes if others share the limit. */
 const maxCandles = 20_000
-/** The smallest slice, which the last worker may still have in hand: a page of `candles`, ten of `history-candles`. */
+/**
+ * Smallest slice: one page of `candles`, or ten of `history-candles`. The last slice keeps one worker busy while the
+ * others have nothing left to do, so it must be short.
+ */
 const minCandles = 1_000
 /** Missing candles are divided by this number for a slice, so that several workers end at about the same time. */
 const slicesPerWant = 16

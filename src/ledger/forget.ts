@@ -8,8 +8,9 @@ const rowsPerDelete = 10_000
 /** Removes what is known of a stream before a time: its coverage, its silence and its gaps. */
 export async function forget(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   await deleteGaps(db, stream, before)
-  // A candle that opens before the time is removed, so nothing may be claimed of its remainder. The end of the range
-  // shows at which times its candles open.
+  // A candle that opens before `kept_from` is removed, even if it ends later. Its coverage must then go up to its end,
+  // where the next candle opens. The subquery finds this time in the range that contains `kept_from`. That range ends
+  // with a candle, so its candles open at whole lengths before its end.
   await sql`
     update recorder.known set ranges = ranges - tstzmultirange(tstzrange(null, coalesce((
       select upper(r) - length * floor(extract(epoch from upper(r) - kept_from) / extract(epoch from length))::float8

@@ -46,7 +46,10 @@ const maxRowsPerCall = 2_000
 const maxBatchesPerCall = 64
 /** Largest number of rows from the disk in memory at once. The last batch may exceed it. */
 const maxRowsInHand = 2 * callsAtOnce * maxRowsPerCall
-/** Backoff of the database. It is shorter than `patienceMs`, so that a batch refused by the disk meets an attempt. */
+/**
+ * Wait before the next attempt after a failure of the database. A batch that the disk has refused stays in memory for
+ * `patienceMs` and is lost then. Waits are shorter than that, so that such a batch is attempted at least once.
+ */
 const retry = { minMs: 250, maxMs: 1_000 }
 /** Wait while no segment is free: about as long as a write and a sync take. */
 const segmentPollMs = 10

@@ -39,11 +39,12 @@ const errorKept = 0.97
 /** Largest squared relative error that is counted for one response. */
 const maxError = 25
 export const maxUnevenness = 4
-/** Fills that tickers claimed, at the beginning of the record of their claims. */
+/** Number of claimed fills with which the record of the tickers' claims begins. */
 const claimedStart = 50
 /**
- * Fills of those that came. It is fewer, because sizes are uneven and the mean of recent ones is usually too small. So
- * there are fewer fills than a volume suggests.
+ * Number of claimed fills that responses have borne out, at the beginning of this record. The trust begins with the
+ * ratio of the two, 0.8. It is below 1, because the mean of recent sizes is usually too small. A volume then suggests
+ * more fills than there are.
  */
 const borneOutStart = 40
 /** Share of the record of claims that is kept at each response. */

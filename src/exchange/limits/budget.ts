@@ -95,7 +95,8 @@ export class Budget {
     this.#open.set(number, departedMs)
     const size = this.#log.length
     if (number < this.#next - size) {
-      // A later departure has taken its place in the log, so it is recorded again, as if it had departed now.
+      // The log is a ring of twice the limit, and a later departure has overwritten this one. If this one was within
+      // the window, it takes a new place, as if it had departed now.
       if (departedMs > nowMs - this.#strictMs) this.#record(nowMs)
       return
     }

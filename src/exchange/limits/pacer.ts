@@ -14,7 +14,10 @@ export interface PacerOptions {
   }
   /** How much the time from departure to arrival varies. */
   readonly latencyJitterMs: number
-  /** Departures wait while this many are not settled, because behind a full connection pool they would arrive late. */
+  /**
+   * Largest number of requests under way. A further request would wait for a connection of the full pool, and arrive
+   * later than its noted departure suggests. Default: no bound.
+   */
   readonly maxInFlight?: number
   /** How long the service blocks an address that went over its limits. Default 5 minutes. */
   readonly blockMs?: number

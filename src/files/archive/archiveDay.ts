@@ -74,7 +74,8 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
     return { staged: await stageDay(snapshot, table, day, options), own: await readProof(snapshot, table, day) }
   }
   const { staged, own } = await withSnapshot(context.database, write)
-  // If `isPart` is false, the database knows the whole day, and may have withdrawn earlier claims.
+  // If the database lacks a part of the day, its proof is added to that of the former version. Otherwise it replaces
+  // the old proof, because the database may have withdrawn claims since.
   const isPart = former !== null && (known === undefined || known.isRemoved || staged.rowsOnlyArchived > 0)
   const proof = isPart ? mergeProof(former.proof, own) : own
   if (staged.rows === 0 && proof.length === 0) return null

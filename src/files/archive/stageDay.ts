@@ -91,7 +91,8 @@ export async function stageDay(
     return await stage(known)
   } catch (error) {
     if (!(error instanceof UnfitDecimal)) throw error
-    // The cursor may still be open. The day is measured and written again with wider decimals.
+    // A decimal needs more digits than those of earlier days. So all rows of the day are measured, and written again
+    // with wider decimals. The failed attempt may have left its cursor open, whose name the next one needs.
     await snapshot.query('close all')
     return stage(await measured())
   }
