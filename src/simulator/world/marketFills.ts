@@ -74,54 +74,46 @@ export function createMarketFills(key: number, rate: FillRate, common: CommonFac
     return leftOf(minuteKey, node, count, 0, isSetOff ? 8 : 1 + burstiness)
   }
 
+  /** The part of time that a search has come to. `first` and `count` are the orders before it and in it. */
+  const part = { start: 0, width: 0, node: 1, first: 0, count: 0 }
+  /** Narrows the part to the half that the search needs. The first half has `left` orders. */
+  const halve = (left: number, at: number | null, order: number): void => {
+    const half = part.width >> 1
+    part.node *= 2
+    if (at === null ? order < part.first + left : at < part.start + half) {
+      part.count = left
+      part.width = half
+    } else {
+      part.first += left
+      part.count -= left
+      part.start += half
+      part.width -= half
+      part.node++
+    }
+  }
   /**
    * Finds a millisecond: the one at `at`, or the one with the order `order`. The search stops early where there are no
    * orders. The result is valid until the next call.
    */
-  const found = { start: 0, first: 0 }
-  const find = (week: number, at: TimeMs | null, order: number): typeof found => {
-    let first = ordersBeforeWeek(week)
-    let count = ordersBeforeWeek(week + 1) - first
-    let start = 0
+  const find = (week: number, at: TimeMs | null, order: number): typeof part => {
     const weekKey = mix(key, week, 0x40)
     const path = common.week(week)
-    const atMinute = at === null ? 0 : Math.floor((at - week * weekMs) / minuteMs)
-    for (let width = minutesPerWeek, node = 1; width > 1 && count > 0;) {
-      const left = leftOfMinutes(weekKey, path, node, start, width, count)
-      const half = width >> 1
-      node *= 2
-      if (at === null ? order < first + left : atMinute < start + half) {
-        count = left
-        width = half
-      } else {
-        first += left
-        count -= left
-        start += half
-        width -= half
-        node++
-      }
-    }
-    const minute = week * minutesPerWeek + start
+    const atMinute = at === null ? null : Math.floor((at - week * weekMs) / minuteMs)
+    part.start = 0
+    part.width = minutesPerWeek
+    part.node = 1
+    part.first = ordersBeforeWeek(week)
+    part.count = ordersBeforeWeek(week + 1) - part.first
+    while (part.width > 1 && part.count > 0)
+      halve(leftOfMinutes(weekKey, path, part.node, part.start, part.width, part.count), atMinute, order)
+    const minute = week * minutesPerWeek + part.start
     const minuteKey = mix(key, minute, 0x41)
-    start = minute * minuteMs
-    for (let width = minuteMs, node = 1; width > 1 && count > 0;) {
-      const left = leftOfMilliseconds(minute, minuteKey, node, start, width, count)
-      const half = width >> 1
-      node *= 2
-      if (at === null ? order < first + left : at < start + half) {
-        count = left
-        width = half
-      } else {
-        first += left
-        count -= left
-        start += half
-        width -= half
-        node++
-      }
-    }
-    found.start = start
-    found.first = first
-    return found
+    part.start = minute * minuteMs
+    part.width = minuteMs
+    part.node = 1
+    while (part.width > 1 && part.count > 0)
+      halve(leftOfMilliseconds(minute, minuteKey, part.node, part.start, part.width, part.count), at, order)
+    return part
   }
   const weekOfOrder = (order: number): number => {
     let week = Math.floor(order / perWeek)
