@@ -55,7 +55,8 @@ interface LeaseOptions {
  * 5. A failure that tells nothing extends the right only while no other recorder waits. This is the one exception: a
  *    recorder may begin to wait while the owner's connection is silent. The owner does not know it, and both send.
  *    Otherwise the data of every silence would be lost. A start without the database has the same exception.
- * 6. A machine that was suspended goes by the database alone: no failure extends or begins its right.
+ * 6. A machine that was suspended goes by the database alone: no failure extends or begins its right. Its wall clock
+ *    shows the suspension, unless somebody set it back by as much meanwhile.
  */
 export async function acquireLease(url: string, egress: string, options: LeaseOptions): Promise<Lease> {
   const lease = new Lease(url, egress, options)

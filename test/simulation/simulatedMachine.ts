@@ -150,7 +150,9 @@ export class SimulatedMachine {
     this.#around.time.after(forMs, () => clock.wake())
   }
 
+  /** Sets the time of day. Nothing sets that of a suspended machine: it would hide how long the machine slept. */
   setClock(skewMs: number): void {
+    if (this.#run?.clock.isSuspended === true) return
     this.skewMs = skewMs
     if (this.#run !== undefined) this.#run.clock.skewMs = skewMs
   }
