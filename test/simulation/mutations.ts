@@ -52,12 +52,6 @@ export const mutations: readonly Mutation[] = [
     replace: 'await Promise.resolve()',
   },
   {
-    name: 'a short write goes unnoticed',
-    file: 'src/collect/queue/segmentWriter.ts',
-    find: 'if (bytesWritten < size)',
-    replace: 'if (bytesWritten > size)',
-  },
-  {
     name: 'a segment is removed before all of it is stored',
     file: 'src/collect/queue/spool.ts',
     find: 'if (isStored) await',
@@ -68,12 +62,6 @@ export const mutations: readonly Mutation[] = [
     file: 'src/collect/queue/lane.ts',
     find: 'if (isStored) stored.add(index)\n          else hasFailed = true',
     replace: 'stored.add(index)',
-  },
-  {
-    name: 'what an earlier run left on the disk waits for the next failure',
-    file: 'src/collect/queue/queue.ts',
-    find: 'if (this.#spool.has(stream)) lane.readDisk()',
-    replace: 'if (this.#spool.has(stream)) void lane',
   },
   {
     name: 'a permit can be used twice',
