@@ -125,8 +125,22 @@ export async function storePastFills(
       const claim = multirangeText(proven)
       await callFunction(trx, 'recorder.close_fill_gaps', category, symbol, claim, new Date(at), 'history')
     }
+    if (fresh.length > 0) await judgeAgain(trx, key, covered)
     return { inserted: fresh.length, refusal: null, lacking, cut }
   })
+}
+
+/** Lets gaps be compared with their candles once more, because fills of their minutes have come. */
+async function judgeAgain(trx: Kysely<Database>, key: FillKey, { from, to }: TimeRange): Promise<void> {
+  const minutes = { from: minuteOf(from), to: minuteOf(to) + minuteMs }
+  await trx
+    .updateTable('recorder.known')
+    .set({ judged_at: null })
+    .where(ofSeries(streamOf(key)))
+    .where('verdict', 'in', ['missing', 'lost'])
+    .where('ranges', '&&', multirange([minutes]))
+    .where('judged_at', 'is not', null)
+    .execute()
 }
 
 /** Returns why a history disagrees with the stored fills of the same time; null if it agrees. */
