@@ -1,7 +1,19 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, createTables, extra, finite, key, receivedAt } from './relations.js'
 
-/** The middle of a book is computed with a multiplication by 0.5, which is exact. A division would be rounded. */
+/**
+ * Columns that both kinds of order books compute from their first prices. The middle is a multiplication by 0.5, which is
+ * exact. A division would be rounded.
+ */
+const bestPrices = `best_bid numeric generated always as (bid_prices[1]) stored
+      -- First bid price, in quote coin; NULL when there are no bids. Computed.
+    best_ask numeric generated always as (ask_prices[1]) stored
+      -- First ask price, in quote coin; NULL when there are no asks. Computed.
+    mid numeric generated always as ((bid_prices[1] + ask_prices[1]) * 0.5) stored
+      -- Middle of the best bid and ask, exact, in quote coin; NULL when a side is empty. Computed.
+    spread numeric generated always as (ask_prices[1] - bid_prices[1]) stored
+      -- Best ask minus best bid, in quote coin; NULL when a side is empty. Computed.`
+
 const tables = {
   'market.tickers': `
     -- A ticker at a moment. Source: tickers. NULL is "not set".
@@ -39,14 +51,7 @@ const tables = {
     bid_sizes numeric[] not null -- Size at each bid price, in base coin.
     ask_prices numeric[] not null -- Ask prices, best (lowest) first, in quote coin.
     ask_sizes numeric[] not null -- Size at each ask price, in base coin.
-    best_bid numeric generated always as (bid_prices[1]) stored
-      -- First bid price, in quote coin; NULL when there are no bids. Computed.
-    best_ask numeric generated always as (ask_prices[1]) stored
-      -- First ask price, in quote coin; NULL when there are no asks. Computed.
-    mid numeric generated always as ((bid_prices[1] + ask_prices[1]) * 0.5) stored
-      -- Middle of the best bid and ask, exact, in quote coin; NULL when a side is empty. Computed.
-    spread numeric generated always as (ask_prices[1] - bid_prices[1]) stored
-      -- Best ask minus best bid, in quote coin; NULL when a side is empty. Computed.
+    ${bestPrices}
     ${receivedAt}
     ${extra}
     primary key (category, symbol, ts)
@@ -63,14 +68,7 @@ const tables = {
     ask_prices numeric[] not null -- Ask prices, best (lowest) first, in quote coin.
     ask_sizes numeric[] not null -- Visible (non-RPI) size at each ask price, in base coin.
     ask_rpi_sizes numeric[] not null -- RPI size at each ask price, in base coin.
-    best_bid numeric generated always as (bid_prices[1]) stored
-      -- First bid price, in quote coin; NULL when there are no bids. Computed.
-    best_ask numeric generated always as (ask_prices[1]) stored
-      -- First ask price, in quote coin; NULL when there are no asks. Computed.
-    mid numeric generated always as ((bid_prices[1] + ask_prices[1]) * 0.5) stored
-      -- Middle of the best bid and ask, exact, in quote coin; NULL when a side is empty. Computed.
-    spread numeric generated always as (ask_prices[1] - bid_prices[1]) stored
-      -- Best ask minus best bid, in quote coin; NULL when a side is empty. Computed.
+    ${bestPrices}
     ${receivedAt}
     ${extra}
     primary key (category, symbol, ts)
