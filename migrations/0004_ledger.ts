@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { candleProof } from './functions/candleProof.js'
 import { fillProof } from './functions/fillProof.js'
+import { gapFunctions } from './functions/gaps.js'
 import { storeFills } from './functions/storeFills.js'
 import { commentOn, createTables, key } from './relations.js'
 
@@ -167,6 +168,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       from recorder.known cross join lateral unnest(ranges) as r
       where verdict in ('silent', 'no trade');
   `.execute(db)
-  for (const functions of [candleProof, fillProof, storeFills]) await functions.execute(db)
+  for (const functions of [gapFunctions, candleProof, fillProof, storeFills]) await functions.execute(db)
   await commentOn(db, 'view', views)
 }

@@ -131,19 +131,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         return 0;
       end if;
       gaps := tstzmultirange(range_merge(whole)) - whole;
-      -- A gap that is filled in part stays the same gap, with the time at which it was found.
-      with touched as (
-        delete from recorder.known k
-        where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict in ('missing', 'lost')
-          and k.ranges && whole
-        returning *
-      )
-      insert into recorder.known as k (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at)
-      select stream, category, symbol, verdict, lower(r), tstzmultirange(r), reason, noted_at, settled_at
-      from touched cross join lateral unnest(ranges - whole) as r
-      union all
-      select stream, category, symbol, 'repaired', part, ranges, reason, noted_at, now() from touched where ranges <@ whole
-      ${sql.raw(adding)};
+      perform recorder.close_gaps(of_stream, of_category, of_symbol, '', '', whole);
       delete from recorder.known k
       where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict = 'missing'
         and not exists (select from unnest(gaps) as r where tstzmultirange(r) = k.ranges);

@@ -10,62 +10,8 @@ const silence = `in ('silent', 'no trade')`
 const rangesOf = (verdict: string) =>
   `coalesce((select p.ranges from recorder.known p where ${isOf('p', `= '${verdict}'`)}), '{}')`
 
-/** Moves the open gaps for which a condition on `k` holds to the repaired ones. */
-const repairing = (condition: string) => `
-      with repaired as (delete from recorder.known k where ${isOf('k', `= 'missing'`)} and ${condition} returning *)
-      insert into recorder.known as k
-        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
-      select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, now()
-      from repaired ${adding};`
-
-/** Changes the verdict of gaps of single instruments. The verdict is a constant, so that indexes of gaps are used. */
-const turning = (from: string, to: string, condition: string) => `
-      with turned as (
-        delete from recorder.known k
-        where k.stream = of_stream and k.verdict = '${from}' and k.symbol <> '*' and ${condition}
-          and (categories is null or k.category = any (categories))
-        returning *
-      )
-      insert into recorder.known as k
-        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, judged_at)
-      select stream, category, symbol, type, interval, '${to}', part, ranges, reason, noted_at,
-        ${to === 'lost' ? 'now()' : 'null'}, judged_at
-      from turned ${adding}`
-
-/** Functions that move gaps and ranges of candles between verdicts. src/ledger/verdicts.ts lists the moves. */
+/** Functions that move ranges of candles between verdicts. src/ledger/verdicts.ts lists the moves. */
 export const candleProof = sql.raw(`
-    -- Notes gaps, one for each range. The same gap found again changes nothing. Of two gaps with the same beginning,
-    -- the longer one stays.
-    create function recorder.note_gaps(
-      of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
-      as_verdict text, gaps tstzmultirange, why text, at timestamptz default null
-    )
-    returns void language sql set search_path = pg_catalog, pg_temp as $$
-      insert into recorder.known as k
-        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
-      select of_stream, of_category, of_symbol, of_type, of_interval, as_verdict, lower(r), tstzmultirange(r), why, coalesce(at, now()),
-        case when as_verdict = 'lost' then coalesce(at, now()) end
-      from unnest(gaps) as r
-      where not exists (
-        select from recorder.known s
-        where s.stream = of_stream and s.category = of_category and s.symbol = of_symbol and s.type = of_type
-          and s.interval = of_interval and s.verdict in ('missing', 'lost', 'repaired') and s.part = lower(r)
-          and s.ranges = tstzmultirange(r))
-      ${adding}
-    $$;
-
-    -- Marks open gaps of a stream that end by a time as lost, because the service gives nothing older.
-    create function recorder.lose_gaps(of_stream text, until timestamptz, categories market.category[] default null)
-    returns void language sql set search_path = pg_catalog, pg_temp as $$
-      ${turning('missing', 'lost', 'k.gap_until <= until')}
-    $$;
-
-    -- Opens lost gaps of a stream again that end after a time, because the service gives their rows after all.
-    create function recorder.reopen_gaps(of_stream text, since timestamptz, categories market.category[] default null)
-    returns void language sql set search_path = pg_catalog, pg_temp as $$
-      ${turning('lost', 'missing', 'k.gap_until > since')}
-    $$;
-
     -- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for
     -- each other at the row with verdict recorded, so that later statements see the claims of others. Silence in which
     -- candles have come is taken back, and noted as repaired gaps. Returns the number of these candles.
@@ -83,11 +29,7 @@ export const candleProof = sql.raw(`
       where ${isOf('k', silence)} and k.part < upper(filled) and upper(k.ranges) > lower(filled);
       if late is not null then
         update recorder.known k set ranges = k.ranges - late where ${isOf('k', silence)} and k.ranges && late;
-        insert into recorder.known as k
-          (stream, category, symbol, type, interval, verdict, part, ranges, reason, settled_at)
-        select 'candles', of_category, of_symbol, of_type, of_interval, 'repaired', lower(r), tstzmultirange(r), late_reason, now()
-        from unnest(late) as r
-        ${adding};
+        perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired', late, late_reason);
       end if;
       if not isempty(left_out) and of_type = 'market' then
         -- If a fill of the time is stored, something was traded, and the candle is missing instead of silent.
@@ -144,21 +86,25 @@ export const candleProof = sql.raw(`
           select from unnest(array[fresh, kept]) as stays cross join lateral unnest(stays) as r where tstzmultirange(r) = k.ranges);
     $$;
 
-    -- Marks open gaps as repaired that are fully known by now. Deletes gaps before the beginning of the series.
+    -- Closes the gaps of a series that are known by now. Deletes gaps before the beginning of the series.
     create function recorder.settle_gaps(${ofCandles})
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       delete from recorder.known k where ${isOf('k', `= 'missing'`)} and k.ranges <@ ${rangesOf('before the beginning')};
-      ${repairing(`k.ranges <@ (${rangesOf('recorded')} + ${rangesOf('before the beginning')})`)}
+      select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval,
+        ${rangesOf('recorded')} + ${rangesOf('before the beginning')});
     $$;
 
-    -- Notes what is missing after ranges were requested. Open gaps that touch these ranges are replaced by what is
-    -- still missing of them, or are repaired. still_missing: within the ranges, and within the gaps that touch them.
+    -- Notes what is missing after ranges were requested, and why. Open gaps that touch these ranges become what is still
+    -- missing of them. still_missing: within the ranges, and within the gaps that touch them.
     create function recorder.replace_gaps(${ofCandles}, asked tstzmultirange, still_missing tstzmultirange, why text)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
-      ${repairing('k.ranges && asked and not k.ranges <@ still_missing')}
+      select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval, coalesce((
+        select range_agg(r) from recorder.known k cross join lateral unnest(k.ranges) as r
+        where ${isOf('k', `= 'missing'`)} and k.ranges && asked), '{}') - still_missing);
       delete from recorder.known k
       where ${isOf('k', `= 'missing'`)} and k.ranges && asked
         and not exists (select from unnest(still_missing) as r where tstzmultirange(r) = k.ranges);
+      update recorder.known k set reason = why where ${isOf('k', `= 'missing'`)} and k.ranges && asked and k.reason <> why;
       select recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'missing', still_missing, why);
       select recorder.settle_gaps(of_category, of_symbol, of_type, of_interval);
     $$;

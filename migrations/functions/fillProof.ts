@@ -9,7 +9,7 @@ export const fillProof = sql.raw(`
     -- Adds proven ranges of fills, of series that the transaction has locked. Ranges are kept in parts by time, and a
     -- page writes only the newest part. In one value, months of gaps would cost a page more than all else about it. A
     -- full part stays as it is, and the next part begins after a gap. parts: the part of the newest range, for claims
-    -- that continue this range.
+    -- that continue this range. claims: null for series of which nothing is added.
     create function recorder.claim_fills(
       categories market.category[], symbols text[], parts timestamptz[], claims tstzmultirange[]
     )
@@ -17,10 +17,15 @@ export const fillProof = sql.raw(`
     begin
       insert into recorder.known as c (stream, category, symbol, type, interval, verdict, part, ranges)
       select 'fills', k.category, k.symbol, '', '', 'recorded', k.part, k.ranges
-      from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges) where k.part is not null
+      from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges)
+      where k.part is not null and k.ranges is not null
       on conflict (stream, category, symbol, type, interval, verdict, part) do update
         set ranges = c.ranges + excluded.ranges;
-      if array_position(parts, null) is null then return; end if;
+      if not exists (
+        select from unnest(parts, claims) as k (part, ranges) where k.part is null and k.ranges is not null)
+      then
+        return;
+      end if;
       insert into recorder.known as c (stream, category, symbol, type, interval, verdict, part, ranges)
       select 'fills', k.category, k.symbol, '', '', 'recorded', p.part, range_agg(r * tstzrange(p.part, p.until))
       from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges)
@@ -43,7 +48,7 @@ export const fillProof = sql.raw(`
           where upper(n.ranges) < lower(k.ranges) and (select count(*) from unnest(n.ranges)) >= 128
         ) as found
       ) p cross join lateral unnest(k.ranges) as r
-      where k.part is null and r && tstzrange(p.part, p.until)
+      where k.part is null and k.ranges is not null and r && tstzrange(p.part, p.until)
       group by k.category, k.symbol, p.part
       on conflict (stream, category, symbol, type, interval, verdict, part) do update
         set ranges = c.ranges + excluded.ranges
@@ -94,42 +99,6 @@ export const fillProof = sql.raw(`
     create function recorder.miss_fills(of_category market.category, of_symbol text, missed tstzmultirange, why text)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       select recorder.note_gaps('fills', of_category, of_symbol, '', '', 'missing', missed, why)
-    $$;
-
-    -- Takes a claim out of the gaps of its series. A gap that it fills wholly is repaired. A gap that it fills in part
-    -- may become two gaps. filled_by: live or history.
-    create function recorder.close_fill_gaps(
-      of_category market.category, of_symbol text, filled tstzmultirange, at timestamptz, filled_by text
-    )
-    returns void language sql set search_path = pg_catalog, pg_temp
-    -- Rows are looked up by their keys, however many gaps the series has.
-    set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as $$
-      with near as (
-        -- Short gaps begin within an hour before the claim or in it. Long ones are few, and have an index of their own.
-        select verdict, part from recorder.known
-        where stream = 'fills' and category = of_category and symbol = of_symbol and type = '' and interval = ''
-          and verdict in ('missing', 'lost') and part > lower(filled) - interval '1 hour' and part < upper(filled)
-        union
-        select verdict, part from recorder.known
-        where stream = 'fills' and category = of_category and symbol = of_symbol and type = '' and interval = ''
-          and gap_until - part >= interval '1 hour' and gap_until > lower(filled) and part < upper(filled)
-      ), touched as (
-        delete from recorder.known k using near n
-        where ${fillsOf('k', 'of_')} and k.verdict = n.verdict and k.part = n.part and k.ranges && filled
-        returning k.*
-      )
-      insert into recorder.known as k
-        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from)
-      select stream, category, symbol, type, interval, verdict, lower(r), tstzmultirange(r), reason, noted_at, settled_at, null
-      from (
-        select t.*, t.ranges - filled as rest from touched t
-      ) as cut cross join lateral unnest(rest) as r
-      where not ranges <@ filled
-      union all
-      select stream, category, symbol, type, interval, 'repaired', part, ranges, reason, noted_at, at, filled_by
-      from touched where ranges <@ filled
-      on conflict (stream, category, symbol, type, interval, verdict, part) do update
-        set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
     $$;
 
     -- Makes other transactions wait that change the proof of these series. It locks the row of each first part, in one

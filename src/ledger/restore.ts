@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
+import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { seriesColumns, type Series } from '../db/series.js'
+import { type Series, seriesColumns, seriesValues } from '../db/series.js'
 import { addingRanges, addKnown, verdictOf } from './verdicts.js'
 
 /** A range as the archive stores it: times as text with microseconds. */
@@ -44,20 +45,17 @@ export async function restoreSilence(
 
 /** Restores gaps. A gap that is already known stays as it is. */
 export async function restoreGaps(db: Kysely<Database>, series: Series, gaps: readonly ArchivedGap[]): Promise<void> {
-  const { stream, category, symbol, type, interval } = seriesColumns(series)
   for (const { from, to, reason, state, detectedAt, repairedAt, lostAt } of gaps) {
-    await sql`
-      insert into recorder.known
-        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
-      select ${stream}, ${category}::market.category, ${symbol}, ${type}, ${interval}, ${verdictOf(state)},
-        ${from}::timestamptz, tstzmultirange(tstzrange(${from}::timestamptz, ${to}::timestamptz)), ${reason},
-        ${detectedAt}::timestamptz, ${repairedAt ?? lostAt}::timestamptz
-      where not exists (
-        select from recorder.known s
-        where s.stream = ${stream} and s.category = ${category}::market.category and s.symbol = ${symbol}
-          and s.type = ${type} and s.interval = ${interval} and s.verdict in ('missing', 'lost', 'repaired')
-          and s.part = ${from}::timestamptz and upper(s.ranges) = ${to}::timestamptz)
-      on conflict do nothing`.execute(db)
+    await callFunction(
+      db,
+      'recorder.note_gaps',
+      ...seriesValues(series),
+      verdictOf(state),
+      multirangeOf([[from, to]]),
+      reason,
+      detectedAt,
+      repairedAt ?? lostAt,
+    )
   }
 }
 

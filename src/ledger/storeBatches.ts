@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
-import { isProven, streamNames, streamTraits } from '../market/stream.js'
+import { isProven, type StreamName, streamTraits } from '../market/stream.js'
 import {
   describeDatabaseError,
   isConflictError,
@@ -16,7 +16,7 @@ import { type WriteResult, rowsPerStatement } from '../db/writeRows.js'
 import { insertRejectedRows } from './rejectedRows.js'
 import { recordGap } from './gaps.js'
 import { type Batch, type FillBatch, missingRows, seriesKey } from './batch.js'
-import { maxFillsAtOnce, type StoredFills, withoutRepeats } from './storeFills.js'
+import { type StoredFills, withoutRepeats } from './storeFills.js'
 import { isOfMoments, type Written, writerOf } from './writers.js'
 
 export interface StoredBatch extends WriteResult {
@@ -38,8 +38,8 @@ export type StoreOutcome =
 const attemptsAfterConflict = 4
 
 /**
- * Stores batches, as many as possible in one transaction. Resolves to the outcome of each. A batch is stored as a whole
- * or not at all, and batches of one series keep their order. A refused batch does not affect the others. Never rejects.
+ * Stores batches of one stream, as many as possible in one transaction. Resolves to the outcome of each. A batch is
+ * stored as a whole or not at all. A refused batch does not affect the others. Never rejects.
  */
 export async function storeBatches(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoreOutcome[]> {
   const [only] = batches
@@ -115,22 +115,23 @@ async function commitOne(db: Kysely<Database>, batch: Batch): Promise<StoredBatc
 
 /** Commits rows, what they prove, and the gaps that they show, together or not at all. Rejects if a row is refused. */
 async function commit(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
+  const { stream } = batches[0] as Batch
   const prepared = batches.map(withRepeatsRejected)
-  return areOneStatement(prepared) ? write(db, prepared) : db.transaction().execute((trx) => write(trx, prepared))
+  return areOneStatement(stream, prepared)
+    ? write(db, stream, prepared)
+    : db.transaction().execute((trx) => write(trx, stream, prepared))
 }
 
 /**
  * Returns true if one statement stores everything or nothing. A transaction takes longer to begin and end than most
  * rows take to store.
  */
-function areOneStatement(batches: readonly Batch[]): boolean {
-  const [first] = batches
-  if (first === undefined || batches.some((batch) => !isPlain(batch) || batch.stream !== first.stream)) return false
-  const rows = batches.reduce((sum, batch) => sum + batch.rows.length, 0)
+function areOneStatement(stream: StreamName, batches: readonly Batch[]): boolean {
+  if (!batches.every(isPlain)) return false
   // The writer of candles begins its own transaction if it needs one.
-  if (first.stream === 'candles') return batches.length === 1
-  if (first.stream === 'fills') return rows <= maxFillsAtOnce
-  return isOfMoments(first.stream) && rows <= rowsPerStatement
+  if (stream === 'candles') return batches.length === 1
+  const rows = batches.reduce((sum, batch) => sum + batch.rows.length, 0)
+  return stream === 'fills' || (isOfMoments(stream) && rows <= rowsPerStatement)
 }
 
 /** Returns true if a batch has no rejected rows and no gaps, so that one insert stores all of it. */
@@ -138,18 +139,15 @@ function isPlain({ rejected, unkept = 0, gaps, isPart }: Batch): boolean {
   return !isPart && rejected.length + unkept + gaps.length === 0
 }
 
-async function write(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
-  const written = new Map<Batch, Written>()
-  // All transactions write streams, and series within them, in the same order. So two of them cannot deadlock.
-  for (const stream of streamNames) {
-    const own = batches.filter((batch) => batch.stream === stream && isWorthWriting(batch))
-    if (own.length === 0) continue
-    if (isProven(stream)) own.sort((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1))
-    for (const [index, result] of (await writerOf(stream)(db, own)).entries()) written.set(own[index] as Batch, result)
-  }
+async function write(db: Kysely<Database>, stream: StreamName, batches: readonly Batch[]): Promise<StoredBatch[]> {
+  const worthWriting = batches.filter(isWorthWriting)
+  // All transactions write the series of a stream in the same order, so that two of them cannot deadlock.
+  if (isProven(stream)) worthWriting.sort((a, b) => (seriesKey(a) < seriesKey(b) ? -1 : 1))
+  const results = worthWriting.length === 0 ? [] : await writerOf(stream)(db, worthWriting)
+  const written = new Map(worthWriting.map((batch, index) => [batch, results[index]]))
   const stored: StoredBatch[] = []
   for (const batch of batches) {
-    const { stream, rejected, gaps, receivedAt } = batch
+    const { rejected, gaps, receivedAt } = batch
     if (rejected.length > 0) await insertRejectedRows(db, rejected, receivedAt)
     for (const { range, reason, state = 'lost', ...key } of gaps)
       await recordGap(db, { ...instrumentStream(stream, key), range, reason, state, detectedAt: receivedAt })

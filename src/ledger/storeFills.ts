@@ -16,56 +16,32 @@ export interface StoredFills extends WriteResult {
   readonly hidden: number
 }
 
-/** Number of fills per statement. More could exceed the columnstore's limit on rows that a statement decompresses. */
-export const maxFillsAtOnce = 5_000
-
-/**
- * Stores pages of fills with what they prove and the gaps that they show, by `recorder.store_fills`. Pages of one
- * instrument are judged in their order. Beyond 5,000 fills there are several statements, so call it in a transaction.
- */
-export async function storeFills(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
-  const stored: StoredFills[] = []
-  for (let start = 0; start < batches.length;) {
-    let fills = 0
-    let end = start
-    while (end < batches.length && (end === start || fills + (batches[end] as FillBatch).rows.length <= maxFillsAtOnce))
-      fills += (batches[end++] as FillBatch).rows.length
-    stored.push(...(await storeAtOnce(db, batches.slice(start, end))))
-    start = end
-  }
-  return stored
-}
-
-interface Page {
-  readonly batch: FillBatch
-  /** The fills of the page without repeats. */
-  readonly fills: readonly Fill[]
-  readonly times: TimeSpan | null
-  /** Place of the page among the pages of its series, from 1. */
-  readonly turn: number
-}
-
 interface TimeSpan {
   readonly oldest: TimeMs
   readonly newest: TimeMs
 }
 
 interface PageResult {
-  readonly page: number
   readonly inserted: number
   readonly gaps: number
   readonly hidden: number
   readonly conflicting: number
 }
 
-async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
-  const pages = inTurns(batches)
+/**
+ * Stores pages of fills with what they prove and the gaps that they show, by `recorder.store_fills`. Throws if two pages
+ * are of the same instrument, because each is judged by what is stored before the call.
+ */
+export async function storeFills(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
+  if (new Set(batches.map(seriesKey)).size < batches.length)
+    throw new RangeError('two pages of one instrument must be stored one after the other')
+  const pages = batches.map((batch) => ({ batch, fills: withoutRepeats(batch).rows, times: timesOf(batch.rows) }))
   const fills = pages.flatMap((page) => page.fills)
   const pageOfFills = pages.flatMap((page, place) => Array<string>(page.fills.length).fill(String(place + 1)))
-  const ofPages = (valueOf: (page: Page) => ColumnValue) => arrayText(pages, valueOf)
+  const ofPages = (valueOf: (page: (typeof pages)[number]) => ColumnValue) => arrayText(pages, valueOf)
   const ofFills = (valueOf: (fill: Fill) => ColumnValue) => arrayText(fills, valueOf)
   const { rows: results } = await sql<PageResult>`
-    select page, inserted, gaps, hidden, conflicting from recorder.store_fills(
+    select inserted, gaps, hidden, conflicting from recorder.store_fills(
       ${ofPages(({ batch }) => batch.target.category)}::market.category[],
       ${ofPages(({ batch }) => batch.target.symbol)}::text[],
       ${ofPages(({ batch }) => isFull(batch))}::boolean[],
@@ -75,7 +51,6 @@ async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]):
       ${ofPages(({ times }) => times && timeText(times.oldest))}::timestamptz[],
       ${ofPages(({ times }) => times && timeText(times.newest))}::timestamptz[],
       ${ofPages((page) => page.fills.length)}::integer[],
-      ${ofPages(({ turn }) => turn)}::integer[],
       ${`{${pageOfFills.join(',')}}`}::integer[],
       ${ofFills(({ ts }) => ts)}::float8[],
       ${ofFills(({ execId }) => execId)}::text[],
@@ -84,11 +59,11 @@ async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]):
       ${ofFills(({ price }) => price)}::numeric[],
       ${ofFills(({ size }) => size)}::numeric[],
       ${ofFills(({ isRpi }) => isRpi)}::boolean[],
-      ${ofFills(({ extra }) => (isEmpty(extra) ? null : extra))}::jsonb[])`.execute(db)
-  const resultOf = new Map(results.map((result) => [pages[result.page - 1]?.batch, result]))
-  return batches.map((batch) => {
-    const { inserted, gaps, hidden, conflicting } = resultOf.get(batch) as PageResult
-    return { inserted, updated: 0, unchanged: batch.rows.length - inserted, gapsFound: gaps, hidden, conflicting }
+      ${ofFills(({ extra }) => (isEmpty(extra) ? null : extra))}::jsonb[])
+    order by page`.execute(db)
+  return results.map(({ inserted, gaps, hidden, conflicting }, place) => {
+    const unchanged = (batches[place] as FillBatch).rows.length - inserted
+    return { inserted, updated: 0, unchanged, gapsFound: gaps, hidden, conflicting }
   })
 }
 
@@ -96,18 +71,6 @@ async function storeAtOnce(db: Kysely<Database>, batches: readonly FillBatch[]):
 function isFull(batch: FillBatch): boolean {
   const { rows, tooOld = 0 } = batch
   return tooOld > 0 || rows.length + missingRows(batch) >= fillsPerPage
-}
-
-/** Orders pages by turn, so that one turn has only one page of each series. */
-function inTurns(batches: readonly FillBatch[]): Page[] {
-  const turns = new Map<string, number>()
-  const pages = batches.map((batch) => {
-    const key = seriesKey(batch)
-    const turn = (turns.get(key) ?? 0) + 1
-    turns.set(key, turn)
-    return { batch, fills: withoutRepeats(batch).rows, times: timesOf(batch.rows), turn }
-  })
-  return pages.toSorted((a, b) => a.turn - b.turn)
 }
 
 /**

@@ -7,7 +7,7 @@ import { columnNames, duration, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
-import { candleStream, instrumentStream, ofInstrument, ofSeries, type Series } from '../db/series.js'
+import { candleStream, instrumentStream, ofInstrument, ofSeries, type Series, seriesValues } from '../db/series.js'
 import { addCoverage, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
 import { recordGap } from './gaps.js'
 
@@ -122,8 +122,14 @@ export async function storePastFills(
     const proven = subtract(wanted, unconfirmed)
     if (proven.length > 0) {
       await addCoverage(trx, streamOf(key), proven)
-      const claim = multirangeText(proven)
-      await callFunction(trx, 'recorder.close_fill_gaps', category, symbol, claim, new Date(at), 'history')
+      await callFunction(
+        trx,
+        'recorder.close_gaps',
+        ...seriesValues(streamOf(key)),
+        multirangeText(proven),
+        new Date(at),
+        'history',
+      )
     }
     if (fresh.length > 0) await judgeAgain(trx, key, covered)
     return { inserted: fresh.length, refusal: null, lacking, cut }

@@ -11,7 +11,7 @@ export const mutations: readonly Mutation[] = [
     name: 'two responses follow on without a shared fill',
     file: 'migrations/functions/storeFills.ts',
     find: 'if joined is not null then',
-    replace: 'joined := coalesce(joined, upper(runs));\n              if joined is not null then',
+    replace: 'joined := coalesce(joined, upper(runs));\n      if joined is not null then',
   },
   {
     name: 'a loss between two responses is no gap',
@@ -22,14 +22,14 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a response is proven up to when it was asked for',
     file: 'migrations/functions/storeFills.ts',
-    find: 'ends := least(f.newest, f.requested);',
-    replace: 'ends := f.requested;',
+    find: ':= least(p.newest, p.requested);',
+    replace: ':= p.requested;',
   },
   {
     name: 'a response that follows on is proven beyond its newest fill',
     file: 'migrations/functions/storeFills.ts',
-    find: 'ends := least(f.newest, f.requested);',
-    replace: "ends := f.newest + interval '20 seconds';",
+    find: ':= least(p.newest, p.requested);',
+    replace: ":= p.newest + interval '20 seconds';",
   },
   {
     name: 'acknowledged before it is committed',

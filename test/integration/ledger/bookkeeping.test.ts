@@ -6,6 +6,7 @@ import type { Series } from '../../../src/db/series.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { coveredRanges, missingRanges } from '../../support/coverage.js'
 import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
+import { replaceGaps, settleGaps } from '../../../src/ledger/missing.js'
 import { insertFills } from '../../support/insertFills.js'
 import { countRows } from '../../../src/ledger/read/overview.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -100,6 +101,41 @@ describe('gaps', () => {
       { symbol: 'BTCUSDT', stream: 'candles', interval: '1m', state: 'lost', reason: 'outage' },
       { symbol: 'BTCUSDT', stream: 'fills', interval: null, state: 'open', reason: 'pages did not overlap' },
     ])
+  })
+
+  it('of candles shrink to what is still missing, with the reason that the last request shows', async () => {
+    const { db } = test.database
+    const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
+    const known = async () => (await listGaps(db)).map(({ range: of, state, reason }) => [of, state, reason])
+    await recordGap(db, { ...candles, range: range(0, 100), reason: 'away', detectedAt: someTime })
+    await addCoverage(db, candles, [range(0, 20), range(60, 70)])
+    await settleGaps(db, series)
+    expect(await known()).toEqual([
+      [range(20, 60), 'open', 'away'],
+      [range(70, 100), 'open', 'away'],
+    ])
+    await addCoverage(db, candles, [range(20, 30)])
+    await replaceGaps(db, series, [range(20, 60)], [range(30, 60)], 'not given')
+    expect(await known()).toEqual([
+      [range(30, 60), 'open', 'not given'],
+      [range(70, 100), 'open', 'away'],
+    ])
+    expect(await listGaps(db)).toMatchObject([{ detectedAt: someTime }, { detectedAt: someTime }])
+    await addCoverage(db, candles, [range(30, 100)])
+    await settleGaps(db, series)
+    expect(await known()).toEqual([
+      [range(30, 60), 'repaired', 'not given'],
+      [range(70, 100), 'repaired', 'away'],
+    ])
+  })
+
+  it('that overlap leave one rest', async () => {
+    const { db } = test.database
+    await recordGap(db, { ...candles, range: range(0, 100), reason: 'away' })
+    await recordGap(db, { ...candles, range: range(10, 90), reason: 'away' })
+    await addCoverage(db, candles, [range(0, 50)])
+    await settleGaps(db, { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' })
+    expect(await listGaps(db)).toMatchObject([{ range: range(50, 100), state: 'open' }])
   })
 
   it('have a length', async () => {

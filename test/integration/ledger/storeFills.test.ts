@@ -4,7 +4,9 @@ import { type Fill, fillsPerPage } from '../../../src/market/rows.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { dayMs } from '../../../src/market/values.js'
 import type { Batch, FillBatch } from '../../../src/ledger/batch.js'
+import { loseGaps } from '../../../src/ledger/gaps.js'
 import { storeBatches, type StoredBatch } from '../../../src/ledger/storeBatches.js'
+import { storeFills } from '../../../src/ledger/storeFills.js'
 import { callFunction } from '../../../src/db/database.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill, someTime } from '../../support/marketRows.js'
@@ -50,15 +52,19 @@ const count = async () =>
   Number((await sql<{ n: number }>`select count(*) as n from market.fills`.execute(test.database.db)).rows[0]?.n)
 
 describe('pages of fills', () => {
-  it('that share a fill are one run, in one call or in several', async () => {
+  it('that share a fill are one run', async () => {
     expect(await store(full(10, 1_000))).toMatchObject([{ inserted: 100, gapsFound: 0 }])
-    expect(await store(full(10, 1_600), full(10, 2_000), full(10, 2_000))).toMatchObject([
-      { inserted: 60, unchanged: 40, gapsFound: 0 },
-      { inserted: 40, unchanged: 60, gapsFound: 0 },
-      { inserted: 0, unchanged: 100, gapsFound: 0 },
-    ])
+    expect(await store(full(10, 1_600))).toMatchObject([{ inserted: 60, unchanged: 40, gapsFound: 0 }])
+    expect(await store(full(10, 2_000))).toMatchObject([{ inserted: 40, unchanged: 60, gapsFound: 0 }])
+    expect(await store(full(10, 2_000))).toMatchObject([{ inserted: 0, unchanged: 100, gapsFound: 0 }])
     expect(await claimed()).toEqual([[1, 1_990]])
     expect(await lost()).toEqual([])
+  })
+
+  it('of one instrument are not judged in one call', async () => {
+    const call = storeFills(test.database.db, [full(10, 1_000), full(10, 1_600)])
+    await expect(call).rejects.toThrow('two pages of one instrument')
+    expect(await count()).toBe(0)
   })
 
   it('that do not share one leave a gap, and pages that come late close it', async () => {
@@ -73,6 +79,31 @@ describe('pages of fills', () => {
     expect(await lost()).toEqual([[1_790, 2_501]])
     await store(full(10, 2_600))
     expect(await claimed()).toEqual([[1, 3_490]])
+    expect(await lost()).toEqual([])
+  })
+
+  it('that come late and join the run after a gap leave of the gap what is before them', async () => {
+    await store(full(10, 1_000))
+    await store(full(10, 3_500))
+    await store(full(10, 2_990))
+    expect(await lost()).toEqual([[990, 1_991]])
+    await store(full(10, 1_980))
+    await store(full(10, 2_100))
+    expect(await claimed()).toEqual([[1, 3_490]])
+    expect(await lost()).toEqual([])
+  })
+
+  it('that come late close gaps that are lost, too, and note no part of them again', async () => {
+    await store(full(10, 1_000))
+    await store(full(10, 5_500))
+    await loseGaps(test.database.db, 'fills', 'infinity')
+    await store(full(10, 3_000))
+    expect(await lost()).toEqual([
+      [990, 2_001],
+      [2_990, 4_501],
+    ])
+    for (const to of [1_900, 2_500, 3_900, 4_800]) await store(full(10, to))
+    expect(await claimed()).toEqual([[1, 5_490]])
     expect(await lost()).toEqual([])
   })
 
@@ -123,7 +154,7 @@ describe('a gap', () => {
     await sql`analyze recorder.known`.execute(db)
     const read = await db.transaction().execute(async (trx) => {
       const claim = `{[${new Date(at(-60_000)).toISOString()},${new Date(at(70_000)).toISOString()})}`
-      await callFunction(trx, 'recorder.close_fill_gaps', 'SPOT', 'BTCUSDT', claim, new Date(at(0)), 'live')
+      await callFunction(trx, 'recorder.close_gaps', 'fills', 'SPOT', 'BTCUSDT', '', '', claim, new Date(at(0)), 'live')
       const { rows } = await sql<{ read: number }>`
         select (seq_tup_read + idx_tup_fetch)::int as read from pg_stat_xact_all_tables
         where relid = 'recorder.known'::regclass`.execute(trx)

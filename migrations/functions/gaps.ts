@@ -1,0 +1,108 @@
+import { sql } from 'kysely'
+import { adding } from '../relations.js'
+
+/**
+ * The columns that a gap keeps when its verdict changes. A new column of gaps must be added here. `times` is none: it
+ * counts how often an unanswered range was requested.
+ */
+const gapColumns =
+  'stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, judged_at, filled_from'
+
+/** Returns a statement that writes gaps from a source. `changes` has SQL for the columns that differ from the source. */
+const writeGaps = (source: string, changes: Readonly<Record<string, string>>) => `
+      insert into recorder.known as k (${gapColumns})
+      select ${gapColumns.replaceAll(/\w+/g, (column) => changes[column] ?? column)}
+      from ${source}
+      ${adding}`
+
+/** The parameters that name a series, and a condition for its rows. */
+const series = 'of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text'
+const isOfSeries = (alias: string) =>
+  `${alias}.stream = of_stream and ${alias}.category = of_category and ${alias}.symbol = of_symbol
+          and ${alias}.type = of_type and ${alias}.interval = of_interval`
+
+/** Changes the verdict of gaps of single instruments. The verdict is a constant, so that indexes of gaps are used. */
+const turn = (from: string, to: string, settledAt: string, condition: string) => `
+      with turned as (
+        delete from recorder.known k
+        where k.stream = of_stream and k.verdict = '${from}' and k.symbol <> '*' and ${condition}
+          and (categories is null or k.category = any (categories))
+        returning *
+      )
+      ${writeGaps('turned', { verdict: `'${to}'`, settled_at: settledAt })}`
+
+/** Functions that note, close, lose and reopen gaps of any stream. */
+export const gapFunctions = sql.raw(`
+    -- Notes gaps, one for each range. The same gap found again changes nothing. Of two gaps with the same beginning,
+    -- the longer one stays. found: when the gaps were found. settled: when they were lost or repaired. Default: now.
+    create function recorder.note_gaps(
+      ${series},
+      as_verdict text, gaps tstzmultirange, why text, found timestamptz default null, settled timestamptz default null
+    )
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      insert into recorder.known as k
+        (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
+      select of_stream, of_category, of_symbol, of_type, of_interval, as_verdict, lower(r), tstzmultirange(r), why,
+        coalesce(found, now()), case when as_verdict <> 'missing' then coalesce(settled, found, now()) end
+      from unnest(gaps) as r
+      where not exists (
+        select from recorder.known s
+        where ${isOfSeries('s')} and s.verdict in ('missing', 'lost', 'repaired')
+          and s.part = lower(r) and s.ranges = tstzmultirange(r))
+      ${adding}
+    $$;
+
+    -- Takes ranges that are known by now out of the gaps of a series. A gap that they fill wholly is repaired. Of a gap
+    -- that they fill in part, the rest stays the same gap, with the time at which it was found. It may be two gaps then.
+    -- filled_by: live or history, for fills.
+    create function recorder.close_gaps(
+      ${series},
+      filled tstzmultirange, filled_at timestamptz default now(), filled_by text default null
+    )
+    returns void language sql set search_path = pg_catalog, pg_temp
+    -- Rows are looked up by their keys, however many gaps the series has.
+    set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as $$
+      with near as (
+        -- Short gaps begin within an hour before the ranges or in them. Long ones are few, and have an index of their own.
+        select k.verdict, k.part from recorder.known k
+        where ${isOfSeries('k')} and k.verdict in ('missing', 'lost')
+          and k.part > lower(filled) - interval '1 hour' and k.part < upper(filled)
+        union
+        select k.verdict, k.part from recorder.known k
+        where ${isOfSeries('k')} and k.gap_until - k.part >= interval '1 hour'
+          and k.gap_until > lower(filled) and k.part < upper(filled)
+      ), touched as (
+        delete from recorder.known k using near n
+        where ${isOfSeries('k')} and k.verdict = n.verdict and k.part = n.part and k.ranges && filled
+        returning k.*
+      ), closed as (
+        select t.*, case when t.ranges <@ filled then 'repaired' else t.verdict end as closed_as from touched t
+      ), pieces as (
+        -- Two gaps that overlap may leave pieces with the same beginning. The longer one stays.
+        select distinct on (closed_as, lower(piece)) c.*, piece
+        from closed c cross join lateral unnest(case closed_as when 'repaired' then ranges else ranges - filled end) as piece
+        order by closed_as, lower(piece), upper(piece) desc
+      )
+      ${writeGaps('pieces', {
+        verdict: 'closed_as',
+        part: 'lower(piece)',
+        ranges: 'tstzmultirange(piece)',
+        settled_at: `case closed_as when 'repaired' then filled_at else settled_at end`,
+        // The rest of a gap in fills is compared with its candles anew.
+        judged_at: 'null',
+        filled_from: `case closed_as when 'repaired' then filled_by end`,
+      })}
+    $$;
+
+    -- Marks open gaps of a stream that end by a time as lost, because the service gives nothing older.
+    create function recorder.lose_gaps(of_stream text, until timestamptz, categories market.category[] default null)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      ${turn('missing', 'lost', 'now()', 'k.gap_until <= until')}
+    $$;
+
+    -- Opens lost gaps of a stream again that end after a time, because the service gives their rows after all.
+    create function recorder.reopen_gaps(of_stream text, since timestamptz, categories market.category[] default null)
+    returns void language sql set search_path = pg_catalog, pg_temp as $$
+      ${turn('lost', 'missing', 'null', 'k.gap_until > since')}
+    $$;
+`)
