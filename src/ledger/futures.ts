@@ -18,7 +18,7 @@ import type { Database } from '../db/schema.js'
 import { instrumentStream, ofInstrument, sameSeries, type Series } from '../db/series.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { type Batch, missingRows } from './batch.js'
-import { is, knownOf, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
+import { hasVerdict, knownOf, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 /**
@@ -212,7 +212,7 @@ export async function missingOfStream(
       select tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges as missing
     ) m
     cross join lateral (${attemptsWhere(sql`${sameSeries('w', 'k')} and w.ranges && m.missing`)}) w
-    where k.stream = ${stream} and ${is('recorded', 'k')} and k.part = '-infinity' and not isempty(m.missing)`.execute(
+    where k.stream = ${stream} and ${hasVerdict('recorded', 'k')} and k.part = '-infinity' and not isempty(m.missing)`.execute(
     db,
   )
   return rows.map(({ ranges, ...of }) => ({ ...of, missing: toRanges(ranges) }))

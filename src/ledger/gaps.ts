@@ -7,7 +7,7 @@ import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
 import { type Series, seriesValues, seriesOf } from '../db/series.js'
-import { gapRange, is, multirangeText, verdictOf } from './verdicts.js'
+import { gapRange, hasVerdict, multirangeText, verdictOf } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 /** A gap that has just been found. */
@@ -134,7 +134,7 @@ export async function selectFillGaps(
   const { rows } = await sql<Omit<FillGap, 'range'> & TimeRange>`
     with due as materialized (
       select id, noted_at, category, symbol, ${gapRange} as range from recorder.known
-      where stream = 'fills' and ${is(verdictOf(state))} and symbol <> '*' and category = any (${categories})
+      where stream = 'fills' and ${hasVerdict(verdictOf(state))} and symbol <> '*' and category = any (${categories})
         and (noted_at, id) < (${instant(before.notedAt)}, ${before.id})
         and gap_until > ${instant(since)}
       order by noted_at desc, id desc limit ${limit}

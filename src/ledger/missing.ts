@@ -3,7 +3,16 @@ import type { CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type ColumnSpec, duration, rowsFrom } from '../db/columns.js'
-import { addKnown, callOfCandles, is, knownOf, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
+import {
+  addKnown,
+  callOfCandles,
+  hasVerdict,
+  knownOf,
+  multirange,
+  multirangeText,
+  rangesAsJson,
+  toRanges,
+} from './verdicts.js'
 import type { Database } from '../db/schema.js'
 import { candleStream, keyColumns, ofSeries, sameSeries, type Series } from '../db/series.js'
 
@@ -39,14 +48,14 @@ export async function missingCandles(
   const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
     select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
     from ${source} as s
-    left join recorder.known c on ${sameSeries('c', 's')} and ${is('recorded', 'c')}
-    left join recorder.known e on ${sameSeries('e', 's')} and ${is('before the beginning', 'e')}
+    left join recorder.known c on ${sameSeries('c', 's')} and ${hasVerdict('recorded', 'c')}
+    left join recorder.known e on ${sameSeries('e', 's')} and ${hasVerdict('before the beginning', 'e')}
     left join lateral unnest(
       case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
         - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - coalesce((
           -- A range is requested again after one hour, then after four, and so on, up to a day.
           select range_agg(r) from recorder.known u cross join lateral unnest(u.ranges) as r
-          where ${options.leaveOutAskedLately ?? false} and ${sameSeries('u', 's')} and ${is('unanswered', 'u')}
+          where ${options.leaveOutAskedLately ?? false} and ${sameSeries('u', 's')} and ${hasVerdict('unanswered', 'u')}
             and u.noted_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()), '{}')
     ) as m(range) on true
     order by 1, 2`.execute(db)

@@ -7,7 +7,7 @@ import type { Database } from '../db/schema.js'
 import { candlesOf, candleStream, sameSeries, seriesValues, seriesOf } from '../db/series.js'
 import type { Fraction } from './commonFactor.js'
 import { oneEvent } from './restatements.js'
-import { callOfCandles, is, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
+import { callOfCandles, hasVerdict, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
 
 export interface DueReview {
   readonly series: CandleSeries
@@ -34,7 +34,7 @@ export async function dueReviews(
     join market.instruments i on i.category = c.category and i.symbol = c.symbol and i.disappeared_at is null
     left join lateral (
       select noted_at as reviewed_at, lower(ranges) as next_to from recorder.known r
-      where ${sameSeries('r', 'c')} and ${is('reviewed', 'r')}
+      where ${sameSeries('r', 'c')} and ${hasVerdict('reviewed', 'r')}
     ) as r on true
     left join lateral (
       select max(h.launch_time) as at
@@ -88,7 +88,7 @@ export async function askedOnce(
     .selectFrom('recorder.known')
     .select(['stream', 'category', 'symbol', 'type', 'interval', 'part as from'])
     .select(({ fn }) => fn<TimeMs>('upper', ['ranges']).as('to'))
-    .where(is('unanswered'))
+    .where(hasVerdict('unanswered'))
     .where('times', '=', 1)
     .where('noted_at', '<', instant(before))
     .orderBy('noted_at')
@@ -109,7 +109,7 @@ export async function unconfirmedParts(
     .selectFrom('recorder.known')
     .select(['stream', 'category', 'symbol', 'type', 'interval'])
     .select(rangesAsJson('ranges').as('silent'))
-    .where(is('silent'))
+    .where(hasVerdict('silent'))
     .where(({ fn, not }) => not(fn<boolean>('isempty', ['ranges'])))
     .where('noted_at', '<', instant(before))
     .orderBy('noted_at')

@@ -9,25 +9,29 @@ import { keyColumns, ofSeries, type Series, seriesColumns, seriesValues } from '
 
 /**
  * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
- * Only this folder writes verdicts. It changes them as follows:
+ * Functions of this folder write verdicts, or call functions of the database that do (`migrations/functions`):
  *
- * | from                   | to                     | by                              | when                                           |
- * | ---------------------- | ---------------------- | ------------------------------- | ---------------------------------------------- |
- * | any                    | recorded               | `addCoverage`, `claimEvents`, … | rows are stored that prove it                  |
- * | nothing                | silent, and recorded   | `storeCandles`                  | a response leaves candles out between two      |
- * | silent                 | no trade               | `confirmNoTrade`                | a later response leaves them out as well       |
- * | silent, no trade       | repaired               | `storeCandles`                  | candles come after all                         |
- * | unanswered             | before the beginning   | `addEmptyRanges`                | a response an hour later shows nothing either  |
- * | nothing                | unanswered             | `replaceUnanswered`             | no response shows anything                     |
- * | nothing                | missing, lost          | `recordGap`, `claimEvents`, …   | rows did not come, and may or may not do later |
- * | recorded               | missing                | `auditFills`, `storeFills`      | candles or other pages contradict the fills    |
- * | missing                | lost                   | `loseGaps`                      | no history of the service reaches it           |
- * | lost                   | missing                | `reopenGaps`                    | the service has a history after all            |
- * | missing, lost          | repaired               | `settleGaps`, `claimEvents`, …  | the range is recorded by now                   |
- * | missing                | nothing                | `settleGaps`                    | it is before the beginning                     |
- * | missing, lost          | recorded               | `dismissEmptyGaps`              | candles show that no fill was lost             |
- * | before the beginning   | nothing                | `recordInstruments`             | the instrument is listed again                 |
- * | any                    | nothing                | `forget`                        | rows are older than the configuration keeps    |
+ * | from                 | to                   | by                                              | when                                          |
+ * | -------------------- | -------------------- | ----------------------------------------------- | --------------------------------------------- |
+ * | any                  | recorded             | `storeCandles`, `storeFills`, `storePastFills`, | rows are stored that prove it                 |
+ * |                      |                      | `claimEvents`, `addCoverages`                   |                                               |
+ * | nothing              | silent, and recorded | `storeCandles`                                  | a response leaves candles out between two     |
+ * | silent               | no trade             | `confirmNoTrade`                                | a later response leaves them out as well      |
+ * | silent, no trade     | repaired             | `storeCandles`                                  | candles come after all                        |
+ * | unanswered           | before the beginning | `addEmptyRanges`                                | a response an hour later shows nothing either |
+ * | nothing              | unanswered           | `replaceUnanswered`                             | no response shows anything                    |
+ * | nothing              | missing              | `storeFills`, `claimEvents`, `recordGap`,       | rows did not come, and may come later         |
+ * |                      |                      | `replaceGaps`, `explainFills`                   |                                               |
+ * | nothing              | lost                 | `recordGap`                                     | a snapshot was lost, which no history has     |
+ * | recorded             | missing              | `auditFills`, `storeFills`                      | candles or other pages contradict the fills   |
+ * | missing              | lost                 | `loseGaps`                                      | no history of the service reaches it          |
+ * | lost                 | missing              | `reopenGaps`                                    | the service has a history after all           |
+ * | missing, lost        | repaired             | `storeFills`, `storePastFills`, `claimEvents`,  | the range is recorded by now                  |
+ * |                      |                      | `settleGaps`, `replaceGaps`                     |                                               |
+ * | missing              | nothing              | `settleGaps`                                    | it is before the beginning                    |
+ * | missing, lost        | recorded             | `dismissEmptyGaps`                              | candles show that no fill was lost            |
+ * | before the beginning | nothing              | `recordInstruments`                             | the instrument is listed again                |
+ * | any                  | nothing              | `forget`                                        | rows are older than the configuration keeps   |
  *
  * Three more verdicts tell how far the recorder has come with a series. Functions of the database use `unsettled` and
  * `audited` of fills. `noteReview` writes `reviewed` of candles.
@@ -43,10 +47,10 @@ export function verdictOf(state: GapState): Verdict {
 
 /** Returns a condition for a series' rows of `recorder.known` with this verdict. `alias` names the table. */
 export function knownOf(series: Series, verdict: Verdict, alias?: string): Expression<SqlBool> {
-  return eb.and([ofSeries(series, alias), is(verdict, alias)])
+  return eb.and([ofSeries(series, alias), hasVerdict(verdict, alias)])
 }
 
-export function is(verdict: Verdict, alias?: string): Expression<SqlBool> {
+export function hasVerdict(verdict: Verdict, alias?: string): Expression<SqlBool> {
   return eb(sql.ref<string>(alias === undefined ? 'verdict' : `${alias}.verdict`), '=', sql.lit(verdict))
 }
 

@@ -2,7 +2,7 @@ import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, hourMs, type TimeMs } from '../market/values.js'
 import { ago, rowsFrom } from '../db/columns.js'
-import { is, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
+import { hasVerdict, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
@@ -74,7 +74,7 @@ const columns = [
 export const provenOfWant = sql<string>`
   case when w.again then '{}' else coalesce((
     select range_agg(r) from recorder.known c cross join lateral unnest(c.ranges) as r
-    where ${sameSeries('c', 'w')} and (${is('recorded', 'c')} or ${is('before the beginning', 'c')})
+    where ${sameSeries('c', 'w')} and (${hasVerdict('recorded', 'c')} or ${hasVerdict('before the beginning', 'c')})
       and c.part < upper(w.ranges) and upper(c.ranges) > lower(w.ranges)), '{}') end`
 
 /** Missing ranges of a want: the wanted ranges, minus the proven ones, minus those requested in vain since. */
@@ -272,7 +272,10 @@ export interface RepairAttempts {
   readonly attemptedAt: TimeMs | null
 }
 
-/** Returns SQL that counts the repairs `w` under a condition, as one row of `RepairAttempts`. */
+/**
+ * Returns SQL that counts the repairs `w` under a condition, as one row of `RepairAttempts`. It counts wants and not
+ * requests. A want grows while it is open, it also ends if nothing could be requested, and is deleted a week later.
+ */
 export function attemptsWhere(condition: RawBuilder<unknown>): RawBuilder<RepairAttempts> {
   return sql`
     select count(*) as attempts, case when bool_and(ended_at is not null) then max(ended_at) end as "attemptedAt"
