@@ -1,10 +1,9 @@
 import { backoffMs } from '../../runtime/clock.js'
 import type { TimeMs } from '../../market/values.js'
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
-import { FillEstimate, maxUnevenness, type SeenFill } from './fillEstimate.js'
+import { maxUnevenness } from './estimateRecords.js'
+import { FillEstimate, type SeenFill } from './fillEstimate.js'
 import { averageRate, type FillsSeen, lateFills, longestWaitMs } from './fillShare.js'
-
-export type { SeenFill } from './fillEstimate.js'
 
 interface FillScheduleOptions {
   /** Shortest time between two requests for an instrument. */
@@ -17,6 +16,7 @@ interface Entry<Target> extends FillsSeen {
   readonly target: Target
   readonly estimate: FillEstimate
   failures: number
+  /** When the last request failed; before the first failure, when the instrument was added. */
   failedMs: number
   isAsked: boolean
 }

@@ -107,7 +107,7 @@ test('whatever comes, an estimate is a number, and never negative', () => {
           }))
           estimate.responded(page, service + at)
         }
-        for (const value of [estimate.unseen(service + at + 1_000), estimate.rate, estimate.unevenness, estimate.trust])
+        for (const value of [estimate.unseen(service + at + 1_000), estimate.rate, estimate.unevenness])
           if (!(value >= 0 && Number.isFinite(value))) throw new Error(`${value} after ${at} ms`)
       }
     }),

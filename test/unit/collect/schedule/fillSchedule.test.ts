@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { averageRate } from '../../../../src/collect/schedule/fillShare.js'
 import type { TradeSign } from '../../../../src/market/rows.js'
-import { FillSchedule, type SeenFill } from '../../../../src/collect/schedule/fillSchedule.js'
+import type { SeenFill } from '../../../../src/collect/schedule/fillEstimate.js'
+import { FillSchedule } from '../../../../src/collect/schedule/fillSchedule.js'
 
 const service = 1_760_000_000_000
 const limits = { minPollMs: 50, maxPollMs: 300_000 }

@@ -1,0 +1,93 @@
+import { fillsPerPage } from '../../market/rows.js'
+
+/** Number of claimed fills with which the record of the tickers' claims begins. */
+const claimedStart = 50
+/**
+ * Number of claimed fills that responses have borne out, at the beginning of this record. The trust begins with the
+ * ratio of the two, 0.8. It is below 1, because the mean of recent sizes is usually too small. A volume then suggests
+ * more fills than there are.
+ */
+const borneOutStart = 40
+const maxTrust = 1.5
+/** Share of the record of claims that is kept at each response. */
+const recordKept = 0.9
+/**
+ * A response without a fill contradicts tickers that claimed at least this many. The number is so large, because trades
+ * that drop out of the day look like claims.
+ */
+const contradicted = 50
+/** Without sizes, claims of this many contradict. Tickers then tell of trades elsewhere. */
+const contradictedWithoutSizes = 3
+/** Share of the record of claims that is kept after a contradiction. */
+const contradictedKept = 0.3
+/** A record with a trust below this is forgotten as soon as a response brings a fill. */
+const badRecord = 0.05
+
+/**
+ * A record of how many of the fills that an instrument's tickers claimed were shown by responses. It soon discredits
+ * tickers that tell of trades elsewhere.
+ */
+export class ClaimRecord {
+  /** Number claimed since the last response. */
+  #claimed = 0
+  #claimedBefore = claimedStart
+  #borneOut = borneOutStart
+
+  /** Share of the claims that responses have shown, at most 1.5. */
+  get trust(): number {
+    return Math.min(maxTrust, this.#borneOut / this.#claimedBefore)
+  }
+
+  claim(count: number): void {
+    this.#claimed += count
+  }
+
+  /**
+   * Takes a response with `fresh` new fills.
+   *
+   * @param isCut true if the page is full, so that the claims may be true in full
+   */
+  judge(fresh: number, isCut: boolean, areSizesKnown: boolean): void {
+    const isBad = this.trust < badRecord
+    const claimed = Math.min(this.#claimed, fillsPerPage)
+    this.#claimed = 0
+    if (fresh > 0 && isBad) {
+      this.#claimedBefore = claimedStart
+      this.#borneOut = borneOutStart
+    } else if (claimed > 0) {
+      const limit = areSizesKnown ? contradicted : contradictedWithoutSizes
+      const isContradicted = fresh === 0 && claimed >= limit
+      this.#claimedBefore = this.#claimedBefore * recordKept + claimed
+      this.#borneOut = this.#borneOut * (isContradicted ? contradictedKept : recordKept) + (isCut ? claimed : fresh)
+    }
+  }
+}
+
+/** Usual squared relative error of an estimate. Estimates of one fill or less are not judged. */
+const usualError = 0.7
+/** Number of responses that the usual error counts for at first. */
+const usualErrorCount = 10
+/** Share of the record of errors that is kept at each response. */
+const errorKept = 0.97
+/** Largest squared relative error that is counted for one response. */
+const maxError = 25
+export const maxUnevenness = 4
+
+/** A record of how far the estimates of an instrument were off. */
+export class ErrorRecord {
+  #sum = 0
+  #count = 0
+
+  /** Error relative to the usual one: about 1, more where fills come in bursts. */
+  get unevenness(): number {
+    const error = (this.#sum + usualError * usualErrorCount) / (this.#count + usualErrorCount)
+    return Math.min(maxUnevenness, error / usualError)
+  }
+
+  judge(fresh: number, expected: number): void {
+    if (expected <= 1) return
+    const relative = (fresh - expected) / expected
+    this.#sum = this.#sum * errorKept + Math.min(maxError, relative * relative)
+    this.#count = this.#count * errorKept + 1
+  }
+}
