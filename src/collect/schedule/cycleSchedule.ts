@@ -1,15 +1,7 @@
 import { hourMs } from '../../market/values.js'
-import { backoffMs, type Moment } from '../../runtime/clock.js'
-import {
-  afterResponse,
-  fullPace,
-  keepSteady,
-  nextPlace,
-  type Pace,
-  retrySoon,
-  waitMs,
-  waitWhenClaimedMs,
-} from './pace.js'
+import type { Moment } from '../../runtime/clock.js'
+import { failingWaitMs, type FailureRun, GroupOutcomes } from './failures.js'
+import { afterResponse, fullPace, keepSteady, nextPlace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
 
 interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string
@@ -21,8 +13,8 @@ interface CycleOptions<Target> {
   readonly phaseOf: (target: Target) => number
   /** Time between two requests for a target whose responses bring something. */
   readonly everyMs: number
-  /** True if a response without news proves that nothing happened. Default false: the service may be at fault. */
-  readonly isSilenceProven?: boolean
+  /** True if a response without news proves that nothing happened. Otherwise the service may be at fault. */
+  readonly isSilenceProven: boolean
 }
 
 /** Number of targets in each state. */
@@ -42,31 +34,18 @@ interface CycleCounts {
   readonly isIdle: boolean
 }
 
-/** Number of requests that have ended, by their outcome. */
-interface Tally {
-  readonly responses: number
-  readonly failures: number
-}
-
-const noTally: Tally = { responses: 0, failures: 0 }
-
 interface Entry<Target> {
   readonly target: Target
   rank: number
   pace: Pace
   /** True when the target has a place in the cycle, or is quiet and asked for now and then. */
-  isIn: boolean
+  isCovered: boolean
   isAsked: boolean
   wasClaimed: boolean
   /** When the last response came, on the monotonic clock; null before the first. */
   respondedMs: number | null
   dueMs: number
-  /** Failures in a row, since the last response. */
-  failures: number
-  /** Responses missed since the last one: the number that the target would have had, had it fared like its group. */
-  missed: number
-  /** Tally of the group at the time when the target's last request ended. */
-  tallied: Tally
+  failing: FailureRun
   /** Content of the last response that had any; null before it. */
   content: string | null
   /** Number of times that the content differed from the content before, including the first. */
@@ -79,13 +58,9 @@ interface Entry<Target> {
 const quietAfter = 5
 /** Longest time between two requests for a quiet target. */
 const maxCycleWaitMs = hourMs
-/** Requests for quiet targets come on top of the places: one in a cycle, or this share of the places if that is more. */
-const lookShare = 0.05
+/** Requests for quiet targets come on top of the places: one in a cycle, or this share of the places if more. */
+const quietShare = 0.05
 const graceMs = 30_000
-/** Longest wait of a target that fails alone, in cycles. An hour, or one cycle if longer, limits it too. */
-const maxFailingCycles = 32
-/** From this many missed responses on, failures count as lasting. Only one target in twenty gets there by chance. */
-const missedToBelieve = 3
 
 /**
  * Decides when each of a ranked list of targets is asked for. Some of them have a place in a cycle of fixed length.
@@ -102,10 +77,10 @@ export class CycleSchedule<Target> {
   #ranked: Entry<Target>[] = []
   #slots = 0
   /** Number of requests for quiet targets that may be made now; grows with time. */
-  #looks = 0
-  #looksAtMs = 0
+  #quietTokens = 0
+  #refilledMs = 0
   #isArranged = false
-  readonly #tallies = new Map<string, Tally>()
+  readonly #outcomes = new GroupOutcomes()
 
   constructor(options: CycleOptions<Target>) {
     this.#options = options
@@ -126,14 +101,12 @@ export class CycleSchedule<Target> {
         target,
         rank,
         pace: fullPace,
-        isIn: false,
+        isCovered: false,
         isAsked: false,
         wasClaimed: false,
         respondedMs: null,
         dueMs: nowMs,
-        failures: 0,
-        missed: 0,
-        tallied: this.#tallyOf(target),
+        failing: this.#outcomes.begin(this.#options.groupOf(target)),
         content: null,
         contents: 0,
         sign: null,
@@ -149,13 +122,13 @@ export class CycleSchedule<Target> {
   /** Returns the targets that are due. None is due again until `responded` or `failed` is called for it. */
   take(nowMs: number): Target[] {
     this.#arrange(nowMs)
-    this.#earnLooks(nowMs)
+    this.#refillQuietTokens(nowMs)
     const due: Target[] = []
     for (const entry of this.#ranked) {
-      if (!entry.isIn || entry.isAsked || entry.dueMs > nowMs) continue
+      if (!entry.isCovered || entry.isAsked || entry.dueMs > nowMs) continue
       if (isQuiet(entry)) {
-        if (this.#looks < 1) continue
-        this.#looks--
+        if (this.#quietTokens < 1) continue
+        this.#quietTokens--
       }
       entry.isAsked = true
       due.push(entry.target)
@@ -182,9 +155,7 @@ export class CycleSchedule<Target> {
     if (content !== null) entry.content = content
     entry.sign = sign
     entry.respondedMs = now.ms
-    entry.failures = 0
-    entry.missed = 0
-    entry.tallied = this.#count(target, 'responses')
+    entry.failing = this.#outcomes.responded(this.#options.groupOf(target))
     entry.isAsked = false
     entry.wasClaimed = false
     const dueBefore = entry.dueMs
@@ -193,28 +164,14 @@ export class CycleSchedule<Target> {
     return before.fruitless > 0 ? 0 : Math.max(0, Math.round((entry.dueMs - dueBefore) / everyMs) - 1)
   }
 
-  /**
-   * Takes a failure: no response came, or none that was kept. The error does not tell if the target or the service is
-   * to blame: a new code may concern all targets, a timeout may concern one. The outcomes of the group tell it.
-   *
-   * While hardly any request of the group succeeds, the target is asked for again within a minute. It is asked for at
-   * its next place where that is sooner. A longer wait would prolong an outage, or cost a whole cycle of hours.
-   *
-   * From the third missed response on, each one doubles the wait. Where a share s of requests succeeds, n failures in a
-   * row are n s missed responses. The probability of that by chance is (1 - s) ^ n, which is less than e ^ -(n s). A
-   * target without others in its group misses nothing.
-   */
+  /** Takes a failure: no response came, or none that was kept. */
   failed(target: Target, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return
     const { everyMs } = this.#options
     entry.isAsked = false
-    entry.failures++
-    entry.missed += shareAnswered(entry.tallied, this.#tallyOf(target))
-    entry.tallied = this.#count(target, 'failures')
-    const longestMs = Math.max(everyMs, Math.min(everyMs * maxFailingCycles, maxCycleWaitMs))
-    const soonMs = Math.min(everyMs, backoffMs(entry.failures, retrySoon))
-    const wait = Math.min(longestMs, soonMs * 2 ** Math.max(0, entry.missed - missedToBelieve + 1))
+    entry.failing = this.#outcomes.failed(entry.failing, this.#options.groupOf(target))
+    const wait = failingWaitMs(entry.failing, everyMs)
     const placeMs = this.#nextPlaceMs(entry, Math.max(everyMs, wait), now)
     entry.dueMs = wait > everyMs ? placeMs : Math.min(placeMs, now.ms + wait)
   }
@@ -226,7 +183,7 @@ export class CycleSchedule<Target> {
   claim(target: Target, sign: string, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined || entry.isAsked || entry.wasClaimed || entry.respondedMs === null) return
-    if (entry.pace.fruitless === 0 || entry.failures > 0 || entry.sign === sign) return
+    if (entry.pace.fruitless === 0 || entry.failing.failures > 0 || entry.sign === sign) return
     const sinceMs = now.ms - entry.respondedMs
     const claimedMs = waitWhenClaimedMs(entry.pace, this.#limits)
     if (claimedMs >= waitMs(entry.pace, this.#limits)) return
@@ -248,7 +205,8 @@ export class CycleSchedule<Target> {
     this.#arrange(nowMs)
     let next = Infinity
     for (const entry of this.#ranked) {
-      if (entry.isIn && !entry.isAsked && !(isQuiet(entry) && this.#looks < 1)) next = Math.min(next, entry.dueMs)
+      if (!entry.isCovered || entry.isAsked) continue
+      if (!isQuiet(entry) || this.#quietTokens >= 1) next = Math.min(next, entry.dueMs)
     }
     return Math.max(nowMs, next)
   }
@@ -257,28 +215,17 @@ export class CycleSchedule<Target> {
     const lateAfterMs = this.#options.everyMs + graceMs
     let [covered, quiet, late] = [0, 0, 0]
     for (const entry of this.#ranked) {
-      if (!entry.isIn) continue
+      if (!entry.isCovered) continue
       covered++
       if (isQuiet(entry)) quiet++
       else if (nowMs - entry.dueMs > lateAfterMs) late++
     }
     const isSilent = (entry: Entry<Target>) =>
-      this.#options.isSilenceProven === true
-        ? entry.pace.fruitless > 0 && entry.failures === 0 && nowMs <= entry.dueMs + patienceMs(entry)
+      this.#options.isSilenceProven
+        ? entry.pace.fruitless > 0 && entry.failing.failures === 0 && nowMs <= entry.dueMs + patienceMs(entry)
         : isQuiet(entry) && entry.contents < 2
-    const isIdle = covered > 0 && this.#ranked.every((entry) => !entry.isIn || isSilent(entry))
+    const isIdle = covered > 0 && this.#ranked.every((entry) => !entry.isCovered || isSilent(entry))
     return { covered, quiet, leftOut: this.#ranked.length - covered, late, isIdle }
-  }
-
-  #tallyOf(target: Target): Tally {
-    return this.#tallies.get(this.#options.groupOf(target)) ?? noTally
-  }
-
-  #count(target: Target, what: keyof Tally): Tally {
-    const before = this.#tallyOf(target)
-    const tally = { ...before, [what]: before[what] + 1 }
-    this.#tallies.set(this.#options.groupOf(target), tally)
-    return tally
   }
 
   get #limits() {
@@ -291,20 +238,20 @@ export class CycleSchedule<Target> {
     this.#isArranged = true
     const active = this.#ranked.filter((entry) => !isQuiet(entry))
     const costOf = ({ pace }: Entry<Target>) => this.#options.everyMs / waitMs(pace, this.#limits)
-    const chosen = new Set(keepSteady(active, costOf, this.#slots, ({ isIn }) => isIn))
+    const chosen = new Set(keepSteady(active, costOf, this.#slots, ({ isCovered }) => isCovered))
     for (const entry of this.#ranked) {
       // A quiet target stays in: only a response can tell that it has changed.
-      const isIn = isQuiet(entry) || chosen.has(entry)
-      if (isIn && !entry.isIn) entry.dueMs = Math.max(entry.dueMs, nowMs)
-      entry.isIn = isIn
+      const isCovered = isQuiet(entry) || chosen.has(entry)
+      if (isCovered && !entry.isCovered) entry.dueMs = Math.max(entry.dueMs, nowMs)
+      entry.isCovered = isCovered
     }
   }
 
-  #earnLooks(nowMs: number): void {
-    const most = Math.max(1, this.#slots * lookShare)
-    const earned = (most * (nowMs - this.#looksAtMs)) / this.#options.everyMs
-    this.#looks = Number.isFinite(most) ? Math.min(most, this.#looks + earned) : Infinity
-    this.#looksAtMs = nowMs
+  #refillQuietTokens(nowMs: number): void {
+    const most = Math.max(1, this.#slots * quietShare)
+    const added = (most * (nowMs - this.#refilledMs)) / this.#options.everyMs
+    this.#quietTokens = Number.isFinite(most) ? Math.min(most, this.#quietTokens + added) : Infinity
+    this.#refilledMs = nowMs
   }
 
   /** Returns the first place of a target in the cycle after about `wait` ms. */
@@ -313,12 +260,6 @@ export class CycleSchedule<Target> {
     const place = nextPlace(now.wall + Math.max(0, wait - everyMs), everyMs, phaseOf(target))
     return now.ms + (place - now.wall)
   }
-}
-
-/** Share of the requests ended between two tallies that had a response, 0 to 1; 0 without any. */
-function shareAnswered(before: Tally, after: Tally): number {
-  const responses = after.responses - before.responses
-  return responses === 0 ? 0 : responses / (responses + after.failures - before.failures)
 }
 
 /** How long a request may be overdue. That for a quiet target waits until it is its turn. */

@@ -144,7 +144,7 @@ describe('a target that fails', () => {
   function asksOf(failing: string, everyMs: number, untilMs: number, share = 1) {
     const all = [failing, ...names('A', 19)]
     const phaseOf = (name: string) => all.indexOf(name) / all.length
-    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf, everyMs })
+    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf, everyMs, isSilenceProven: false })
     schedule.retarget(all, all.length, 0)
     const random = numbers(7)
     const asks: number[] = []
@@ -179,6 +179,7 @@ describe('a target that fails', () => {
       groupOf: (name) => name.charAt(0),
       phaseOf: (name) => all.indexOf(name) / all.length,
       everyMs,
+      isSilenceProven: false,
     })
     schedule.retarget(all, all.length, 0)
     const last = new Map<string, number>()
@@ -201,7 +202,7 @@ describe('a target that fails', () => {
   })
 
   test('is back at its rhythm with its first response', () => {
-    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf: () => 0, everyMs })
+    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf: () => 0, everyMs, isSilenceProven: false })
     schedule.retarget(['A', 'B'], 2, 0)
     const asks: number[] = []
     for (let nowMs = 0; nowMs < hourMs; nowMs += 1000) {
@@ -236,7 +237,7 @@ describe('after an outage', () => {
   function delaysMs(everyMs: number) {
     const all = names('A', 30)
     const phaseOf = (name: string) => all.indexOf(name) / all.length
-    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf, everyMs })
+    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf, everyMs, isSilenceProven: false })
     schedule.retarget(all, all.length, 0)
     const delays = new Map<string, number>()
     let requests = 0
@@ -281,6 +282,7 @@ test.each([0.02, 0.1, 0.3, 0.6])(
         groupOf: () => 'all',
         phaseOf: (name) => all.indexOf(name) / 100,
         everyMs,
+        isSilenceProven: false,
       })
       schedule.retarget(all, all.length, 0)
       const random = numbers(round + 1)
