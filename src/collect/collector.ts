@@ -9,16 +9,18 @@ import type { Logger } from '../runtime/logger.js'
 import type { Batch, CandleTarget } from '../ledger/batch.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
+import { keepAuditingFills } from './auditFills.js'
 import { type CandlePoller, candlePoller } from './poll/candlePoller.js'
 import { cronPoller, watchTickers } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
-import { type FillsPoller, fillsPoller, keepAuditingFills } from './poll/fillsPoller.js'
+import { type FillsPoller, fillsPoller } from './poll/fillsPoller.js'
 import { partOf, type PollContext, RejectionCap } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
 import type { Incidents } from '../runtime/incidents.js'
 import { keepReadingLists } from './fleet/sharedLists.js'
 import { allowances } from './plan/plan.js'
 import type { OpenQueue } from './queue/queue.js'
+import { onSchedule } from './schedule/cron.js'
 import { keepSteady } from './schedule/pace.js'
 import { tickerWatch } from './streams/rates.js'
 import type { CollectorStats } from './streams/stream.js'
@@ -170,7 +172,7 @@ export class Collector {
     }
     this.#isCollecting = true
     this.assign(this.#ownership)
-    this.#loops.push(this.#rechooseNowAndThen(), this.#watchTickers())
+    this.#loops.push(this.#rechooseEveryMinute(), this.#watchTickers())
     logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
   }
 
@@ -195,7 +197,7 @@ export class Collector {
         this.#fillsPoller = fillsPoller(this.#context, streams.fills, trigger)
         return this.#fillsPoller
       case 'candle-close':
-        this.#candlePoller = candlePoller(this.#context, streams.candles, trigger.settleMs)
+        this.#candlePoller = candlePoller(this.#context, streams.candles, trigger.settleMs, onSchedule)
         return this.#candlePoller
     }
   }
@@ -216,7 +218,7 @@ export class Collector {
   }
 
   /** Chooses instruments anew every minute, not with every ticker, since each one changes turnovers a little. */
-  async #rechooseNowAndThen(): Promise<void> {
+  async #rechooseEveryMinute(): Promise<void> {
     const { clock } = this.#dependencies
     while (await sleepFor(clock, rechooseEveryMs, this.#stopping.signal)) this.#retarget()
   }
@@ -228,7 +230,7 @@ export class Collector {
     await watchTickers(this.#context, {
       ...watch,
       worthOf: (category, sinceMs) => this.#fillsPoller?.worthOfTickers(category, sinceMs) ?? 0,
-      onLooked: () => this.#fillsPoller?.tickersCame(),
+      onRead: () => this.#fillsPoller?.tickersCame(),
     })
   }
 

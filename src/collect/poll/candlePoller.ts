@@ -11,7 +11,7 @@ import {
 import { hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { momentOf, sleepFor } from '../../runtime/clock.js'
 import { candlesPerPage, CandleSchedule } from '../schedule/candleSchedule.js'
-import { onSchedule } from '../schedule/cron.js'
+import type { onSchedule } from '../schedule/cron.js'
 import type { InstrumentStream } from '../streams/stream.js'
 import { createPoller, type Poller } from './poller.js'
 import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
@@ -41,7 +41,7 @@ export function candlePoller(
   context: PollContext,
   stream: InstrumentStream<CandleTarget, Candle>,
   settleMs: number,
-  schedule: typeof onSchedule = onSchedule,
+  schedule: typeof onSchedule,
 ): CandlePoller {
   const { clock, stats, signal, universe } = context
   const candles = new CandleSchedule<CandleTarget>(settleMs)

@@ -73,41 +73,41 @@ export function cronPoller<Target, Row>(
 
 interface WatchOptions extends ReturnType<typeof tickerWatch> {
   /**
-   * Returns what a request for a category's tickers is worth, `sinceMs` after the newest ones. It is sent from a worth
-   * of 1 on.
+   * Returns what an extra read of a category's tickers is worth, `sinceMs` after the newest ones. It is sent from a
+   * worth of 1 on.
    */
   readonly worthOf: (category: TradedCategory, sinceMs: number) => number
-  /** Called after each look, when its tickers are known to the universe. */
-  readonly onLooked: () => void
+  /** Called after each extra read, when its tickers are known to the universe. */
+  readonly onRead: () => void
 }
 
 /**
- * Looks at the tickers of whole categories between recorded ones, until the signal aborts. The schedule of fills
- * learns from their volumes where trades happen: a burst is over before the next recorded ticker. One look begins at
- * a time, at the category where it is worth most. Looks are not stored, and their failures are not reported:
- * recording the tickers does that.
+ * Sends extra reads of tickers, between the recorded ones, until the signal aborts. The schedule of fills learns from
+ * their volumes where trades happen: a burst is over before the next recorded ticker. One read begins at a time, of the
+ * category where it is worth most. Extra reads are not stored, and their failures are not reported: recording the
+ * tickers does that.
  */
 export async function watchTickers(
   { client, clock, universe, logger, signal }: Pick<PollContext, 'client' | 'clock' | 'universe' | 'logger' | 'signal'>,
-  { categories, minMs, gapMs, worthOf, onLooked }: WatchOptions,
+  { categories, minMs, gapMs, worthOf, onRead }: WatchOptions,
 ): Promise<void> {
-  const looking = new Map<TradedCategory, Promise<void>>()
-  const lookedMs = new Map<TradedCategory, number>()
-  const look = async (category: TradedCategory) => {
+  const reading = new Map<TradedCategory, Promise<void>>()
+  const begunMs = new Map<TradedCategory, number>()
+  const readExtra = async (category: TradedCategory) => {
     try {
       const deadline = clock.monotonicMs() + minMs
       // Requests for data that is recorded go before these.
       const { rows } = await client.tickers({ category }, { signal, deadline, priority: 'repair' })
       universe.setTickers(rows)
-      onLooked()
+      onRead()
     } catch (error) {
       logger.debug(`tickers: ${messageOf(error)}`)
     }
   }
-  const worthALook = (): TradedCategory | undefined => {
+  const chooseCategory = (): TradedCategory | undefined => {
     let [best, maxWorth]: [TradedCategory | undefined, number] = [undefined, 1]
     for (const category of categories) {
-      if (clock.monotonicMs() - (lookedMs.get(category) ?? -Infinity) < minMs) continue
+      if (clock.monotonicMs() - (begunMs.get(category) ?? -Infinity) < minMs) continue
       const sinceMs = Math.max(0, clock.now() - (universe.tickersAt(category) ?? 0))
       const worth = sinceMs < minMs ? 0 : worthOf(category, sinceMs)
       if (worth >= maxWorth) [best, maxWorth] = [category, worth]
@@ -115,13 +115,13 @@ export async function watchTickers(
     return best
   }
   while (await sleepFor(clock, gapMs, signal)) {
-    const category = worthALook()
-    if (category === undefined || looking.has(category)) continue
-    looking.set(
+    const category = chooseCategory()
+    if (category === undefined || reading.has(category)) continue
+    reading.set(
       category,
-      look(category).finally(() => looking.delete(category)),
+      readExtra(category).finally(() => reading.delete(category)),
     )
-    lookedMs.set(category, clock.monotonicMs())
+    begunMs.set(category, clock.monotonicMs())
   }
-  await Promise.all(looking.values())
+  await Promise.all(reading.values())
 }

@@ -7,7 +7,7 @@ import type { InstrumentStream, Trigger } from '../streams/stream.js'
 import { createPoller, type Poller } from './poller.js'
 import { type PollContext, pollAndStore } from './pollAndStore.js'
 
-/** Time between two looks at the tickers. No sleep is longer, so that a target due sooner than expected is noticed. */
+/** Time between two reads of the known tickers. No sleep is longer, so that a target due early is noticed. */
 const maxPauseMs = 1000
 
 /**
@@ -47,7 +47,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
   return createPoller(context, (wake) => ({
     keyOf: instrumentText,
     maxPauseMs,
-    look() {
+    onTick() {
       const at = momentOf(clock)
       for (const target of schedule.targets()) {
         const sign = universe.quoteSign(target)

@@ -1,19 +1,14 @@
-import type { Kysely } from 'kysely'
-import type { Database } from '../../db/schema.js'
-import { auditFills, dismissEmptyGaps, type WithdrawnMinute } from '../../ledger/fillAudit.js'
 import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
 import type { Fill, TradeSign } from '../../market/rows.js'
 import { streamTraits } from '../../market/stream.js'
-import { dayMs } from '../../market/values.js'
 import { fillShortage, worthOfTickers } from '../schedule/fillShare.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
 import type { InstrumentStream, Trigger } from '../streams/stream.js'
-import { sleepFor } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
 import { createPoller, type Poller } from './poller.js'
 import { pollAndStore, type PollContext, respondedMs } from './pollAndStore.js'
 
-/** Time between two looks at the tickers. No sleep is longer, so that a target due sooner than expected is noticed. */
+/** Time between two reads of the known tickers. No sleep is longer, so that a target due early is noticed. */
 const maxPauseMs = 500
 
 export interface FillsPoller extends Poller<InstrumentKey> {
@@ -22,7 +17,7 @@ export interface FillsPoller extends Poller<InstrumentKey> {
    * request. At 0 the requests for fills suffice.
    */
   worthOfTickers(category: Category, sinceMs: number): number
-  /** Takes new tickers into account at once. Without this call the poller looks for them twice a second. */
+  /** Takes new tickers into account at once. Without this call the poller reads them twice a second. */
   tickersCame(): void
 }
 
@@ -50,7 +45,7 @@ export function fillsPoller(
     return {
       keyOf: instrumentText,
       maxPauseMs,
-      look() {
+      onTick() {
         learnTrades()
         Object.assign(stats[stream.name], schedule.counts(clock.monotonicMs()))
         const shortage = fillShortage(schedule.fillsPerSecond(), allowedPerSecond)
@@ -115,50 +110,4 @@ export function fillsPoller(
     },
     tickersCame: () => learnTrades(),
   }
-}
-
-/** Time between two comparisons of fills with candles. */
-const auditEveryMs = 20_000
-/** Gaps and minutes older than this are not compared any more: their candles have not come and hardly will. */
-const lookbackMs = dayMs
-
-/**
- * Compares fills with closed candles every 20 s, until `signal` aborts. Removes gaps in which nothing was lost.
- * Withdraws the coverage of minutes in which more was traded than is stored.
- */
-export async function keepAuditingFills(
-  db: Kysely<Database>,
-  {
-    clock,
-    logger,
-    incidents,
-    signal,
-    isOwn,
-  }: Pick<PollContext, 'clock' | 'logger' | 'incidents' | 'signal'> & { readonly isOwn: () => boolean },
-): Promise<void> {
-  let after = 0
-  while (await sleepFor(clock, auditEveryMs, signal)) {
-    // Only one recorder of the fleet compares.
-    if (!isOwn()) continue
-    try {
-      const { dismissed, last } = await dismissEmptyGaps(db, { since: clock.now() - lookbackMs, after })
-      // After the last gap, the next round begins at the first one again: some gaps still wait for their candles.
-      after = last ?? 0
-      const withdrawn = await auditFills(db, { since: clock.now() - lookbackMs, at: clock.now() })
-      if (withdrawn.length === 0) incidents.succeeded('fills audit')
-      else incidents.failed('fills audit', describeWithdrawn(withdrawn))
-      if (dismissed > 0) logger.info(`fills: ${dismissed} gap(s) removed: the candles show that nothing was lost`)
-    } catch (error) {
-      // The database is away or busy. Comparing later loses nothing.
-      logger.debug(`fills: gaps could not be looked through: ${messageOf(error)}`)
-    }
-  }
-}
-
-function describeWithdrawn(minutes: readonly WithdrawnMinute[]): string {
-  const shown = minutes.slice(0, 3).map(({ category, symbol, minute }) => {
-    return `${category} ${symbol} ${new Date(minute).toISOString().slice(0, 16)}`
-  })
-  const others = minutes.length > shown.length ? ` and ${minutes.length - shown.length} more` : ''
-  return `candles show more than the stored fills in ${shown.join(', ')}${others}; these minutes are gaps now`
 }

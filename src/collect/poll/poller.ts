@@ -38,8 +38,8 @@ interface Strategy<Target> {
   skipped(target: Target): void
   /** Longest pause before the poller asks again what is due. Default: a minute. */
   readonly maxPauseMs?: number
-  /** Finds changes that no response tells. Called every `maxPauseMs`. */
-  look?(): void
+  /** Takes new tickers into account. Called every `maxPauseMs`. */
+  onTick?(): void
   /**
    * Waits for a place within the limits before a target is chosen, because by then more is known. Resolves to null if
    * there will be none.
@@ -87,9 +87,9 @@ export function createPoller<Target>(
     running.set(key, { ending, work })
     return work
   }
-  const keepLooking = async () => {
-    if (strategy.look === undefined) return
-    do strategy.look()
+  const keepTicking = async () => {
+    if (strategy.onTick === undefined) return
+    do strategy.onTick()
     while (await sleepFor(clock, maxPauseMs, signal))
   }
   const keepAsking = async () => {
@@ -122,7 +122,7 @@ export function createPoller<Target>(
   }
   const forget = onAbort(stopping, end)
   if (stopping.aborted) end()
-  const loops = Promise.all([keepLooking(), keepAsking()])
+  const loops = Promise.all([keepTicking(), keepAsking()])
 
   return {
     retarget(next, places = Infinity) {

@@ -43,13 +43,13 @@ type WatchOptions = Parameters<typeof watchTickers>[1]
 const watch = (worthOf: WatchOptions['worthOf'] = () => 1, options: Partial<WatchOptions> = {}) =>
   watchTickers(
     { client, clock: systemClock, universe, logger, signal: ending.signal },
-    { categories: ['SPOT'], minMs: 0, gapMs, worthOf, onLooked: () => undefined, ...options },
+    { categories: ['SPOT'], minMs: 0, gapMs, worthOf, onRead: () => undefined, ...options },
   )
 const knownVolume = () => Number(universe.tradeSign(spot)?.volume24h ?? 0)
 
-test('looks at the tickers of a category again and again, tells of each look, and ends', async () => {
+test('reads the tickers of a category again and again, tells of each read, and ends', async () => {
   const told: number[] = []
-  const watching = watch(() => 1, { onLooked: () => void told.push(knownVolume()) })
+  const watching = watch(() => 1, { onRead: () => void told.push(knownVolume()) })
   await vi.waitFor(() => expect(knownVolume()).toBeGreaterThan(3), 20_000)
   expect(told.slice(0, 3)).toEqual([1, 2, 3])
   expect(new Set(service.requests)).toEqual(new Set(['/api/v3/market/tickers?category=SPOT']))
@@ -60,7 +60,7 @@ test('looks at the tickers of a category again and again, tells of each look, an
   expect(service.requests).toHaveLength(requests)
 })
 
-test('looks only where a look is worth a request', async () => {
+test('reads only where a read is worth a request', async () => {
   let [worth, times] = [0.9, 0]
   const watching = watch(() => {
     times++
@@ -74,7 +74,7 @@ test('looks only where a look is worth a request', async () => {
   await watching
 })
 
-test('looks where it is worth most', async () => {
+test('reads where it is worth most', async () => {
   const worth = { SPOT: 2, 'COIN-FUTURES': 3 }
   const watching = watch((category) => worth[category as keyof typeof worth], { categories: ['SPOT', 'COIN-FUTURES'] })
   await vi.waitFor(() => expect(service.requests.length).toBeGreaterThan(2), 20_000)
@@ -85,7 +85,7 @@ test('looks where it is worth most', async () => {
   await watching
 })
 
-test('does not look again before the least time has passed since the newest tickers came', async () => {
+test('does not read again before the least time has passed since the newest tickers came', async () => {
   let times = 0
   universe.setTickers([aTicker({ ...spot, receivedAt: Date.now() })])
   const watching = watch(
@@ -102,7 +102,7 @@ test('does not look again before the least time has passed since the newest tick
   expect(service.requests).toEqual([])
 })
 
-test('asks how much a look is worth by the time since the newest tickers came', async () => {
+test('asks how much a read is worth by the time since the newest tickers came', async () => {
   const asked: number[] = []
   universe.setTickers([aTicker({ ...spot, receivedAt: Date.now() - 5_000 })])
   const watching = watch((_category, sinceMs) => {
