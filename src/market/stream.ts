@@ -75,8 +75,8 @@ interface StreamTraits {
   readonly table: 'list' | TimeTableShape
   /** Fields of rows besides category, symbol, `ts`, `receivedAt` and `extra`. They give the columns their names. */
   readonly fields?: Readonly<Record<string, FieldType>>
-  /** Fields that tell the rows of a list apart. A change of another field opens a new version of the row. */
-  readonly entry?: readonly string[]
+  /** Fields of the key of a row in a list, besides category and symbol. A change of another field opens a new version. */
+  readonly keyFields?: readonly string[]
   /** Fields that change with nearly every response, and therefore open no version. */
   readonly moving?: readonly string[]
   /** True if the service gives the same rows again later. */
@@ -263,7 +263,7 @@ export const streamTraits = {
     operation: 'index-components',
     title: 'Index components',
     fields: { exchange: 'text', spotPair: 'text', weight: 'decimal', equivalentPrice: 'decimal?' },
-    entry: ['exchange', 'spotPair'],
+    keyFields: ['exchange', 'spotPair'],
     moving: ['equivalentPrice'],
     ...ofTerms,
   },
@@ -271,14 +271,14 @@ export const streamTraits = {
     operation: 'position-tier',
     title: 'Position tiers',
     fields: { tier: 'integer', minValue: 'decimal', maxValue: 'decimal?', leverage: 'decimal', marginRate: 'decimal' },
-    entry: ['tier'],
+    keyFields: ['tier'],
     ...ofTerms,
   },
   open_interest_limits: {
     operation: 'oi-limit',
     title: 'Open-interest limits',
     fields: { notionalValue: 'decimal', totalNotionalValue: 'decimal?' },
-    entry: [],
+    keyFields: [],
     ...ofTerms,
   },
 } as const satisfies Readonly<Record<string, StreamTraits>>
@@ -327,7 +327,7 @@ export type VersionStream = { [Name in FieldStream]: Traits[Name]['table'] exten
 
 /** Returns true if the rows of a stream are kept by their versions. */
 export function isOfVersions(name: StreamName): name is VersionStream {
-  return 'entry' in streamTraits[name]
+  return 'keyFields' in streamTraits[name]
 }
 
 /** Streams whose rows prove nothing about the time between them. */

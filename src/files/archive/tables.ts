@@ -34,14 +34,14 @@ const archivedTables: readonly ArchivedTable[] = marketTables.map((name) => {
   const timeTable = timeTables.find((table) => table.name === name)
   if (timeTable !== undefined) return byDay(timeTable)
   if (name === 'instrument_history') return { name, stream: null, seriesColumns: instrument, order: ['valid_from'] }
-  const order = name === 'instruments' ? [] : ['valid_from', ...(isOfVersions(name) ? entryOrder(name) : [])]
+  const order = name === 'instruments' ? [] : ['valid_from', ...(isOfVersions(name) ? keyFieldOrder(name) : [])]
   return { name, stream: name, seriesColumns: instrument, order }
 })
 
-function entryOrder(stream: VersionStream): string[] {
-  const { entry, fields } = streamTraits[stream]
+function keyFieldOrder(stream: VersionStream): string[] {
+  const { keyFields, fields } = streamTraits[stream]
   const types: Readonly<Record<string, FieldType>> = fields
-  return entry.map((field) => `${snakeCase(field)}${types[field] === 'text' ? bytewise : ''}`)
+  return keyFields.map((field) => `${snakeCase(field)}${types[field] === 'text' ? bytewise : ''}`)
 }
 
 function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): ArchivedTable {
