@@ -43,13 +43,12 @@ export function fillPage(symbol: string, page: number, from: TimeMs): Batch<Inst
     } as const
     return { ...fixed, ts, execId: `${ts}`, side: 'buy', price: '100.5', size: `0.0${number % 97}` }
   })
-  const nothing = { rejected: [], gaps: [], isPart: false }
   return {
     stream: 'fills',
     target: { category: 'SPOT', symbol },
     requestTime,
     receivedAt: requestTime,
     rows,
-    ...nothing,
+    rejected: [],
   }
 }

@@ -1,10 +1,10 @@
 import { join } from 'node:path'
 import { pino } from 'pino'
-import { Queue } from '../../src/collect/queue/queue.js'
+import { ledgerOf, Queue } from '../../src/collect/queue/queue.js'
 import { createStats } from '../../src/collect/streams/stream.js'
 import type { RecorderDatabase } from '../../src/db/database.js'
 import type { Batch } from '../../src/ledger/batch.js'
-import { storeBatch, storeBatches } from '../../src/ledger/storeBatches.js'
+import { storeBatch } from '../../src/ledger/storeBatches.js'
 import { addCoverage } from '../../src/ledger/verdicts.js'
 import { minuteMs } from '../../src/market/values.js'
 import { systemClock as clock } from '../../src/runtime/clock.js'
@@ -62,7 +62,7 @@ async function withQueue<Result>(
   folder: string,
   work: (store: (pages: readonly Batch[]) => Promise<void>) => Promise<Result>,
 ): Promise<Result> {
-  const queue = await Queue.open((batches) => storeBatches(db, batches), {
+  const queue = await Queue.open(ledgerOf(db), {
     root: join(folder, 'spool'),
     maxBytes: 1e9,
     clock,

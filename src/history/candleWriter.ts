@@ -131,8 +131,6 @@ export class CandleWriter {
       rows: pages.flatMap(({ candles }) => candles),
       silence: normalized(pages.flatMap(({ silence }) => silence)),
       rejected: pages.flatMap(({ rejected }) => rejected),
-      gaps: [],
-      isPart: false,
     }
     for (let failures = 1; ; failures++) {
       try {

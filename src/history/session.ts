@@ -93,9 +93,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       // If another process owns the budget, that process reads the lists.
       for (const category of lease === undefined ? [] : categories) {
         const page = await ownClient().instruments({ category }, { signal })
-        await recordInstruments(db, category, page.rows, page.requestTime, {
-          complete: isWholeList({ ...page, isPart: false }),
-        })
+        await recordInstruments(db, category, page.rows, page.requestTime, { complete: isWholeList(page) })
         serviceNow = page.requestTime
       }
       const listed = await listInstruments(db)

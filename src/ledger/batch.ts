@@ -6,16 +6,6 @@ import { isProven, type StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 
-/** A gap in the recorded data. */
-export interface FoundGap extends InstrumentKey {
-  /** `*` stands for all instruments of the category. */
-  readonly symbol: string
-  readonly range: TimeRange
-  readonly reason: string
-  /** The gap is `open` if the service still has the missing rows. Default `lost`. */
-  readonly state?: 'open' | 'lost'
-}
-
 /** Everything that one response brings to the database. It is plain data, so that it can wait on disk. */
 export interface Batch<Target = unknown, Row = unknown> {
   readonly stream: StreamName
@@ -32,9 +22,8 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly hasMore?: boolean
   /** Ranges between two candles that joined pages leave out. Without it, the rows of a single response show them. */
   readonly silence?: readonly TimeRange[]
-  readonly gaps: readonly FoundGap[]
-  /** True if the batch has only some rows of the response. A list is then incomplete, and no entry has disappeared. */
-  readonly isPart: boolean
+  /** True if rows that the batch lacks may exist, because some were left out of it or its list is doubted. */
+  readonly provesNothing?: boolean
 }
 
 /** A response with fills of an instrument. */
@@ -49,8 +38,8 @@ export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | '
  * Returns true if entries that are not in the batch have disappeared. An empty list counts as a fault of the service,
  * because trading never ends for all instruments.
  */
-export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 'isPart'>): boolean {
-  return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.isPart
+export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 'provesNothing'>): boolean {
+  return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.provesNothing
 }
 
 /**

@@ -50,8 +50,8 @@ export async function storeFundingBatch(
 
 /** Returns the time of which a live response shows all rates; null if it shows none for certain. */
 function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | null {
-  const { rows, requestTime, isPart, tooOld = 0 } = batch
-  if (rows.length === 0 || isPart || missingRows(batch) > 0) return null
+  const { rows, requestTime, provesNothing, tooOld = 0 } = batch
+  if (rows.length === 0 || provesNothing || missingRows(batch) > 0) return null
   const times = rows.map(({ ts }) => ts)
   const [oldest, newest] = [Math.min(...times), Math.max(...times)]
   const from = rows.length + tooOld < fundingPageRows ? oldest - longestFundingMs : oldest
@@ -140,7 +140,7 @@ export async function storeLiquidationBatch(
   trx: Kysely<Database>,
   batch: Batch<FutureKey, Liquidation>,
 ): Promise<StoredEvents> {
-  const { target, rows, requestTime, isPart, tooOld = 0, hasMore = false } = batch
+  const { target, rows, requestTime, provesNothing, tooOld = 0, hasMore = false } = batch
   const to = requestTime - lateMs
   const isFull = hasMore || rows.length + tooOld >= liquidationPageRows
   let from = requestTime - liquidationReachMs
@@ -150,7 +150,8 @@ export async function storeLiquidationBatch(
     const until = await recordedUntil(trx, instrumentStream('liquidations', target))
     from = until !== null && until >= from ? until : to
   }
-  return storeLiquidations(trx, target, rows, isPart || missingRows(batch) > 0 || from >= to ? null : { from, to })
+  const isProof = !provesNothing && missingRows(batch) === 0 && from < to
+  return storeLiquidations(trx, target, rows, isProof ? { from, to } : null)
 }
 
 /**

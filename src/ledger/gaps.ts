@@ -11,7 +11,7 @@ import { gapRange, hasVerdict, multirangeText, verdictOf } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 /** A gap that has just been found. */
-interface NewGap extends Series {
+export interface NewGap extends Series {
   readonly range: TimeRange
   readonly reason: string
   /** `lost` if the service is known to be unable to fill the gap. Default `open`. */

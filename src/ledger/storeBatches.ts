@@ -11,10 +11,8 @@ import {
 } from '../db/databaseError.js'
 import { requireKnownSchema } from '../db/migrate.js'
 import type { Database } from '../db/schema.js'
-import { instrumentStream } from '../db/series.js'
 import { type WriteResult, rowsPerStatement } from '../db/writeRows.js'
 import { insertRejectedRows } from './rejectedRows.js'
-import { recordGap } from './gaps.js'
 import { type Batch, type FillBatch, missingRows, seriesKey } from './batch.js'
 import { type StoredFills, withoutRepeats } from './storeFills.js'
 import { isOfMoments, type Written, writerOf } from './writers.js'
@@ -88,12 +86,12 @@ async function storeWithoutRefused(db: Kysely<Database>, batch: Batch): Promise<
   } catch (error) {
     if (!isDataError(error) || batch.rows.length === 0) throw error
     const { good, refused, untried } = await findRefusedRows(db, batch.rows, (trx, rows) =>
-      writerOf(batch.stream)(trx, [{ ...batch, rows, isPart: true }]),
+      writerOf(batch.stream)(trx, [{ ...batch, rows, provesNothing: true }]),
     )
     const rejected = [...batch.rejected, ...refused.map(({ row, error: reason }) => refusedRow(batch, row, reason))]
     const unkept = (batch.unkept ?? 0) + untried
     try {
-      return await commitOne(db, { ...batch, rows: good, rejected, unkept, isPart: true })
+      return await commitOne(db, { ...batch, rows: good, rejected, unkept, provesNothing: true })
     } catch (secondError) {
       if (!isDataError(secondError)) throw secondError
       // The rows were refused together, although each was accepted alone. They are kept as text instead of being lost.
@@ -105,7 +103,7 @@ async function storeWithoutRefused(db: Kysely<Database>, batch: Batch): Promise<
 /** Keeps all rows of a batch as rejected rows with the reason, because the program cannot store the batch. */
 async function rejectBatch(db: Kysely<Database>, batch: Batch, error: unknown): Promise<StoredBatch> {
   const rejected = [...batch.rejected, ...batch.rows.map((row) => refusedRow(batch, row, error))]
-  return commitOne(db, { ...batch, rows: [], rejected, isPart: true })
+  return commitOne(db, { ...batch, rows: [], rejected, provesNothing: true })
 }
 
 async function commitOne(db: Kysely<Database>, batch: Batch): Promise<StoredBatch> {
@@ -113,7 +111,7 @@ async function commitOne(db: Kysely<Database>, batch: Batch): Promise<StoredBatc
   return stored as StoredBatch
 }
 
-/** Commits rows, what they prove, and the gaps that they show, together or not at all. Rejects if a row is refused. */
+/** Commits rows and what they prove, together or not at all. Rejects if a row is refused. */
 async function commit(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
   const { stream } = batches[0] as Batch
   const prepared = batches.map(withRepeatsRejected)
@@ -134,9 +132,9 @@ function areOneStatement(stream: StreamName, batches: readonly Batch[]): boolean
   return stream === 'fills' || (isOfMoments(stream) && rows <= rowsPerStatement)
 }
 
-/** Returns true if a batch has no rejected rows and no gaps, so that one insert stores all of it. */
-function isPlain({ rejected, unkept = 0, gaps, isPart }: Batch): boolean {
-  return !isPart && rejected.length + unkept + gaps.length === 0
+/** Returns true if a batch has no rejected rows, so that one insert stores all of it. */
+function isPlain({ rejected, unkept = 0, provesNothing }: Batch): boolean {
+  return !provesNothing && rejected.length + unkept === 0
 }
 
 async function write(db: Kysely<Database>, stream: StreamName, batches: readonly Batch[]): Promise<StoredBatch[]> {
@@ -147,10 +145,8 @@ async function write(db: Kysely<Database>, stream: StreamName, batches: readonly
   const written = new Map(worthWriting.map((batch, index) => [batch, results[index]]))
   const stored: StoredBatch[] = []
   for (const batch of batches) {
-    const { rejected, gaps, receivedAt } = batch
+    const { rejected, receivedAt } = batch
     if (rejected.length > 0) await insertRejectedRows(db, rejected, receivedAt)
-    for (const { range, reason, state = 'lost', ...key } of gaps)
-      await recordGap(db, { ...instrumentStream(stream, key), range, reason, state, detectedAt: receivedAt })
     stored.push(accountOf(batch, written.get(batch) ?? nothingWritten))
   }
   return stored
@@ -164,7 +160,7 @@ function accountOf(batch: Batch, written: Written): StoredBatch {
     updated,
     unchanged: batch.rows.length - inserted - updated - conflicting,
     rejected: batch.rejected.length + (batch.unkept ?? 0) + conflicting,
-    gapsFound: gapsFound + batch.gaps.length,
+    gapsFound,
     turnedUp,
     remarks: remarksOn(batch, written),
   }
@@ -191,8 +187,8 @@ function withRepeatsRejected(batch: Batch): Batch {
 
 /** Returns true if a batch has rows, or proves by their absence that no fill or liquidation happened. */
 function isWorthWriting(batch: Batch): boolean {
-  const { stream, rows, isPart } = batch
-  return rows.length > 0 || ((stream === 'fills' || stream === 'liquidations') && missingRows(batch) === 0 && !isPart)
+  const { stream, rows, provesNothing } = batch
+  return rows.length > 0 || ((stream === 'fills' || stream === 'liquidations') && missingRows(batch) === 0 && !provesNothing)
 }
 
 const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }

@@ -81,13 +81,13 @@ function together<Name extends MomentStream>(stream: Name): Writer<unknown, RowO
 
 /** Returns the ranges that joined pages, or a single response, left out between two candles. */
 function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
-  const { target, rows, requestTime, isPart, silence } = batch
+  const { target, rows, requestTime, provesNothing, silence } = batch
   if (silence !== undefined) return silence
   const openTimes = rows.map(({ openTime }) => openTime)
   return silenceBetween(openTimes, {
     type: target.type,
     lengthMs: intervalMs[target.interval],
-    isComplete: !isPart && missingRows(batch) === 0,
+    isComplete: !provesNothing && missingRows(batch) === 0,
     settledUntil: requestTime - target.settleMs,
   })
 }

@@ -94,8 +94,8 @@ export function calmMs(faults: readonly PlannedFault[], nowMs: number): number {
 const settledWithinMs = 60_000
 
 /**
- * The times of responses of which a process left neither rows nor a note at its end; null if it left everything. When
- * the disk is full and the database fails, a dropped snapshot is noted in memory, until one of both takes the note.
+ * The times of responses of which a process left neither rows nor a gap at its end; null if it left everything. When
+ * the disk is full and the database fails, a dropped snapshot is noted in memory, until the database takes the note.
  */
 export function droppedWithoutNote(
   faults: readonly PlannedFault[],
@@ -106,14 +106,18 @@ export function droppedWithoutNote(
   const suspendedMs = own.reduce((sum, { what, forMs }) => sum + (what === 'machine suspended' ? forMs : 0), 0)
   const isRecent = ({ atMs, forMs }: PlannedFault, sinceMs: number) =>
     atMs + forMs + suspendedMs + settledWithinMs >= sinceMs
-  const full = own.find((fault) => fault.what === 'disk full' && isRecent(fault, endedMs))
-  if (full === undefined) return null
-  const failures = begun.filter(({ what }) => what.startsWith('database ')).toReversed()
-  if (!failures.some((fault) => isRecent(fault, full.atMs))) return null
-  // Responses that waited on the disk since an earlier failure made room there.
-  let fromMs = full.atMs
-  for (const fault of failures) if (isRecent(fault, fromMs)) fromMs = Math.min(fromMs, fault.atMs)
-  return { fromMs, toMs: endedMs }
+  // The database has failed since then, one failure soon after the other. Responses have waited on the disk meanwhile.
+  let fromMs = endedMs
+  for (const fault of begun.toReversed())
+    if (fault.what.startsWith('database ') && isRecent(fault, fromMs)) fromMs = Math.min(fromMs, fault.atMs)
+  const losing = own.filter((fault) => isLosing(fault) && isRecent(fault, fromMs))
+  if (losing.length === 0 || fromMs === endedMs) return null
+  return { fromMs: Math.min(fromMs, ...losing.map(({ atMs }) => atMs)), toMs: endedMs }
+}
+
+/** Returns true for a fault of a disk that costs it responses. */
+function isLosing({ what }: PlannedFault): boolean {
+  return what === 'disk full' || what === 'disk read errors'
 }
 
 export function faultText({ atMs, forMs, what, size, machine }: PlannedFault): string {

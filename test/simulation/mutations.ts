@@ -34,16 +34,16 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'acknowledged before it is committed',
     file: 'src/collect/queue/lane.ts',
-    find: 'return isDirect ? this.#storeInTime(batch, true) : this.#writeToDisk(batch)',
+    find: 'return isDirect ? this.#storeInTime(batch, false) : this.#writeToDisk(batch)',
     replace: `if (!isDirect) return this.#writeToDisk(batch)
-    void this.#storeInTime(batch, false)
+    void this.#storeInTime(batch, true)
     return Promise.resolve(true)`,
   },
   {
     name: 'a failed write is not spooled',
     file: 'src/collect/queue/lane.ts',
-    find: 'resolve(isStored || !mayLeave ? isStored : this.#writeToDisk(batch))',
-    replace: 'resolve(isStored || mayLeave)',
+    find: 'resolve(isStored || isRefused ? isStored : this.#writeToDisk(batch))',
+    replace: 'resolve(isStored || !isRefused)',
   },
   {
     name: 'what is written is not synced',

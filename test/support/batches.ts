@@ -3,6 +3,5 @@ import type { StreamName } from '../../src/market/stream.js'
 
 /** A response as the collector hands it to the ledger. */
 export function batchOf(stream: StreamName, target: unknown, rows: readonly unknown[], requestTime: number): Batch {
-  const nothing = { rejected: [], gaps: [], isPart: false }
-  return { stream, target, requestTime, receivedAt: requestTime, rows, ...nothing }
+  return { stream, target, requestTime, receivedAt: requestTime, rows, rejected: [] }
 }

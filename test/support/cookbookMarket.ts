@@ -104,7 +104,7 @@ async function loadTerms(db: Kysely<Database>): Promise<void> {
   const later = from + 6 * hourMs
   for (const at of [from - dayMs, later]) {
     const seen = { ...target, ts: at, receivedAt: at, extra: {} }
-    const batch = { target, requestTime: at, receivedAt: at, rejected: [], gaps: [], isPart: false }
+    const batch = { target, requestTime: at, receivedAt: at, rejected: [] }
     const tiers = [
       { tier: 1, minValue: '0', maxValue: '150000', leverage: '125', marginRate: '0.004' },
       { tier: 2, minValue: '150000', maxValue: '1200000', leverage: at < later ? '100' : '75', marginRate: '0.005' },

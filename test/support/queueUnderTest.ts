@@ -5,9 +5,8 @@ import type pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, expect, vi } from 'vitest'
 import type { Batch } from '../../src/ledger/batch.js'
-import { storeBatches } from '../../src/ledger/storeBatches.js'
 import { Incidents } from '../../src/runtime/incidents.js'
-import { Queue } from '../../src/collect/queue/queue.js'
+import { ledgerOf, Queue } from '../../src/collect/queue/queue.js'
 import { type CollectorStats, createStats } from '../../src/collect/streams/stream.js'
 import { systemClock } from '../../src/runtime/clock.js'
 import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
@@ -61,7 +60,7 @@ export function queueUnderTest(): QueueUnderTest {
       statementTimeoutMs: 4_000,
       silenceTimeoutMs: 5_000,
     })
-    own.queue = await Queue.open((batches) => storeBatches(writing.db, batches), {
+    own.queue = await Queue.open(ledgerOf(writing.db), {
       root: own.folder,
       maxBytes,
       clock,

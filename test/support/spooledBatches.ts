@@ -4,9 +4,8 @@ import type { Spool } from '../../src/collect/queue/spool.js'
 
 /** A batch that tells itself from others by its stream, instrument and time. */
 export function spooledBatch(stream: StreamName, symbol: string, requestTime: number, row: object = {}): Batch {
-  const nothing = { rejected: [], gaps: [], isPart: false }
   const target = { category: 'SPOT', symbol }
-  return { stream, target, requestTime, receivedAt: requestTime, rows: [{ requestTime, ...row }], ...nothing }
+  return { stream, target, requestTime, receivedAt: requestTime, rows: [{ requestTime, ...row }], rejected: [] }
 }
 
 export function nameOf({ stream, target, requestTime }: Batch): string {

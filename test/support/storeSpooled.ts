@@ -1,7 +1,6 @@
 import { join } from 'node:path'
 import { expect, vi } from 'vitest'
-import { storeBatches } from '../../src/ledger/storeBatches.js'
-import { Queue } from '../../src/collect/queue/queue.js'
+import { ledgerOf, Queue } from '../../src/collect/queue/queue.js'
 import { createStats } from '../../src/collect/streams/stream.js'
 import { systemClock } from '../../src/runtime/clock.js'
 import { Incidents } from '../../src/runtime/incidents.js'
@@ -15,7 +14,7 @@ import { systemDisk } from '../../src/runtime/disk.js'
  */
 export async function storeSpooled(dataDir: string, { db }: RecorderDatabase): Promise<void> {
   const incidents = new Incidents(createLogger('silent'), systemClock)
-  const queue = await Queue.open((batches) => storeBatches(db, batches), {
+  const queue = await Queue.open(ledgerOf(db), {
     root: join(dataDir, 'spool'),
     maxBytes: 1e9,
     clock: systemClock,

@@ -43,8 +43,6 @@ type Polled<Target, Row> =
       readonly failure?: never
     }
 
-/** Defaults of a batch. They also stand for the response of a service that lacks the operation. */
-const nothing = { rows: [], rejected: [], gaps: [], isPart: false }
 const noResponse = { batch: null, isKept: false, hasEnvelope: false } as const
 
 /**
@@ -75,8 +73,8 @@ export async function pollAndStore<Target, Row>(
     if (error instanceof ExchangeError && error.kind === 'absent') {
       logger.debug(`${stream.name}: ${error.message}`)
       stats[stream.name].lastIdleAt = clock.now()
-      const batch = { stream: stream.name, target, requestTime: clock.now(), receivedAt: clock.now(), ...nothing }
-      return { batch, hasEnvelope: false, isKept: true }
+      const empty = { rows: [], rejected: [], requestTime: clock.now(), receivedAt: clock.now() }
+      return { batch: { stream: stream.name, target, ...empty }, hasEnvelope: false, isKept: true }
     }
     stats[stream.name].failures += 1
     const message = messageOf(error)
@@ -101,7 +99,7 @@ function batchOf<Target, Row>(
 ): Batch<Target, Row> {
   const { requestTime, receivedAt, rejected, unkept } = page
   const rows = page.rows.filter((row) => stream.keeps?.(universe, row) ?? true)
-  const batch = { ...nothing, stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept }
+  const batch = { stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept }
   return page.cursor === undefined ? batch : { ...batch, hasMore: true }
 }
 

@@ -6,7 +6,6 @@ import { onAbort } from '../../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor, within } from '../../runtime/clock.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import { messageOf } from '../../runtime/text.js'
-import { LostSnapshots } from './lostSnapshots.js'
 import type { Segment, Spool } from './spool.js'
 
 /** Stores batches of one stream and resolves to the outcome of each. No two batches with rows share a series. */
@@ -21,18 +20,18 @@ interface LaneOptions {
   readonly onStored: (batch: Batch, stored: StoredBatch, tookMs: number) => void
 }
 
-/** A batch in memory. */
+/** A batch that waits for the database or is being stored. */
 interface Entry {
   readonly batch: Batch
   readonly key: string
-  /** Called with true when the database has stored the batch, and with false when it has not. */
+  /** Says what became of the batch. Only the first time counts. */
   readonly settle: (isStored: boolean) => void
 }
 
 /** A batch of a response that has just come. */
 interface LiveEntry extends Entry {
-  /** False if the disk has refused the batch, so that only the database is left. */
-  readonly mayLeave: boolean
+  /** True if the disk has refused the batch, so that only the database is left. */
+  readonly isRefused: boolean
 }
 
 /** A batch that is not stored after this time goes to the disk. So a slow database does not hold up the next one. */
@@ -61,11 +60,16 @@ const closeMs = 2_000
  *
  * A batch is stored from memory, unless the database has just failed or the disk holds an earlier batch of its series.
  * Otherwise it goes to the disk, and comes back into memory in its turn. So the batches of a series are stored in their
- * order, and a failing table holds up only its own stream.
+ * order, and a failing table holds up only its own stream. This is what becomes of a batch in memory:
+ *
+ * | batch               | its call succeeds | its call fails    | it has taken 2 s | another batch fails or takes 2 s |
+ * | ------------------- | ----------------- | ----------------- | ---------------- | -------------------------------- |
+ * | from a response     | is durable        | goes to the disk  | goes to the disk | goes to the disk                 |
+ * | refused by the disk | is durable        | is lost           | is lost          | goes on                          |
+ * | read from the disk  | leaves the disk   | stays on the disk | goes on          | stays on the disk, if it waits   |
  */
 export class Lane {
   readonly #options: LaneOptions
-  readonly #lost: LostSnapshots
   /** Batches that wait, from responses and from the disk, each in the order of arrival. */
   #live: LiveEntry[] = []
   #spooled: Entry[] = []
@@ -76,7 +80,7 @@ export class Lane {
   /** Series whose batches are being stored. Their later batches wait. */
   readonly #busy = new Set<string>()
   readonly #calls = new Set<Promise<void>>()
-  /** Calls that have taken too long. */
+  /** Calls that have taken longer than `patienceMs`. */
   readonly #hanging = new Set<Promise<void>>()
   #onFailure = () => {}
   /** Consecutive failures of the database. */
@@ -91,7 +95,6 @@ export class Lane {
 
   constructor(options: LaneOptions) {
     this.#options = options
-    this.#lost = new LostSnapshots(options.stream)
     this.#stopped = new Promise((resolve) => this.#stopping.signal.addEventListener('abort', () => resolve()))
   }
 
@@ -103,19 +106,7 @@ export class Lane {
   /** Resolves to true if the batch is durable. Never rejects: a batch that neither database nor disk takes is lost. */
   write(batch: Batch): Promise<boolean> {
     const isDirect = this.#failures === 0 && !this.#options.spool.holds(batch)
-    return isDirect ? this.#storeInTime(batch, true) : this.#writeToDisk(batch)
-  }
-
-  /** Notes that a batch was lost. */
-  lost(batch: Batch): void {
-    this.#lost.add(batch)
-    this.#dispatch()
-  }
-
-  /** Notes that everything received within a range may have been lost. */
-  lostRange(...range: Parameters<LostSnapshots['addRange']>): void {
-    this.#lost.addRange(...range)
-    this.#dispatch()
+    return isDirect ? this.#storeInTime(batch, false) : this.#writeToDisk(batch)
   }
 
   /** Stores batches from the disk until none is left. Does nothing if that is under way. */
@@ -130,7 +121,6 @@ export class Lane {
 
   /** Closes the lane: at once if the database is away, otherwise when all is stored or `signal` aborts. */
   async close(signal: AbortSignal): Promise<void> {
-    const { clock, spool } = this.#options
     const isOver = new Promise<void>((resolve) => {
       onAbort(signal, resolve)
       this.#onFailure = resolve
@@ -138,27 +128,20 @@ export class Lane {
     while (!signal.aborted && this.#failures === 0 && this.#reading !== undefined)
       await Promise.race([isOver, this.#reading])
     this.#stopping.abort()
-    await within(clock, closeMs, Promise.all([...this.#calls, this.#reading]), undefined)
-    await this.#lost.leaveTo(spool, clock.now())
+    await within(this.#options.clock, closeMs, Promise.all([...this.#calls, this.#reading]), undefined)
   }
 
   /** Stores a batch from memory. On failure or delay it goes to the disk, or is lost if the disk has refused it. */
-  #storeInTime(batch: Batch, mayLeave: boolean): Promise<boolean> {
-    const { clock } = this.#options
+  #storeInTime(batch: Batch, isRefused: boolean): Promise<boolean> {
     return new Promise((resolve) => {
       const settle = (isStored: boolean) => {
-        takeBack()
+        stopTimer()
         if (!this.#inMemory.delete(entry)) return
         // Write in the same turn of the event loop, so that later batches go to the disk after this one.
-        resolve(isStored || !mayLeave ? isStored : this.#writeToDisk(batch))
+        resolve(isStored || isRefused ? isStored : this.#writeToDisk(batch))
       }
-      const takeBack = clock.after(patienceMs, () => {
-        // The call may still succeed, which does no harm: storing a batch twice equals storing it once.
-        settle(false)
-        this.#live = this.#live.filter((other) => other !== entry)
-        this.#isLate()
-      })
-      const entry = { batch, key: seriesKey(batch), settle, mayLeave }
+      const entry: LiveEntry = { batch, key: seriesKey(batch), settle, isRefused }
+      const stopTimer = this.#options.clock.after(patienceMs, () => this.#isLate(entry))
       this.#inMemory.add(entry)
       this.#live.push(entry)
       this.#dispatch()
@@ -178,16 +161,11 @@ export class Lane {
       this.#appending--
       this.readDisk()
     }
-    return this.#storeInTime(batch, false)
+    return this.#storeInTime(batch, true)
   }
 
   #dispatch(): void {
-    const mayCall = () =>
-      !this.#isPausing &&
-      !this.#stopping.signal.aborted &&
-      this.#calls.size < maxHangingCalls &&
-      this.#calls.size - this.#hanging.size < (this.#failures > 0 ? 1 : callsAtOnce)
-    while (mayCall()) {
+    while (this.#mayCall()) {
       const group = this.#take()
       if (group.length === 0) return
       const call = this.#store(group).finally(() => {
@@ -197,6 +175,11 @@ export class Lane {
       })
       this.#calls.add(call)
     }
+  }
+
+  #mayCall(): boolean {
+    if (this.#isPausing || this.#stopping.signal.aborted || this.#calls.size >= maxHangingCalls) return false
+    return this.#calls.size - this.#hanging.size < (this.#failures > 0 ? 1 : callsAtOnce)
   }
 
   /** Takes waiting batches as a group. No batch waits for a fuller group: groups form while all calls are under way. */
@@ -217,11 +200,6 @@ export class Lane {
       })
     this.#live = take(this.#live)
     this.#spooled = take(this.#spooled)
-    const note = this.#lost.take(this.#options.clock.now())
-    if (note !== null) {
-      const settle = (isStored: boolean) => this.#lost.settle(note, isStored)
-      group.push({ batch: note, key: `${seriesKey(note)} note`, settle })
-    }
     return group
   }
 
@@ -260,22 +238,25 @@ export class Lane {
     })
   }
 
-  #isLate(): void {
+  /** Gives up waiting for a live batch. Its call may still succeed: storing a batch twice equals storing it once. */
+  #isLate(entry: LiveEntry): void {
     this.#failures = Math.max(1, this.#failures)
     for (const call of this.#calls) this.#hanging.add(call)
     this.#leaveMemory(`a write has taken longer than ${patienceMs / 1000} s`)
+    if (entry.isRefused) {
+      this.#live = this.#live.filter((other) => other !== entry)
+      entry.settle(false)
+    }
     this.#dispatch()
   }
 
   /** Moves unstored batches to the disk, except those it has refused. Calls under way may still succeed. */
   #leaveMemory(reason: string): void {
-    const { incidents, stream, spool, clock } = this.#options
+    const { incidents, stream } = this.#options
     incidents.failed('storing', `${reason}; responses go to the spool`, stream)
-    this.#live = this.#live.filter(({ mayLeave }) => !mayLeave)
-    for (const entry of this.#inMemory) if (entry.mayLeave) entry.settle(false)
+    this.#live = this.#live.filter(({ isRefused }) => isRefused)
+    for (const entry of this.#inMemory) if (!entry.isRefused) entry.settle(false)
     for (const entry of this.#spooled.splice(0)) entry.settle(false)
-    // Ranges of lost snapshots that the disk does not take either wait for the database again.
-    void this.#lost.leaveTo(spool, clock.now()).then((isKept) => (isKept ? this.readDisk() : this.#dispatch()))
     this.#onFailure()
   }
 

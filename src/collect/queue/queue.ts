@@ -3,10 +3,13 @@ import { join } from 'node:path'
 import type { Config } from '../../config/resolve.js'
 import { openDatabase } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
+import { instrumentStream } from '../../db/series.js'
 import type { Batch } from '../../ledger/batch.js'
+import { type NewGap, recordGap } from '../../ledger/gaps.js'
 import { storeBatches, type StoredBatch } from '../../ledger/storeBatches.js'
-import type { InstrumentKey } from '../../market/category.js'
-import { type StreamName, streamNames } from '../../market/stream.js'
+import { type Category, type InstrumentKey, tradedCategories } from '../../market/category.js'
+import { isProven, type StreamName, streamNames } from '../../market/stream.js'
+import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { type Clock, within } from '../../runtime/clock.js'
 import type { Disk } from '../../runtime/disk.js'
@@ -18,10 +21,18 @@ import { type CollectorStats, createStats } from '../streams/stream.js'
 import { Lane, type Store } from './lane.js'
 import { type SetAside, Spool, type SpoolOptions } from './spool.js'
 
-interface QueueOptions extends Pick<
-  SpoolOptions,
-  'root' | 'maxBytes' | 'segmentBytes' | 'clock' | 'disk' | 'onDamage'
-> {
+/** Functions of the ledger that the queue calls. */
+interface QueueLedger {
+  readonly store: Store
+  readonly recordGap: (gap: NewGap) => Promise<void>
+}
+
+/** The ledger of a database. */
+export function ledgerOf(db: Kysely<Database>): QueueLedger {
+  return { store: (batches) => storeBatches(db, batches), recordGap: (gap) => recordGap(db, gap) }
+}
+
+interface QueueOptions extends Pick<SpoolOptions, 'root' | 'maxBytes' | 'clock' | 'disk' | 'onDamage'> {
   readonly incidents: Incidents
   readonly stats: CollectorStats
   readonly metrics?: RecorderMetrics
@@ -41,32 +52,41 @@ interface Backlog {
   readonly isSpooling: boolean
 }
 
+const droppedReason = 'dropped: neither the database nor the disk took it'
+
 /** Makes responses durable: in the ledger or, while it does not take them, on the disk. Each stream has a lane. */
 export class Queue {
   readonly #options: QueueOptions
+  readonly #ledger: QueueLedger
   readonly #spool: Spool
   readonly #lanes: ReadonlyMap<StreamName, Lane>
   /** Batches in memory, in the order of arrival, so that the first is the oldest. */
   readonly #waiting = new Set<Batch>()
+  /**
+   * Ranges of time in which snapshots were lost and no gap says so yet: one for each stream, category and reason. They
+   * wait until a batch is stored, and end with the process.
+   */
+  readonly #losses = new Map<string, NewGap>()
 
-  private constructor(store: Store, spool: Spool, options: QueueOptions) {
+  private constructor(ledger: QueueLedger, spool: Spool, options: QueueOptions) {
     const { clock, incidents } = options
     const lane = (stream: StreamName) =>
       new Lane({
         stream,
-        store,
+        store: ledger.store,
         spool,
         clock,
         incidents,
         onStored: (batch, outcome, tookMs) => this.#count(batch, outcome, tookMs),
       })
     this.#options = options
+    this.#ledger = ledger
     this.#spool = spool
     this.#lanes = new Map(streamNames.map((stream) => [stream, lane(stream)]))
   }
 
   /** Opens the queue and begins to store what earlier recorders left on the disk. Rejects if the folder is unusable. */
-  static async open(store: Store, options: QueueOptions): Promise<Queue> {
+  static async open(ledger: QueueLedger, options: QueueOptions): Promise<Queue> {
     const { onDropped, ...others } = options
     const spool = await Spool.open({
       ...others,
@@ -76,7 +96,7 @@ export class Queue {
       },
       onSetAside: (segment) => queue.#setAside(segment),
     })
-    const queue = new Queue(store, spool, options)
+    const queue = new Queue(ledger, spool, options)
     queue.#readDisk()
     return queue
   }
@@ -94,7 +114,7 @@ export class Queue {
   async write(batch: Batch): Promise<boolean> {
     this.#waiting.add(batch)
     try {
-      const isDurable = await this.#laneOf(batch).write(batch)
+      const isDurable = await (this.#lanes.get(batch.stream) as Lane).write(batch)
       if (!isDurable) this.#lose(batch)
       return isDurable
     } finally {
@@ -119,17 +139,38 @@ export class Queue {
     await this.#spool.close()
   }
 
-  #laneOf({ stream }: Pick<Batch, 'stream'>): Lane {
-    return this.#lanes.get(stream) as Lane
-  }
-
   #readDisk(): void {
     for (const [stream, lane] of this.#lanes) if (this.#spool.has(stream)) lane.readDisk()
   }
 
-  #lose(batch: Batch): void {
-    this.#options.stats[batch.stream].rowsDropped += batch.rows.length
-    this.#laneOf(batch).lost(batch)
+  #lose({ stream, target, requestTime, rows }: Batch): void {
+    this.#options.stats[stream].rowsDropped += rows.length
+    if (rows.length === 0) return
+    const { category } = target as { readonly category?: Category }
+    const range = { from: requestTime, to: requestTime + 1 }
+    this.#noteLoss(stream, range, droppedReason, category === undefined ? tradedCategories : [category])
+  }
+
+  /** Notes that snapshots were lost. Proven streams need no note, because what is not proven counts as missing. */
+  #noteLoss(stream: StreamName, range: TimeRange, reason: string, categories: readonly Category[]): void {
+    if (isProven(stream)) return
+    for (const category of categories)
+      this.#widenLoss({ ...instrumentStream(stream, { category, symbol: '*' }), range, reason, state: 'lost' })
+  }
+
+  #widenLoss(gap: NewGap): void {
+    const key = [gap.stream, gap.category, gap.reason].join(' ')
+    const { from, to } = this.#losses.get(key)?.range ?? gap.range
+    this.#losses.set(key, { ...gap, range: { from: Math.min(from, gap.range.from), to: Math.max(to, gap.range.to) } })
+  }
+
+  /** Records the lost ranges as gaps, when the database seems to be back. */
+  #recordLosses(): void {
+    for (const [key, gap] of this.#losses) {
+      this.#losses.delete(key)
+      const recorded = () => void (this.#options.stats[gap.stream].gapsFound += 1)
+      void this.#ledger.recordGap(gap).then(recorded, () => this.#widenLoss(gap))
+    }
   }
 
   #dropped(batches: readonly Batch[], advice: string): void {
@@ -140,7 +181,8 @@ export class Queue {
   #setAside({ file, stream, range, error }: SetAside): void {
     const todo = 'when the disk reads it again, remove the last part of its name and restart the recorder'
     this.#options.incidents.failed('spool', `${messageOf(error)}: ${file} is left out; ${todo}`)
-    this.#laneOf({ stream }).lostRange(range, 'left out: a segment of the spool could not be read')
+    this.#noteLoss(stream, range, 'left out: a segment of the spool could not be read', tradedCategories)
+    this.#recordLosses()
   }
 
   #count(batch: Batch, outcome: StoredBatch, tookMs: number): void {
@@ -154,6 +196,7 @@ export class Queue {
     stream.lastStoredAt = clock.now()
     metrics?.writeDuration.observe({ stream: name }, tookMs / 1000)
     metrics?.storeLag.observe({ stream: name }, Math.max(0, clock.now() - receivedAt) / 1000)
+    this.#recordLosses()
     for (const remark of outcome.remarks) incidents.failed(`${name} rows`, remark)
     if (!metrics?.instrumentStored || !isInstrument(target)) return
     const { category, symbol } = target
@@ -211,7 +254,7 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
   const stats = createStats()
   const incidents = new Incidents(logger, clock)
   try {
-    const queue = await Queue.open((batches) => storeBatches(writing.db, batches), {
+    const queue = await Queue.open(ledgerOf(writing.db), {
       root: join(config.database.dataDir, 'spool'),
       maxBytes: config.collector.spoolMaxBytes,
       disk,

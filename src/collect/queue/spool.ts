@@ -13,8 +13,6 @@ export interface SpoolOptions {
   readonly root: string
   /** Largest number of bytes on disk. Beyond it the oldest segments go, first of streams that can be fetched again. */
   readonly maxBytes: number
-  /** Size at which a segment is closed. Default: 4 MB, or an eighth of `maxBytes` if that is less. */
-  readonly segmentBytes?: number
   readonly disk: Disk
   readonly clock: Clock
   /** Reports records that are lost because their bytes are damaged. */
@@ -51,7 +49,8 @@ export interface Segment {
 /** Streams that can be fetched again. Their batches make room first. */
 const repeatable = streamNames.filter((name) => streamTraits[name].isRepeatable)
 const unrepeatable = streamNames.filter((name) => !streamTraits[name].isRepeatable)
-const segmentBytesByDefault = 4 * 1024 * 1024
+/** Size at which a segment is closed, or an eighth of `maxBytes` if that is less. */
+const maxSegmentBytes = 4 * 1024 * 1024
 /** A segment is set aside if it is unreadable for longer. A disk that is short of handles recovers sooner. */
 const unreadableForMs = 60_000
 /** Longest time from receiving a response until it is on the disk. */
@@ -97,7 +96,7 @@ export class Spool {
   #isDroppingInVain = false
 
   private constructor(options: SpoolOptions, owner: SpoolOwner) {
-    const { root, maxBytes, segmentBytes = Math.min(segmentBytesByDefault, maxBytes / 8) } = options
+    const { root, maxBytes } = options
     this.#options = options
     this.#disk = options.disk
     this.#clock = options.clock
@@ -105,7 +104,7 @@ export class Spool {
     const writer = (stream: StreamName) =>
       new SegmentWriter({
         directory: root,
-        segmentBytes,
+        segmentBytes: Math.min(maxSegmentBytes, maxBytes / 8),
         disk: this.#disk,
         nextName: () => owner.nameSegment(this.#clock.now(), this.#sequence++, stream),
         onClosed: (name, bytes) => this.#closed.set(name, { stream, isOwn: true, bytes }),

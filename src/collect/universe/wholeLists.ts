@@ -22,7 +22,7 @@ export class WholeLists {
     this.#incidents = incidents
   }
 
-  /** Marks a list that does not count as partial. Other batches are left as they are. */
+  /** Marks a list that does not count: its absences prove nothing. Other batches are left as they are. */
   judge<Target, Row>(batch: Batch<Target, Row>): Batch<Target, Row> {
     const { stream, target, rows } = batch
     if (!judged.has(stream) || !isWholeList(batch)) return batch
@@ -42,7 +42,7 @@ export class WholeLists {
         `${symbols.size} after ${before.symbols.size}: what is missing counts as gone when the next list lacks it, too`,
         key,
       )
-    return isCredible === true ? batch : { ...batch, isPart: true }
+    return isCredible === true ? batch : { ...batch, provesNothing: true }
   }
 }
 

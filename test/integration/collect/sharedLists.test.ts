@@ -29,8 +29,6 @@ async function record(volume24h: string): Promise<void> {
     rows: [aTicker({ ...key, ts: now, receivedAt: now, volume24h, lastPrice: '2' })],
     rejected: [],
     unkept: 0,
-    gaps: [],
-    isPart: false,
   }
   await storeBatch(database.database.db, batch)
 }

@@ -50,9 +50,8 @@ test('sweeps that fill whole answers: every loss lies in a gap, no gap is withou
         return aFill({ symbol, ts, execId: String(first + i) })
       })
       const at = times[happened - 1] ?? 0
-      const nothing = { rejected: [], gaps: [], isPart: false }
       const target = { category: 'SPOT', symbol } as const
-      const batch = { stream: 'fills', target, requestTime: at, receivedAt: at, rows, ...nothing } as const
+      const batch = { stream: 'fills', target, requestTime: at, receivedAt: at, rows, rejected: [] } as const
       await database.database.db.transaction().execute((trx) => storeFills(trx, [batch]))
     }
     const covered = await coveredRanges(database.database.db, series)
@@ -91,9 +90,8 @@ test('a fill that could not be understood is a gap of its millisecond, whatever 
       receivedAt: at,
       rows,
       rejected,
-      gaps: [],
     } as const
-    await db.transaction().execute((trx) => storeFills(trx, [{ ...batch, isPart: false }]))
+    await db.transaction().execute((trx) => storeFills(trx, [batch]))
   }
   const gapsOf = async () =>
     (await listGaps(db))

@@ -41,7 +41,7 @@ async function poll(keys: readonly FutureKey[] = futures()): Promise<void> {
     const target = { category, symbol }
     const { rows, requestTime, receivedAt, rejected } = await client.fundingRates({ ...target, limit: 100 })
     const batch = { stream: 'funding_rates', target, requestTime, receivedAt, rows, rejected } as const
-    await storeBatch(test.database.db, { ...batch, gaps: [], isPart: false })
+    await storeBatch(test.database.db, batch)
   }
   client.close()
 }
@@ -141,7 +141,7 @@ it('a settlement that a response leaves out is a gap by the interval, and no gap
   const store = async (rows: readonly Row[]) => {
     const rates = rows.map(({ ts, fundingRate }) => ({ category, symbol, ts, fundingRate, receivedAt: now, extra: {} }))
     const batch = { stream: 'funding_rates', target: { category, symbol }, requestTime: now, receivedAt: now } as const
-    await storeBatch(test.database.db, { ...batch, rows: rates, rejected: [], gaps: [], isPart: false })
+    await storeBatch(test.database.db, { ...batch, rows: rates, rejected: [] })
   }
   const all = truth(key).slice(0, 30)
   await store(all.filter((_, place) => place !== 10))

@@ -28,7 +28,7 @@ async function poll(): Promise<Batch> {
   const client = clientOf(simulator.url, 100)
   const { rows, requestTime, receivedAt, cursor } = await client.liquidations({ ...key, limit: 100 })
   client.close()
-  const what = { stream: 'liquidations', target: key, rejected: [], gaps: [], isPart: false } as const
+  const what = { stream: 'liquidations', target: key, rejected: [] } as const
   return { ...what, requestTime, receivedAt, rows, ...(cursor !== undefined && { hasMore: true }) }
 }
 
@@ -118,7 +118,7 @@ it('what is older than three days is lost', async () => {
 })
 
 it('an empty response goes on from what is proven, and proves nothing by itself', async () => {
-  const empty = { stream: 'liquidations', target: key, rows: [], rejected: [], gaps: [], isPart: false } as const
+  const empty = { stream: 'liquidations', target: key, rows: [], rejected: [] } as const
   await store({ ...empty, requestTime: now, receivedAt: now })
   expect(await coverage()).toBe(0)
   await store(await poll())

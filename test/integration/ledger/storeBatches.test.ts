@@ -35,9 +35,8 @@ function responses(seed: number): Batch<InstrumentKey, Fill>[] {
       return aFill({ symbol, ts: start + Math.floor(number / 3) * 10, execId: String(number) })
     })
     const receivedAt = start + 1_000_000 + round
-    const nothing = { rejected: [], gaps: [], isPart: false }
     const target = { category: 'SPOT', symbol } as const
-    return { stream: 'fills', target, requestTime: receivedAt, receivedAt, rows, ...nothing }
+    return { stream: 'fills', target, requestTime: receivedAt, receivedAt, rows, rejected: [] }
   })
 }
 

@@ -18,18 +18,17 @@ async function store<Name extends VersionStream>(
   target: { readonly category: FuturesCategory; readonly symbol?: string },
   time: number,
   own: readonly Own<Name>[],
-  isPart = false,
+  provesNothing = false,
 ) {
   const rows = own.map((row) => ({ category: target.category, ts: time, receivedAt: time, extra: {}, ...row }))
   const { inserted, updated, unchanged } = await storeBatch(test.database.db, {
     stream,
     target,
     rows,
-    isPart,
+    provesNothing,
     requestTime: time,
     receivedAt: time,
     rejected: [],
-    gaps: [],
   })
   return { inserted, updated, unchanged }
 }

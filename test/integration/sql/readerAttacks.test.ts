@@ -86,8 +86,6 @@ async function record(round: number): Promise<void> {
       {
         stream: 'fills',
         target: { category: 'SPOT', symbol: 'BTCUSDT' },
-        gaps: [],
-        isPart: false,
         rows: [aFill({ execId: String(round), ts: seenAt })],
         rejected: [],
         requestTime: seenAt + 1,

@@ -16,8 +16,6 @@ const batch = (stream: 'fills' | 'tickers', rows: ReturnType<typeof rejected>, u
   rows: [],
   rejected: rows,
   unkept,
-  gaps: [],
-  isPart: false,
 })
 
 test('keeps a thousand different rejected rows of a stream in an hour, and counts the others', () => {

@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { Queue } from '../../../../src/collect/queue/queue.js'
 import { type CollectorStats, createStats } from '../../../../src/collect/streams/stream.js'
 import type { Batch } from '../../../../src/ledger/batch.js'
+import type { NewGap } from '../../../../src/ledger/gaps.js'
 import type { StoreOutcome } from '../../../../src/ledger/storeBatches.js'
 import { type Clock, systemClock } from '../../../../src/runtime/clock.js'
 import { Incidents } from '../../../../src/runtime/incidents.js'
@@ -22,6 +23,8 @@ let isFull: boolean
 let readFailure: string | undefined
 /** In the order in which the ledger took them. */
 let stored: Batch[]
+let gaps: NewGap[]
+let isAway: boolean
 /** Decides which batches the ledger does not take. */
 let refuses: (batch: Batch) => boolean
 let stats: CollectorStats
@@ -32,7 +35,9 @@ beforeEach(() => {
   isFull = false
   readFailure = undefined
   stored = []
-  refuses = () => false
+  gaps = []
+  isAway = false
+  refuses = () => isAway
   dropped = []
 })
 
@@ -46,7 +51,7 @@ async function store(batches: readonly Batch[]): Promise<StoreOutcome[]> {
   })
 }
 
-function openQueue(maxBytes = 1_000_000): Promise<Queue> {
+function openQueue(maxBytes = 10_000): Promise<Queue> {
   const disk = mountDisk(content, {
     isFull: () => isFull,
     readFailure: () => readFailure,
@@ -54,10 +59,14 @@ function openQueue(maxBytes = 1_000_000): Promise<Queue> {
     work: () => Promise.resolve(),
   })
   stats = createStats()
-  return Queue.open(store, {
+  const recordGap = (gap: NewGap) => {
+    if (isAway) return Promise.reject(new Error('connection refused'))
+    gaps.push(gap)
+    return Promise.resolve()
+  }
+  return Queue.open({ store, recordGap }, {
     root: '/spool',
     maxBytes,
-    segmentBytes: 600,
     disk,
     clock,
     stats,
@@ -73,7 +82,6 @@ const isDone = (queue: Queue) =>
     interval: 5,
   })
 const close = (queue: Queue) => queue.close(AbortSignal.timeout(60_000))
-const gapsOf = (batches: readonly Batch[]) => batches.flatMap(({ gaps }) => gaps)
 const inSeries = (batches: readonly Batch[], { stream, target }: Batch) => {
   const { symbol } = target as { readonly symbol: string }
   return batches.map(nameOf).filter((name) => name.startsWith(`${stream} ${symbol} `))
@@ -128,7 +136,7 @@ describe('the queue', () => {
 
   test('does not hold up other streams where one table fails', async () => {
     refuses = ({ stream }) => stream === 'candles'
-    const queue = await openQueue()
+    const queue = await openQueue(1_000_000)
     const candles = Array.from({ length: 300 }, (_, time) => spooledBatch('candles', `S${time}`, time))
     await Promise.all(candles.map((batch) => queue.write(batch)))
     for (let time = 0; time < 50; time++) await queue.write(spooledBatch('fills', 'S', time))
@@ -171,63 +179,49 @@ describe('the queue', () => {
 
 describe('what neither the database nor the disk takes', () => {
   test('is counted; of snapshots one range a stream is noted when the database is back, of fills and candles none', async () => {
-    refuses = () => true
+    isAway = true
     isFull = true
     const queue = await openQueue()
     for (const stream of ['tickers', 'fills', 'candles'] as const)
       for (let time = 1; time <= 3; time++) expect(await queue.write(spooledBatch(stream, 'S', time * 10))).toBe(false)
     expect([stats.tickers, stats.fills, stats.candles].map(({ rowsDropped }) => rowsDropped)).toEqual([3, 3, 3])
     isFull = false
-    refuses = () => false
-    // No response has to come for that.
-    await vi.waitFor(() => expect(stored).toHaveLength(1), { timeout: 20_000 })
-    expect(gapsOf(stored)).toMatchObject([{ category: 'SPOT', symbol: '*', range: { from: 10, to: 31 } }])
-    expect(await queue.write(spooledBatch('tickers', 'S', 40))).toBe(true)
-    await close(queue)
-    expect(gapsOf(stored)).toHaveLength(1)
-  })
-
-  test('is noted by the next recorder when this one ends before', async () => {
-    refuses = () => true
-    isFull = true
-    const queue = await openQueue()
-    expect(await queue.write(spooledBatch('order_books', 'S', 10))).toBe(false)
-    isFull = false
-    await close(queue)
-    refuses = () => false
-    const next = await openQueue()
-    await isDone(next)
-    expect(gapsOf(stored)).toMatchObject([{ symbol: '*', range: { from: 10, to: 11 } }])
-    await close(next)
-  })
-
-  test('is noted on the disk as soon as that has room: a kill does not hide it', async () => {
-    refuses = () => true
-    isFull = true
-    const queue = await openQueue()
-    expect(await queue.write(spooledBatch('tickers', 'S', 10))).toBe(false)
-    expect(content.spooledBytes).toBe(0)
-    isFull = false
-    // Neither a response nor the database has to come for that.
-    await vi.waitFor(() => expect(content.spooledBytes).toBeGreaterThan(0), { timeout: 20_000 })
-    refuses = () => false
+    isAway = false
+    // The next response shows that the database is back.
+    expect(await queue.write(spooledBatch('fills', 'S', 40))).toBe(true)
     await isDone(queue)
-    expect(gapsOf(stored)).toMatchObject([{ symbol: '*', range: { from: 10, to: 11 } }])
+    await vi.waitFor(() => expect(stats.tickers.gapsFound).toBe(1), 20_000)
     await close(queue)
+    expect(gaps).toMatchObject([{ stream: 'tickers', category: 'SPOT', symbol: '*', range: { from: 10, to: 31 } }])
+  })
+
+  test('stays in one range while the database takes responses and no gap', async () => {
+    isAway = true
+    isFull = true
+    const queue = await openQueue()
+    for (const time of [10, 20]) {
+      expect(await queue.write(spooledBatch('order_books', 'S', time))).toBe(false)
+      refuses = ({ stream }) => stream === 'order_books'
+      await vi.waitFor(async () => expect(await queue.write(spooledBatch('fills', 'S', time))).toBe(true), 20_000)
+    }
+    isAway = false
+    expect(await queue.write(spooledBatch('fills', 'S', 30))).toBe(true)
+    await close(queue)
+    expect(gaps).toMatchObject([{ stream: 'order_books', range: { from: 10, to: 21 } }])
   })
 
   test('includes what was on the disk and had to make room there, which is reported', async () => {
-    refuses = () => true
+    isAway = true
     const queue = await openQueue(3_000)
     for (let time = 0; time < 60; time++) expect(await queue.write(spooledBatch('tickers', 'S', time))).toBe(true)
     expect(dropped.length).toBeGreaterThan(0)
     expect(stats.tickers.rowsDropped).toBe(dropped.flatMap(({ rows }) => rows).length)
-    refuses = () => false
+    isAway = false
     await isDone(queue)
-    const kept = new Set(stored.filter(({ rows }) => rows.length > 0).map(({ requestTime }) => requestTime))
-    const inGap = (time: number) => gapsOf(stored).some(({ range }) => range.from <= time && time < range.to)
+    await close(queue)
+    const kept = new Set(stored.map(({ requestTime }) => requestTime))
+    const inGap = (time: number) => gaps.some(({ range }) => range.from <= time && time < range.to)
     for (let time = 0; time < 60; time++) expect(inGap(time) || kept.has(time)).toBe(true)
     expect(inGap(59)).toBe(false)
-    await close(queue)
   })
 })

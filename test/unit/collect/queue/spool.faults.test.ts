@@ -20,7 +20,7 @@ let isReadable: Promise<void>
 let nowMs: number
 let spool: Spool
 
-const open = (options: { readonly maxBytes?: number; readonly segmentBytes?: number } = {}) => {
+const open = (maxBytes = 1_000_000) => {
   const mounted = mountDisk(content, {
     isFull: () => isFull,
     readFailure: () => undefined,
@@ -38,8 +38,7 @@ const open = (options: { readonly maxBytes?: number; readonly segmentBytes?: num
   }
   return Spool.open({
     root: '/spool',
-    maxBytes: 1_000_000,
-    ...options,
+    maxBytes,
     disk,
     clock: { ...systemClock, now: () => nowMs, monotonicMs: () => nowMs },
     onDamage: () => {
@@ -100,7 +99,7 @@ describe('a segment that cannot be read', () => {
 
   test('makes no room: what it holds could not be counted', async () => {
     await spool.close()
-    spool = await open({ maxBytes: 800, segmentBytes: 100 })
+    spool = await open(800)
     readFailure = 'EMFILE'
     const appended = await Promise.allSettled(Array.from({ length: 20 }, (_, time) => spool.append(book(time))))
     expect(appended.some(({ status }) => status === 'rejected')).toBe(true)
@@ -114,7 +113,7 @@ describe('a segment that cannot be read', () => {
 describe('a spool that is full', () => {
   test('drops the oldest of what can be fetched again, then the oldest of the rest, and reports each batch', async () => {
     await spool.close()
-    spool = await open({ maxBytes: 2_000, segmentBytes: 200 })
+    spool = await open(2_000)
     const appended: Batch[] = []
     for (let time = 0; time < 60; time++) {
       const batch = spooledBatch((['candles', 'order_books', 'tickers'] as const)[time % 3] ?? 'candles', 'S', time)
@@ -135,7 +134,7 @@ describe('a spool that is full', () => {
 
   test('keeps what is being read to be stored', async () => {
     await spool.close()
-    spool = await open({ maxBytes: 800, segmentBytes: 100 })
+    spool = await open(800)
     for (let time = 0; time < 3; time++) await spool.append(book(time))
     let letRead = () => undefined as void
     isReadable = new Promise((resolve) => {
@@ -154,7 +153,7 @@ describe('a spool that is full', () => {
 
   test('counts what is about to be written', async () => {
     await spool.close()
-    spool = await open({ maxBytes: 800, segmentBytes: 100 })
+    spool = await open(800)
     await Promise.all(Array.from({ length: 20 }, (_, time) => spool.append(book(time))))
     expect(spool.bytes).toBeLessThanOrEqual(800)
     expect(dropped.length).toBeGreaterThan(0)

@@ -19,11 +19,11 @@ beforeEach(async () => {
 })
 afterEach(() => rm(root, { recursive: true, force: true }))
 
-const open = (segmentBytes = 300) =>
+/** An eighth of `maxBytes` is the size of a segment. */
+const open = (maxBytes = 10_000) =>
   Spool.open({
     root,
-    maxBytes: 1_000_000,
-    segmentBytes,
+    maxBytes,
     clock: systemClock,
     disk: systemDisk,
     onDamage: (damage) => damages.push(damage),
@@ -84,7 +84,7 @@ describe('the spool', () => {
           maxLength: 3,
         }),
         async (count, harms) => {
-          const spool = await open()
+          const spool = await open(5_000)
           const bodies: Buffer[] = []
           for (const batch of books(count)) await spool.append(batch)
           await spool.close()
@@ -135,7 +135,7 @@ describe('the spool', () => {
   test('a file of another name is no obstacle, and a segment of its own that vanished is reported', async () => {
     await writeFile(join(root, 'readme.txt'), 'not ours')
     await writeFile(join(root, '000000000000001-1-0.seg'), '')
-    const spool = await open(20)
+    const spool = await open(800)
     for (const batch of books(3)) await spool.append(batch)
     const [, first = ''] = await files()
     await rm(join(root, first))
@@ -154,8 +154,8 @@ describe('the spool', () => {
 
 describe('recorders that share a folder', () => {
   test('have what is theirs while they run, and take over what one leaves that ends', async () => {
-    const first = await open(20)
-    const second = await open(20)
+    const first = await open(800)
+    const second = await open(800)
     for (const batch of books(3)) await first.append(batch)
     const writtenAt = Date.now()
     await second.adopt()
