@@ -6,7 +6,7 @@ import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from '.
 
 /** Largest number of candles in one response. */
 export const candlesPerPage = 1000
-/** Candles of more than an hour are looked at hourly, because it is not known at which hour they close. */
+/** Candles of more than an hour are requested hourly, because it is not known at which hour they close. */
 export const longestCandleCycleMs = hourMs
 /**
  * Longest time between two requests for a series that brings no trades. A response holds a thousand candles, so a late
@@ -19,7 +19,7 @@ export const maxCandleWaitMs = 8 * minuteMs
 const slowPace: Pace = { fruitless: 3, misled: 0 }
 /**
  * Time until the next request for an interval that the service refuses, when no response has come yet. A series that
- * has had a response is asked for again soon. Further refusals make that rarer, down to once an hour.
+ * has had a response is requested again soon. Further refusals make that rarer, down to once an hour.
  */
 const refusedForMs = dayMs
 /** Time allowed for a response to arrive and to be stored. */
@@ -56,21 +56,21 @@ interface Entry<Target> {
   readonly sinceMs: number
   /** Refusals in a row, since the last response. */
   refusals: number
-  /** The series is not asked for before this time of the monotonic clock. */
+  /** The series is not requested before this time of the monotonic clock. */
   refusedUntilMs: number
   known: Known | null
 }
 
 /**
- * Decides which series of candles are asked for after a close. Each series is asked for after every close while its
- * responses bring trades. It is asked for less and less often when they do not. A ticker that claims a trade, and is
+ * Decides which series of candles are requested after a close. Each series is requested after every close while its
+ * responses bring trades. It is requested less and less often when they do not. A ticker that claims a trade, and is
  * still believed, brings the request forward.
  */
 export class CandleSchedule<Target extends CandleSeries> {
   readonly #settleMs: number
   #entries = new Map<string, Entry<Target>>()
 
-  /** @param settleMs how long after a close its candles are asked for */
+  /** @param settleMs how long after a close its candles are requested */
   constructor(settleMs: number) {
     this.#settleMs = settleMs
   }
@@ -109,7 +109,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     return this.#entries.size
   }
 
-  /** Returns the series of an interval that has just closed which should be asked for now. */
+  /** Returns the series of an interval that has just closed which should be requested now. */
   due(
     interval: Interval,
     now: Moment,
@@ -130,7 +130,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     return due
   }
 
-  /** Number of candles to ask for. For a series without a response it is as many as a response can hold. */
+  /** Number of candles to request. For a series without a response it is as many as a response can hold. */
   limitFor(target: Target, now: TimeMs): number {
     const known = this.#entries.get(seriesText(target))?.known ?? null
     return known === null ? candlesPerPage : this.candlesSince(known.received.wall, now, target.interval)
@@ -171,7 +171,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     entry.refusedUntilMs = nowMs + (entry.known === null ? refusedForMs : soonMs)
   }
 
-  /** Counts the series that are asked for less often, and those that are overdue. */
+  /** Counts the series that are requested less often, and those that are overdue. */
   counts(nowMs: number): { readonly quiet: number; readonly late: number } {
     let [quiet, late] = [0, 0]
     for (const { target, sinceMs, known } of this.#entries.values()) {

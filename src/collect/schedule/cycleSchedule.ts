@@ -19,9 +19,9 @@ interface CycleOptions<Target> {
 
 /** Number of targets in each state. */
 interface CycleCounts {
-  /** Targets that are asked for, rarely or in every cycle. */
+  /** Targets that are requested, rarely or in every cycle. */
   readonly covered: number
-  /** Covered targets that are asked for rarely, because their responses brought nothing for long. */
+  /** Covered targets that are requested rarely, because their responses brought nothing for long. */
   readonly quiet: number
   /** Targets for which there is no place. */
   readonly leftOut: number
@@ -38,9 +38,9 @@ interface Entry<Target> {
   readonly target: Target
   rank: number
   pace: Pace
-  /** True when the target has a place in the cycle, or is quiet and asked for now and then. */
+  /** True when the target has a place in the cycle, or is quiet and requested now and then. */
   isCovered: boolean
-  isAsked: boolean
+  isRequested: boolean
   wasClaimed: boolean
   /** When the last response came, on the monotonic clock; null before the first. */
   respondedMs: number | null
@@ -63,10 +63,10 @@ const quietShare = 0.05
 const graceMs = 30_000
 
 /**
- * Decides when each of a ranked list of targets is asked for. Some of them have a place in a cycle of fixed length.
+ * Decides when each of a ranked list of targets is requested. Some of them have a place in a cycle of fixed length.
  *
  * The places go to the first targets of the ranking whose responses bring something. A target whose responses bring
- * nothing is asked for less and less often, whatever its ticker claims. In the end it is quiet and its place goes to
+ * nothing is requested less and less often, whatever its ticker claims. In the end it is quiet and its place goes to
  * the next one. All requests for quiet targets together stay below a small share of the places. The first response that
  * brings something ends the quiet. Times are of the monotonic clock. Places are of the wall clock, so that a restart
  * keeps them.
@@ -102,7 +102,7 @@ export class CycleSchedule<Target> {
         rank,
         pace: fullPace,
         isCovered: false,
-        isAsked: false,
+        isRequested: false,
         wasClaimed: false,
         respondedMs: null,
         dueMs: nowMs,
@@ -125,12 +125,12 @@ export class CycleSchedule<Target> {
     this.#refillQuietTokens(nowMs)
     const due: Target[] = []
     for (const entry of this.#ranked) {
-      if (!entry.isCovered || entry.isAsked || entry.dueMs > nowMs) continue
+      if (!entry.isCovered || entry.isRequested || entry.dueMs > nowMs) continue
       if (isQuiet(entry)) {
         if (this.#quietTokens < 1) continue
         this.#quietTokens--
       }
-      entry.isAsked = true
+      entry.isRequested = true
       due.push(entry.target)
     }
     return due
@@ -156,7 +156,7 @@ export class CycleSchedule<Target> {
     entry.sign = sign
     entry.respondedMs = now.ms
     entry.failing = this.#outcomes.responded(this.#options.groupOf(target))
-    entry.isAsked = false
+    entry.isRequested = false
     entry.wasClaimed = false
     const dueBefore = entry.dueMs
     entry.dueMs = this.#nextPlaceMs(entry, waitMs(entry.pace, this.#limits), now)
@@ -169,7 +169,7 @@ export class CycleSchedule<Target> {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return
     const { everyMs } = this.#options
-    entry.isAsked = false
+    entry.isRequested = false
     entry.failing = this.#outcomes.failed(entry.failing, this.#options.groupOf(target))
     const wait = failingWaitMs(entry.failing, everyMs)
     const placeMs = this.#nextPlaceMs(entry, Math.max(everyMs, wait), now)
@@ -182,7 +182,7 @@ export class CycleSchedule<Target> {
    */
   claim(target: Target, sign: string, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
-    if (entry === undefined || entry.isAsked || entry.wasClaimed || entry.respondedMs === null) return
+    if (entry === undefined || entry.isRequested || entry.wasClaimed || entry.respondedMs === null) return
     if (entry.pace.fruitless === 0 || entry.failing.failures > 0 || entry.sign === sign) return
     const sinceMs = now.ms - entry.respondedMs
     const claimedMs = waitWhenClaimedMs(entry.pace, this.#limits)
@@ -200,12 +200,12 @@ export class CycleSchedule<Target> {
     return this.#ranked.map(({ target }) => target)
   }
 
-  /** When the next target is due; infinite when all have been asked. */
+  /** When the next target is due; infinite when all have been requested. */
   nextMs(nowMs: number): number {
     this.#arrange(nowMs)
     let next = Infinity
     for (const entry of this.#ranked) {
-      if (!entry.isCovered || entry.isAsked) continue
+      if (!entry.isCovered || entry.isRequested) continue
       if (!isQuiet(entry) || this.#quietTokens >= 1) next = Math.min(next, entry.dueMs)
     }
     return Math.max(nowMs, next)
@@ -232,7 +232,7 @@ export class CycleSchedule<Target> {
     return { everyMs: this.#options.everyMs, maxMs: maxCycleWaitMs }
   }
 
-  /** Gives the places to the first of the ranking. A target that is asked for less often takes a part of a place. */
+  /** Gives the places to the first of the ranking. A target that is requested less often takes a part of a place. */
   #arrange(nowMs: number): void {
     if (this.#isArranged) return
     this.#isArranged = true

@@ -18,9 +18,9 @@ export interface FailureRun {
 }
 
 /**
- * Tells whether a target or the whole service fails. The error does not tell it: a new code may concern all targets, a
- * timeout may concern one. The outcomes of the target's group tell it. Between two failures of a target, a share s of
- * the group's requests has had a response, and the target has missed s of a response.
+ * Judges whether a target fails alone or with its service. The error does not tell it: a new code may concern all
+ * targets, a timeout may concern one. The outcomes of the target's group tell it. Between two failures of a target, a
+ * share s of the group's requests has had a response, and the target has missed s of a response.
  */
 export class GroupOutcomes {
   readonly #tallies = new Map<string, Tally>()

@@ -7,7 +7,7 @@ const usualIndex = 3
 /** Share of the difference between a faster average and the next slower one that is expected to last at first. */
 const lasting = [0.35, 0.4, 0.7] as const
 
-/** Averages of a rate of fills, in fills per millisecond. The fast ones follow a burst, the slow ones the usual flow. */
+/** Average rates of fills, in fills per millisecond. Fast ones follow a burst, slow ones the usual flow. */
 export class FillRates {
   readonly #averages = [0, 0, 0, 0]
 

@@ -16,9 +16,8 @@ interface Entry<Target> extends FillsSeen {
   readonly target: Target
   readonly estimate: FillEstimate
   failures: number
-  /** When the last request failed; before the first failure, when the instrument was added. */
   failedMs: number
-  isAsked: boolean
+  isRequested: boolean
 }
 
 /** A request that follows the last one sooner brings next to nothing, even for the busiest instrument. */
@@ -34,7 +33,7 @@ const overdueEvery = 4
 const firstEvery = 2
 
 /**
- * Decides at each request that may be sent which instrument's fills are asked for.
+ * Decides at each request that may be sent which instrument's fills are requested.
  *
  * The schedule maximises the number of captured fills. A response shows the newest 100, so it chooses the instrument
  * with the largest number of unseen fills. On recorded tapes, knowing the exact number captures 99 % of what knowing
@@ -43,7 +42,7 @@ const firstEvery = 2
  * ahead: a ticker that arrives while a request waits changes the choice.
  *
  * No instrument starves. Instruments without a response get every second choice until each has one, the busiest first:
- * n of them are asked for within 2 n requests. An instrument that has waited for its longest time is overdue. Overdue
+ * n of them are requested within 2 n requests. An instrument that has waited for its longest time is overdue. Overdue
  * ones get every fourth choice, the longest overdue first. Of n instruments, one that trades waits at most for
  * maxPollMs and the time of 4 n requests. The longest time doubles with each response that brings nothing, up to an
  * hour, whatever the ticker claims. The first new fill resets it. Times are of the monotonic clock.
@@ -78,7 +77,7 @@ export class FillSchedule<Target> {
         perMs: null,
         failures: 0,
         failedMs: nowMs,
-        isAsked: false,
+        isRequested: false,
       })
     }
     this.#list = [...this.#entries.values()]
@@ -94,14 +93,14 @@ export class FillSchedule<Target> {
   }
 
   /**
-   * Returns the instrument to ask for now; null when none is due. It is not chosen again until its request has ended.
+   * Returns the instrument to request now; null when none is due. It is not chosen again until its request has ended.
    * `deadlineMs` is when more fills are expected than a response shows.
    */
   choose(nowMs: number): { readonly target: Target; readonly deadlineMs: number } | null {
     const chosen = this.#best(nowMs, this.#choices + 1)
     if (chosen === null) return null
     this.#choices++
-    chosen.isAsked = true
+    chosen.isRequested = true
     return { target: chosen.target, deadlineMs: this.#deadlineMs(chosen, nowMs) }
   }
 
@@ -110,7 +109,7 @@ export class FillSchedule<Target> {
     const best = this.#best(nowMs, this.#choices + 1)
     if (best !== null) return { dueMs: nowMs, deadlineMs: this.#deadlineMs(best, nowMs) }
     let dueMs = Infinity
-    for (const entry of this.#list) if (!entry.isAsked) dueMs = Math.min(dueMs, this.#dueMs(entry, nowMs))
+    for (const entry of this.#list) if (!entry.isRequested) dueMs = Math.min(dueMs, this.#dueMs(entry, nowMs))
     return { dueMs, deadlineMs: dueMs }
   }
 
@@ -129,7 +128,7 @@ export class FillSchedule<Target> {
     entry.empty = fresh > 0 ? 0 : entry.empty + 1
     entry.perMs = averageRate(newestFirst, serviceTime)
     entry.failures = 0
-    entry.isAsked = false
+    entry.isRequested = false
   }
 
   failed(target: Target, nowMs: number): void {
@@ -137,11 +136,11 @@ export class FillSchedule<Target> {
     if (entry === undefined) return
     entry.failures++
     entry.failedMs = nowMs
-    entry.isAsked = false
+    entry.isRequested = false
   }
 
   /**
-   * Takes a response that came and could not be kept. The instrument is asked for as soon as one without a response
+   * Takes a response that came and could not be kept. The instrument is requested as soon as one without a response
    * would be, however little it trades. Only the next response can still show the lost fills.
    */
   lost(target: Target, nowMs: number): void {
@@ -158,7 +157,7 @@ export class FillSchedule<Target> {
    */
   dropped(target: Target, serviceTime: TimeMs, nowMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
-    if (entry === undefined || entry.isAsked || entry.estimate.respondedAt !== serviceTime) return
+    if (entry === undefined || entry.isRequested || entry.estimate.respondedAt !== serviceTime) return
     this.lost(target, nowMs)
   }
 
@@ -172,7 +171,7 @@ export class FillSchedule<Target> {
     return isOneIdle
   }
 
-  /** Counts the instruments that trade and were not asked for in time, and those without fills. */
+  /** Counts the instruments that trade and were not requested in time, and those without fills. */
   counts(nowMs: number): ReturnType<typeof lateFills> {
     return lateFills(this.#list, nowMs, this.#options.maxPollMs, (entry) => this.#unseen(entry, nowMs))
   }
@@ -203,7 +202,7 @@ export class FillSchedule<Target> {
     let busiest: Entry<Target> | null = null
     let most = dueFills
     for (const entry of this.#list) {
-      if (entry.isAsked || nowMs < this.#allowedMs(entry)) continue
+      if (entry.isRequested || nowMs < this.#allowedMs(entry)) continue
       if (entry.respondedMs === null) {
         // Instruments whose requests fail come after those that were not tried yet.
         const rank = entry.estimate.firstRank - (entry.failures > 0 ? 1e18 : 0)
@@ -224,7 +223,7 @@ export class FillSchedule<Target> {
     return busiest ?? overdue ?? first
   }
 
-  /** When the instrument may be asked for at the earliest. */
+  /** When the instrument may be requested at the earliest. */
   #allowedMs({ respondedMs, failures, failedMs }: Entry<Target>): number {
     const { minPollMs } = this.#options
     if (failures > 0) return failedMs + backoffMs(failures, { minMs: minPollMs, maxMs: maxBackoffMs })

@@ -23,7 +23,7 @@ const measured: readonly (readonly [fillsPerResponse: number, share: number])[] 
 ]
 
 /**
- * Expected share of the fills that are captured, 0 to 1, where the most pressing instrument is asked for first. Beyond
+ * Expected share of the fills that are captured, 0 to 1, where the most pressing instrument is requested first. Beyond
  * a full page of fills per response, the share falls in inverse proportion to their number.
  */
 export function expectedShare(fillsPerSecond: number, requestsPerSecond: number): number {
@@ -75,7 +75,7 @@ export function longestWaitMs(empty: number, maxPollMs: number): number {
 }
 
 /**
- * Mean of `longestWaitMs` for an instrument whose fills come at random times. An instrument is asked for at least this
+ * Mean of `longestWaitMs` for an instrument whose fills come at random times. An instrument is requested at least this
  * often while no other is busier.
  *
  * @param fillsPerMs fills per millisecond
@@ -113,7 +113,7 @@ export interface FillsSeen {
 const graceMs = 30_000
 
 /**
- * Counts the instruments that trade and were not asked for in time, and those without fills. An instrument is late
+ * Counts the instruments that trade and were not requested in time, and those without fills. An instrument is late
  * beyond the longest wait that it is allowed. It is also late when both its rate and its tickers suggest a page of
  * unseen fills or more. After a burst the rate stays high, and the tickers show that the burst is over. An instrument
  * with half a page that waits for a burst elsewhere is not late.

@@ -7,7 +7,7 @@ import { type InstrumentKey, instrumentText } from '../../market/category.js'
 export interface Pace {
   /** Responses in a row that brought nothing. */
   readonly fruitless: number
-  /** Fruitless responses that were asked for because a ticker claimed that there was news. */
+  /** Fruitless responses that were requested because a ticker claimed that there was news. */
   readonly misled: number
 }
 
