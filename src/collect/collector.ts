@@ -25,7 +25,7 @@ import { keepSteady } from './schedule/pace.js'
 import { tickerWatch } from './streams/rates.js'
 import type { CollectorStats } from './streams/stream.js'
 import { type AnyStream, enabledStreams, streams } from './streams/streams.js'
-import { type Ownership, ownsEverything } from './universe/planUniverse.js'
+import type { Ownership } from './universe/planUniverse.js'
 import { Universe } from './universe/universe.js'
 import { WholeLists } from './universe/wholeLists.js'
 
@@ -36,8 +36,8 @@ export interface CollectorDependencies {
   readonly storing: OpenQueue
   readonly clock: Clock
   readonly logger: Logger
-  /** Share of the work that this recorder has at first. Default: everything. */
-  readonly ownership?: Ownership
+  /** Share of the work that this recorder has at first. */
+  readonly ownership: Ownership
 }
 
 /** Time between two requests at the start for lists of instruments. Nothing else can start without them. */
@@ -98,7 +98,7 @@ export class Collector {
       logger,
       signal: this.#stopping.signal,
     }
-    this.#ownership = dependencies.ownership ?? ownsEverything
+    this.#ownership = dependencies.ownership
     this.assign(this.#ownership)
     this.#starting = this.#start()
     this.#loops = [

@@ -36,7 +36,7 @@ interface Strategy<Target> {
   request(target: Target, signal: Ending, turn?: Turn): Promise<boolean>
   /** Learns that a target was due while its last request was still under way. */
   skipped(target: Target): void
-  /** Longest pause before the poller asks again what is due. Default: a minute. */
+  /** Longest pause before the poller asks its strategy again. Default: a minute. */
   readonly maxPauseMs?: number
   /** Takes new tickers into account. Called every `maxPauseMs`. */
   onTick?(): void

@@ -1,7 +1,7 @@
 import { type InstrumentKey, instrumentText } from '../../market/category.js'
 
 /**
- * Decides how often something is worth asking for, by what its responses bring. It does not depend on the kind of data.
+ * Decides how often something is worth requesting, by what its responses bring. It does not depend on the kind of data.
  * An empty order book, an unchanged one and a candle series without a trade are all responses that bring nothing.
  */
 export interface Pace {
