@@ -16,6 +16,7 @@ interface Entry<Target> extends FillsSeen {
   readonly target: Target
   readonly estimate: FillEstimate
   failures: number
+  /** When the last request failed; before the first failure, when the instrument was added. */
   failedMs: number
   isRequested: boolean
 }
@@ -147,8 +148,9 @@ export class FillSchedule<Target> {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
     this.failed(target, nowMs)
+    // It keeps waiting since the last response that was kept, however often one is lost.
+    entry.sinceMs = entry.respondedMs ?? entry.sinceMs
     entry.respondedMs = null
-    entry.sinceMs = nowMs
   }
 
   /**
@@ -238,7 +240,7 @@ export class FillSchedule<Target> {
   }
 
   #deadlineMs(entry: Entry<Target>, nowMs: number): number {
-    if (entry.respondedMs === null) return entry.sinceMs + this.#options.maxPollMs
+    if (entry.respondedMs === null) return entry.failedMs + this.#options.maxPollMs
     return Math.min(this.#reachesMs(entry, fillsPerPage, nowMs), nowMs + this.#options.maxPollMs)
   }
 

@@ -99,7 +99,7 @@ export function meanWaitMs(fillsPerMs: number, maxPollMs: number): number {
 
 /** State of an instrument after its last response. */
 export interface FillsSeen {
-  /** Since when the instrument has waited for its first response, or for one to replace a lost one. */
+  /** When the instrument was added; if a response was lost, when the last one before it was kept. */
   sinceMs: number
   /** When the last response came, on the monotonic clock; null before the first, and when the last was lost. */
   respondedMs: number | null

@@ -136,6 +136,18 @@ describe('whose fills are asked for', () => {
     expect(takeAll(schedule, 440_000)).not.toContain('quiet')
   })
 
+  test('an instrument whose responses are lost, one after the other, becomes late', () => {
+    const schedule = scheduleOf({ quiet: 200_000, busy: 1_000 })
+    const lateAt = (minutes: number) => {
+      for (const target of ['quiet', 'busy']) schedule.lost(target, minutes * 60_000)
+      return schedule.counts(minutes * 60_000).lateTargets
+    }
+    // A page of the busy one is full after 100 s, and no instrument may wait for more than five minutes.
+    expect([1, 2, 3, 4, 5, 6, 7].map(lateAt)).toEqual([0, 0, 1, 1, 1, 2, 2])
+    schedule.responded('busy', evenly(1_000, 430_000), service + 430_000, 430_000)
+    expect(schedule.counts(430_000).lateTargets).toBe(1)
+  })
+
   test('an instrument whose newest response had to be given up is asked again at once', () => {
     const schedule = scheduleOf({ quiet: 200_000 })
     expect(takeAll(schedule, 301_000)).toEqual(['quiet'])
