@@ -57,7 +57,10 @@ const streamTables = new Map(
     const instrument = { category: 'category', symbol: 'text' } as const
     const [key, columns] =
       traits.table === 'list'
-        ? [['category', 'symbol', ...traits.keyFields.map((field) => snakeCase<string>(field))], { ...instrument, ...own }]
+        ? [
+            ['category', 'symbol', ...traits.keyFields.map((field) => snakeCase<string>(field))],
+            { ...instrument, ...own },
+          ]
         : [
             [...traits.table.series, traits.table.time, ...traits.table.after],
             { ...instrument, ts: 'time', receivedAt: 'time', ...own } as const,

@@ -188,7 +188,9 @@ function withRepeatsRejected(batch: Batch): Batch {
 /** Returns true if a batch has rows, or proves by their absence that no fill or liquidation happened. */
 function isWorthWriting(batch: Batch): boolean {
   const { stream, rows, provesNothing } = batch
-  return rows.length > 0 || ((stream === 'fills' || stream === 'liquidations') && missingRows(batch) === 0 && !provesNothing)
+  return (
+    rows.length > 0 || ((stream === 'fills' || stream === 'liquidations') && missingRows(batch) === 0 && !provesNothing)
+  )
 }
 
 const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }

@@ -168,7 +168,12 @@ export class Lane {
     while (this.#mayCall()) {
       const group = this.#take()
       if (group.length === 0) return
+      const stopTimer = this.#options.clock.after(patienceMs, () => {
+        this.#hanging.add(call)
+        this.#dispatch()
+      })
       const call = this.#store(group).finally(() => {
+        stopTimer()
         this.#calls.delete(call)
         this.#hanging.delete(call)
         this.#dispatch()
@@ -241,13 +246,11 @@ export class Lane {
   /** Gives up waiting for a live batch. Its call may still succeed: storing a batch twice equals storing it once. */
   #isLate(entry: LiveEntry): void {
     this.#failures = Math.max(1, this.#failures)
-    for (const call of this.#calls) this.#hanging.add(call)
     this.#leaveMemory(`a write has taken longer than ${patienceMs / 1000} s`)
     if (entry.isRefused) {
       this.#live = this.#live.filter((other) => other !== entry)
       entry.settle(false)
     }
-    this.#dispatch()
   }
 
   /** Moves unstored batches to the disk, except those it has refused. Calls under way may still succeed. */

@@ -64,16 +64,19 @@ function openQueue(maxBytes = 10_000): Promise<Queue> {
     gaps.push(gap)
     return Promise.resolve()
   }
-  return Queue.open({ store, recordGap }, {
-    root: '/spool',
-    maxBytes,
-    disk,
-    clock,
-    stats,
-    incidents: new Incidents(createLogger('silent'), clock),
-    onDamage: () => expect.unreachable('nothing is damaged'),
-    onDropped: (batches) => dropped.push(...batches),
-  })
+  return Queue.open(
+    { store, recordGap },
+    {
+      root: '/spool',
+      maxBytes,
+      disk,
+      clock,
+      stats,
+      incidents: new Incidents(createLogger('silent'), clock),
+      onDamage: () => expect.unreachable('nothing is damaged'),
+      onDropped: (batches) => dropped.push(...batches),
+    },
+  )
 }
 
 const isDone = (queue: Queue) =>

@@ -144,7 +144,13 @@ describe('a target that fails', () => {
   function asksOf(failing: string, everyMs: number, untilMs: number, share = 1) {
     const all = [failing, ...names('A', 19)]
     const phaseOf = (name: string) => all.indexOf(name) / all.length
-    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf, everyMs, isSilenceProven: false })
+    const schedule = new CycleSchedule<string>({
+      keyOf: String,
+      groupOf: () => 'all',
+      phaseOf,
+      everyMs,
+      isSilenceProven: false,
+    })
     schedule.retarget(all, all.length, 0)
     const random = numbers(7)
     const asks: number[] = []
@@ -202,7 +208,13 @@ describe('a target that fails', () => {
   })
 
   test('is back at its rhythm with its first response', () => {
-    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf: () => 0, everyMs, isSilenceProven: false })
+    const schedule = new CycleSchedule<string>({
+      keyOf: String,
+      groupOf: () => 'all',
+      phaseOf: () => 0,
+      everyMs,
+      isSilenceProven: false,
+    })
     schedule.retarget(['A', 'B'], 2, 0)
     const asks: number[] = []
     for (let nowMs = 0; nowMs < hourMs; nowMs += 1000) {
@@ -237,7 +249,13 @@ describe('after an outage', () => {
   function delaysMs(everyMs: number) {
     const all = names('A', 30)
     const phaseOf = (name: string) => all.indexOf(name) / all.length
-    const schedule = new CycleSchedule<string>({ keyOf: String, groupOf: () => 'all', phaseOf, everyMs, isSilenceProven: false })
+    const schedule = new CycleSchedule<string>({
+      keyOf: String,
+      groupOf: () => 'all',
+      phaseOf,
+      everyMs,
+      isSilenceProven: false,
+    })
     schedule.retarget(all, all.length, 0)
     const delays = new Map<string, number>()
     let requests = 0
