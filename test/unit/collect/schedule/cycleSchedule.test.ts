@@ -4,14 +4,13 @@ import { CycleSchedule } from '../../../../src/collect/schedule/cycleSchedule.js
 
 const everyMs = 10_000
 const hourMs = 3_600_000
+const options = { keyOf: String, groupOf: () => 'all', everyMs, isSilenceProven: false }
 
 /** A market whose books are asked for as fast as the limits allow, on a clock of its own. */
 function market(names: readonly string[], slots: number, isSilenceProven = false) {
   const schedule = new CycleSchedule<string>({
-    keyOf: (name) => name,
-    groupOf: () => 'all',
+    ...options,
     phaseOf: (name) => names.indexOf(name) / names.length,
-    everyMs,
     isSilenceProven,
   })
   const asked = new Map<string, number[]>()
@@ -144,13 +143,7 @@ describe('a target that fails', () => {
   function asksOf(failing: string, everyMs: number, untilMs: number, share = 1) {
     const all = [failing, ...names('A', 19)]
     const phaseOf = (name: string) => all.indexOf(name) / all.length
-    const schedule = new CycleSchedule<string>({
-      keyOf: String,
-      groupOf: () => 'all',
-      phaseOf,
-      everyMs,
-      isSilenceProven: false,
-    })
+    const schedule = new CycleSchedule<string>({ ...options, phaseOf, everyMs })
     schedule.retarget(all, all.length, 0)
     const random = numbers(7)
     const asks: number[] = []
@@ -181,11 +174,9 @@ describe('a target that fails', () => {
   test('with all of its group is not alone: what one part of the service does not answer is asked again within a minute', () => {
     const all = [...names('A', 10), ...names('B', 10)]
     const schedule = new CycleSchedule<string>({
-      keyOf: String,
+      ...options,
       groupOf: (name) => name.charAt(0),
       phaseOf: (name) => all.indexOf(name) / all.length,
-      everyMs,
-      isSilenceProven: false,
     })
     schedule.retarget(all, all.length, 0)
     const last = new Map<string, number>()
@@ -208,13 +199,7 @@ describe('a target that fails', () => {
   })
 
   test('is back at its rhythm with its first response', () => {
-    const schedule = new CycleSchedule<string>({
-      keyOf: String,
-      groupOf: () => 'all',
-      phaseOf: () => 0,
-      everyMs,
-      isSilenceProven: false,
-    })
+    const schedule = new CycleSchedule<string>({ ...options, phaseOf: () => 0 })
     schedule.retarget(['A', 'B'], 2, 0)
     const asks: number[] = []
     for (let nowMs = 0; nowMs < hourMs; nowMs += 1000) {
@@ -249,13 +234,7 @@ describe('after an outage', () => {
   function delaysMs(everyMs: number) {
     const all = names('A', 30)
     const phaseOf = (name: string) => all.indexOf(name) / all.length
-    const schedule = new CycleSchedule<string>({
-      keyOf: String,
-      groupOf: () => 'all',
-      phaseOf,
-      everyMs,
-      isSilenceProven: false,
-    })
+    const schedule = new CycleSchedule<string>({ ...options, phaseOf, everyMs })
     schedule.retarget(all, all.length, 0)
     const delays = new Map<string, number>()
     let requests = 0
@@ -295,13 +274,7 @@ test.each([0.02, 0.1, 0.3, 0.6])(
     let late = 0
     const rounds = 10
     for (let round = 0; round < rounds; round++) {
-      const schedule = new CycleSchedule<string>({
-        keyOf: String,
-        groupOf: () => 'all',
-        phaseOf: (name) => all.indexOf(name) / 100,
-        everyMs,
-        isSilenceProven: false,
-      })
+      const schedule = new CycleSchedule<string>({ ...options, phaseOf: (name) => all.indexOf(name) / 100 })
       schedule.retarget(all, all.length, 0)
       const random = numbers(round + 1)
       const untilMs = hourMs + round * 37_000
