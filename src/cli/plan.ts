@@ -1,9 +1,9 @@
 import Table from 'cli-table3'
 import { type Command, Option } from 'commander'
 import { openExchange } from '../app.js'
-import { type FleetPlan, planFleet } from '../collect/fleet/fleetPlan.js'
-import type { Plan } from '../collect/plan/plan.js'
 import type { Advice } from '../collect/plan/advice.js'
+import { addressesNeeded, planFleet } from '../collect/plan/fleetPlan.js'
+import type { Plan } from '../collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniverse.js'
 import { readUniverse, type Universe } from '../collect/universe/universe.js'
 import type { Config } from '../config/resolve.js'
@@ -37,14 +37,18 @@ export function planCommand(): Command {
 async function runPlan(options: PlanOptions): Promise<void> {
   const config = await readConfig(options)
   const universe = options.offline === true ? assumedUniverse() : await universeToPlanFor(config)
-  const plan = planFleet(config, universe, options.egresses ?? config.collector.egresses)
+  const plan = fleetPlan(config, universe, options.egresses ?? config.collector.egresses)
   console.log(options.json === true ? JSON.stringify(plan, null, 2) : planText(plan))
   if (!plan.fits) throw new Failed()
 }
 
 /** Returns the plan as text, for the instruments that the service lists, or else for an assumed number. */
 export async function planOf(config: Config): Promise<string> {
-  return planText(planFleet(config, await universeToPlanFor(config), config.collector.egresses))
+  return planText(fleetPlan(config, await universeToPlanFor(config), config.collector.egresses))
+}
+
+function fleetPlan(config: Config, universe: PlanUniverse, egresses: number) {
+  return { ...planFleet(config, universe, egresses), egresses, egressesNeeded: addressesNeeded(config, universe) }
 }
 
 /**
@@ -72,7 +76,7 @@ export async function refuseOverload(
   if (plan.fits) return
   const lines = [
     'error: the configuration needs more than the limits of the service allow',
-    ...plan.advice.flatMap(adviceLines),
+    ...plan.advice.map(adviceLine),
     '  not started; change the configuration, or start with --allow-overload',
   ]
   process.stderr.write(`${lines.join('\n')}\n`)
@@ -127,13 +131,15 @@ async function askUniverse(config: Config): Promise<Universe> {
   }
 }
 
-function planText(plan: FleetPlan): string {
+function planText(plan: ReturnType<typeof fleetPlan>): string {
   const counts = Object.entries(plan.universe.instruments).map(([category, count]) => `${category} ${grouped(count)}`)
   return [
     `Instruments ${plan.universe.kind === 'listed' ? 'listed by the service' : 'assumed'}: ${counts.join(', ')}`,
     streamTable(plan),
-    ...(plan.egresses > 1 ? [`Figures are for all ${plan.egresses} addresses together.`] : []),
-    ...(plan.fits ? ['It fits.'] : ['It does not fit.', ...plan.advice.flatMap(adviceLines)]),
+    ...(plan.egresses > 1
+      ? [`Figures are for all ${plan.egresses} addresses together. Safe rates leave room for uneven shares.`]
+      : []),
+    ...(plan.fits ? ['It fits.'] : ['It does not fit.', ...plan.advice.map(adviceLine)]),
     ...(plan.egressesNeeded > plan.egresses
       ? [
           `Note: Recording everything would take about ${plan.egressesNeeded} addresses, each with a recorder of its own.`,
@@ -176,15 +182,9 @@ function streamTable(plan: Plan): string {
   return table.toString()
 }
 
-function adviceLines({ stream, requestsPerSecond, affordablePerSecond, alternatives }: Advice): string[] {
-  const lead = `${stream} needs ${rate(requestsPerSecond)} requests/s, the limits allow ${rate(affordablePerSecond)}; set`
-  const changes = alternatives.map(({ option, from, to }) => `${option}: ${yaml(from)} -> ${yaml(to)}`)
-  return [`  ${lead} ${changes.join(', or ')}`]
-}
-
-function yaml(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.join(', ')}]`
-  return typeof value === 'string' && value.includes(' ') ? `'${value}'` : String(value)
+function adviceLine({ stream, requestsPerSecond, affordablePerSecond, alternatives }: Advice): string {
+  const lead = `${stream} needs ${rate(requestsPerSecond)} requests/s, the limits allow ${rate(affordablePerSecond)}`
+  return `  ${lead}: ${alternatives.join(', or ')}`
 }
 
 function rate(perSecond: number): string {

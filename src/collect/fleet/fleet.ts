@@ -6,11 +6,9 @@ import { leaseMs } from '../../lease/right.js'
 import type { Clock } from '../../runtime/clock.js'
 import { type Disk, readNote, writeNote } from '../../runtime/disk.js'
 import type { Logger } from '../../runtime/logger.js'
-import { instrumentDemands } from '../plan/demand.js'
+import { type InstrumentDemand, instrumentDemands } from '../plan/demand.js'
 import { type Ownership, ownsEverything, type PlanUniverse } from '../universe/planUniverse.js'
 import { type FleetMember, ownershipOf, Rendezvous } from './rendezvous.js'
-
-type Demands = Readonly<ReturnType<typeof instrumentDemands>>
 
 /** A recorder that shares the work, or did until a moment ago. */
 interface FleetRecorder {
@@ -37,7 +35,7 @@ function reportOf(
   self: string,
   recorders: readonly SeenRecorder[],
   rendezvous: Rendezvous | null,
-  demand: () => Demands,
+  demand: () => readonly InstrumentDemand[],
 ): FleetReport {
   if (rendezvous === null) return { recorders: [], unowned: 0 }
   const live = new Set(recorders.filter(({ isLive }) => isLive).map(({ egress }) => egress)).add(self)
@@ -105,7 +103,7 @@ export class Fleet implements Sharing {
   /** Time until which this recorder also requests its previous share, on the monotonic clock. */
   #keepsUntilMs = Infinity
   #ownership: Ownership = ownsEverything
-  #demand: Demands = []
+  #demand: readonly InstrumentDemand[] = []
   #demandAtMs = -Infinity
   /** True after this recorder left its share to others because the service blocks it. */
   #hasYielded = false
@@ -202,7 +200,7 @@ export class Fleet implements Sharing {
   }
 
   /** Computes the demand at most every `demandEveryMs`, because every open page requests it. */
-  #demandOfLate(): Demands {
+  #demandOfLate(): readonly InstrumentDemand[] {
     const { config, universe, clock } = this.#options
     const nowMs = clock.monotonicMs()
     if (nowMs - this.#demandAtMs >= demandEveryMs) {

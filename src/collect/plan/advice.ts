@@ -1,167 +1,60 @@
 import type { Config } from '../../config/resolve.js'
-import { intervalMs } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
 import { type StreamName, streamTraits } from '../../market/stream.js'
 import { secondsPerDay } from '../../market/values.js'
 import { grouped } from '../../runtime/text.js'
 import { expectedShare } from '../schedule/fillShare.js'
 import { isWithin } from '../schedule/pace.js'
-import { runsPerDay, type StreamDemand, streamDemand } from './demand.js'
 import { safeRates } from '../streams/rates.js'
-import { type AnyStream, enabledStreams, fillsDemand } from '../streams/streams.js'
+import { enabledStreams, fillsDemand } from '../streams/streams.js'
 import {
   assumedBusiestFillsPerSecond,
   assumedFillTurnover,
   fillTurnoverFactor,
   type PlanUniverse,
   rankInstruments,
-  type Select,
 } from '../universe/planUniverse.js'
+import type { StreamDemand } from './demand.js'
 
-/** One option to set, by its path in the configuration. */
-interface Change {
-  readonly option: string
-  readonly from: unknown
-  readonly to: unknown
-}
-
-/** A stream that demands too much. Any one of the alternatives makes it fit. */
+/** A stream that demands more than the limits leave for it. */
 export interface Advice {
   readonly stream: StreamName
   readonly requestsPerSecond: number
   readonly affordablePerSecond: number
-  readonly alternatives: readonly Change[]
+  /** Changes of the configuration, each of which lowers the demand. */
+  readonly alternatives: readonly string[]
 }
 
-/**
- * Finds for each stream over its allowance the changes that bring it inside. Each was tried, so it does fit.
- *
- * @param allowedPerSecond requests per second that each stream may demand
- */
+/** Says for each stream that demands more than it is allowed which options lower its demand. */
 export function advise(
   config: Config,
-  universe: PlanUniverse,
+  streams: readonly StreamDemand[],
   allowedPerSecond: ReadonlyMap<StreamName, number>,
 ): Advice[] {
-  return enabledStreams(config).flatMap((stream) => {
-    const affordablePerSecond = allowedPerSecond.get(stream.name) ?? 0
-    const demandWith = (changes: readonly Change[]) =>
-      streamDemand(stream, changes.reduce(applyChange, config), universe, affordablePerSecond).requestsPerSecond
-    const requestsPerSecond = demandWith([])
+  return streams.flatMap(({ stream, requestsPerSecond }) => {
+    const affordablePerSecond = allowedPerSecond.get(stream) ?? 0
     if (isWithin(requestsPerSecond, affordablePerSecond)) return []
-    const found = adjustables(stream, config).flatMap(({ option, from, candidates }) => {
-      const fits = (to: unknown) => isWithin(demandWith([{ option, from, to }]), affordablePerSecond)
-      const to = firstFitting(candidates, fits)
-      return to === undefined ? [] : [{ option, from, to }]
-    })
-    const off = { option: `streams.${streamTraits[stream.name].options}.enabled`, from: true, to: false }
-    const alternatives = found.length > 0 ? found : [off]
-    return [{ stream: stream.name, requestsPerSecond, affordablePerSecond, alternatives }]
+    return [{ stream, requestsPerSecond, affordablePerSecond, alternatives: alternativesFor(stream, config) }]
   })
 }
 
-/** Returns a copy of the configuration with one option set. */
-export function applyChange(config: Config, { option, to }: Change): Config {
-  const copy = structuredClone(config)
-  const path = option.split('.')
-  const last = path.pop() ?? ''
-  const group = path.reduce<unknown>((at, key) => (at as Record<string, unknown>)[key], copy)
-  ;(group as Record<string, unknown>)[last] = to
-  return copy
+/** How each option that bears on the demand of a stream is changed to lower it. */
+const remedies = {
+  schedule: 'slow down',
+  everySeconds: 'raise',
+  maxPollSeconds: 'raise',
+  intervals: 'shorten',
+  types: 'shorten',
 }
 
-interface Adjustable {
-  readonly option: string
-  readonly from: unknown
-  /** Values from the mildest change to the harshest: each demands no more requests than the one before it. */
-  readonly candidates: Candidates
-}
-
-interface Candidates {
-  readonly length: number
-  at(index: number): unknown
-}
-
-const maxInstruments = 100_000
-
-/** The options of a stream that change what it demands. */
-function adjustables(stream: AnyStream, config: Config): Adjustable[] {
-  const path = `streams.${streamTraits[stream.name].options}`
-  const options: Readonly<Record<string, unknown>> = config.streams[streamTraits[stream.name].options]
-  const longer = (name: string): Adjustable[] => {
-    const from = options[name]
-    if (typeof from !== 'number') return []
-    return [{ option: `${path}.${name}`, from, candidates: rising(from, secondsPerDay) }]
-  }
-  if (stream.kind === 'lists') {
-    const from = stream.schedule(config)
-    return 'schedule' in options ? [{ option: `${path}.schedule`, from, candidates: slowerSchedules(from) }] : []
-  }
-  const fewerInstruments = 'select' in options ? fewer(path, stream.select(config)) : []
-  switch (stream.trigger(config).kind) {
-    case 'cycle':
-      return [...longer('everySeconds'), ...fewerInstruments]
-    case 'overlap':
-      return [...longer('maxPollSeconds'), ...fewerInstruments]
-    case 'candle-close': {
-      const { intervals, types } = config.streams.candles
-      const coarsestFirst = [...intervals].sort((a, b) => intervalMs[b] - intervalMs[a])
-      return [
-        ...fewerInstruments,
-        { option: `${path}.intervals`, from: intervals, candidates: shorterLists(coarsestFirst) },
-        { option: `${path}.types`, from: types, candidates: shorterLists(types) },
-      ]
-    }
-  }
-}
-
-/** Offers a smaller number of instruments, or `fit`, which always fits. */
-function fewer(path: string, { busiest }: Select): Adjustable[] {
-  if (busiest === 'fit') return []
-  const option = `${path}.select.busiest`
-  const from = busiest === Infinity ? 'all' : busiest
-  return [
-    { option, from, candidates: falling(busiest) },
-    { option, from, candidates: ['fit'] },
-  ]
-}
-
-/** Finds the first candidate that fits by bisection, as candidates are ordered; undefined when none fits. */
-function firstFitting(candidates: Candidates, fits: (candidate: unknown) => boolean): unknown {
-  let low = 0
-  let high = candidates.length
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2)
-    if (fits(candidates.at(middle))) high = middle
-    else low = middle + 1
-  }
-  return low < candidates.length ? candidates.at(low) : undefined
-}
-
-function rising(from: number, to: number): Candidates {
-  return { length: Math.max(0, to - from), at: (index) => from + 1 + index }
-}
-
-function falling(from: number): Candidates {
-  const most = Math.min(from, maxInstruments)
-  return { length: Math.max(0, most - 1), at: (index) => most - 1 - index }
-}
-
-function shorterLists(list: readonly unknown[]): Candidates {
-  return { length: list.length - 1, at: (index) => list.slice(0, list.length - 1 - index) }
-}
-
-const steps = [1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30]
-const schedules = [
-  ...steps.map((step) => `*/${step} * * * * *`),
-  ...steps.map((step) => `0 */${step} * * * *`),
-  ...[1, 2, 3, 4, 6, 8, 12].map((step) => `0 0 */${step} * * *`),
-  '0 0 0 * * *',
-]
-
-function slowerSchedules(from: string): Candidates {
-  const runs = runsPerDay(from)
-  return schedules.filter((schedule) => runsPerDay(schedule) < runs)
+function alternativesFor(name: StreamName, config: Config): string[] {
+  const path = `streams.${streamTraits[name].options}`
+  const options: object = config.streams[streamTraits[name].options]
+  const found = Object.entries(remedies).flatMap(([option, change]) =>
+    option in options ? [`${change} ${path}.${option}`] : [],
+  )
+  if ('select' in options) found.push(`lower ${path}.select.busiest or set it to fit`)
+  return found.length > 0 ? found : [`set ${path}.enabled to false`]
 }
 
 /** Assumptions behind the figures of a plan, and warnings: one or two sentences each. */

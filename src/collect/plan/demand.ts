@@ -110,7 +110,7 @@ function cover(
 }
 
 /** Requests that one stream needs for one instrument. */
-interface InstrumentDemand {
+export interface InstrumentDemand {
   readonly stream: StreamName
   /** The instrument as text. */
   readonly key: string

@@ -26,7 +26,7 @@ export interface Plan {
   readonly overall: LimitUse
   readonly bytesPerDay: number
   readonly compressedBytesPerDay: number
-  /** Streams that demand too much. One alternative of each makes everything fit. Empty when it fits. */
+  /** Streams that demand too much. Empty when it fits. */
   readonly advice: readonly Advice[]
   /** Assumptions behind the figures, and warnings, as sentences. */
   readonly notes: readonly string[]
@@ -53,18 +53,17 @@ function planWith(config: Config, universe: PlanUniverse): Plan {
     streams,
     ...totals,
     // A stream over its share needs no advice if the whole plan fits: it uses what others leave of theirs.
-    advice: fits ? [] : advise(config, universe, allowed.perSecond),
+    advice: fits ? [] : advise(config, streams, allowed.perSecond),
     notes: planNotes(config, universe, streams),
   }
 }
 
-/** Adds up what streams take of the disk, and of the limits of all `addresses` together. */
-export function totalsOf(config: Config, streams: readonly StreamDemand[], addresses = 1) {
+/** Adds up what streams take of the limits and of the disk. */
+function totalsOf(config: Config, streams: readonly StreamDemand[]) {
   const safe = safeRates(config)
   const total = (value: (demand: StreamDemand) => number) => sum(streams.map(value))
-  const use = (isMeant: (demand: StreamDemand) => boolean, ofAddress: number): LimitUse => {
+  const use = (isMeant: (demand: StreamDemand) => boolean, safePerSecond: number): LimitUse => {
     const requestsPerSecond = total((demand) => (isMeant(demand) ? demand.requestsPerSecond : 0))
-    const safePerSecond = ofAddress * addresses
     return { requestsPerSecond, safePerSecond, share: requestsPerSecond / safePerSecond }
   }
   return {
