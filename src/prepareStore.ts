@@ -3,7 +3,7 @@ import { ConfigError } from './config/configError.js'
 import type { OpenStore } from './openStore.js'
 import { type Clock, sleepFor } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
-import { describeDatabaseError, isAway, isLockedError } from './db/databaseError.js'
+import { describeDatabaseError, traitsOf } from './db/databaseError.js'
 import { migrateToLatest } from './db/migrate.js'
 import { noteService } from './db/service.js'
 import { reconcile } from './server/timescale/reconcile.js'
@@ -86,8 +86,9 @@ export async function prepareOrWait(
     await prepare()
     return { isAway: false, prepared: Promise.resolve(true) }
   } catch (error) {
+    const { isAway, isLocked } = traitsOf(error)
     // A table may be locked by a reader's open transaction. That is no reason not to record.
-    if (store.isEmbedded || !(isAway(error) || isLockedError(error))) throw error
+    if (store.isEmbedded || !(isAway || isLocked)) throw error
     logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
   }
   const prepared = untilDone(prepare, options, 'the database is not ready', options.clock.monotonicMs()).then(

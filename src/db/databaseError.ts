@@ -14,51 +14,115 @@ interface ErrorDetails {
   readonly constraint?: unknown
 }
 
-const advice: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nothing listens there; is the server running, and are host and port right?',
-  ENOTFOUND: 'that host name does not exist; check the host in DATABASE_URL',
-  EAI_AGAIN: 'the host name could not be looked up; check the network and the host in DATABASE_URL',
-  ETIMEDOUT: 'the server did not respond; check host, port and firewall',
-  EHOSTUNREACH: 'the host cannot be reached; check the network',
-  ENETUNREACH: 'the network cannot be reached; check the network',
-  ECONNRESET: 'the server closed the connection; it may be restarting, see its log',
-  EPIPE: 'the server closed the connection; it may be restarting, see its log',
-  '08': 'the connection broke; the server may be restarting, see its log',
-  '28P01': 'check user and password in DATABASE_URL',
-  '28000': "the server does not let this user in; check user and TLS in DATABASE_URL and the server's pg_hba.conf",
-  '3D000': 'create it (createdb) or correct the name in DATABASE_URL',
-  '3F000': 'run market-recorder migrate if it is a schema of the recorder',
-  '42P01': 'run market-recorder migrate if it is a table of the recorder',
-  '42501': 'grant it, or connect as the owner of the tables',
-  '25006': 'the server or the transaction is read-only; connect to the primary server',
-  '53100': "the server's disk is full; free space on it or set a shorter retention",
-  '53200': 'the server is out of memory; lower its work_mem or ask for less at once',
-  '53300': 'the server has no connection left; raise max_connections (a recorder takes up to 22)',
-  '55P03': 'another session holds a lock; see pg_stat_activity',
-  '57014': 'the statement exceeded its time limit; narrow it down or raise the timeout',
-  '57P01': 'the server is shutting down or restarting',
-  '57P02': 'the server crashed and is recovering; see its log',
-  '57P03': 'the server is starting up; try again in a moment',
-  DEPTH_ZERO_SELF_SIGNED_CERT: "the server's certificate is self-signed; give its authority with sslrootcert=FILE",
-  SELF_SIGNED_CERT_IN_CHAIN: "give the certificate's authority with sslrootcert=FILE in DATABASE_URL",
-  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "give the certificate's authority with sslrootcert=FILE in DATABASE_URL",
-  ERR_TLS_CERT_ALTNAME_INVALID: 'use the host name that the certificate is made out to',
+/** Consequences of an error of the server, of its connection or of the operating system. */
+interface ErrorTraits {
+  /** Advice for the user, as the end of the line. */
+  readonly advice: string | null
+  /** The database was away or busy, so the same statement can succeed later. */
+  readonly isPassing: boolean
+  /** The server cannot be reached and only waiting helps. A wrong host name, password or full disk is another matter. */
+  readonly isAway: boolean
+  /** No other session can write now, either. A read-only server does not prove that: another may have taken its place. */
+  readonly stopsAllWriters: boolean
+  /** The transaction was ended because of another one: a deadlock, or a serialization conflict. */
+  readonly isConflict: boolean
+  /** Another session held a lock that the statement needs, and the statement did not wait longer. */
+  readonly isLocked: boolean
+  /** The statement was cancelled, by a timeout or by request. */
+  readonly isCancelled: boolean
+  /** The database refused a row because of its values. */
+  readonly isOfRow: boolean
 }
 
-const networkCodes = new Set([
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'ETIMEDOUT',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'ECONNRESET',
-  'EPIPE',
-])
+const noTraits: ErrorTraits = {
+  advice: null,
+  isPassing: false,
+  isAway: false,
+  stopsAllWriters: false,
+  isConflict: false,
+  isLocked: false,
+  isCancelled: false,
+  isOfRow: false,
+}
+
+const connection = { isPassing: true, isAway: true } as const
+const closed = { ...connection, advice: 'the server closed the connection; it may be restarting, see its log' } as const
+const broken = { ...connection, advice: 'the connection broke; the server may be restarting, see its log' } as const
+const authority = { advice: "give the certificate's authority with sslrootcert=FILE in DATABASE_URL" } as const
+
+/** Traits of errors, by their code or by its first two characters. Those of the code go before those of its class. */
+const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
+  ECONNREFUSED: {
+    ...connection,
+    stopsAllWriters: true,
+    advice: 'nothing listens there; is the server running, and are host and port right?',
+  },
+  ENOTFOUND: { isPassing: true, advice: 'that host name does not exist; check the host in DATABASE_URL' },
+  EAI_AGAIN: {
+    ...connection,
+    advice: 'the host name could not be looked up; check the network and the host in DATABASE_URL',
+  },
+  ETIMEDOUT: { ...connection, advice: 'the server did not respond; check host, port and firewall' },
+  EHOSTUNREACH: { ...connection, advice: 'the host cannot be reached; check the network' },
+  ENETUNREACH: { ...connection, advice: 'the network cannot be reached; check the network' },
+  ECONNRESET: closed,
+  EPIPE: closed,
+  DEPTH_ZERO_SELF_SIGNED_CERT: {
+    advice: "the server's certificate is self-signed; give its authority with sslrootcert=FILE",
+  },
+  SELF_SIGNED_CERT_IN_CHAIN: authority,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: authority,
+  ERR_TLS_CERT_ALTNAME_INVALID: { advice: 'use the host name that the certificate is made out to' },
+  '08': broken,
+  /** Data exceptions. */
+  '22': { isOfRow: true },
+  '25006': {
+    isPassing: true,
+    advice: 'the server or the transaction is read-only; connect to the primary server',
+  },
+  '28000': {
+    advice: "the server does not let this user in; check user and TLS in DATABASE_URL and the server's pg_hba.conf",
+  },
+  '28P01': { advice: 'check user and password in DATABASE_URL' },
+  '3D000': { advice: 'create it (createdb) or correct the name in DATABASE_URL' },
+  '3F000': { stopsAllWriters: true, advice: 'run market-recorder migrate if it is a schema of the recorder' },
+  '40': { isPassing: true, isConflict: true },
+  '42501': { advice: 'grant it, or connect as the owner of the tables' },
+  '42P01': { stopsAllWriters: true, advice: 'run market-recorder migrate if it is a table of the recorder' },
+  /** Resources: connections, disk, memory. */
+  '53': { isPassing: true },
+  '53100': { stopsAllWriters: true, advice: "the server's disk is full; free space on it or set a shorter retention" },
+  '53200': { advice: 'the server is out of memory; lower its work_mem or ask for less at once' },
+  '53300': { advice: 'the server has no connection left; raise max_connections (a recorder takes up to 22)' },
+  '55P03': {
+    isPassing: true,
+    isLocked: true,
+    stopsAllWriters: true,
+    advice: 'another session holds a lock; see pg_stat_activity',
+  },
+  '57014': {
+    isCancelled: true,
+    advice: 'the statement exceeded its time limit; narrow it down or raise the timeout',
+  },
+  '57P01': { ...connection, advice: 'the server is shutting down or restarting' },
+  '57P02': { ...connection, stopsAllWriters: true, advice: 'the server crashed and is recovering; see its log' },
+  '57P03': { ...connection, stopsAllWriters: true, advice: 'the server is starting up; try again in a moment' },
+  /** The database was dropped, or the session was idle for too long. */
+  '57P04': { isPassing: true },
+  '57P05': { isPassing: true },
+}
 
 /** Matches the driver's messages about a lost connection that have no code. */
 const connectionLost =
   /^(Connection terminated|timeout expired|timeout exceeded when trying to connect|Client has encountered a connection error)/
+
+/** Returns the traits of an error. One that the table does not list has none. */
+export function traitsOf(error: unknown): ErrorTraits {
+  const code = codeOf(error)
+  if (code === undefined) return { ...noTraits, ...(connectionLost.test(rootOf(error).message) && broken) }
+  const isOfRow = code === checkViolation && isRowCheck(error)
+  return { ...noTraits, isOfRow, ...traitsOfCodes[code.slice(0, 2)], ...traitsOfCodes[code] }
+}
 
 /** Returns one line that says what failed and what to do. The line never has a password. */
 export function describeDatabaseError(error: unknown): string {
@@ -68,40 +132,15 @@ export function describeDatabaseError(error: unknown): string {
   const where = place === '' || cause.message.includes(place) ? '' : ` (${place})`
   const hinted = typeof hint === 'string' ? `; ${hint.replace(/\.$/, '')}` : ''
   const what = `${cause.message || String(code)}${where}${typeof detail === 'string' ? `: ${detail}` : ''}${hinted}`
-  const advised = typeof code === 'string' ? (advice[code] ?? advice[code.slice(0, 2)]) : undefined
-  const todo = advised ?? (connectionLost.test(cause.message) ? advice['08'] : undefined)
-  const line = `database: ${what}${todo === undefined ? '' : `; ${todo}`}`
+  const { advice } = traitsOf(error)
+  const line = `database: ${what}${advice === null ? '' : `; ${advice}`}`
   return line.replaceAll(/\s*\n\s*/g, ' ').replaceAll(/(postgres(?:ql)?:\/\/[^:@/\s]*):[^@\s]*@/g, '$1:…@')
 }
 
 /** Describes any failure of a command that uses the database, in one line. */
 export function describeError(error: unknown): string {
-  if (isDatabaseError(error)) return describeDatabaseError(error)
-  return messageOf(error)
-}
-
-/** Returns true if an error is from the database or the connection to it. */
-function isDatabaseError(error: unknown): boolean {
-  return error instanceof pg.DatabaseError || isPassingError(error)
-}
-
-/** Returns true if the database was away or busy, so that the same statement can succeed later. */
-export function isPassingError(error: unknown): boolean {
-  const code = codeOf(error)
-  if (code === undefined) return connectionLost.test(rootOf(error).message)
-  // 08: connection; 53: resources (connections, disk, memory); 57P0x: shutdown; 40: serialization and deadlock;
-  // 25006: failover; 55P03: a lock that is not available.
-  return networkCodes.has(code) || /^(08|53|57P0|40)/.test(code) || code === '25006' || code === '55P03'
-}
-
-/**
- * Returns true if the server cannot be reached and only waiting helps. Nothing listens there, the server starts or
- * stops, or the network is down. An unknown host name, a wrong password or a full disk are none of these.
- */
-export function isAway(error: unknown): boolean {
-  const code = codeOf(error)
-  if (code === undefined) return connectionLost.test(rootOf(error).message)
-  return (networkCodes.has(code) && code !== 'ENOTFOUND') || /^(08|57P0[123])/.test(code)
+  const isOfServer = error instanceof pg.DatabaseError || traitsOf(error).isPassing
+  return isOfServer ? describeDatabaseError(error) : messageOf(error)
 }
 
 /**
@@ -109,33 +148,24 @@ export function isAway(error: unknown): boolean {
  * locked, not migrated, or blocked by a trigger. Returns false only if the row or the program itself is wrong.
  */
 export function mayPassLater(error: unknown): boolean {
-  return !(error instanceof TypeError || error instanceof RangeError || isDataError(error))
+  return !(isOfProgram(error) || traitsOf(error).isOfRow)
 }
 
 /** Returns true for an error of the server, its connection or the driver. Other errors are faults of the program. */
 export function isOfDatabase(error: unknown): boolean {
-  if (error instanceof TypeError || error instanceof RangeError) return false
-  return codeOf(error) !== undefined || isAway(error)
+  return !isOfProgram(error) && (codeOf(error) !== undefined || traitsOf(error).isAway)
 }
 
-/** Returns true if a transaction was ended because of another one: a deadlock, or a serialization conflict. */
-export function isConflictError(error: unknown): boolean {
-  return codeOf(error)?.startsWith('40') === true
+function isOfProgram(error: unknown): boolean {
+  return error instanceof TypeError || error instanceof RangeError
 }
 
-/** Returns true if another session held a lock that the statement needs, and the statement did not wait longer. */
-export function isLockedError(error: unknown): boolean {
-  return codeOf(error) === '55P03'
-}
+const checkViolation = '23514'
 
-/**
- * Returns true if the database refused a row because of its values. Only a data exception (class 22) or a check of the
- * recorder's own schema proves that. Other codes may be due to the schema, the settings or the server.
- */
-export function isDataError(error: unknown): boolean {
-  const code = codeOf(error)
+/** Only checks of the recorder's own schema prove that a row is wrong. A user may have added others. */
+function isRowCheck(error: unknown): boolean {
   const { constraint } = rootOf(error) as ErrorDetails
-  return code?.startsWith('22') === true || (code === '23514' && rowChecks.has(String(constraint)))
+  return rowChecks.has(String(constraint))
 }
 
 /** Columns of each table whose values the schema checks. Of declared fields these are all but optional ones. */
@@ -176,9 +206,4 @@ function rootOf(error: unknown): Error {
 export function codeOf(error: unknown): string | undefined {
   const { code } = rootOf(error) as ErrorDetails
   return typeof code === 'string' ? code : undefined
-}
-
-/** Returns true if a statement was cancelled, by a timeout or by request. */
-export function isCancelled(error: unknown): boolean {
-  return codeOf(error) === '57014'
 }

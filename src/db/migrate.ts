@@ -9,7 +9,7 @@ import * as archive from '../../migrations/0007_archive.js'
 import * as analysis from '../../migrations/0008_analysis.js'
 import * as roles from '../../migrations/0009_roles.js'
 import { callFunction, type RecorderDatabase } from './database.js'
-import { codeOf, isPassingError } from './databaseError.js'
+import { codeOf, traitsOf } from './databaseError.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/text.js'
 
@@ -73,7 +73,7 @@ async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
   const { error, results = [] } = await migrator.migrateToLatest()
   if (error === undefined) return results.map(({ migrationName }) => migrationName)
   // The migration is not the cause if the database was away or busy. The caller may try again.
-  if (error instanceof Error && isPassingError(error)) throw error
+  if (error instanceof Error && traitsOf(error).isPassing) throw error
   const failed = results.find(({ status }) => status === 'Error')?.migrationName ?? 'before the first'
   throw new Error(`migration failed (${failed}), nothing was changed: ${messageOf(error)}`, { cause: error })
 }
@@ -141,16 +141,7 @@ async function isThere(db: Kysely<Database>, relation: string): Promise<boolean>
   return (await callFunction(db, 'to_regclass', relation)) !== null
 }
 
-/** The first migration of the schemas that were in use before the first release. */
-const formerFirst = '0001_vocabulary'
-
 function requireKnown(executed: readonly string[]): void {
-  if (executed.includes(formerFirst)) {
-    throw new Error(
-      'the schema of this database is from before the first release and cannot be upgraded; bring its data along with the program ' +
-        'that made it (archive, or export), and restore it into a new database (archive restore)',
-    )
-  }
   const unknown = executed.filter((name) => !(name in migrations))
   if (unknown.length === 0) return
   throw new Error(

@@ -5,7 +5,7 @@ import type { RejectedRow } from '../market/rejectedRow.js'
 import { sum, type TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import { describeDatabaseError, isPassingError } from '../db/databaseError.js'
+import { describeDatabaseError, traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import type { Batch } from '../ledger/batch.js'
 import { storeBatch } from '../ledger/storeBatches.js'
@@ -141,7 +141,7 @@ export class CandleWriter {
         this.counts.turnedUp += turnedUp
         return
       } catch (error) {
-        if (!isPassingError(error)) throw error
+        if (!traitsOf(error).isPassing) throw error
         logger.warn(`backfill: ${describeDatabaseError(error)}`)
         await clock.sleep(backoffMs(failures, retry), signal)
       }

@@ -13,7 +13,7 @@ import {
   type SliceResult,
   takeSlice,
 } from '../ledger/slices.js'
-import { describeDatabaseError, isLockedError } from '../db/databaseError.js'
+import { describeDatabaseError, traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { streamText } from '../db/series.js'
 import { SliceRunner } from './runSlice.js'
@@ -199,7 +199,7 @@ export class TouchedRollups {
     try {
       await refreshRollups(db, ranges)
     } catch (error) {
-      if (isLockedError(error)) {
+      if (traitsOf(error).isLocked) {
         this.#ranges.push(...ranges)
         return false
       }

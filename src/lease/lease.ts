@@ -5,9 +5,9 @@ import { type Disk, readNote, systemDisk, writeNote } from '../runtime/disk.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
 import type { RunQuery } from '../db/database.js'
-import { describeDatabaseError, mayPassLater } from '../db/databaseError.js'
+import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
 import { connectionString, socketOf } from '../db/pool.js'
-import { isGivenToNobody, isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
+import { isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
 import { leaseMs, rightMs, SendingRight } from './right.js'
 
 const beatMs = 500
@@ -103,8 +103,8 @@ export class Lease {
   }
 
   /**
-   * Returns true if requests may be sent now. In a process that was stopped for a while, it returns false until the
-   * database has confirmed the right.
+   * Returns true if requests may be sent now (rule 1). In a process that was stopped for a while, it returns false until
+   * the database has confirmed the right.
    */
   check(): boolean {
     this.#judge()
@@ -176,9 +176,10 @@ export class Lease {
     } catch (error) {
       this.#options.logger.debug(`the lease of ${this.#egress}: ${describeDatabaseError(error)}`)
       this.#watch = null
-      const isWithNobody = isGivenToNobody(error)
-      this.#right.failed(sentAt, isWithNobody ? 'given to nobody' : 'unknown')
-      if (isWithNobody) await this.#goOnWithout(sentAt)
+      // Rules 3, 5 and 6: the right may be extended, by the kind of failure.
+      const isGivenToNobody = traitsOf(error).stopsAllWriters
+      this.#right.failed(sentAt, isGivenToNobody ? 'given to nobody' : 'unknown')
+      if (isGivenToNobody) await this.#goOnWithout(sentAt)
       if (!isReply(error)) await this.#disconnect()
       return error instanceof Error ? error : new Error(String(error))
     } finally {
@@ -196,6 +197,7 @@ export class Lease {
     }
     const renewed = await renewRow(this.#run, this.#claimant, epoch, part)
     if (renewed === null) {
+      // Rule 4: this recorder's row is gone, so its right ends at once.
       this.#options.logger.warn(`the row of ${this.#egress} in recorder.lease is not this recorder's any more`)
       this.#epoch = null
       this.#right.lost()
@@ -211,6 +213,7 @@ export class Lease {
   /** Takes the row, or looks at it if another recorder holds it. */
   async #claim(sentAt: Moment): Promise<void> {
     const watch = this.#watch
+    // Rule 2: a row that was given back is taken at once, any other only after it was seen unrenewed for long enough.
     const takeAfterMs = watch?.stamp === 'absent' ? leaseMs : Math.max(leaseMs, this.#options.takeAfterMs ?? 0)
     const isOver = watch !== null && this.#clock.monotonicMs() - watch.sinceMs >= takeAfterMs
     if (watch === null || watch.stamp === 'free' || isOver) {
@@ -225,6 +228,7 @@ export class Lease {
       }
     }
     this.#right.lost()
+    // Rule 3: this look writes to the row. If that fails, the failure ends the watch, and a new wait begins.
     const lookedAt = momentOf(this.#clock)
     const stamp = await lookAtRow(this.#run, this.#egress)
     // A process that was stopped between two looks does not know what happened in between.
@@ -246,13 +250,11 @@ export class Lease {
    */
   async #goOnWithout(sentAt: Moment): Promise<void> {
     const { isPatient, logger } = this.#options
-    if (
-      isPatient !== true ||
-      this.#right.hasSlept ||
-      this.#right.holds() ||
-      (this.#noted ?? (await this.#wasContended()))
-    )
-      return
+    if (isPatient !== true || this.#right.holds()) return
+    // Rule 6: a machine that was suspended waits for the database.
+    if (this.#right.hasSlept) return
+    // Rule 5: no other recorder may have been waiting.
+    if (this.#noted ?? (await this.#wasContended())) return
     logger.warn(`the database is away; recording to disk, since no other recorder was seen for ${this.#egress}`)
     this.#right.proven(sentAt, true)
   }

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import pg from 'pg'
 import type { RunQuery } from '../db/database.js'
-import { codeOf } from '../db/databaseError.js'
+import { traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { leaseMs } from './right.js'
 
@@ -155,15 +155,7 @@ export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise
   return held !== undefined
 }
 
-/**
- * Returns true if a failure shows that the database gives the row to nobody. Examples are a missing server, a locked or
- * missing table, and a full disk. A read-only server does not count: another server may have taken its place.
- */
-export function isGivenToNobody(error: unknown): boolean {
-  return /^(ECONNREFUSED|57P0[23]|55P03|53100|42P01|3F000)$/.test(codeOf(error) ?? '')
-}
-
 /** Returns true if the server sent the error and the connection can still be used. */
 export function isReply(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && !/^(08|57P|28|3D)/.test(error.code ?? '') && error.severity !== 'FATAL'
+  return error instanceof pg.DatabaseError && error.severity !== 'FATAL' && !traitsOf(error).isAway
 }

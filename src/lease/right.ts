@@ -44,11 +44,12 @@ export class SendingRight {
   failed(sentAt: Moment, failure: Failure): void {
     const before = this.#askedAt
     this.#askedAt = sentAt
-    // The monotonic clock stood still, and the wall clock went on.
+    // Rule 6 of lease.ts. During a suspension the monotonic clock stands still, and the wall clock goes on.
     if (before !== null && sentAt.wall - before.wall - (sentAt.ms - before.ms) >= rightMs) this.#hasSlept = true
     if (this.#hasSlept) return
     // The process was stopped meanwhile, so this request says nothing about the present.
     if (elapsedMs(this.#clock, sentAt) >= rightMs) return
+    // Rules 5 and 3.
     if (!this.#isWaitedFor || (failure === 'given to nobody' && this.holds())) this.#provenAt = sentAt
   }
 

@@ -1,14 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
 import { isProven, type StreamName, streamTraits } from '../market/stream.js'
-import {
-  describeDatabaseError,
-  isConflictError,
-  isDataError,
-  isPassingError,
-  isCancelled,
-  mayPassLater,
-} from '../db/databaseError.js'
+import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
 import { requireKnownSchema } from '../db/migrate.js'
 import type { Database } from '../db/schema.js'
 import { type WriteResult, rowsPerStatement } from '../db/writeRows.js'
@@ -47,8 +40,8 @@ export async function storeBatches(db: Kysely<Database>, batches: readonly Batch
     return (await commit(db, batches)).map((stored) => ({ isStored: true, ...stored }))
   } catch (error) {
     // Does not try the batches one by one if the database is away. They would all fail in the same way.
-    const wouldAllFail = (isPassingError(error) && !isConflictError(error)) || isCancelled(error)
-    if (wouldAllFail) return batches.map(() => ({ isStored: false, error }))
+    const { isPassing, isConflict, isCancelled } = traitsOf(error)
+    if ((isPassing && !isConflict) || isCancelled) return batches.map(() => ({ isStored: false, error }))
   }
   // Storing each batch separately shows which one caused the failure.
   const outcomes: StoreOutcome[] = []
@@ -69,7 +62,7 @@ async function storeOne(db: Kysely<Database>, batch: Batch): Promise<StoreOutcom
       return { isStored: true, ...(await storeWithoutRefused(db, batch)) }
     } catch (error) {
       // The database ended one of two conflicting transactions. The same one may succeed now.
-      if (isConflictError(error) && attempt < attemptsAfterConflict) continue
+      if (traitsOf(error).isConflict && attempt < attemptsAfterConflict) continue
       if (mayPassLater(error)) return { isStored: false, error: await explained(db, error) }
       return rejectBatch(db, batch, error).then(
         (stored) => ({ isStored: true, ...stored }),
@@ -84,7 +77,7 @@ async function storeWithoutRefused(db: Kysely<Database>, batch: Batch): Promise<
   try {
     return await commitOne(db, batch)
   } catch (error) {
-    if (!isDataError(error) || batch.rows.length === 0) throw error
+    if (!traitsOf(error).isOfRow || batch.rows.length === 0) throw error
     const { good, refused, untried } = await findRefusedRows(db, batch.rows, (trx, rows) =>
       writerOf(batch.stream)(trx, [{ ...batch, rows, provesNothing: true }]),
     )
@@ -93,7 +86,7 @@ async function storeWithoutRefused(db: Kysely<Database>, batch: Batch): Promise<
     try {
       return await commitOne(db, { ...batch, rows: good, rejected, unkept, provesNothing: true })
     } catch (secondError) {
-      if (!isDataError(secondError)) throw secondError
+      if (!traitsOf(secondError).isOfRow) throw secondError
       // The rows were refused together, although each was accepted alone. They are kept as text instead of being lost.
       return rejectBatch(db, batch, secondError)
     }
@@ -208,10 +201,10 @@ function refusedRow(batch: Batch, row: unknown, reason: unknown): RejectedRow {
  * explains nearly any refusal, and has its own remedy.
  */
 async function explained(db: Kysely<Database>, error: unknown): Promise<unknown> {
-  if (isPassingError(error)) return error
+  if (traitsOf(error).isPassing) return error
   return requireKnownSchema(db).then(
     () => error,
-    (newer: unknown) => (isPassingError(newer) ? error : newer),
+    (newer: unknown) => (traitsOf(newer).isPassing ? error : newer),
   )
 }
 
@@ -249,7 +242,7 @@ async function findRefusedRows<Row>(
         good.push(...part)
         return
       }
-      if (!isDataError(error)) throw error
+      if (!traitsOf(error).isOfRow) throw error
       const [row] = part
       if (part.length === 1 && row !== undefined) {
         refused.push({ row, error })

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
-import { isConflictError, isLockedError } from '../../db/databaseError.js'
+import { traitsOf } from '../../db/databaseError.js'
 import { type TimeTable, timeTables } from '../../db/timeTables.js'
 import { forget as forgetRange } from '../../ledger/forget.js'
 import { dayMs } from '../../market/values.js'
@@ -107,7 +107,8 @@ async function removeSafeDays(
       return await withSnapshot(database, (snapshot) => compareAndRemove(snapshot, day), options)
     } catch (error) {
       if (error instanceof DamagedArchive) return { day, reason: error.message, isDue: true }
-      if (!isConflictError(error) && !isLockedError(error)) throw error
+      const { isConflict, isLocked } = traitsOf(error)
+      if (!isConflict && !isLocked) throw error
       return { day, reason: 'somebody else was writing to it while it was compared', isDue: false }
     }
   }

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { openDatabase } from '../../../src/db/database.js'
-import { describeDatabaseError, isPassingError, isDataError } from '../../../src/db/databaseError.js'
+import { describeDatabaseError, traitsOf } from '../../../src/db/databaseError.js'
 import { runReadOnlyQuery } from '../../../src/db/readOnlyQuery.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
@@ -87,11 +87,11 @@ describe('a connection', () => {
       const error: unknown = await sql`select pg_terminate_backend(pg_backend_pid())`
         .execute(database.db)
         .catch((caught: unknown) => caught)
-      expect(isPassingError(error)).toBe(true)
+      expect(traitsOf(error).isPassing).toBe(true)
       // The query hears of its end before the connection does, so the next one may get the same connection.
       const one = () => sql`select 1 as one`.execute(database.db)
       const answer = await one().catch((caught: unknown) =>
-        isPassingError(caught) ? one() : Promise.reject(caught as Error),
+        traitsOf(caught).isPassing ? one() : Promise.reject(caught as Error),
       )
       expect(answer.rows).toEqual([{ one: 1 }])
     } finally {
@@ -122,10 +122,10 @@ describe('errors', () => {
     })
     const refused = await failureOf(changed((url) => (url.port = String(port))))
     expect(describeDatabaseError(refused)).toMatch(/^database: .*127\.0\.0\.1:\d+.*; nothing listens there/)
-    expect(isPassingError(refused)).toBe(true)
+    expect(traitsOf(refused).isPassing).toBe(true)
     const wrong = await failureOf(changed((url) => (url.password = 'not-the-password')))
     expect(describeDatabaseError(wrong)).toMatch(/; check user and password in DATABASE_URL$/)
-    expect(isPassingError(wrong)).toBe(false)
+    expect(traitsOf(wrong).isPassing).toBe(false)
     const unknown = await failureOf(changed((url) => (url.pathname = '/nowhere')))
     expect(describeDatabaseError(unknown)).toMatch(/"nowhere" does not exist; create it/)
     const noTls = await failureOf(changed((url) => url.searchParams.set('sslmode', 'require')))
@@ -141,9 +141,9 @@ describe('errors', () => {
   it('of a row are told from others', async () => {
     const { db } = test.database
     const data: unknown = await sql`select 'x'::numeric`.execute(db).catch((error: unknown) => error)
-    expect([isDataError(data), isPassingError(data)]).toEqual([true, false])
+    expect([traitsOf(data).isOfRow, traitsOf(data).isPassing]).toEqual([true, false])
     const syntax: unknown = await sql`selec`.execute(db).catch((error: unknown) => error)
-    expect([isDataError(syntax), isPassingError(syntax)]).toEqual([false, false])
+    expect([traitsOf(syntax).isOfRow, traitsOf(syntax).isPassing]).toEqual([false, false])
   })
 })
 

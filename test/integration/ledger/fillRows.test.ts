@@ -7,7 +7,7 @@ import type { Database } from '../../../src/db/schema.js'
 import { storeFills } from '../../../src/ledger/storeFills.js'
 import type { FillBatch } from '../../../src/ledger/batch.js'
 import { batchOf } from '../../support/batches.js'
-import { isDataError } from '../../../src/db/databaseError.js'
+import { traitsOf } from '../../../src/db/databaseError.js'
 import { aFill, someTime } from '../../support/marketRows.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
@@ -124,7 +124,7 @@ describe('fills', () => {
       const error: unknown = await insertFills(db, [aFill(), aFill({ execId: '2', ...broken })]).catch(
         (e: unknown) => e,
       )
-      expect(isDataError(error)).toBe(true)
+      expect(traitsOf(error).isOfRow).toBe(true)
     }
     expect(await db.selectFrom('market.fills').select('exec_id').execute()).toEqual([])
   })

@@ -6,7 +6,7 @@ import { tickerFields } from '../../../src/market/stream.js'
 import { appendRows } from '../../../src/db/writeRows.js'
 import { rejectedRow } from '../../../src/market/rejectedRow.js'
 import { insertRejectedRows } from '../../../src/ledger/rejectedRows.js'
-import { isDataError } from '../../../src/db/databaseError.js'
+import { traitsOf } from '../../../src/db/databaseError.js'
 import { aBook, anInstrument, anRpiBook, aTicker, someTime } from '../../support/marketRows.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
@@ -167,7 +167,7 @@ describe('order books', () => {
     const error: unknown = await appendRows(test.database.db, 'order_books', [aBook({ bidSizes: ['1'] })]).catch(
       (e: unknown) => e,
     )
-    expect(isDataError(error)).toBe(true)
+    expect(traitsOf(error).isOfRow).toBe(true)
   })
 
   it('can be read as one row per level', async () => {

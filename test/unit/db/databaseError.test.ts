@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'vitest'
+import { isOfDatabase, mayPassLater, rowChecks, traitsOf } from '../../../src/db/databaseError.js'
+
+const withCode = (code: string, constraint?: string) =>
+  Object.assign(new Error('the server said no'), { code, constraint })
+
+/** Names of the traits that an error has, but for the advice. */
+function named(error: unknown): string[] {
+  return Object.entries(traitsOf(error))
+    .filter(([, value]) => value === true)
+    .map(([name]) => name)
+    .toSorted()
+}
+
+describe('traits', () => {
+  test.each([
+    ['08006', ['isAway', 'isPassing']],
+    ['57P01', ['isAway', 'isPassing']],
+    ['57P03', ['isAway', 'isPassing', 'stopsAllWriters']],
+    ['57P04', ['isPassing']],
+    ['ECONNREFUSED', ['isAway', 'isPassing', 'stopsAllWriters']],
+    ['ENOTFOUND', ['isPassing']],
+    ['25006', ['isPassing']],
+    ['53100', ['isPassing', 'stopsAllWriters']],
+    ['53300', ['isPassing']],
+    ['55P03', ['isLocked', 'isPassing', 'stopsAllWriters']],
+    ['40P01', ['isConflict', 'isPassing']],
+    ['42P01', ['stopsAllWriters']],
+    ['57014', ['isCancelled']],
+    ['22P02', ['isOfRow']],
+    ['23505', []],
+    ['28P01', []],
+  ])('of %s are %j', (code, expected) => {
+    expect(named(withCode(code))).toEqual(expected)
+  })
+
+  test('of a lost connection without a code are those of a broken one', () => {
+    expect(named(new Error('Connection terminated unexpectedly'))).toEqual(['isAway', 'isPassing'])
+    expect(traitsOf(new Error('Connection terminated: silent for 5000 ms')).advice).toContain('may be restarting')
+    expect(named(new Error('anything else'))).toEqual([])
+  })
+
+  test('of several failed addresses are those of the first', () => {
+    expect(named(new AggregateError([withCode('ECONNREFUSED'), withCode('ENETUNREACH')]))).toContain('stopsAllWriters')
+  })
+})
+
+test('only a check of the recorder proves that a row is wrong', () => {
+  const [check = ''] = rowChecks
+  expect(named(withCode('23514', check))).toEqual(['isOfRow'])
+  expect(named(withCode('23514', 'a_check_of_the_user'))).toEqual([])
+})
+
+test('a failure of the environment may pass, one of the row or of the program does not', () => {
+  for (const code of ['08006', '53100', '25006', '42P01', '42501', '23514', 'P0001'])
+    expect(mayPassLater(withCode(code))).toBe(true)
+  expect(mayPassLater(withCode('22003'))).toBe(false)
+  expect(mayPassLater(new TypeError('rows is not iterable'))).toBe(false)
+  expect(isOfDatabase(new TypeError('rows is not iterable'))).toBe(false)
+  expect(isOfDatabase(withCode('42501'))).toBe(true)
+})
