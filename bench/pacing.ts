@@ -3,6 +3,7 @@ import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { createExchangeClient, type ExchangeClient } from '../src/exchange/client.js'
+import { ServiceClock } from '../src/exchange/serviceClock.js'
 import { futuresCalls } from '../src/exchange/formats/futures.js'
 import type { RequestOptions } from '../src/exchange/sender.js'
 import { type Operation, operations, specifiedPerSecond } from '../src/market/stream.js'
@@ -108,6 +109,8 @@ async function measure(simulator: BenchSimulator, run: Run, seconds: number, jit
     limits: { overallPerMinute, perSecond: specifiedPerSecond },
     latencyJitterMs: jitterMs,
     retry: { attempts: 1, minDelayMs: 100, maxDelayMs: 1_000, totalMs: 10_000 },
+    serviceClock: new ServiceClock(systemClock, createLogger('silent')),
+    mayDepart: () => true,
     onRequest: ({ outcome }) => {
       if (outcome !== 'ok' && outcome !== 'aborted')
         failures.push(`${run.name}: ${outcome} after ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`)

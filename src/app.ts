@@ -39,8 +39,9 @@ export function egressOf({ collector, exchange }: Config): string {
 export function openExchange(
   config: Config,
   logger: Logger,
-  clock: Clock = systemClock,
-  more: Pick<ExchangeOptions, 'serviceClock' | 'onRequest' | 'onRepeated' | 'mayDepart' | 'adapter'> = {},
+  more: Partial<
+    Pick<ExchangeOptions, 'clock' | 'serviceClock' | 'onRequest' | 'onRepeated' | 'mayDepart' | 'adapter'>
+  > = {},
 ): ExchangeClient {
   const { baseUrl } = config.exchange
   if (baseUrl === undefined) {
@@ -48,8 +49,8 @@ export function openExchange(
       'exchange.baseUrl is not set; give --config a file with it, or the address of the service in EXCHANGE_BASE_URL (the demo brings one, and prints its address)',
     ])
   }
-  const serviceClock = new ServiceClock(clock, logger)
-  return createExchangeClient({ ...config.exchange, baseUrl, clock, serviceClock, logger, ...more })
+  const { clock = systemClock, serviceClock = new ServiceClock(clock, logger), mayDepart = () => true } = more
+  return createExchangeClient({ ...config.exchange, baseUrl, logger, ...more, clock, serviceClock, mayDepart })
 }
 
 export interface Recorder {
@@ -63,9 +64,9 @@ export interface Recorder {
   /**
    * Stops requests, stores received rows and closes everything. Resolves to whether all rows were stored in time.
    *
-   * @param lastLook called when all rows are stored and the database is still open
+   * @param beforeDatabaseCloses called when all rows are stored
    */
-  stop(lastLook?: () => Promise<void>): Promise<boolean>
+  stop(beforeDatabaseCloses?: () => Promise<void>): Promise<boolean>
 }
 
 interface StartOptions {
@@ -113,7 +114,8 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   countRejectionsFromZero(metrics)
   const parts: RunningParts = {}
   const serviceClock = new ServiceClock(clock, logger)
-  const client = openExchange(config, logger, clock, {
+  const client = openExchange(config, logger, {
+    clock,
     serviceClock,
     ...observeRequests(metrics, parts),
     mayDepart: () => parts.lease?.check() ?? false,
@@ -124,9 +126,9 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   const fleet = createFleet(shared, parts)
   const base: Base = { ...shared, fleet }
   const stopping = new AbortController()
-  const stop = (lastLook?: () => Promise<void>) => {
+  const stop = (beforeDatabaseCloses?: () => Promise<void>) => {
     stopping.abort()
-    return stopParts(base, parts, lastLook)
+    return stopParts(base, parts, beforeDatabaseCloses)
   }
   try {
     const preparing = { logger, clock, signal: stopping.signal, accept: options.acceptNewUrl === true }
@@ -209,7 +211,7 @@ function startUpkeep(base: Base, parts: RunningParts, collector: Collector): voi
 async function stopParts(
   { config, clock, client, store, fleet }: Base,
   parts: RunningParts,
-  lastLook?: () => Promise<void>,
+  beforeDatabaseCloses?: () => Promise<void>,
 ): Promise<boolean> {
   const startedMs = clock.monotonicMs()
   const leftMs = () => config.collector.drainTimeoutMs - (clock.monotonicMs() - startedMs)
@@ -225,7 +227,7 @@ async function stopParts(
   client.close()
   await close(Promise.all([parts.retention?.stop(), parts.server?.close(), parts.lease?.release()]))
   try {
-    await lastLook?.()
+    await beforeDatabaseCloses?.()
   } finally {
     await store.close()
   }

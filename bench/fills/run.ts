@@ -89,6 +89,8 @@ export async function runPoller(
   const pacer = new Pacer({
     limits: { overallPerMinute: 6_000, perSecond: { ...limits, 'futures-fills-history': limit / 2 } },
     latencyJitterMs: jitterMs,
+    maxInFlight: Infinity,
+    mayDepart: () => true,
     clock,
     logger: createLogger('silent'),
   })

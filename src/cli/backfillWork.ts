@@ -32,7 +32,7 @@ export async function openBackfill(
   return openSession({
     db: store.database.db,
     url: store.url,
-    openClient: (mayDepart) => openExchange(config, logger, systemClock, { mayDepart }),
+    openClient: (mayDepart) => openExchange(config, logger, { mayDepart }),
     egress: egressOf(config),
     settleMs: config.streams.candles.settleMs,
     clock: systemClock,

@@ -16,6 +16,7 @@ import { isLoopback, withoutBrackets } from '../runtime/process.js'
 import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { pendingMigrations } from '../db/migrate.js'
+import { ServiceClock } from '../exchange/serviceClock.js'
 import { rightsBeyondReading } from '../db/service.js'
 import { isExisting } from '../server/embedded/embedded.js'
 import { requireFreePort } from '../serve/server.js'
@@ -99,25 +100,20 @@ interface ServiceFindings {
 
 async function checkService(config: Config, logger: Logger): Promise<ServiceFindings> {
   try {
+    const serviceClock = new ServiceClock(systemClock, logger)
     const client = openExchange(
       { ...config, exchange: { ...config.exchange, retry: { ...config.exchange.retry, attempts: 1 } } },
       logger,
+      { serviceClock },
     )
     try {
       const sentAt = Date.now()
       // Requests the RPI list, because that response does not depend on categories.
-      const page = await client.rpiSymbols()
-      const roundTripMs = page.receivedAt - sentAt
-      // Assumes that the service reads its clock in the middle of the round trip.
-      const skewMs = Math.round(page.requestTime - (sentAt + roundTripMs / 2))
+      const { rows, receivedAt } = await client.rpiSymbols()
+      const tookMs = receivedAt - sentAt
       const findings = [
-        ok('service', `${config.exchange.baseUrl} responded in ${roundTripMs} ms with ${page.rows.length} RPI symbols`),
-        Math.abs(skewMs) <= maxSkewMs + roundTripMs / 2
-          ? ok('clock', `within ${Math.abs(skewMs)} ms of the service's`)
-          : warning(
-              'clock',
-              `${Math.abs(skewMs)} ms ${skewMs > 0 ? 'behind' : 'ahead of'} the service's; synchronise this machine's clock (NTP)`,
-            ),
+        ok('service', `${config.exchange.baseUrl} responded in ${tookMs} ms with ${rows.length} RPI symbols`),
+        ...checkClock(serviceClock),
       ]
       const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {
         findings.push(warning('categories', reasonOf(error)))
@@ -129,6 +125,16 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
   } catch (error) {
     return { findings: [failure('service', reasonOf(error))], universe: null }
   }
+}
+
+/** Compares the clocks. There is no finding after a response without a time. */
+function checkClock({ skew }: ServiceClock): Finding[] {
+  if (skew === undefined) return []
+  const { aheadMs, uncertaintyMs } = skew
+  const offMs = Math.round(Math.abs(aheadMs))
+  if (offMs <= maxSkewMs + uncertaintyMs) return [ok('clock', `within ${offMs} ms of the service's`)]
+  const off = `${offMs} ms ${aheadMs > 0 ? 'ahead of' : 'behind'} the service's`
+  return [warning('clock', `${off}; synchronise this machine's clock (NTP)`)]
 }
 
 interface DatabaseFindings {

@@ -221,9 +221,9 @@ const archive = z
     error: 'must have a folder or a bucket, not both',
   })
   .refine(
-    ({ bucket, prefix, endpoint, region }) =>
-      bucket !== undefined || (prefix === undefined && endpoint === undefined && region === undefined),
-    { error: 'must name the bucket that prefix, endpoint and region are for' },
+    ({ bucket, prefix, endpoint, region, forcePathStyle }) =>
+      bucket !== undefined || ([prefix, endpoint, region].every((option) => option === undefined) && !forcePathStyle),
+    { error: 'must name the bucket that prefix, endpoint, region and forcePathStyle are for' },
   )
   .prefault({})
   .describe(

@@ -118,8 +118,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
       const { response, receivedAt } = await sender.send(operation, parameters, request, attempt)
       const hasEnvelope = response.requestTime !== null
       const requestTime = response.requestTime ?? receivedAt
-      const context = { operation, parameters, query, requestTime, receivedAt }
-      const read = await readRows(format, response, { ...context, judgesTimes: options.serviceClock !== undefined })
+      const read = await readRows(format, response, { operation, parameters, query, requestTime, receivedAt })
       const { rows, rejected } = read
       const unkept = read.unkept + response.surplusRows
       const page = { operation, requestTime, hasEnvelope, receivedAt, rows, rejected, unkept }

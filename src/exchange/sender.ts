@@ -55,12 +55,12 @@ export interface RequestEvent {
 export interface SenderOptions extends TransportOptions {
   readonly limits: PacerOptions['limits']
   readonly latencyJitterMs: number
-  /** Judges the time in each response; without it every time is believed. */
-  readonly serviceClock?: ServiceClock
+  /** Judges the time in each response. */
+  readonly serviceClock: Pick<ServiceClock, 'judge'>
   readonly logger: Logger
   readonly onRequest?: (event: RequestEvent) => void
-  /** Called before each departure. If it returns false, requests wait until `resume`. Default: always true. */
-  readonly mayDepart?: () => boolean
+  /** Called before each departure. If it returns false, requests wait until `resume`. */
+  readonly mayDepart: () => boolean
 }
 
 type Parameters = Readonly<Record<string, string>>
@@ -228,8 +228,8 @@ export class Sender {
     { requestTime, ...times }: { sentAt: TimeMs; requestTime: TimeMs | null; receivedAt: TimeMs },
   ): void {
     if (requestTime === null) return
-    const judged = this.#options.serviceClock?.judge({ requestTime, ...times })
-    if (judged === undefined || judged.isBelieved) return
+    const judged = this.#options.serviceClock.judge({ requestTime, ...times })
+    if (judged.isBelieved) return
     const off = `${Math.round(Math.abs(judged.aheadMs) / 60_000)} minutes ${judged.aheadMs > 0 ? 'ahead of' : 'behind'}`
     const what = `a requestTime that is ${off} this machine's clock, which should be checked, too`
     throw new ExchangeError('malformed', { operation, parameters, what })

@@ -14,6 +14,7 @@ import type { Simulator } from '../../src/simulator/server.js'
 import { candleStream } from '../../src/db/series.js'
 import { insertWants } from '../../src/ledger/wants.js'
 import { coveredRanges } from './coverage.js'
+import { believing } from './fakeService.js'
 import { noTradeRanges } from './noTradeRanges.js'
 import type { InstrumentSummary } from '../../src/ledger/read/instruments.js'
 import type { TestDatabase } from './database.js'
@@ -34,6 +35,8 @@ export function clientOf(url: string, factor: number, more: Partial<ExchangeOpti
     latencyJitterMs: 50,
     limits: { overallPerMinute: 6_000 * factor, perSecond },
     retry: { attempts: 3, minDelayMs: 20, maxDelayMs: 200, totalMs: 10_000 },
+    serviceClock: believing,
+    mayDepart: () => true,
     ...more,
   })
 }

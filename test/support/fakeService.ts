@@ -37,7 +37,7 @@ export async function startFakeService(handler: Handler): Promise<FakeService> {
 }
 
 /** The success envelope around `data`, which is JSON text so that numbers keep their digits. */
-export function envelope(data: string, requestTime = 1_760_000_000_000): string {
+export function envelope(data: string, requestTime = 1_800_000_000_000): string {
   return `{"code":"00000","msg":"success","requestTime":${requestTime},"data":${data}}`
 }
 
@@ -45,6 +45,9 @@ export const limitsOf = (perSecond: number, overallPerMinute = 60_000): Exchange
   overallPerMinute,
   perSecond: Object.fromEntries(operations.map((operation) => [operation, perSecond])) as Record<Operation, number>,
 })
+
+/** Believes the time of every response: those of tests are made up. */
+export const believing: ExchangeOptions['serviceClock'] = { judge: () => ({ isBelieved: true }) }
 
 /** Longer than a new client keeps still for what a predecessor may have sent from the same address a moment ago. */
 const pastTheStartMs = 1_000
@@ -62,6 +65,8 @@ export function clientOf(baseUrl: string, more: Partial<ExchangeOptions> = {}): 
     limits: limitsOf(1_000),
     latencyJitterMs: 0,
     retry: { attempts: 1, minDelayMs: 1, maxDelayMs: 5, totalMs: 10_000 },
+    serviceClock: believing,
+    mayDepart: () => true,
     ...more,
   })
   aheadMs = pastTheStartMs

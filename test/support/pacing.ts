@@ -32,6 +32,8 @@ export function setUp(more: Partial<PacerOptions> = {}, clock: FakeClock = creat
   const pacer = new Pacer({
     limits: limitsOf(10, 6_000),
     latencyJitterMs: 0,
+    maxInFlight: Infinity,
+    mayDepart: () => true,
     clock,
     logger: createLogger('silent'),
     ...more,

@@ -47,8 +47,6 @@ interface PastFillQuery {
   /** Start and end of the range, at most 7 days apart. Without them the service gives the newest fills. */
   readonly startTime?: TimeMs
   readonly endTime?: TimeMs
-  /** Asks for fills before the one with this id. */
-  readonly idLessThan?: string
 }
 
 /** Returns a symbol as the older interface spells it: perpetual coin futures lack their ending there. */

@@ -49,8 +49,6 @@ export const noExtra: Extra = Object.freeze({})
 interface RowsRequest<Query> extends RowContext<Query> {
   readonly operation: string
   readonly parameters: Readonly<Record<string, string>>
-  /** True if rows with times that cannot be are rejected. Default false. */
-  readonly judgesTimes?: boolean
 }
 
 interface ReadRows<Row> {
@@ -148,10 +146,9 @@ class RowReader<Query, Row, Wire> {
     remarks.clear()
     const row = read(value, this.#request, notes)
     if (problems.length > 0) return this.#reject(listed(problems.splice(0)))
-    const { judgesTimes, requestTime } = this.#request
-    if (judgesTimes === true && timeOf !== undefined) {
+    if (timeOf !== undefined) {
       const time = timeOf(row)
-      if (time < earliestTime || time > requestTime + maxAheadMs)
+      if (time < earliestTime || time > this.#request.requestTime + maxAheadMs)
         return this.#reject(`a time that cannot be: ${new Date(time).toISOString()}`)
     }
     this.leftOutFields = [...remarks.keys()].join()

@@ -1,4 +1,7 @@
-/** A margin for errors that no response reveals: the drift of clocks, and the rounding of the fastest response. */
+/**
+ * A margin for errors that no response reveals. In a minute, the longest window, two clocks that differ by 100 parts in
+ * a million drift 6 ms apart. That also covers the rounding of the fastest response.
+ */
 const logGuardMs = 6
 
 interface BudgetOptions {
@@ -27,6 +30,14 @@ interface BudgetOptions {
  * delays on the way do not matter. Consider the last departure among the arrivals of a window. At that moment, each of
  * the others either had no response, or is in the log. A late response corrects the log, so a logged departure is at
  * most the jitter before its arrival. Both kinds were counted, and there were fewer than `limit`.
+ *
+ * For example, the service admits 20 arrivals in any second, the jitter is 100 ms, and the guard of the spacing 17 ms:
+ *
+ * - Departures are 56 ms apart, which is (1,000 + 100 + 17) / 20.
+ * - After 20 departures the next one waits until the first of them is 1,106 ms ago, which is 1,000 + 100 + 6. The
+ *   spacing alone does not ensure that, because a departure may catch up with a late timer.
+ * - Five requests that departed more than 1,106 ms ago have no response. Only 15 more depart within 1,106 ms, because
+ *   those five may still arrive with them.
  */
 export class Budget {
   readonly limit: number

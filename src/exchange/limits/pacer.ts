@@ -16,15 +16,13 @@ export interface PacerOptions {
   readonly latencyJitterMs: number
   /**
    * Largest number of requests under way. A further request would wait for a connection of the full pool, and arrive
-   * later than its noted departure suggests. Default: no bound.
+   * later than its noted departure suggests.
    */
-  readonly maxInFlight?: number
-  /** How long the service blocks an address that went over its limits. Default 5 minutes. */
-  readonly blockMs?: number
+  readonly maxInFlight: number
   readonly clock: Clock
   readonly logger: Logger
-  /** Called before each departure, because a frozen process may have lost the right to send. Default: always true. */
-  readonly mayDepart?: () => boolean
+  /** Called before each departure, because a frozen process may have lost the right to send. */
+  readonly mayDepart: () => boolean
 }
 
 export interface AcquireOptions {
@@ -84,9 +82,9 @@ export class Pacer {
 
   constructor(options: PacerOptions) {
     this.#clock = options.clock
-    this.#maxInFlight = options.maxInFlight ?? Number.POSITIVE_INFINITY
+    this.#maxInFlight = options.maxInFlight
     this.#jitterMs = options.latencyJitterMs
-    this.#mayDepart = options.mayDepart ?? (() => true)
+    this.#mayDepart = options.mayDepart
     this.#roundTrips = byOperation(() => new RoundTrip(options.latencyJitterMs))
     const startMs = this.#clock.monotonicMs()
     const { latencyJitterMs, limits } = options
@@ -103,7 +101,7 @@ export class Pacer {
       catchUpMs,
       startMs,
     })
-    this.#penalty = new Penalty(options.blockMs ?? 300_000, options.logger)
+    this.#penalty = new Penalty(options.logger)
   }
 
   /**

@@ -18,6 +18,8 @@ export type Settlement =
 
 /** Pause after a first rejection, which is taken for the limit of a second. Further ones soon after suggest a block. */
 const firstPauseMs = 1_500
+/** How long the service blocks an address that went over its limits. */
+const blockMs = 300_000
 /** A rejection within this time after a pause counts as a repetition, and doubles the next pause. */
 const memoryMs = 60_000
 /** Share of the full rate just after a pause, and the time until the full rate is reached again. */
@@ -30,7 +32,6 @@ const recoveryMs = 50_000
  * pause doubles the next pause, up to the length of a block.
  */
 export class Penalty {
-  readonly #blockMs: number
   readonly #logger: Logger
   #pausedAtMs = Number.NEGATIVE_INFINITY
   #pausedUntilMs = Number.NEGATIVE_INFINITY
@@ -39,8 +40,7 @@ export class Penalty {
   #mustProbe = false
   #probe: Departure | undefined
 
-  constructor(blockMs: number, logger: Logger) {
-    this.#blockMs = blockMs
+  constructor(logger: Logger) {
     this.#logger = logger
   }
 
@@ -86,11 +86,8 @@ export class Penalty {
 
   #punish(nowMs: number, retryAfterMs: number): void {
     const isRepeated = this.#mustProbe || nowMs - this.#resumedAtMs < memoryMs
-    this.#lastPauseMs = Math.min(
-      this.#blockMs,
-      isRepeated ? Math.max(firstPauseMs, 2 * this.#lastPauseMs) : firstPauseMs,
-    )
-    const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, 2 * this.#blockMs))
+    this.#lastPauseMs = Math.min(blockMs, isRepeated ? Math.max(firstPauseMs, 2 * this.#lastPauseMs) : firstPauseMs)
+    const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, 2 * blockMs))
     this.pause(nowMs, pauseMs)
     this.#logger.warn({ pauseMs }, 'the service rejects requests (429): every operation pauses')
   }

@@ -54,6 +54,14 @@ describe('defaults', () => {
 })
 
 describe('values', () => {
+  test.each(['prefix: market/', 'endpoint: "https://s3.example.com"', 'region: r', 'forcePathStyle: true'])(
+    'of an archive in a bucket need the bucket: %s',
+    (option) => {
+      expect(problemsOf(`archive: {${option}}`).join()).toContain('must name the bucket')
+      expect(problemsOf(`archive: {bucket: market-archive, ${option}}`)).toEqual([])
+    },
+  )
+
   test('a turnover may be written as a number and stays a decimal text', () => {
     const turnover = (text: string) =>
       loadConfig({ file: write(`streams: {fills: {select: {minTurnover24h: ${text}}}}`), env: {} }).streams.fills.select

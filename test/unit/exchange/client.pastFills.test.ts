@@ -21,13 +21,13 @@ describe('the history of fills', () => {
     await client.pastFills({ category: 'USDT-FUTURES', symbol: 'BTCUSDT', startTime: 5, endTime: 6, limit: 1000 })
     await client.pastFills({ category: 'COIN-FUTURES', symbol: 'BTCUSD_CM' })
     await client.pastFills({ category: 'USDC-FUTURES', symbol: 'BTCPERP' })
-    await client.pastFills({ ...spot, idLessThan: '1490555590356516864' })
+    await client.pastFills(spot)
     const futures = '/api/v2/mix/market/fills-history?productType='
     expect(exchange.service.requests).toEqual([
       `${futures}USDT-FUTURES&symbol=BTCUSDT&startTime=5&endTime=6&limit=1000`,
       `${futures}COIN-FUTURES&symbol=BTCUSD`,
       `${futures}USDC-FUTURES&symbol=BTCPERP`,
-      '/api/v2/spot/market/fills-history?symbol=BTCUSDT&idLessThan=1490555590356516864',
+      '/api/v2/spot/market/fills-history?symbol=BTCUSDT',
     ])
   })
 

@@ -2,7 +2,7 @@ import type { AxiosAdapter } from 'axios'
 import { expect, test } from 'vitest'
 import { createExchangeClient } from '../../../src/exchange/client.js'
 import { createFakeClock } from '../../support/fakeClock.js'
-import { envelope, limitsOf } from '../../support/fakeService.js'
+import { believing, envelope, limitsOf } from '../../support/fakeService.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 
 const instrument = { category: 'SPOT', symbol: 'BTCUSDT' } as const
@@ -28,6 +28,8 @@ test('an operation that was out of order is live again soon, whoever tries it fi
     limits: limitsOf(20, 600),
     latencyJitterMs: 0,
     retry: { attempts: 1, minDelayMs: 1, maxDelayMs: 5, totalMs: 10_000 },
+    serviceClock: believing,
+    mayDepart: () => true,
   })
   for (let i = 0; i < 10; i++) {
     const failing = client.candles(series).catch((error: { kind: string }) => error.kind)

@@ -79,7 +79,7 @@ describe('order books', () => {
   )
 
   it('an empty book is a normal success, and ts can be later than requestTime', async () => {
-    await exchange.answering(envelope('{"a":[],"b":[],"ts":"1760000009999"}'))
+    await exchange.answering(envelope('{"a":[],"b":[],"ts":"1760000009999"}', 1_760_000_000_000))
     const { rows, requestTime } = await exchange.client.orderBook(book)
     expect(rows).toHaveLength(1)
     expect(rows[0]?.ts).toBeGreaterThan(requestTime)
