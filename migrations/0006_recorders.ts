@@ -13,14 +13,12 @@ const tables = {
   'recorder.lock': `
     -- Locks of the recorder. One that a session holds names that session and counts for as long as the session is
     -- there; of the others the row itself is locked by a transaction.
-    name text not null check (name <> '') -- What is locked.
-    place text not null default '' -- Always empty.
+    name text primary key check (name <> '') -- What is locked.
     pid integer -- Server process of the session that holds it, as in pg_stat_activity; NULL for a lock of transactions.
     login oid -- Login of that session, as pg_stat_activity.usesysid.
     session text -- Name of that session, as pg_stat_activity.application_name.
     holder text -- Host and process that the session belongs to.
-    taken_at timestamptz -- When it was taken.
-    primary key (name, place)`,
+    taken_at timestamptz -- When it was taken.`,
   'recorder.lease': `
     -- The right to send requests from an address: one recorder at a time has it, and renews it twice a second.
     -- Recorders see by it who else is there.

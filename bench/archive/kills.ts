@@ -90,8 +90,8 @@ async function killAgainAndAgain(bench: BenchDatabase, kills: number, place: Pla
   const { killed, problems } = await killRuns(bench, config, kills, kind === 'bucket' ? 10_000 : 4_000)
   await run(bench, config, ['archive', '--remove'])
   const inTables = await tableProblems(bench, config)
-  await run(bench, config, ['archive', 'tidy'])
-  const { output: orphans } = await run(bench, config, ['archive', 'tidy', '--dry-run'])
+  await run(bench, config, ['archive', 'prune'])
+  const { output: orphans } = await run(bench, config, ['archive', 'prune', '--dry-run'])
   const last = [...(await problemsOf(bench, config, '--offline')), ...(await tableProblems(bench, config))]
   await writeFile(stop, '')
   const read = await watched
@@ -102,8 +102,8 @@ async function killAgainAndAgain(bench: BenchDatabase, kills: number, place: Pla
     check(`${kind}: runs that were killed`, `${killed} of ${kills}`, 'most', killed > kills / 2),
     none(`${kind}: visible days that were not whole`, problems),
     none(`${kind}: files that belong to nothing, in the end`, last.length),
-    none(`${kind}: tables that differ from the manifests, before tidy`, inTables.length),
-    check(`${kind}: what a second tidy would remove`, orphans.trim(), 'nothing', /\b0 files/.test(orphans)),
+    none(`${kind}: tables that differ from the manifests, before pruning`, inTables.length),
+    check(`${kind}: what a second one would remove`, orphans.trim(), 'nothing', /\b0 files/.test(orphans)),
     ...(read === null ? [] : readChecks(kind, read)),
     none(`${kind}: rows left in the database, in the end`, left),
     check(`${kind}: all rows equal when restored`, isSame ? 'yes' : 'no', 'yes', isSame),

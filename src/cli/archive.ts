@@ -5,14 +5,15 @@ import { packageVersion, stopSignal } from '../runtime/process.js'
 import { runArchive } from '../files/archive/run.js'
 import { certifyCommand } from './archiveCertify.js'
 import { openArchive, type OpenParts, tableOption, withArchive } from './openArchive.js'
-import { exitCodes, Failed } from './end.js'
+import { Failed, reportProblems } from './end.js'
 import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
 import { progressLine, writeOut } from './output.js'
 import { pruneArchive, type VerifiedDay, verifyArchive } from '../files/archive/verify.js'
 import { neededFiles, verifyTables } from '../files/iceberg/current.js'
-import { openDatabase, type RecorderDatabase, removalTime } from '../db/database.js'
+import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { timeTables } from '../db/timeTables.js'
 import { type Config, storageOf } from '../config/resolve.js'
+import { removalTime } from '../ledger/forget.js'
 import { type NotedDay, withArchiveLock } from '../files/archive/state.js'
 import type { ArchiveTarget } from '../files/archive/target.js'
 import { removeArchived } from '../files/archive/removal.js'
@@ -79,8 +80,7 @@ async function runIt(options: RunOptions): Promise<void> {
       ),
       ...result.problems,
     ]
-    for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
-    if (problems.length > 0) process.exitCode = exitCodes.failed
+    reportProblems(problems)
     if (options.json === true) return writeOut(`${JSON.stringify({ ...result, ...removal })}\n`)
     if (isDryRun) {
       for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)
@@ -139,7 +139,6 @@ export async function removeOld(
 
 function pruneCommand(): Command {
   return configuredCommand('prune')
-    .alias('tidy')
     .description('Remove former versions of days, and files that an interrupted run has left.')
     .option('--dry-run', 'only say what would be removed')
     .addHelpText('after', '\nExample:\n  market-recorder archive prune --config recorder.yaml --dry-run')
@@ -170,9 +169,8 @@ async function runRebuild(options: CommonOptions): Promise<void> {
       const publish = await openPublisher(config, database, target, { isAnew: true, signal })
       return publish(await target.stagingFolder(), [])
     })
-    for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
-    if (problems.length > 0) throw new Failed()
-    await writeOut('made all tables anew\n')
+    reportProblems(problems)
+    if (problems.length === 0) await writeOut('made all tables anew\n')
   })
 }
 
@@ -288,8 +286,7 @@ async function runRestore(options: DayOptions): Promise<void> {
     if (restored.length + problems.length === 0) {
       throw new Error(`the archive in ${target.name} has none of these days of ${tables.join(', ')}`)
     }
-    for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
-    if (problems.length > 0) process.exitCode = exitCodes.failed
+    reportProblems(problems)
     const inserted = restored.reduce((sum, one) => sum + one.inserted, 0)
     if (options.json === true) return writeOut(`${JSON.stringify(restored)}\n`)
     await writeOut(`${counted(restored.length, 'day')} of tables restored, ${counted(inserted, 'row')} new\n`)

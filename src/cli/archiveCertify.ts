@@ -5,7 +5,7 @@ import { symbolMatcher } from '../market/instrument.js'
 import { stopSignal } from '../runtime/process.js'
 import { type Certificate, certify } from '../files/archive/certify.js'
 import { openArchive, tableOption } from './openArchive.js'
-import { Failed } from './end.js'
+import { Failed, reportProblems } from './end.js'
 import { type CommonOptions, configuredCommand, day, namesOption, readConfig, requireOptions } from './options.js'
 import { writeOut } from './output.js'
 import { counted, printable } from '../runtime/text.js'
@@ -66,7 +66,7 @@ async function runCertify(options: CertifyOptions): Promise<void> {
         isAmong(options.interval, interval) &&
         isAmong(options.type, type),
     })
-    for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
+    reportProblems(problems)
     if (certificate === null) throw new Failed()
     await writeOut(options.json === true ? `${JSON.stringify(certificate, null, 1)}\n` : certificateText(certificate))
   } finally {

@@ -9,7 +9,7 @@ import { sleepFor, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { CommonOptions } from './options.js'
 import { messageOf } from '../runtime/text.js'
-import { doAgree } from '../db/database.js'
+import { doAgree } from '../ledger/forget.js'
 
 interface Archiving {
   stop(): Promise<void>

@@ -9,6 +9,12 @@ export class Failed extends Error {
   }
 }
 
+/** Prints the problems of a command that did the rest. The program then ends as a failure. */
+export function reportProblems(problems: readonly string[]): void {
+  for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
+  if (problems.length > 0) process.exitCode = exitCodes.failed
+}
+
 /** A failure at a position in the input. The lines of `excerpt` follow the message. */
 export class FailedAt extends Error {
   constructor(

@@ -1,7 +1,7 @@
 import { Kysely, PostgresAdapter, PostgresDialect, type Transaction } from 'kysely'
 import { type DatabaseOptions, type DatabasePool, openPool } from './pool.js'
 import type { Database } from './schema.js'
-import { type TimeMs, hourMs } from '../market/values.js'
+import type { TimeMs } from '../market/values.js'
 
 /** An open database. Close it once; every query after that fails. */
 export interface RecorderDatabase extends DatabasePool {
@@ -73,41 +73,4 @@ export async function callFunction<Result>(
 /** Reads the database's clock, in epoch milliseconds. In a transaction this is the time of its beginning. */
 export async function databaseNow(db: Kysely<Database>): Promise<TimeMs> {
   return callFunction(db, 'now')
-}
-
-/** If clocks are further apart than this, one of them is wrong. It is not known which. */
-const maxApartMs = hourMs
-
-interface Clocks {
-  readonly machineNow: () => TimeMs
-  /** Reads the service's clock. Absent if that clock is not known. */
-  readonly serviceNow?: () => TimeMs
-}
-
-type RemovalTime = { readonly now: TimeMs } | { readonly problem: string }
-
-/**
- * Resolves to the time by which the age of rows is judged: the earliest of all clocks. A single clock that is set
- * months ahead would have everything removed. If the clocks differ too much, the result is one line on what to do
- * instead.
- */
-export async function removalTime(db: Kysely<Database>, { machineNow, serviceNow }: Clocks): Promise<RemovalTime> {
-  const database = await databaseNow(db)
-  const [machine, service] = [machineNow(), serviceNow?.()]
-  const times = [machine, database, ...(service === undefined ? [] : [service])]
-  if (doAgree(...times)) return { now: Math.min(...times) }
-  const text = (time: TimeMs) => new Date(time).toISOString()
-  const shown = [
-    `${text(machine)} on this machine`,
-    `${text(database)} in the database`,
-    ...(service === undefined ? [] : [`${text(service)} at the service`]),
-  ]
-  return {
-    problem: `nothing old is removed while clocks are more than an hour apart: ${shown.join(', ')}; set the one that is wrong`,
-  }
-}
-
-/** Returns true if all times lie within an hour. */
-export function doAgree(...times: readonly TimeMs[]): boolean {
-  return Math.max(...times) - Math.min(...times) <= maxApartMs
 }

@@ -63,11 +63,10 @@ const holds = (row: string) => `exists (
  * would hold the row as well. But an open transaction with an id keeps VACUUM from removing rows on the whole server.
  */
 export async function tryLock(query: RunQuery, name: string): Promise<boolean> {
-  // `place` is always empty. It is part of the key of databases that exist.
   const { rows } = await query(
     `insert into recorder.lock as known (name, pid, login, session, holder, taken_at)
      select $1, pid, usesysid, application_name, $2, now() from pg_stat_activity where pid = pg_backend_pid()
-     on conflict (name, place) do update
+     on conflict (name) do update
        set pid = excluded.pid, login = excluded.login, session = excluded.session, holder = excluded.holder,
          taken_at = excluded.taken_at
        where not ${holds('known')}

@@ -57,7 +57,6 @@ export interface Database extends FieldTables {
 /** A lock that a session holds. For locks that a transaction holds, only the name is stored. */
 interface LockTable {
   name: string
-  place: Generated<string>
   pid: number | null
   login: number | null
   session: string | null

@@ -1,6 +1,7 @@
 import type { RecorderDatabase } from '../../db/database.js'
 import { type QueryColumn, type QueryRow, queryText } from '../../db/readOnlyQuery.js'
 import { seriesByKey } from '../../db/timeTables.js'
+import { groupBy } from '../../market/values.js'
 import { type ParquetColumn, quoteName } from '../parquet/columns.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
 
@@ -95,14 +96,8 @@ export async function symbolsOfDay(snapshot: Snapshot, table: ArchivedTable, day
   const isPlain = table.timeColumn !== undefined && !(await hasChunks(snapshot))
   const text = isPlain ? alongTheKey(table) : `select distinct t.category, t.symbol from ${sql}`
   const rows = await snapshot.query(text, parameters)
-  const symbols = new Map<string, string[]>()
-  for (const [category, symbol] of rows) {
-    const known = symbols.get(category ?? '')
-    if (known === undefined) symbols.set(category ?? '', [symbol ?? ''])
-    else known.push(symbol ?? '')
-  }
-  const sorted = [...symbols].toSorted(([a], [b]) => (a < b ? -1 : 1))
-  return new Map(sorted.map(([category, known]) => [category, known.toSorted(byBytes)]))
+  const sorted = [...groupBy(rows, ([category]) => category ?? '')].toSorted(([a], [b]) => (a < b ? -1 : 1))
+  return new Map(sorted.map(([category, own]) => [category, own.map(([, symbol]) => symbol ?? '').toSorted(byBytes)]))
 }
 
 /** Returns true if tables are split into chunks by time. Reading a day of such a table needs no index. */

@@ -58,7 +58,6 @@ interface ArchiveOptions {
   readonly recorder: string
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: (progress: { readonly table: string; readonly day: Day; readonly rows: number }) => void
-  readonly onDay?: (written: WrittenDay) => void
 }
 
 interface WrittenDay extends ManifestPlace {
@@ -129,7 +128,7 @@ class ArchiveRun {
   async write(due: DueDay): Promise<Manifest | null> {
     const { day } = due
     const table = due.table.name
-    const { signal, onProgress, onDay, publish } = this.options
+    const { signal, onProgress, publish } = this.options
     signal?.throwIfAborted()
     this.result.due.push({ table, day })
     if (this.isDryRun) return null
@@ -142,11 +141,7 @@ class ArchiveRun {
       const current = await archiveDay({ ...this.context, onRows }, due)
       if (current === null) return null
       this.#noted.push(noteOf(current))
-      if (current.isNew) {
-        const written = describe(current.manifest)
-        this.result.written.push(written)
-        onDay?.(written)
-      }
+      if (current.isNew) this.result.written.push(describe(current.manifest))
       if (publish === undefined || isFull(this.#noted)) await this.publish()
       return current.isNew ? current.manifest : null
     } catch (error) {

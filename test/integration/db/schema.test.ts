@@ -287,7 +287,6 @@ const columns: {
   },
   'recorder.lock': {
     name: 'value',
-    place: 'value',
     pid: 'null',
     login: 'null',
     session: 'null',

@@ -58,7 +58,7 @@ async function leaseBackend(): Promise<number> {
 async function world(): Promise<Record<string, unknown>> {
   const { rows } = await created.database.pool.query<Record<string, unknown>>(
     `select
-      (select array_agg((name, place, pid, session)::text order by name, place) from recorder.lock) as locks,
+      (select array_agg((name, pid, session)::text order by name) from recorder.lock) as locks,
       (select count(*) from pg_largeobject_metadata) as large_objects,
       (select count(*) from pg_replication_slots where database = current_database()) as slots,
       (select count(*) from pg_prepared_xacts where database = current_database()) as prepared,
