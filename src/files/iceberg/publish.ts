@@ -1,4 +1,4 @@
-import { rm, stat, writeFile } from 'node:fs/promises'
+import { rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Kysely } from 'kysely'
 import { databaseNow } from '../../db/database.js'
@@ -6,16 +6,11 @@ import type { Database } from '../../db/schema.js'
 import type { TimeMs } from '../../market/values.js'
 import { random, randomName } from '../../runtime/randomness.js'
 import { messageOf } from '../../runtime/text.js'
-import { type Manifest, type ManifestColumn, readManifest } from '../archive/manifest.js'
-import { byBytes } from '../archive/rows.js'
-import { parquetColumns } from '../archive/rowText.js'
 import { noteArchivedDay, type NotedDay } from '../archive/state.js'
-import type { Day } from '../archive/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../archive/target.js'
-import { UnfitDecimal, widen } from '../parquet/decimals.js'
-import { createParquetFile } from '../parquet/file.js'
+import { UnfitDecimal } from '../parquet/decimals.js'
+import { FreshFiles, type NarrowDays, NotUniform } from './freshFiles.js'
 import {
-  type DataFile,
   entryStatus,
   type ListedManifest,
   listedManifest,
@@ -25,8 +20,8 @@ import {
   summaryOf,
 } from './manifests.js'
 import * as current from './current.js'
-import { currentFields, currentSnapshot, type Field, fieldOf, nextMetadata } from './metadata.js'
-import { dataFile, partitionOf, type PublishedTable, publishedTables } from './tables.js'
+import { currentFields, currentSnapshot, type Field, nextMetadata } from './metadata.js'
+import { partitionOf, type PublishedTable, publishedTables } from './tables.js'
 
 interface PublishContext {
   readonly db: Kysely<Database>
@@ -38,21 +33,6 @@ interface PublishContext {
   readonly snapshotDays: number
   /** Ends the publication on abort. */
   readonly signal?: AbortSignal | undefined
-}
-
-/** Days of an archived table whose files have too few digits for the decimals of other days. */
-interface NarrowDays {
-  readonly table: string
-  readonly days: readonly Day[]
-  /** Columns with enough digits for the values of all days. */
-  readonly columns: readonly ManifestColumn[]
-}
-
-/** Thrown if files of a table have a decimal column with different types. No engine reads them as one column. */
-class NotUniform extends Error {
-  constructor(readonly narrow: NarrowDays) {
-    super(`${narrow.days.length} days of ${narrow.table} have to be written again with more room for decimals`)
-  }
 }
 
 interface Published {
@@ -81,8 +61,9 @@ export async function publishTables(
   for (const table of publishedTables) {
     context.signal?.throwIfAborted()
     try {
-      const url = await writeSnapshot(context, table, { pointer: pointers.get(table.name), noted, isAnew })
-      if (url !== null) moved.set(table.name, url)
+      const pointer = pointers.get(table.name)
+      const plan = await planSnapshot(context, table, { pointer, noted, isAnew })
+      if (plan !== null) moved.set(table.name, await writeSnapshot(context, table, pointer, plan))
     } catch (error) {
       if (error instanceof NotUniform) narrow.push(error.narrow)
       else if (!(error instanceof DamagedArchive) && !(error instanceof UnfitDecimal)) throw error
@@ -110,8 +91,25 @@ interface From {
   readonly isAnew: boolean
 }
 
-/** Writes the files of a snapshot. Resolves to the URL of its unpublished metadata; null if nothing is new. */
-async function writeSnapshot(context: PublishContext, table: PublishedTable, from: From): Promise<string | null> {
+/** Contents of the next snapshot of a table. */
+interface SnapshotPlan {
+  /** Stays below 2⁵³, because it is also a JSON number. */
+  readonly id: number
+  readonly sequence: number
+  /** Metadata that the snapshot is added to; null for the first of a table. */
+  readonly base: Awaited<ReturnType<typeof readBase>>
+  /** Digest of all parts of the table. */
+  readonly hash: string
+  readonly fields: readonly Field[]
+  /** Manifests of months that are as before. */
+  readonly kept: readonly ListedManifest[]
+  readonly changed: readonly { readonly name: string; readonly entries: readonly ManifestEntry[] }[]
+  /** Short names of months without rows. */
+  readonly empty: readonly string[]
+}
+
+/** Decides what the next snapshot holds; null if nothing is new. Files are written only of proofs. */
+async function planSnapshot(context: PublishContext, table: PublishedTable, from: From): Promise<SnapshotPlan | null> {
   const { target } = context
   const { pointer, isAnew } = from
   const parts = await current.partsOf(context, table, from.noted)
@@ -123,37 +121,48 @@ async function writeSnapshot(context: PublishContext, table: PublishedTable, fro
   if (shown?.summary['manifests-sha256'] === hash) return null
 
   const known = shown === undefined ? [] : await current.readList(target, shown['manifest-list'])
-  const empty = (shown?.summary[emptyMonths] ?? '').split(' ')
-  const months = monthsOf(parts, known).filter(({ name }) => !empty.includes(shortName(name)))
-  const kept = months.flatMap(({ same }) => same ?? [])
+  const knownEmpty = new Set((shown?.summary[emptyMonths] ?? '').split(' '))
+  const months = monthsOf(parts, known)
+  const own = {
+    id: 1 + Math.floor(random() * 2 ** 52),
+    sequence: (base?.metadata['last-sequence-number'] ?? 0) + 1,
+  }
   const fresh = new FreshFiles(context, table, before === undefined ? [] : currentFields(before))
-  // The id stays below 2⁵³, because it is also a JSON number.
-  const id = 1 + Math.floor(random() * 2 ** 52)
-  const own = { id, sequence: (base?.metadata['last-sequence-number'] ?? 0) + 1 }
-  const changed: { readonly name: string; readonly entries: readonly ManifestEntry[] }[] = []
-  const stillEmpty = monthsOf(parts, [])
-    .map(({ name }) => shortName(name))
-    .filter((name) => empty.includes(name))
+  const kept: ListedManifest[] = []
+  const changed: SnapshotPlan['changed'][number][] = []
+  const empty: string[] = []
   for (const { name, parts: wanted, former, same } of months) {
-    if (same !== undefined) continue
-    const entries = await entriesOf(fresh, wanted, former, own)
+    if (same !== undefined) {
+      kept.push(same)
+      continue
+    }
+    const entries = knownEmpty.has(shortName(name)) ? [] : await entriesOf(fresh, wanted, former, own)
     if (entries.length > 0) changed.push({ name, entries })
-    else stillEmpty.push(shortName(name))
+    else empty.push(shortName(name))
   }
   await fresh.requireUniform(parts)
+  return { ...own, base, hash, fields: [...fresh.fields.values()], kept, changed, empty }
+}
 
+/** Writes the files of a snapshot. Resolves to the URL of its metadata, which no pointer names yet. */
+async function writeSnapshot(
+  context: PublishContext,
+  table: PublishedTable,
+  pointer: string | undefined,
+  { id, sequence, base, hash, fields, kept, changed, empty }: SnapshotPlan,
+): Promise<string> {
+  const { target } = context
   const folder = current.metadataFolder(table.name)
   const put = async (name: string, bytes: Buffer) => {
     await putFile(context, `${folder}${name}`, bytes)
     return `${current.urlOf(target)}/${folder}${name}`
   }
   const partition = partitionOf(table)
-  const fields = [...fresh.fields.values()]
   const manifests = [...kept]
   for (const { name, entries } of changed) {
     const bytes = await manifestBytes(entries, fields, partition)
     const path = await put(`${name}-${id}.avro`, bytes)
-    manifests.push(listedManifest(entries, { path, bytes: bytes.length, partition, ...own }))
+    manifests.push(listedManifest(entries, { path, bytes: bytes.length, partition, id, sequence }))
   }
   const metadata = nextMetadata(base, {
     id,
@@ -165,7 +174,7 @@ async function writeSnapshot(context: PublishContext, table: PublishedTable, fro
     summary: {
       ...summaryOf(manifests, id),
       'manifests-sha256': hash,
-      ...(stillEmpty.length > 0 && { [emptyMonths]: stillEmpty.join(' ') }),
+      ...(empty.length > 0 && { [emptyMonths]: empty.join(' ') }),
     },
     snapshotDays: context.snapshotDays,
   })
@@ -224,7 +233,7 @@ async function entriesOf(
   const there = new Set<string>()
   const entries: ManifestEntry[] = []
   for (const { manifest_path: url } of former) {
-    for (const entry of await current.readEntries(fresh.context.target, url)) {
+    for (const entry of await current.readEntries(fresh.place.target, url)) {
       const part = current.partOfFile(entry.data_file.file_path)
       const isKept = wanted.has(part)
       if (isKept) there.add(part)
@@ -244,92 +253,6 @@ async function entriesOf(
     for (const file of await fresh.filesOf(part)) entries.push({ ...added, data_file: file })
   }
   return entries
-}
-
-/** Collects files of days that the table does not show yet, and the columns of the table with these files. */
-class FreshFiles {
-  readonly fields: Map<string, Field>
-  #isUniform = true
-
-  constructor(
-    readonly context: PublishContext,
-    private readonly table: PublishedTable,
-    fields: readonly Field[],
-  ) {
-    this.fields = new Map(fields.map((field) => [field.name, field]))
-  }
-
-  /** Returns the files of a day by its manifest. For a table of proofs, it first writes the proof as a file. */
-  async filesOf(part: current.Part): Promise<DataFile[]> {
-    const { target } = this.context
-    const manifest = await readManifest(target, part)
-    const { proof } = this.table
-    for (const field of fieldsOf(proof?.columns ?? (manifest.rows > 0 ? manifest.columns : []))) {
-      this.#isUniform &&= (this.fields.get(field.name)?.id ?? field.id) === field.id
-      this.fields.set(field.name, field)
-    }
-    if (proof !== undefined) return this.#proofFile(manifest, proof)
-    return manifest.files.map(({ path, category, rows, bytes, first, last }) =>
-      dataFile(this.table, {
-        url: `${current.urlOf(target)}/${path}`,
-        day: part.day,
-        dividedBy: category,
-        rows,
-        bytes,
-        symbols: [first.symbol, last.symbol],
-      }),
-    )
-  }
-
-  async #proofFile(manifest: Manifest, { columns, rowsOf }: NonNullable<PublishedTable['proof']>): Promise<DataFile[]> {
-    const { target, folder } = this.context
-    const { table, day, version } = manifest
-    const rows = rowsOf(manifest)
-    if (rows.length === 0) return []
-    const local = join(folder, `${this.table.name}-${randomName(4)}.parquet`)
-    const file = await createParquetFile(local, parquetColumns(columns))
-    await file.write(rows)
-    await file.close()
-    const { size } = await stat(local)
-    const path = `iceberg/${this.table.name}/data/${table}/${day}-v${version}.parquet`
-    await target.publish(local, path)
-    const symbols = rows.map((row) => row[1] ?? '').toSorted(byBytes)
-    const placed = {
-      url: `${current.urlOf(target)}/${path}`,
-      day,
-      dividedBy: manifest.proof[0]?.stream ?? '',
-      rows: rows.length,
-      bytes: size,
-      symbols: [symbols[0] ?? '', symbols.at(-1) ?? ''] as const,
-    }
-    return [dataFile(this.table, placed)]
-  }
-
-  /** Throws a `NotUniform` if files have a decimal column with different types. */
-  async requireUniform(parts: readonly current.Part[]): Promise<void> {
-    if (this.#isUniform) return
-    const found = new Map<Day, readonly ManifestColumn[]>()
-    const widest = new Map<string, ManifestColumn>()
-    for (const part of parts) {
-      const { columns, rows } = await readManifest(this.context.target, part)
-      if (rows > 0) found.set(part.day, columns)
-      for (const column of rows > 0 ? columns : []) {
-        const { digits = 0, scale = 0 } = widest.get(column.name) ?? {}
-        const room = widen({ digits: column.digits ?? 0, scale: column.scale ?? 0 }, { digits, scale })
-        widest.set(column.name, column.digits === undefined ? column : { ...column, ...room })
-      }
-    }
-    const columns = [...widest.values()]
-    const ids = new Map(fieldsOf(columns).map((field) => [field.name, field.id]))
-    const isNarrow = (own: readonly ManifestColumn[]) => fieldsOf(own).some(({ name, id }) => ids.get(name) !== id)
-    const days = [...found].filter(([, own]) => isNarrow(own)).map(([day]) => day)
-    if (days.length > 0) throw new NotUniform({ table: this.table.name, days, columns })
-    for (const field of fieldsOf(columns)) this.fields.set(field.name, field)
-  }
-}
-
-function fieldsOf(columns: readonly ManifestColumn[]): Field[] {
-  return parquetColumns(columns).map(fieldOf)
 }
 
 async function putFile({ target, folder }: PublishContext, path: string, content: Buffer | string): Promise<void> {
