@@ -24,6 +24,9 @@ const inputs = [
 ]
 const note = 'dist/built.sha256'
 
+/** Folders of dist that the compiler fills. */
+const compiled = ['src', 'migrations', 'bench', 'scripts', 'test']
+
 /** Bundles, each with what starts it. */
 const bundles = [
   { folder: 'dist/page', entry: 'index.html', config: 'vite.config.ts' },
@@ -68,6 +71,8 @@ const digest = digestOfInputs()
 if (!process.argv.includes('--if-changed') || !isBuilt(digest)) {
   mkdirSync('dist', { recursive: true })
   rmSync(note, { force: true })
+  // The compiler would leave the output of sources that are gone.
+  for (const folder of compiled) rmSync(`dist/${folder}`, { recursive: true, force: true })
   run('tsc', '-p', 'tsconfig.build.json')
   for (const { folder, config } of bundles) {
     run('vite', 'build', '--config', config, '--outDir', resolve(`${folder}.next`), '--emptyOutDir')
