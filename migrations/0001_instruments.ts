@@ -31,8 +31,8 @@ const specification = `
       -- (delisted or under maintenance), restrictedAPI.
     type text -- Futures: perpetual or delivery.
     symbol_type text -- crypto, metal, stock or commodity.
-    is_rwa boolean -- Whether it stands for a real-world asset.
-    is_reality boolean -- Whether it is a Reality stock token.
+    is_rwa boolean -- True if it stands for a real-world asset.
+    is_reality boolean -- True if it is a Reality stock token.
     area_symbol boolean -- The service's "areaSymbol" flag, sent only where it is set.
     price_precision bigint -- Decimal places allowed for a price.
     quantity_precision bigint -- Decimal places allowed for a quantity.

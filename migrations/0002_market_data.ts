@@ -83,7 +83,7 @@ const tables = {
     side market.side not null -- Side of the taker.
     price numeric not null check (${finite('price')}) -- Price, in quote coin.
     size numeric not null check (${finite('size')}) -- Size: in quote coin for COIN-FUTURES, in base coin otherwise.
-    is_rpi boolean -- Whether it was filled against an RPI quote; NULL where it was not sent.
+    is_rpi boolean -- True if it was filled against an RPI quote; NULL where the service does not say.
     source market.fill_source not null default 'live'
       -- live: from the newest fills. history: from the history of fills, which sends neither exec_link_id nor is_rpi.
     ${receivedAt}
@@ -105,7 +105,7 @@ const tables = {
     quote_turnover numeric check (${finite('quote_turnover')})
       -- Turnover, in quote coin; 0 for mark, index and premium. Null where the volume is.
     is_closed boolean not null
-      -- Whether it is final: it was read after its close and a settle delay. false while it forms.
+      -- True if it is final: it was read after its close and a settle delay. False while it forms.
     primary key (category, symbol, type, interval, open_time)`,
 }
 

@@ -88,7 +88,7 @@ const views = {
     new_close -- The new close, in quote coin.
     new_base_volume -- The new volume, in base coin.
     new_quote_turnover -- The new turnover, in quote coin.
-    is_restatement -- Whether it is part of history that was rewritten as a whole: see market.restatements.`,
+    is_restatement -- True if it is part of history that was rewritten as a whole: see market.restatements.`,
   'market.rejected_rows': `
     -- Rows of responses that could not be understood, or of which a part was left out, with the reason. The other rows
     -- of the response were stored.

@@ -92,7 +92,7 @@ const views = {
     interval -- Length of the candles, as the service names it.
     from_time -- Begin, by the service's time (inclusive).
     to_time -- End, by the service's time (exclusive).
-    is_confirmed -- Whether they were looked at once more, later, and had no candle then either.`,
+    is_confirmed -- True if they were looked at once more, later, and had no candle then either.`,
   'recorder_page.coverage': `
     -- For the page: the proven ranges of a series.
     ${key}

@@ -34,8 +34,8 @@ const tables = {
     weight integer check (weight > 0) -- Requests a minute that the service allows the address.
     spool text -- Host and folder in which the last owner keeps what waits for the database.`,
   'recorder.want': `
-    -- Rows of the past that somebody asked for. Missing of them is: ranges - done - coverage - empty ranges; with
-    -- again, ranges - done. Kept for a week after they end.
+    -- Rows of the past that somebody asked for. Still missing is: ranges - done - coverage - empty ranges; with
+    -- again, ranges - done. A want is kept for a week after it has ended.
     id bigint generated always as identity primary key -- Number of the want.
     stream text not null check (stream <> '') -- What is wanted, named as the table that holds it.
     ${key}
@@ -47,23 +47,23 @@ const tables = {
       -- repair: a gap of the recording. backfill: history that was asked for. review: a second look at what is known.
     ranges tstzmultirange not null check (not isempty(ranges))
       -- Times that are wanted, half-open; of candles, their opening times.
-    done tstzmultirange not null default '{}' -- Of these, what has been asked for since, whatever came of it.
-    floor timestamptz not null -- Begin of everything that was asked for: older rows are of no interest.
-    again boolean not null default false -- Whether what is covered is read once more.
-    is_urgent boolean not null default false -- Whether the instrument is about to be delisted.
+    done tstzmultirange not null default '{}' -- The part of ranges that was requested since, with any result.
+    floor timestamptz not null -- Begin of everything that was asked for. Earlier rows are not needed.
+    again boolean not null default false -- True if proven ranges are read once more.
+    is_urgent boolean not null default false -- True if the instrument is about to be delisted.
     has_open_beginning boolean not null default false
-      -- Whether floor is where we stop looking and not where the instrument was launched.
+      -- True if floor is where the search ends, and not the launch of the instrument.
     next_to timestamptz -- Review: end of the stretch that comes next; NULL for one out of turn.
     requested_at timestamptz not null default now() -- When it was asked for.
     retry_at timestamptz not null default '-infinity' -- Not worked on before this time.
     ended_at timestamptz
       -- When nothing was missing any more, or everything missing had been asked for; NULL while there is work.
-    problem text -- Why the last attempt was broken off, to be repeated; NULL after one that was not.
+    problem text -- Why the last attempt was interrupted, which is then repeated; NULL otherwise.
     failure text -- Why the service refuses some of it for good; NULL when it does not.
     requests bigint not null default 0 -- Requests made for it.
     received bigint not null default 0 -- Rows received; of candles, closed ones.
-    inserted bigint not null default 0 -- Of these, new ones.
-    updated bigint not null default 0 -- Of these, ones that were stored with other values before.`,
+    inserted bigint not null default 0 -- New ones among the received rows.
+    updated bigint not null default 0 -- Received rows that were stored with other values before.`,
   'recorder.slice': `
     -- What workers fetch at this moment. A slice is leased to its worker, which extends the lease; when that ends, the
     -- slice is missing again.
