@@ -200,7 +200,7 @@ function startUpkeep(base: Base, parts: RunningParts, collector: Collector): voi
     client,
     series: () => collector.candleSeries,
     respondedAt: (series) => collector.candlesRespondedAt(series),
-    isOwn: (instrument) => fleet.ownership.hasInstrument('fills', instrument),
+    isOwn: (instrument) => fleet.ownership.hasInstrument(instrument),
     clock,
     logger,
   })

@@ -251,7 +251,7 @@ export class Collector {
     const { universe } = this
     const own = universe
       .select(stream.select(config), stream.covers)
-      .filter((key) => universe.ownership.hasInstrument(stream.name, key))
+      .filter((key) => universe.ownership.hasInstrument(key))
     // Pollers of cycles choose among all instruments themselves, because they learn which deserve a place.
     const chosen = stream.trigger(config).kind === 'cycle' ? own : this.#chooseSteadily(stream, own, places)
     return stream.targetsOf(config, chosen, universe)

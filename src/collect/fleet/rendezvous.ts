@@ -68,13 +68,13 @@ export function ownershipOf(
   const kept = keepsBefore ? before : null
   const present = new Set(now.members.map((member) => member.egress))
   return {
-    hasInstrument(_stream, instrument) {
+    hasInstrument(instrument) {
       const key = instrumentText(instrument)
       return now.ownerOf(key) === egress || kept?.ownerOf(key) === egress
     },
     hasList: (stream, category) =>
       now.ownerOfList(stream, category) === egress || kept?.ownerOfList(stream, category) === egress,
-    isOrphan(_stream, instrument) {
+    isOrphan(instrument) {
       const owner = before?.ownerOf(instrumentText(instrument)) ?? null
       return owner !== null && !present.has(owner)
     },

@@ -92,9 +92,8 @@ async function readLists({ db, universe }: SharedListsOptions, foreign: ForeignL
 /** Reads the stored tickers of this recorder's own instruments or, if `isAll`, of all instruments. */
 async function readTickers({ db, universe }: SharedListsOptions, foreign: ForeignLists, isAll: boolean): Promise<void> {
   const categories = new Set<string>(foreign.tickers)
-  const { ownership } = universe
-  // One recorder requests all streams of an instrument.
-  const isOwn = (key: InstrumentKey) => ownership.hasInstrument('fills', key)
-  const wanted = universe.planned().instruments.filter((key) => categories.has(key.category) && (isAll || isOwn(key)))
+  const isWanted = (key: InstrumentKey) =>
+    categories.has(key.category) && (isAll || universe.ownership.hasInstrument(key))
+  const wanted = universe.planned().instruments.filter(isWanted)
   universe.setTickers(await newestTickerSigns(db, wanted))
 }

@@ -90,7 +90,7 @@ function instrumentDemand(
  * number applies to all addresses together, and each address takes its own part. An allowance applies to one address.
  */
 function cover(
-  { name, select: selectionOf, covers }: InstrumentStream<InstrumentKey, unknown>,
+  { select: selectionOf, covers }: InstrumentStream<InstrumentKey, unknown>,
   config: Config,
   universe: PlanUniverse,
   costOf: (instrument: PlanInstrument) => number,
@@ -99,7 +99,7 @@ function cover(
   const select = selectionOf(config)
   const eligible = covers === undefined ? universe : { ...universe, instruments: universe.instruments.filter(covers) }
   const { ranked, leftOut } = rankInstruments(eligible, select)
-  const isOwn = (key: PlanInstrument) => universe.ownership?.hasInstrument(name, key) ?? true
+  const isOwn = (key: PlanInstrument) => universe.ownership?.hasInstrument(key) ?? true
   if (select.busiest !== 'fit') {
     const named = ranked.slice(0, select.busiest)
     return { chosen: named.filter(isOwn), leftOut: { ...leftOut, number: ranked.length - named.length, limits: 0 } }

@@ -25,12 +25,12 @@ export interface PlanInstrument extends InstrumentKey {
 
 /** Part of the work that this recorder does if several recorders share a database. */
 export interface Ownership {
-  /** Returns true if this recorder asks for a stream of an instrument. */
-  hasInstrument(stream: StreamName, key: InstrumentKey): boolean
-  /** Returns true if this recorder asks for the list of a category. `category` is null for a stream's only list. */
+  /** Returns true if this recorder requests all streams of an instrument. */
+  hasInstrument(key: InstrumentKey): boolean
+  /** Returns true if this recorder requests the list of a category. `category` is null for a stream's only list. */
   hasList(stream: StreamName, category: Category | null): boolean
-  /** Returns true if the recorder that asked for the stream is gone, and no other asks for it. */
-  isOrphan(stream: StreamName, key: InstrumentKey): boolean
+  /** Returns true if the recorder that requested the instrument before is gone. */
+  isOrphan(key: InstrumentKey): boolean
 }
 
 /** Ownership of a recorder that shares with no other. */

@@ -47,7 +47,7 @@ async function startMember(egress: string, url = database.url) {
   const lease = await acquireLease(url, egress, { logger, clock: systemClock, sharing: fleet })
   leases.push(lease)
   const keys = Array.from({ length: 200 }, (_, index) => ({ category: 'SPOT', symbol: `X${index}` }) as const)
-  return { fleet, lease, state, has: () => keys.filter((key) => fleet.ownership.hasInstrument('fills', key)).length }
+  return { fleet, lease, state, has: () => keys.filter((key) => fleet.ownership.hasInstrument(key)).length }
 }
 const eventually = (check: () => void) => vi.waitFor(check, { timeout: 30_000, interval: 20 })
 

@@ -53,7 +53,7 @@ test('each list and each instrument belongs to one member', () => {
   const own = equals(5).map(({ egress }) => ownershipOf(egress, rendezvous))
   expect(own.filter((ownership) => ownership.hasList('tickers', 'SPOT'))).toHaveLength(1)
   expect(own.filter((ownership) => ownership.hasList('rpi_symbols', null))).toHaveLength(1)
-  expect(own.filter((ownership) => ownership.hasInstrument('fills', instrumentAt(0)))).toHaveLength(1)
+  expect(own.filter((ownership) => ownership.hasInstrument(instrumentAt(0)))).toHaveLength(1)
 })
 
 test('what moves to a member that comes is asked for by both at first', () => {
@@ -61,9 +61,7 @@ test('what moves to a member that comes is asked for by both at first', () => {
   const moved = keys.flatMap((key, index) => (now.ownerOf(key) === 'egress-3' ? [index] : []))
   expect(moved.length).toBeGreaterThan(40)
   const holders = (keeps: boolean, index: number) =>
-    equals(4).filter(({ egress }) =>
-      ownershipOf(egress, now, before, keeps).hasInstrument('fills', instrumentAt(index)),
-    )
+    equals(4).filter(({ egress }) => ownershipOf(egress, now, before, keeps).hasInstrument(instrumentAt(index)))
   for (const index of moved) {
     expect(holders(true, index)).toHaveLength(2)
     expect(holders(false, index)).toEqual([member(3)])
@@ -77,13 +75,13 @@ test('of what changes hands it is known whether anybody still asks for it', () =
   const orphans = now.members.flatMap(({ egress }) => {
     const own = ownershipOf(egress, now, before)
     return keys.flatMap((_, index) =>
-      own.hasInstrument('fills', instrumentAt(index)) && own.isOrphan('fills', instrumentAt(index)) ? [index] : [],
+      own.hasInstrument(instrumentAt(index)) && own.isOrphan(instrumentAt(index)) ? [index] : [],
     )
   })
   const lost = keys.flatMap((key, index) => (before.ownerOf(key) === 'egress-0' ? [index] : []))
   expect(lost.length).toBeGreaterThan(50)
   expect(orphans.toSorted((a, b) => a - b)).toEqual(lost)
-  expect(ownershipOf('egress-1', now).isOrphan('fills', instrumentAt(lost[0] ?? 0))).toBe(false)
+  expect(ownershipOf('egress-1', now).isOrphan(instrumentAt(lost[0] ?? 0))).toBe(false)
 })
 
 test('how uneven shares are is what chance does: about the square root of an address’s instruments', () => {
