@@ -149,7 +149,9 @@ const status = z.strictObject({
     z
       .strictObject({
         stream,
-        state: z.enum(['open', 'repaired', 'lost']).describe('open: may be repaired. lost: gone for good.'),
+        state: z
+          .enum(['open', 'repaired', 'lost'])
+          .describe('open: may be repaired. lost: the service does not give it; open again if it does.'),
         reason: z.string().describe('Why they are there.'),
         count: count('How many.'),
       })

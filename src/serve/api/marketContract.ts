@@ -130,7 +130,7 @@ const calendar = z.strictObject({
       days: z
         .array(z.enum(['none', 'complete', 'partial', 'lost', 'empty']))
         .describe(
-          'One for each day. none: nothing proven. partial: some of it. lost: has a permanent gap. empty: proven, and nothing happened.',
+          'One for each day. none: nothing proven. partial: some of it. lost: has a gap that the service does not fill. empty: proven, and nothing happened.',
         ),
     }),
   ),

@@ -16,7 +16,7 @@ const pageSize = 12
 const meanings = {
   complete: 'complete',
   partial: 'partly recorded',
-  lost: 'has a permanent gap',
+  lost: 'has a lost gap',
   empty: 'no trade',
   none: 'nothing recorded',
 } as const
