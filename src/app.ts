@@ -201,6 +201,7 @@ function startUpkeep(base: Base, parts: RunningParts, collector: Collector): voi
     series: () => collector.candleSeries,
     respondedAt: (series) => collector.candlesRespondedAt(series),
     isOwn: (instrument) => fleet.ownership.hasInstrument(instrument),
+    incidents,
     clock,
     logger,
   })

@@ -109,7 +109,7 @@ async function claim({ db }: RecorderDatabase, symbol: string, first: number): P
     const from = someTime - (gapCount + rangesPerClaim - first - index) * minuteMs
     return { from, to: from + minuteMs - 1_000 }
   })
-  await addCoverage(db, { stream: 'fills', category: 'SPOT', symbol, type: null, interval: null }, ranges)
+  await addCoverage(db, { stream: 'fills', category: 'SPOT', symbol, type: '', interval: '' }, ranges)
 }
 
 interface Cost {

@@ -1,4 +1,4 @@
-import { fillPageRows } from '../../src/history/eventHistories.js'
+import { fillPageRows } from '../../src/history/pastFills.js'
 import { fillsPerPage, type TradeSign } from '../../src/market/rows.js'
 import { minuteMs, minuteOf } from '../../src/market/values.js'
 import type { SeenFill } from '../../src/collect/schedule/fillEstimate.js'

@@ -9,7 +9,7 @@ import {
   type RequestedSeries,
   resolveRequest,
 } from '../history/request.js'
-import { fillPageRows, fillSpanMs } from '../history/eventHistories.js'
+import { fillPageRows, fillSpanMs } from '../history/pastFills.js'
 import type { BackfillSession } from '../history/session.js'
 import { safeRates } from '../collect/streams/rates.js'
 import { streams } from '../collect/streams/streams.js'
@@ -41,10 +41,10 @@ import {
   readConfig,
   requireOptions,
 } from './options.js'
-import { writeOut } from './output.js'
+import { writeJson, writeOut } from './output.js'
 
 interface BackfillOptions extends CommonOptions {
-  readonly stream?: PastStream
+  readonly stream?: keyof typeof pastStreams
   readonly category?: BackfillRequest['categories']
   readonly symbol?: readonly string[]
   readonly interval?: BackfillRequest['intervals']
@@ -78,7 +78,7 @@ export function backfillCommand(): Command {
       new Option(
         '--stream <stream>',
         'what to fetch (default: candles); fills and funding rates reach back 90 days',
-      ).choices(pastStreams),
+      ).choices(Object.keys(pastStreams)),
     )
     .addOption(namesOption('--category <categories...>', 'product lines', tradedCategories))
     .option('--symbol <globs...>', 'symbols, as names or globs, in any case')
@@ -128,14 +128,14 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     const planned = await planSeries(store.database.db, series, { again })
     if (options.dryRun === true) {
       const forecast = await forecastOf(request.stream, store, config, planned, serviceNow)
-      await writeOut(options.json === true ? `${JSON.stringify(forecast.estimate)}\n` : forecastText(forecast, planned))
+      await (options.json === true ? writeJson(forecast.estimate) : writeOut(forecastText(forecast, planned)))
       return
     }
     const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
     const goesOn = stop.signal.aborted && !session.isOwner()
-    if (options.json === true) await writeOut(`${JSON.stringify(summary)}\n`)
+    if (options.json === true) await writeJson(summary)
     // The recorder may still hold rows that the counts lack, so there is no summary yet.
-    else if (!goesOn) await printSummary(summary, request.stream)
+    else if (!goesOn) await printSummary(summary, options.stream ?? 'candles')
     if (stop.signal.aborted) {
       process.stderr.write(goesOn ? goesOnLines : stoppedLines(commandLine()))
     } else for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
@@ -229,7 +229,6 @@ function kindOf({ category, type, interval }: CandleSeries): string {
 
 /** How a stream takes part in an estimate of its history. */
 interface EventPast {
-  readonly name: 'fills' | 'funding_rates'
   readonly operationText: string
   readonly operations: readonly Operation[]
   readonly pageRows: number
@@ -242,15 +241,13 @@ type EventStream = Exclude<PastStream, 'candles'>
 
 const eventPasts: Readonly<Record<EventStream, EventPast>> = {
   fills: {
-    name: 'fills',
     operationText: 'fills-history',
     operations: pastFillsOperations,
     pageRows: fillPageRows,
     spanMs: fillSpanMs,
     frequencies: recentFillRates,
   },
-  funding: {
-    name: 'funding_rates',
+  funding_rates: {
     operationText: 'history-fund-rate',
     operations: ['history-fund-rate'],
     pageRows: fundingPageRows,
@@ -267,7 +264,7 @@ async function forecastEvents(
   now: TimeMs,
 ): Promise<Forecast> {
   const { db } = store.database
-  const { name, operationText, operations, pageRows, spanMs, frequencies } = eventPasts[stream]
+  const { operationText, operations, pageRows, spanMs, frequencies } = eventPasts[stream]
   const rates = new Map((await frequencies(db, now)).map((rate) => [instrumentText(rate), rate.perSecond]))
   const { perSecond } = safeRates(config)
   const estimated = estimateEvents(planned, {
@@ -275,7 +272,7 @@ async function forecastEvents(
     pageRows,
     spanMs,
     requestsPerSecond: Math.min(...operations.map((operation) => perSecond[operation])),
-    bytesPerRow: streams[name].bytes(config).plain,
+    bytesPerRow: streams[stream].bytes(config).plain,
   })
   const { rows, requests, unknown } = estimated
   const more = unknown === 0 ? '' : `, and those of ${grouped(unknown)} instruments that were not recorded lately`
@@ -303,7 +300,7 @@ const goesOnLines =
   'the recorder on this host goes on with it; see market-recorder status, and end it with market-recorder backfill --cancel\n'
 
 /** Builds the request. Throws if options are missing, and names all of them. */
-function requestOf(options: BackfillOptions): BackfillRequest & { readonly stream: PastStream } {
+function requestOf(options: BackfillOptions): BackfillRequest {
   const { stream = 'candles', type = ['market'], to } = options
   if (stream !== 'candles' && (options.interval !== undefined || options.type !== undefined))
     throw new ConfigError([`--interval and --type are for candles, not for ${stream}`])
@@ -315,7 +312,8 @@ function requestOf(options: BackfillOptions): BackfillRequest & { readonly strea
   })
   if (from !== 'launch' && to !== undefined && from >= to) throw new ConfigError(['--from must be before --to'])
   const end = to ?? Number.MAX_SAFE_INTEGER
-  return { stream, categories: category, symbols: symbol, intervals: interval, types: type, from, to: end }
+  const what = { categories: category, symbols: symbol, intervals: interval, types: type }
+  return { stream: pastStreams[stream], ...what, from, to: end }
 }
 
 async function cancel({ stream, category, symbol, interval, type, ...options }: BackfillOptions): Promise<void> {
@@ -324,13 +322,13 @@ async function cancel({ stream, category, symbol, interval, type, ...options }: 
   try {
     await prepareBeside(store, config, createLogger('warn'))
     const cancelled = await cancelBackfills(store.database.db, {
-      ...(stream === undefined ? {} : { streams: [stream] }),
-      ...(category === undefined ? {} : { categories: category }),
-      ...(interval === undefined ? {} : { intervals: interval }),
-      ...(type === undefined ? {} : { types: type }),
+      ...(stream && { stream: pastStreams[stream] }),
+      ...(category && { categories: category }),
+      ...(interval && { intervals: interval }),
+      ...(type && { types: type }),
       isSymbol: symbolMatcher(symbol),
     })
-    if (options.json === true) return await writeOut(`${JSON.stringify(cancelled)}\n`)
+    if (options.json === true) return await writeJson(cancelled)
     const [first, ...others] = cancelled
     if (first === undefined) return await writeOut('no backfill is open\n')
     await writeOut(`cancelled: ${streamText(first)}${others.length === 0 ? '' : ` and ${others.length} more`}\n`)

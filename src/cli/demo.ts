@@ -80,6 +80,7 @@ function printCounts(counts: Readonly<Record<string, number>>, config: Config): 
 
 const historyMs = 3 * dayMs
 const request = {
+  stream: 'candles',
   categories: ['SPOT', 'USDT-FUTURES'],
   symbols: ['BTCUSDT', 'ETHUSDT', 'SOLUSDT'],
   types: ['market'],

@@ -1,28 +1,31 @@
 import type { Command } from 'commander'
-import { type PlannedSeries, planSeries } from '../history/request.js'
-import { isProven, streamNames } from '../market/stream.js'
-import { categories, instrumentText, isTradedCategory } from '../market/category.js'
+import type { Kysely } from 'kysely'
+import { planSeries, type RequestedSeries } from '../history/request.js'
+import { isProven, type StreamName, streamNames } from '../market/stream.js'
+import { categories, type Category, instrumentText } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import { groupBy } from '../market/values.js'
-import { streamText } from '../db/series.js'
+import type { Database } from '../db/schema.js'
+import { candlesOf, seriesOf } from '../db/series.js'
 import type { Config } from '../config/resolve.js'
 import { openStore, type OpenStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
 import { printable } from '../runtime/text.js'
 import { stopSignal } from '../runtime/process.js'
-import { type Gap, listGaps } from '../ledger/gaps.js'
+import { type Gap, type GapFilter, listGaps, newestGaps } from '../ledger/gaps.js'
+import { rangeOutcomes } from '../ledger/wants.js'
 import { fetchMissing, missingLines, openBackfill, printSummary } from './backfillWork.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, namesOption, readConfig } from './options.js'
-import { writeOut } from './output.js'
+import { writeJson, writeOut } from './output.js'
 
 interface GapsOptions extends CommonOptions {
   readonly repair?: boolean
   readonly all?: boolean
-  readonly stream?: readonly string[]
-  readonly category?: readonly string[]
+  readonly stream?: readonly StreamName[]
+  readonly category?: readonly Category[]
   readonly symbol?: readonly string[]
   readonly json?: boolean
 }
@@ -45,39 +48,35 @@ export function gapsCommand(): Command {
 async function runGaps(options: GapsOptions): Promise<void> {
   const config = await readConfig(options)
   const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
-  const isWanted = wantedBy(options)
+  const { stream: streams, category: categories, symbol } = options
+  const isSymbol = symbol && symbolMatcher(symbol)
+  const filter = { ...(streams && { streams }), ...(categories && { categories }), ...(isSymbol && { isSymbol }) }
   const store = await openStore(config, logger)
   try {
     await prepareBeside(store, config, createLogger('warn'))
     const { db } = store.database
     if (options.repair === true) {
-      const open = await listGaps(db, { state: 'open' })
-      const isJson = options.json === true
-      await repairGaps(
-        open.filter((gap) => isRepairable(gap) && isWanted(gap)),
-        { store, config, logger, isJson },
-      )
-    } else {
-      const gaps = await listGaps(db, options.all === true ? {} : { exceptState: 'repaired' })
-      await showGaps(gaps.filter(isWanted).toReversed(), options)
-    }
+      const open = await listGaps(db, { ...filter, verdicts: ['missing'] })
+      await repairGaps(open.filter(isRepairable), { store, config, logger, isJson: options.json === true })
+    } else await showGaps(db, options.all === true ? filter : { ...filter, verdicts: ['missing', 'lost'] }, options)
   } finally {
     await store.close()
   }
 }
 
-async function showGaps(gaps: readonly Gap[], options: GapsOptions): Promise<void> {
-  if (options.json === true) return writeOut(`${JSON.stringify(gaps)}\n`)
+async function showGaps(db: Kysely<Database>, filter: GapFilter, options: GapsOptions): Promise<void> {
+  if (options.json === true) return writeJson((await listGaps(db, filter)).toReversed())
+  const gaps = await newestGaps(db, filter, maxShown)
   if (gaps.length === 0) {
     return writeOut(
       options.all === true ? 'no gaps are known\n' : 'no gap is open or lost; --all shows repaired ones, too\n',
     )
   }
   for (const [reason, group] of groupBy(gaps, (gap) => `${gap.stream}, ${gap.state}: ${gap.reason}`)) {
-    const canRepair = group.filter(isRepairable).length
-    await writeOut(`${reason} (${group.length}${canRepair > 0 ? `, ${canRepair} can be repaired` : ''})\n`)
-    for (const gap of group.slice(0, maxShown)) await writeOut(`  ${gapText(gap)}\n`)
-    if (group.length > maxShown) await writeOut(`  and ${group.length - maxShown} more; see market.gaps\n`)
+    const count = group[0]?.alike ?? 0
+    await writeOut(`${reason} (${count}${group.some(isRepairable) ? `, ${count} can be repaired` : ''})\n`)
+    for (const gap of group) await writeOut(`  ${gapText(gap)}\n`)
+    if (count > group.length) await writeOut(`  and ${count - group.length} more; see market.gaps\n`)
   }
 }
 
@@ -91,11 +90,16 @@ async function repairGaps(
   const { db } = store.database
   const session = await openBackfill(config, store, logger, stop.signal)
   try {
-    const planned = await planSeries(db, gaps.map(plannedOf), { again: false })
+    const requested = gaps.map(requestedOf)
+    const planned = await planSeries(db, requested, { again: false })
     const summary = await fetchMissing(session, db, planned, { kind: 'repair', again: false }, stop.signal)
-    const left = stillMissing(gaps, await listGaps(db, { exceptState: 'repaired' })).length
+    const wanted = requested.map(({ series, range }) => ({ series, missing: [range] }))
+    const outcomes = await rangeOutcomes(db, wanted)
+    const left = outcomes.filter((known) =>
+      known.some(({ verdict }) => verdict === 'missing' || verdict === 'lost'),
+    ).length
     const repaired = gaps.length - left
-    if (isJson) await writeOut(`${JSON.stringify({ ...summary, gaps: gaps.length, repaired })}\n`)
+    if (isJson) await writeJson({ ...summary, gaps: gaps.length, repaired })
     else {
       const [stream = 'rows', ...others] = new Set(gaps.map((gap) => gap.stream))
       await printSummary(summary, others.length === 0 ? stream : 'rows')
@@ -112,37 +116,21 @@ async function repairGaps(
 
 const maxShown = 20
 
-function wantedBy({ stream, category, symbol }: GapsOptions): (gap: Gap) => boolean {
-  const isSymbol = symbolMatcher(symbol)
-  return (gap) =>
-    (stream === undefined || stream.includes(gap.stream)) &&
-    (category === undefined || category.includes(gap.category)) &&
-    // A gap of all symbols counts for each symbol.
-    (gap.symbol === '*' || isSymbol(gap.symbol))
-}
-
 function isRepairable({ stream, state, symbol }: Gap): boolean {
   return state === 'open' && isProven(stream) && symbol !== '*'
 }
 
-function plannedOf({ stream, category, symbol, type, interval, range }: Gap): PlannedSeries {
-  const series = { stream, category, symbol, type, interval }
-  return { series, range, missing: [range], isUrgent: false, hasOpenBeginning: false }
+function requestedOf(gap: Gap): RequestedSeries {
+  return { series: seriesOf(gap), range: gap.range, isUrgent: false, hasOpenBeginning: false }
 }
 
-/** Returns the gaps of which some part is still a known gap. */
-function stillMissing(gaps: readonly Gap[], known: readonly Gap[]): Gap[] {
-  const bySeries = groupBy(known, streamText)
-  return gaps.filter(({ range, ...series }) =>
-    bySeries.get(streamText(series))?.some(({ range: { from, to } }) => from < range.to && to > range.from),
-  )
-}
-
-function gapText({ category, symbol, type, interval, range: { from, to } }: Gap): string {
+function gapText(gap: Gap): string {
+  const { from, to } = gap.range
   const text = (time: number) => new Date(time).toISOString().slice(0, 23)
+  const candles = candlesOf(gap)
   const what =
-    type !== null && interval !== null && isTradedCategory(category)
-      ? `${seriesText({ category, symbol, type, interval })} (${Math.round((to - from) / intervalMs[interval])} candles)`
-      : instrumentText({ category, symbol })
+    candles === null
+      ? instrumentText(gap)
+      : `${seriesText(candles)} (${Math.round((to - from) / intervalMs[candles.interval])} candles)`
   return printable(`${what} ${text(from)} to ${text(to)}`)
 }

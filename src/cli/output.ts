@@ -16,6 +16,13 @@ export async function writeOut(text: string): Promise<void> {
   if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain')
 }
 
+/** Writes a line of JSON. Type and interval of a series are null where it has none, as in the views. */
+export async function writeJson(value: unknown): Promise<void> {
+  const orNull = (name: string, part: unknown) =>
+    part === '' && (name === 'type' || name === 'interval') ? null : part
+  await writeOut(`${JSON.stringify(value, orNull)}\n`)
+}
+
 function complain(message: string): void {
   process.stderr.write(`${printable(message)}\n`)
 }

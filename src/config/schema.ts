@@ -7,7 +7,7 @@ import {
   streamTraits,
   type TimeStream,
   timeStreams,
-  type TimeTableShape,
+  type TimeTable,
 } from '../market/stream.js'
 import { logLevels } from '../runtime/logger.js'
 import { streams, whole } from './streamsSchema.js'
@@ -139,7 +139,8 @@ const collector = z
 function table(name: TimeStream) {
   const { options: group } = streamTraits[name]
   const names = timeStreams.filter((other) => streamTraits[other].options === group)
-  const { chunkHours, columnstoreAfterHours }: TimeTableShape = streamTraits[name].table
+  const { chunkHours, columnstoreAfterHours }: Pick<TimeTable, 'chunkHours' | 'columnstoreAfterHours'> =
+    streamTraits[name].table
   return z
     .strictObject({
       retentionDays: whole(1, 36_500).exactOptional().describe('Age at which rows are removed; by default never.'),

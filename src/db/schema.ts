@@ -2,9 +2,10 @@ import type { ColumnType, Generated, GeneratedAlways } from 'kysely'
 import type { Candle, CandleType, Interval } from '../market/candle.js'
 import type { Category } from '../market/category.js'
 import type { Instrument, InstrumentField, instrumentFields, InstrumentKind } from '../market/instrument.js'
-import type { FieldsOf, FieldStream, RowOf, StreamName, VersionStream } from '../market/stream.js'
+import type { FieldsOf, FieldStream, RowOf, VersionStream } from '../market/stream.js'
 import type { Decimal, Extra, TimeMs } from '../market/values.js'
 import type { SnakeCase } from './columns.js'
+import type { Series } from './series.js'
 
 /** An instant. It is read as epoch milliseconds and written as a Date. */
 type Instant = ColumnType<TimeMs, Date, Date>
@@ -40,7 +41,7 @@ export interface Database extends FieldTables {
   'recorder.candle_revision': CandleRevisionTable
   'recorder.restatement': RestatementTable
   'recorder.rejected_row': RejectedRowTable
-  'recorder_page.coverage': SeriesColumns & { ranges: string }
+  'recorder_page.coverage': Series & { ranges: string }
   'recorder_page.gap': GapView
   'recorder.lock': LockTable
   'recorder.lease': LeaseTable
@@ -126,13 +127,6 @@ interface BookTop {
   spread: GeneratedAlways<Decimal | null>
 }
 
-/** `type` and `interval` are empty for streams without them. */
-export interface SeriesColumns extends InstrumentKeyColumns {
-  stream: StreamName
-  type: CandleType | ''
-  interval: Interval | ''
-}
-
 /** The values that the table's check allows. */
 type Verdict =
   | 'recorded'
@@ -148,7 +142,7 @@ type Verdict =
   | 'reviewed'
 
 /** Ranges have the form of text, and `part` is an instant that may be infinite. */
-interface KnownTable extends SeriesColumns {
+interface KnownTable extends Series {
   id: GeneratedAlways<number>
   verdict: Verdict
   part: Generated<TimeMs>
@@ -162,7 +156,7 @@ interface KnownTable extends SeriesColumns {
   gap_until: GeneratedAlways<TimeMs | null>
 }
 
-interface GapView extends SeriesColumns {
+interface GapView extends Series {
   range: string
   reason: string
   state: GapState
@@ -187,7 +181,7 @@ interface CandleReachTable {
 }
 
 /** `ranges` and `done` are multiranges in the form of text. */
-interface WantTable extends SeriesColumns {
+interface WantTable extends Series {
   id: GeneratedAlways<number>
   kind: 'repair' | 'backfill' | 'review'
   ranges: string

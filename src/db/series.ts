@@ -1,18 +1,15 @@
 import { type Expression, expressionBuilder, type RawBuilder, sql, type SqlBool } from 'kysely'
 import { type CandleSeries, type CandleType, type Interval, intervalMs } from '../market/candle.js'
-import { type Category, type InstrumentKey, isTradedCategory } from '../market/category.js'
+import { type InstrumentKey, isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import { minuteMs } from '../market/values.js'
-import type { Database, SeriesColumns } from './schema.js'
 
-/** A stream of an instrument, with type and interval for candles. Coverage and gaps are kept for each series. */
-export interface Series {
+/** A stream of an instrument, as columns of schema `recorder` name it. Coverage and gaps are kept for each series. */
+export interface Series extends InstrumentKey {
   readonly stream: StreamName
-  readonly category: Category
-  readonly symbol: string
-  /** Type of the candles. Both fields are null for other streams. */
-  readonly type: CandleType | null
-  readonly interval: Interval | null
+  /** Type and interval of candles. Both are empty for other streams, because a key cannot hold null. */
+  readonly type: CandleType | ''
+  readonly interval: Interval | ''
 }
 
 export function candleStream({ category, symbol, type, interval }: CandleSeries): Series {
@@ -21,43 +18,32 @@ export function candleStream({ category, symbol, type, interval }: CandleSeries)
 
 /** Returns a series without type and interval, such as the fills of an instrument. */
 export function instrumentStream(stream: StreamName, { category, symbol }: InstrumentKey): Series {
-  return { stream, category, symbol, type: null, interval: null }
+  return { stream, category, symbol, type: '', interval: '' }
 }
 
 /** Returns a series of candles without its stream; null for other streams. */
 export function candlesOf({ stream, category, symbol, type, interval }: Series): CandleSeries | null {
-  if (stream !== 'candles' || type === null || interval === null || !isTradedCategory(category)) return null
+  if (stream !== 'candles' || type === '' || interval === '' || !isTradedCategory(category)) return null
   return { category, symbol, type, interval }
 }
 
 /** Returns the length of a row of a series in milliseconds. Rows with times of their own count as a minute. */
 export function rowMs({ interval }: Series): number {
-  return interval === null ? minuteMs : intervalMs[interval]
+  return interval === '' ? minuteMs : intervalMs[interval]
 }
 
 export function streamText({ stream, category, symbol, type, interval }: Series): string {
-  return [category, symbol, ...(type === null || interval === null ? [stream] : [type, interval])].join(' ')
+  return [category, symbol, ...(type === '' ? [stream] : [type, interval])].join(' ')
 }
 
-/** Returns the columns of schema `recorder` that name a series. Empty text stands for null, which a key cannot hold. */
-export function seriesColumns({ stream, category, symbol, type, interval }: Series): SeriesColumns {
-  return { stream, category, symbol, type: type ?? '', interval: interval ?? '' }
-}
-
-/** Returns the series that these columns name. */
-export function seriesOf({ stream, category, symbol, type, interval }: SeriesColumns): Series {
-  return {
-    stream,
-    category,
-    symbol,
-    type: type === '' ? null : type,
-    interval: interval === '' ? null : interval,
-  }
+/** Returns the series that a row names. */
+export function seriesOf({ stream, category, symbol, type, interval }: Series): Series {
+  return { stream, category, symbol, type, interval }
 }
 
 // The conditions below select rows of tables with a series in the key. `alias` names the table of several.
 
-const eb = expressionBuilder<Database>()
+const eb = expressionBuilder<object>()
 
 /** The columns that name a series. */
 export const keyColumns = [
@@ -70,13 +56,12 @@ export const keyColumns = [
 
 /** Returns the values of `keyColumns` for a series, in their order. */
 export function seriesValues(series: Series): string[] {
-  const values = seriesColumns(series)
-  return keyColumns.map(({ name }) => values[name])
+  return keyColumns.map(({ name }) => series[name])
 }
 
 /** Returns a condition for the rows of a series, in a table with a column for the stream. */
 export function ofSeries(series: Series, alias?: string): Expression<SqlBool> {
-  return areEqual(seriesColumns(series), alias)
+  return areEqual(seriesOf(series), alias)
 }
 
 /** Returns a condition for the rows of a series of candles, in a table that holds only candles. */
@@ -100,4 +85,33 @@ function areEqual(values: object, alias: string | undefined): Expression<SqlBool
 
 function column(name: string, alias: string | undefined): RawBuilder<string> {
   return sql.ref(alias === undefined ? name : `${alias}.${name}`)
+}
+
+/**
+ * Returns two parts of a statement. `series` belongs after WITH RECURSIVE and goes from one series to the next in the
+ * key. A plain table needs that, because it has no index on the time alone. `keyOf` lists the columns of the series in
+ * the row of an alias.
+ */
+export function seriesByKey({
+  name,
+  seriesColumns,
+}: {
+  readonly name: string
+  readonly seriesColumns: readonly string[]
+}): {
+  readonly series: string
+  readonly keyOf: (alias: string) => string
+} {
+  const columns = seriesColumns.join(', ')
+  const keyOf = (alias: string) => seriesColumns.map((column) => `${alias}.${column}`).join(', ')
+  return {
+    keyOf,
+    series: `series as (
+      (select ${columns} from market.${name} order by ${columns} limit 1)
+      union all
+      select ${keyOf('next')} from series s cross join lateral (
+        select ${keyOf('t')} from market.${name} t where (${keyOf('t')}) > (${keyOf('s')}) order by ${keyOf('t')} limit 1
+      ) next
+    )`,
+  }
 }

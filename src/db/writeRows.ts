@@ -62,7 +62,7 @@ const streamTables = new Map(
             { ...instrument, ...own },
           ]
         : [
-            [...traits.table.series, traits.table.time, ...traits.table.after],
+            [...traits.table.seriesColumns, ...traits.table.orderColumns],
             { ...instrument, ts: 'time', receivedAt: 'time', ...own } as const,
           ]
     return [name, rowTable<Record<string, ColumnValue>>(`market.${name}`, key, columns)]

@@ -94,7 +94,7 @@ export class CandleFetcher {
       const looked = union(slice.ranges, intersect(normalized(silent), slice.missing))
       return async (trx) => {
         const shown = { empty, anchor, hasRejected: rejected > 0, now: clock.now() }
-        const provisional = await concludeMissing(trx, series, looked, shown)
+        const emptyAtFirst = await concludeMissing(trx, series, looked, shown)
         if (slice.kind === 'review' && slice.again)
           await concludeReview(trx, series, slice, source.silence, clock.now())
         const restatedBy = slice.again && updated > 0 ? await foldRestatement(trx, series, before) : null
@@ -106,7 +106,7 @@ export class CandleFetcher {
           )
           await readAllAgain(trx, series, restatedBy)
         }
-        return { done: union(looked, intersect(provisional, slice.missing)) }
+        return { done: union(looked, intersect(emptyAtFirst, slice.missing)) }
       }
     } finally {
       await writer.finish().catch(() => undefined)
@@ -133,12 +133,13 @@ function hullOf(ranges: readonly TimeRange[]): TimeRange {
 }
 
 /**
- * Records the ranges that are empty, unanswered or gaps. The database tells which candles are still missing. Resolves
- * to the empty ranges that are not confirmed yet.
+ * Records why candles are still missing after ranges were looked at. Resolves to the empty ranges that are not confirmed
+ * yet. Each missing part gets one of three verdicts:
  *
- * An empty range counts as unanswered at first. A second look at least an hour later confirms it. Other missing candles
- * of a dense series are a gap. In a sparse series no response may be long enough to show a candle on both sides of a
- * silence. Nothing is claimed about such a range, and it is requested again later.
+ * - Before the beginning: a second look, at least an hour after the first one, found it empty again.
+ * - Unanswered: it was empty for the first time, or it is a silence of a sparse series. No response may be long enough
+ *   to show a candle on both sides of it. Nothing is claimed about it, and it is requested again later.
+ * - A gap: everything else.
  */
 async function concludeMissing(
   trx: Kysely<Database>,
@@ -151,40 +152,43 @@ async function concludeMissing(
     readonly now: TimeMs
   },
 ): Promise<TimeRange[]> {
-  const unanswered = await unansweredRanges(trx, series, union(ranges, shown.empty))
-  const before = shown.now - confirmEmptyAfterMs
-  const confirmed = intersect(shown.empty, normalized(unanswered.filter(({ askedAt }) => askedAt <= before)))
-  const provisional = subtract(shown.empty, confirmed)
+  const notes = await unansweredRanges(trx, series, union(ranges, shown.empty))
+  const earlyNotes = notes.filter(({ askedAt }) => askedAt <= shown.now - confirmEmptyAfterMs)
+  const confirmed = intersect(shown.empty, normalized(earlyNotes))
+  const emptyAtFirst = subtract(shown.empty, confirmed)
   await addEmptyRanges(trx, series, confirmed)
 
-  const known = await openGaps(trx, series)
-  const touched = known.filter((gap) => intersect([gap], union(ranges, provisional)).length > 0)
-  const asked = union(union(ranges, provisional), union(touched, normalized(unanswered)))
+  const looked = union(ranges, emptyAtFirst)
+  const gaps = await openGaps(trx, series)
+  const touchedGaps = gaps.filter((gap) => intersect([gap], looked).length > 0)
+  const judged = union(looked, union(touchedGaps, normalized(notes)))
   const states = await missingCandles(
     trx,
-    asked.map((range) => ({ series, range })),
+    judged.map((range) => ({ series, range })),
   )
   const grid = gridOf(series.interval, states[0]?.oldestKnown ?? shown.anchor)
-  const left = withCandles(
+  const missing = withCandles(
     grid,
-    states.flatMap(({ missing }) => missing),
+    states.flatMap((state) => state.missing),
   )
-  const isSilent = !shown.hasRejected && series.type === 'market' && left.length > 0 && (await isSparse(trx, series))
-  const open = isSilent ? union(provisional, subtract(left, known)) : union(provisional, normalized(unanswered))
-  const still = withCandles(grid, intersect(open, left))
+
+  const mayBeSilent = !shown.hasRejected && series.type === 'market' && missing.length > 0
+  const isSilent = mayBeSilent && (await isSparse(trx, series))
+  const unclaimed = union(emptyAtFirst, isSilent ? subtract(missing, gaps) : normalized(notes))
+  const unanswered = withCandles(grid, intersect(missing, unclaimed))
   // A range that is noted already keeps the time of its first look.
   const isNoted = (range: TimeRange) =>
-    !isSilent && unanswered.some(({ from, to }) => from === range.from && to === range.to)
-  await replaceUnanswered(trx, series, union(ranges, provisional), {
-    fresh: still.filter((range) => !isNoted(range)),
-    kept: still.filter(isNoted),
+    !isSilent && notes.some(({ from, to }) => from === range.from && to === range.to)
+  await replaceUnanswered(trx, series, looked, {
+    fresh: unanswered.filter((range) => !isNoted(range)),
+    kept: unanswered.filter(isNoted),
   })
   // Usually no candle is missing and there was no gap, so that nothing has to be replaced.
-  if (left.length > 0 || known.length > 0) {
+  if (missing.length > 0 || gaps.length > 0) {
     const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
-    await replaceGaps(trx, series, union(ranges, provisional), subtract(left, open), reason)
+    await replaceGaps(trx, series, looked, subtract(missing, unclaimed), reason)
   }
-  return provisional
+  return emptyAtFirst
 }
 
 /** Reasons of the gaps that a fetched slice leaves, as market.gaps shows them. */

@@ -6,6 +6,7 @@ import type { InstrumentKey } from '../market/category.js'
 import { streamTraits } from '../market/stream.js'
 import { minuteMs, secondMs, type TimeMs } from '../market/values.js'
 import { type Clock, sleepFor, within } from '../runtime/clock.js'
+import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import { type WantState, wantStates } from '../ledger/wants.js'
 import { describeDatabaseError } from '../db/databaseError.js'
@@ -15,7 +16,7 @@ import { createEstimator } from './progress.js'
 import { OperationStates } from './reach.js'
 import { FillRepair, repairCandles, repairFutures } from './repairs.js'
 import { reviewOnce } from './review.js'
-import { startHistoryWorker } from './worker.js'
+import { HistoryWorker } from './worker.js'
 
 interface HistoryOptions {
   readonly config: Config
@@ -27,6 +28,7 @@ interface HistoryOptions {
   readonly respondedAt: (series: CandleSeries) => TimeMs | undefined
   /** Returns true if this recorder requests the fills of an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
+  readonly incidents: Incidents
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -55,7 +57,7 @@ export function startHistory(options: HistoryOptions): History {
   const { config, db, clock } = options
   const { enabled, settleMs } = config.streams.candles
   const states = new OperationStates(clock)
-  const worker = startHistoryWorker({ ...options, states, settleMs })
+  const worker = new HistoryWorker({ ...options, states, settleMs })
   const fillRepair = new FillRepair({ ...options, states })
   const streams = repairedFutures(config)
   const routines = [

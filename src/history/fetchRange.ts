@@ -1,5 +1,5 @@
 import { filledBy, type Grid, withCandles } from '../market/candle.js'
-import { intersect, normalized, type Ranges, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
+import { normalized, type Ranges, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/clock.js'
 import { sparseShare } from '../ledger/missing.js'
@@ -41,9 +41,7 @@ interface FetchContext {
 interface FetchOutcome {
   /** Ranges before the beginning: no candle was found down to the floor, and the series begins at their end. */
   readonly empty: Ranges
-  /** Ranges that were requested repeatedly without their candles. */
-  readonly unresolved: Ranges
-  /** Ranges, wanted or not, that were looked at and showed no candle. Another look would not show more. */
+  /** Ranges, wanted or not, that were requested repeatedly without a candle. Another look would not show more. */
   readonly silent: Ranges
   /** Opening time of some candle of the series. */
   readonly anchor: TimeMs | null
@@ -61,7 +59,7 @@ const widePages = 8
  * Fetches the candles of the wanted ranges page by page, from the newest to the oldest, at any density. After each
  * response:
  *
- * 1. No wanted candle is forgotten: each is known, left, unresolved or empty.
+ * 1. No wanted candle is forgotten: each is known, left, silent or empty.
  * 2. Only the candles of a response and the silence between two of them are claimed.
  * 3. The search ends: each request makes more known, or a bounded number of requests removes a range that is left.
  *
@@ -72,15 +70,27 @@ export function fetchRange(task: FetchTask, context: FetchContext): Promise<Fetc
   return new Walk(task, context).run()
 }
 
+/** The candles of a response, as seen from `top`: the end of the range whose candles are wanted. */
+interface Shown {
+  readonly openTimes: readonly TimeMs[]
+  /** Opening times below `top`. */
+  readonly older: readonly TimeMs[]
+  /** True if the response shows the candle that opens at `top`. */
+  readonly showsTop: boolean
+}
+
+/** A range without a candle: before the beginning of the series, or silent. */
+interface Conclusion extends TimeRange {
+  readonly isBeforeBeginning: boolean
+}
+
 class Walk {
   readonly #task: FetchTask
   readonly #context: FetchContext
   readonly #lengthMs: number
-  readonly #wanted: Ranges
   #left: Ranges
   #known: Ranges = []
   #empty: Ranges = []
-  #unresolved: Ranges = []
   #silent: Ranges = []
   #anchor: TimeMs | null
   #oldestKnown: TimeMs | null
@@ -96,16 +106,14 @@ class Walk {
     this.#task = task
     this.#context = context
     this.#lengthMs = task.lengthMs
-    this.#wanted = normalized(task.wanted)
-    this.#left = this.#wanted
+    this.#left = normalized(task.wanted)
     this.#anchor = task.oldestKnown
     this.#oldestKnown = task.oldestKnown
   }
 
   async run(): Promise<FetchOutcome> {
     for (let range = this.#newestLeft(); range !== undefined; range = this.#newestLeft()) await this.#goOnFrom(range)
-    const unresolved = withCandles(this.#grid(), subtract(this.#unresolved, this.#known))
-    return { empty: this.#empty, unresolved, silent: subtract(this.#silent, this.#known), anchor: this.#anchor }
+    return { empty: this.#empty, silent: subtract(this.#silent, this.#known), anchor: this.#anchor }
   }
 
   #newestLeft(): TimeRange | undefined {
@@ -117,63 +125,89 @@ class Walk {
     return { lengthMs: this.#lengthMs, anchor: this.#anchor }
   }
 
-  /** Requests the candles just below the upper end of a range until more of it is known or given up. */
+  /**
+   * Requests the candles just below the upper end of a range until more of it is known or given up:
+   *
+   *     ─ known ─┤            ├─ left: range ─┤─ known or not wanted ─▶ time
+   *           nearest                        top
+   *
+   * `nearest` is null while nothing below `top` is known.
+   */
   async #goOnFrom(range: TimeRange): Promise<void> {
     const top = range.to
     const nearest = this.#knownBelow(top)
     const isProgress = () => this.#newestLeft()?.to !== top || this.#knownBelow(top) !== nearest
+    const isAlone = await this.#askInTurns(range, nearest, isProgress)
+    if (isProgress()) return
+    const found = nearest === null ? await this.#lookBelow(range, isAlone) : await this.#lookAcross(nearest, top)
+    if (isProgress()) return
+    this.#left = subtract(this.#left, [found])
+    if (found.isBeforeBeginning) this.#empty = union(this.#empty, [found])
+    else this.#silent = union(this.#silent, [found])
+  }
+
+  /**
+   * Requests the page below the upper end of a range, from each source up to three times, until there is progress.
+   * Resolves to whether a response showed the candle at that end without an older one.
+   */
+  async #askInTurns(range: TimeRange, nearest: TimeMs | null, isProgress: () => boolean): Promise<boolean> {
+    const top = range.to
     /** Sources whose response shows a known candle at the edge. Another request to them would show the same. */
-    const heard = new Set<Source>()
-    let isAlone = false
-    /** Lower end of the range for which the operation with a reach returned no candle. */
-    let vainFrom: TimeMs | null = null
+    const sourcesThatReachedEdge = new Set<Source>()
+    /** Lower end of the last window for which the source with a reach returned no candle. */
+    let searchedInVainFrom: TimeMs | null = null
     const asked = new Map<Source, number>()
+    let isAlone = false
     for (const source of this.#turns(top)) {
-      if (heard.has(source)) continue
+      if (sourcesThatReachedEdge.has(source)) continue
       const times = asked.get(source) ?? 0
       if (times > 0) await this.#context.sleep(backoffMs(times, retry))
-      const window = this.#question(source, range, nearest)
       asked.set(source, times + 1)
-      const openTimes = await this.#ask(source, window)
-      const older = openTimes.filter((time) => time < top)
-      if (source.hasReach) vainFrom = older.length > 0 ? null : window.from
-      else if (older.length > 0 && vainFrom !== null) await this.#noteMissing(Math.max(...older), vainFrom)
-      if (isProgress()) return
-      const showsTop = openTimes.some((time) => time >= top && time < top + this.#lengthMs)
+      const window = this.#windowBelow(range, source, nearest)
+      const { openTimes, older, showsTop } = await this.#ask(source, window, top)
+      if (source.hasReach) searchedInVainFrom = older.length > 0 ? null : window.from
+      else if (searchedInVainFrom !== null) await this.#noteMissing(older, searchedInVainFrom)
+      if (isProgress()) break
       if (showsTop && older.length === 0) isAlone = true
-      if (nearest === null ? showsTop : openTimes.includes(nearest - this.#lengthMs)) heard.add(source)
+      const reachesEdge = nearest === null ? showsTop : openTimes.includes(nearest - this.#lengthMs)
+      if (reachesEdge) sourcesThatReachedEdge.add(source)
       else if (older.length > 0 && this.#isKnown(top)) this.#givesNewest = false
     }
-    if (nearest !== null) {
-      // A service that counts candles instead of places shows both sides of any silence if it is asked from above.
-      if (!this.#isSparse() && this.#isKnown(top)) await this.#isFirst(top)
-      if (isProgress()) return
-      return this.#giveUp({ from: nearest, to: top })
-    }
-    const bottom = this.#oldestKnown !== null && this.#oldestKnown < top ? range.from : null
-    if (await this.#findsCandle(top, bottom ?? this.#task.floor, bottom === null)) {
-      if (isProgress()) return
-      return this.#giveUp({ from: this.#knownBelow(top) ?? range.from, to: top })
-    }
-    if (bottom !== null) return this.#giveUp({ from: bottom, to: top })
+    return isAlone
+  }
+
+  /** Looks once more for candles between two known ranges. */
+  async #lookAcross(nearest: TimeMs, top: TimeMs): Promise<Conclusion> {
+    // A service that counts candles instead of places shows both sides of any silence if it is asked from above.
+    if (!this.#isSparse() && this.#isKnown(top)) await this.#isFirst(top)
+    return { from: nearest, to: top, isBeforeBeginning: false }
+  }
+
+  /** Looks for a candle anywhere below a range of which nothing is known. */
+  async #lookBelow(range: TimeRange, isAlone: boolean): Promise<Conclusion> {
+    const { floor } = this.#task
+    const top = range.to
+    const isOlderKnown = this.#oldestKnown !== null && this.#oldestKnown < top
+    const hasOlder = (await this.#findsCandle(top, isOlderKnown ? range.from : floor, !isOlderKnown)) || isOlderKnown
+    if (hasOlder) return { from: range.from, to: top, isBeforeBeginning: false }
     const isFirst = isAlone || (this.#oldestKnown !== null && (await this.#isFirst(top)))
-    if (isProgress()) return
-    this.#concludeBeginning(top, isFirst)
+    // A sample easily misses few candles far apart, unless each page shows the next candle at any distance.
+    const isSure =
+      !isSampled(top, floor, this.#lengthMs) || this.#countsCandles || (this.#isTelling() && !this.#isSparse())
+    return { from: floor, to: top, isBeforeBeginning: isFirst && isSure }
   }
 
   /** Returns true if a response shows the candle that opens at `top`, and no response shows an older candle. */
   async #isFirst(top: TimeMs): Promise<boolean> {
-    const heard = new Set<Source>()
+    const sourcesThatShowedTop = new Set<Source>()
     for (const source of this.#turns(top)) {
-      if (heard.has(source)) continue
-      const openTimes = await this.#ask(
-        source,
-        this.#question(source, { from: Number.NEGATIVE_INFINITY, to: top }, null, true),
-      )
-      if (openTimes.some((time) => time < top)) return false
-      if (openTimes.some((time) => time < top + this.#lengthMs)) heard.add(source)
+      if (sourcesThatShowedTop.has(source)) continue
+      const window = this.#windowBelow({ from: Number.NEGATIVE_INFINITY, to: top }, source, null, true)
+      const { older, showsTop } = await this.#ask(source, window, top)
+      if (older.length > 0) return false
+      if (showsTop) sourcesThatShowedTop.add(source)
     }
-    return heard.size > 0
+    return sourcesThatShowedTop.size > 0
   }
 
   /** Returns the source of each attempt, in turns. A source whose reach seems too short comes once, at the end. */
@@ -189,12 +223,12 @@ class Walk {
   }
 
   /**
-   * Returns the range of a page below `top`. If a candle below the silence is known already, the page begins with it.
+   * Returns the window of a page below `top`. If a candle below the silence is known already, the page begins with it.
    * One response then shows the candles on both sides of the silence.
    */
-  #question(
-    source: Source,
+  #windowBelow(
     { from: lowest, to: top }: TimeRange,
+    source: Source,
     nearest: TimeMs | null,
     isAcross = this.#isSparse(),
   ): TimeRange {
@@ -211,12 +245,20 @@ class Walk {
     return { from: to - (isWide ? widePages : 1) * pageMs, to }
   }
 
-  async #ask(source: Source, window: TimeRange): Promise<readonly TimeMs[]> {
-    const lengthMs = this.#lengthMs
+  /** Requests a page and takes note of all that its response shows. */
+  async #ask(source: Source, window: TimeRange, top: TimeMs): Promise<Shown> {
     const { openTimes, silence } = await this.#context.ask({ operation: source.operation, window })
-    this.#known = union(this.#known, union(filledBy(openTimes, lengthMs), normalized(silence)))
+    this.#known = union(this.#known, union(filledBy(openTimes, this.#lengthMs), normalized(silence)))
     this.#silentMs += totalMs(normalized(silence))
-    if (openTimes.length === 0) return openTimes
+    if (openTimes.length > 0) await this.#noteCandles(source, openTimes)
+    return {
+      openTimes,
+      older: openTimes.filter((time) => time < top),
+      showsTop: openTimes.some((time) => time >= top && time < top + this.#lengthMs),
+    }
+  }
+
+  async #noteCandles(source: Source, openTimes: readonly TimeMs[]): Promise<void> {
     const oldest = Math.min(...openTimes)
     this.#anchor ??= oldest
     this.#oldestKnown = Math.min(oldest, this.#oldestKnown ?? oldest)
@@ -226,13 +268,13 @@ class Walk {
     } else {
       // A service that counts places may count them from the newest candle that it has.
       const spanMs = Math.max(...openTimes) - oldest
-      this.#countsCandles ||= spanMs >= pagePlaces(source, lengthMs) * lengthMs
+      this.#countsCandles ||= spanMs >= pagePlaces(source, this.#lengthMs) * this.#lengthMs
     }
-    return openTimes
   }
 
-  /** Notes a candle of the last source that the source with a reach did not give, though asked down to `vainFrom`. */
-  async #noteMissing(newest: TimeMs, vainFrom: TimeMs): Promise<void> {
+  /** Notes candles of the other source that the source with a reach did not give, though asked down to `vainFrom`. */
+  async #noteMissing(openTimes: readonly TimeMs[], vainFrom: TimeMs): Promise<void> {
+    const newest = Math.max(...openTimes)
     if (newest < vainFrom || this.#oldestReached <= newest) return
     await this.#context.reach.noteMissing(this.#context.now() - newest)
   }
@@ -254,12 +296,6 @@ class Walk {
     return totalMs(this.#known) >= minPlaces * this.#lengthMs
   }
 
-  #giveUp(silent: TimeRange): void {
-    this.#silent = union(this.#silent, [silent])
-    this.#unresolved = union(this.#unresolved, intersect(this.#left, [silent]))
-    this.#left = subtract(this.#left, [silent])
-  }
-
   /** Looks for a candle below `top`, nearest pages first. Finding none proves nothing by itself. */
   async #findsCandle(top: TimeMs, bottom: TimeMs, isFloor: boolean): Promise<boolean> {
     const { lengthMs } = this.#task
@@ -270,25 +306,14 @@ class Walk {
     for (let round = 1; round <= (isBrief ? 1 : maxAttempts); round++) {
       if (round > 1) await this.#context.sleep(backoffMs(round, retry))
       for (const { source, window } of windows) {
-        let openTimes = await this.#ask(source, window)
+        const { openTimes, older } = await this.#ask(source, window, top)
+        if (older.length > 0) return true
+        if (openTimes.length === 0 || window.to !== top) continue
         // If the end is inclusive, the candle at `top` takes the place of those below, so the window is narrowed.
-        if (window.to === top && openTimes.length > 0 && openTimes.every((time) => time >= top))
-          openTimes = await this.#ask(source, { from: window.from, to: top - this.#lengthMs })
-        if (openTimes.some((time) => time < top)) return true
+        const narrowed = await this.#ask(source, { from: window.from, to: top - lengthMs }, top)
+        if (narrowed.older.length > 0) return true
       }
     }
     return false
-  }
-
-  /** Concludes a search that found no candle below `top`: the series begins there, or the silence proves nothing. */
-  #concludeBeginning(top: TimeMs, isFirst: boolean): void {
-    const { floor } = this.#task
-    const below = { from: floor, to: top }
-    // A sample easily misses few candles far apart, unless each page shows the next candle at any distance.
-    const isSure =
-      !isSampled(top, floor, this.#lengthMs) || this.#countsCandles || (this.#isTelling() && !this.#isSparse())
-    if (!isFirst || !isSure) return this.#giveUp(below)
-    this.#empty = union(this.#empty, [below])
-    this.#left = subtract(this.#left, [below])
   }
 }

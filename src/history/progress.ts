@@ -68,9 +68,9 @@ export async function summarize(
   const failed: (NamedRange & { reason: string })[] = []
   for (const [index, { series, missing }] of planned.entries()) {
     const known = outcomes[index] ?? []
-    for (const { what, reason, from, to } of known) {
-      if (what === 'empty') empty.push({ series, from, to })
-      else if (what === 'unanswered') unanswered.push({ series, from, to })
+    for (const { verdict, reason, from, to } of known) {
+      if (verdict === 'before the beginning') empty.push({ series, from, to })
+      else if (verdict === 'unanswered') unanswered.push({ series, from, to })
       else failed.push({ series, from, to, reason: reason ?? '' })
     }
     // These ranges are missing and were never requested: the service refused the series, or the work was stopped.

@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { type CandleSeries, gridOf, intervalMs, seriesText, withCandles } from '../market/candle.js'
+import { type CandleSeries, gridOf, intervalMs, withCandles } from '../market/candle.js'
 import { type InstrumentKey, instrumentText, tradedCategories } from '../market/category.js'
 import { fundingReachMs, leavesWithinMs, liquidationReachMs } from '../market/funding.js'
 import { type Operation, operationOfPastFills, pastFillsOperations } from '../market/stream.js'
@@ -8,12 +8,12 @@ import { dayMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Database } from '../db/schema.js'
-import { candlesOf, candleStream, instrumentStream, type Series } from '../db/series.js'
+import { candleStream, instrumentStream, type Series } from '../db/series.js'
 import { missingOfStream } from '../ledger/futures.js'
 import {
+  candlesWithGaps,
   type FillGap,
   type GapPlace,
-  listGaps,
   loseGaps,
   recordGap,
   reopenGaps,
@@ -21,7 +21,7 @@ import {
 } from '../ledger/gaps.js'
 import { isSparse, missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
 import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
-import { fillReachMs, historyLateMs } from './eventHistories.js'
+import { fillReachMs, historyLateMs } from './pastFills.js'
 import type { OperationStates } from './reach.js'
 
 /** The wait before ranges that a repair did not fill are wanted again. */
@@ -62,7 +62,7 @@ export async function repairCandles(options: CandleRepairOptions): Promise<void>
   const { db, series, clock, logger } = options
   const now = clock.now()
   // Live candles may have filled open gaps already.
-  for (const gap of await openCandleSeries(db)) await settleGaps(db, gap)
+  for (const one of await candlesWithGaps(db)) await settleGaps(db, one)
   const due: NewWant[] = []
   for (const gaps of await findGaps(db, series(), now, options)) {
     const [first] = gaps.missing
@@ -106,16 +106,6 @@ export async function findGaps(
   })
 }
 
-/** Resolves to the series of candles that have open gaps. */
-async function openCandleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
-  const series = new Map<string, CandleSeries>()
-  for (const gap of await listGaps(db, { state: 'open', stream: 'candles' })) {
-    const one = candlesOf(gap)
-    if (one !== null) series.set(seriesText(one), one)
-  }
-  return [...series.values()]
-}
-
 export interface FillRepairOptions {
   readonly db: Kysely<Database>
   /** Returns true if only this recorder requests the fills of an instrument. */
@@ -145,7 +135,7 @@ export class FillRepair {
     const { db, clock } = this.#options
     const now = clock.now()
     const reachedSince = now - fillReachMs
-    // A gap is lost for good once the service's history does not reach it any more.
+    // A gap is lost while the service's history does not reach it.
     await loseGaps(db, 'fills', reachedSince)
     const gaps: FillGap[] = []
     for (const operation of pastFillsOperations) {
@@ -169,7 +159,7 @@ export class FillRepair {
     const categories = tradedCategories.filter((category) => operationOfPastFills(category) === operation)
     const state = states.stateOf(operation)
     if (state === 'unknown') {
-      const lost = await selectFillGaps(db, { state: 'lost', categories, since, before: newest, limit: gapsPerLook })
+      const lost = await selectFillGaps(db, { verdict: 'lost', categories, since, before: newest, limit: gapsPerLook })
       return lost.filter((gap) => this.#isDue(gap, now)).slice(0, 1)
     }
     if (state === 'absent') {
@@ -187,7 +177,7 @@ export class FillRepair {
     const { db, states } = this.#options
     const before = this.#place ?? newest
     const gaps = await selectFillGaps(db, {
-      state: 'open',
+      verdict: 'missing',
       categories: tradedCategories,
       since,
       before,

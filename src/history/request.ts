@@ -19,24 +19,22 @@ import { candlesOf, candleStream, instrumentStream, rowMs, type Series } from '.
 import { missingCandles, missingEvents } from '../ledger/missing.js'
 import type { NewWant, WantKind } from '../ledger/wants.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
-import { fillReachMs, historyLateMs } from './eventHistories.js'
+import { fillReachMs, historyLateMs } from './pastFills.js'
 
-/** Streams whose past the service gives. */
-export const pastStreams = ['candles', 'fills', 'funding'] as const
-export type PastStream = (typeof pastStreams)[number]
-const streamOf = { candles: 'candles', fills: 'fills', funding: 'funding_rates' } as const
+/** Streams whose past the service gives, each under its name on the command line. */
+export const pastStreams = { candles: 'candles', fills: 'fills', funding: 'funding_rates' } as const
+export type PastStream = (typeof pastStreams)[keyof typeof pastStreams]
 
 /** How far back the service gives the rows of a stream. */
 const reachMs: Readonly<Record<PastStream, number>> = {
   candles: Number.POSITIVE_INFINITY,
   fills: fillReachMs,
-  funding: fundingReachMs - leavesWithinMs,
+  funding_rates: fundingReachMs - leavesWithinMs,
 }
 
 /** A selection of series and times to backfill. */
 export interface BackfillRequest {
-  /** The stream to backfill. Default: candles. */
-  readonly stream?: PastStream
+  readonly stream: PastStream
   readonly categories: readonly TradedCategory[]
   /** Glob patterns for names of instruments. */
   readonly symbols: readonly string[]
@@ -74,14 +72,14 @@ export function resolveRequest(
   serviceNow: TimeMs,
   settleMs: number,
 ): ResolvedRequest {
-  const { stream = 'candles' } = request
+  const { stream } = request
   const isWanted = symbolMatcher(request.symbols)
   const series: RequestedSeries[] = []
   const skipped = new Set<string>()
   for (const instrument of instruments) {
     const { category, symbol } = instrument
     if (!isTradedCategory(category) || !request.categories.includes(category) || !isWanted(symbol)) continue
-    if (stream === 'funding' && !isFuture(instrument)) continue
+    if (stream === 'funding_rates' && !isFuture(instrument)) continue
     if (stream !== 'candles') {
       series.push(requestedEvents(stream, instrument, request, serviceNow))
       continue
@@ -108,7 +106,7 @@ function requestedEvents(
   serviceNow: TimeMs,
 ): RequestedSeries {
   const { launchTime, offTime, limitOpenTime } = instrument
-  const series = instrumentStream(streamOf[stream], instrument)
+  const series = instrumentStream(stream, instrument)
   const oldest = serviceNow - reachMs[stream]
   const begin = Math.max(oldest, launchTime ?? oldest, from === 'launch' ? oldest : from)
   const range = { from: begin, to: Math.max(begin, Math.min(to, serviceNow - historyLateMs)) }
@@ -165,7 +163,7 @@ export async function planSeries(
   for (const request of requested) {
     const { series, range } = request
     const whole = normalized([range])
-    if (series.interval === null) {
+    if (series.interval === '') {
       planned.push({ ...request, missing: options.again ? whole : await missingEvents(db, series, range) })
       continue
     }

@@ -41,8 +41,8 @@ export async function reviewOnce(db: Kysely<Database>, clock: Clock): Promise<nu
   const looks = silent.flatMap(({ series, silent: ranges }) => {
     return stretchesOf(series, ranges).map((range) => readAgain(series, range))
   })
-  const seconds = once.map(({ series, range }) => ({ ...readAgain(series, range), again: false }))
-  return insertWants(db, [...seconds, ...looks, ...due.map((review) => nextStretch(review))])
+  const secondLooks = once.map(({ series, range }) => ({ ...readAgain(series, range), again: false }))
+  return insertWants(db, [...secondLooks, ...looks, ...due.map((review) => nextStretch(review))])
 }
 
 /** Has the whole past of an instrument read again, because the service has rewritten one of its series. */

@@ -2,7 +2,7 @@ import { errorKinds, ExchangeError } from '../exchange/errors.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import { isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
-import type { Ranges } from '../market/timeRange.js'
+import { type Ranges, subtract } from '../market/timeRange.js'
 import { messageOf } from '../runtime/text.js'
 import { insertRejectedRows } from '../ledger/rejectedRows.js'
 import { settleSlice, type Slice, type SliceResult } from '../ledger/slices.js'
@@ -10,27 +10,32 @@ import type { WantCounts } from '../ledger/wants.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import { candlesOf } from '../db/series.js'
 import { CandleFetcher } from './candleSlice.js'
-import { type EventHistory, type EventSeries, fetchEvents } from './fetchEvents.js'
-import { fillHistory, fundingHistory, liquidationHistory } from './eventHistories.js'
-import { type Concluding, Patience, type SliceContext, type SliceWork } from './sliceWork.js'
+import { fillHistory } from './pastFills.js'
+import { fundingHistory, liquidationHistory } from './pastFutures.js'
+import {
+  type Concluding,
+  type EventHistory,
+  type EventSeries,
+  Patience,
+  type SliceContext,
+  type SliceWork,
+} from './sliceWork.js'
 import type { Asking } from './workload.js'
-
-type FetchEvents = (slice: Slice, series: EventSeries, work: SliceWork) => Promise<Concluding>
 
 /** Fetches slices from the histories of their streams. */
 export class SliceRunner {
   readonly #context: SliceContext
   readonly #candles: CandleFetcher
   /** The histories of streams whose rows have times of their own. */
-  readonly #events: Partial<Record<StreamName, FetchEvents>>
+  readonly #events: Partial<Record<StreamName, EventHistory>>
 
   constructor(context: SliceContext) {
     this.#context = context
     this.#candles = new CandleFetcher(context)
     this.#events = {
-      fills: this.#fetchingFrom(fillHistory(context.db, context.series)),
-      funding_rates: this.#fetchingFrom(fundingHistory(context.db)),
-      liquidations: this.#fetchingFrom(liquidationHistory(context.db)),
+      fills: fillHistory(context.db, context.series),
+      funding_rates: fundingHistory(context.db),
+      liquidations: liquidationHistory(context.db),
     }
   }
 
@@ -66,44 +71,41 @@ export class SliceRunner {
     const { series } = slice
     const candles = candlesOf(series)
     if (candles !== null) return this.#candles.fetch(candles, slice, work)
-    const fetch = this.#events[series.stream]
+    const history = this.#events[series.stream]
     const { category } = series
-    if (fetch === undefined || !isTradedCategory(category)) throw new RangeError(`no history of ${series.stream}`)
-    return fetch(slice, { ...series, category }, work)
+    if (history === undefined || !isTradedCategory(category)) throw new RangeError(`no history of ${series.stream}`)
+    return this.#fetchEvents(history, { ...series, category }, slice.ranges, work)
   }
 
-  #fetchingFrom<Row>(source: EventHistory<Row>): FetchEvents {
+  async #fetchEvents(
+    history: EventHistory,
+    series: EventSeries,
+    ranges: Ranges,
+    { patience, request, counts, onAsk }: SliceWork,
+  ): Promise<Concluding> {
     const { db, client, states, incidents } = this.#context
-    return async (slice, series, { patience, request, counts, onAsk }) => {
-      const operation = source.operationOf(series.category)
-      const known = states.stateOf(operation)
-      if (known === 'absent' || known === 'resting')
-        return finished(slice.ranges, `${operation} is not asked: it is ${known}`)
-      onAsk(operation)
-      const ask: typeof patience.ask = async (send) => {
-        try {
-          const page = await patience.ask(send)
-          states.note(operation, 'present')
-          await insertRejectedRows(db, page.rejected, page.receivedAt)
-          return page
-        } catch (error) {
-          if (error instanceof ExchangeError && error.kind === 'absent') states.note(operation, 'absent')
-          throw error
-        }
+    const operation = history.operationOf(series.category)
+    const known = states.stateOf(operation)
+    if (known === 'absent' || known === 'resting') return finished(ranges, `${operation} is not asked: it is ${known}`)
+    onAsk(operation)
+    const ask: typeof patience.ask = async (send) => {
+      try {
+        const page = await patience.ask(send)
+        states.note(operation, 'present')
+        await insertRejectedRows(db, page.rejected, page.receivedAt)
+        return page
+      } catch (error) {
+        if (error instanceof ExchangeError && error.kind === 'absent') states.note(operation, 'absent')
+        throw error
       }
-      const outcome = await fetchEvents(source, series, slice.ranges, {
-        client,
-        request,
-        ask,
-        now: () => patience.now(),
-        counts,
-      })
-      if (outcome.refusalOfAll !== undefined) {
-        states.note(operation, 'resting')
-        incidents.failed(operation, outcome.refusalOfAll)
-      }
-      return finished(outcome.refused, outcome.refusalOfAll)
     }
+    const context = { client, request, ask, now: () => patience.now(), counts }
+    const { refused, refusalOfAll } = await history.fetch(series, ranges, context)
+    if (refusalOfAll !== undefined) {
+      states.note(operation, 'resting')
+      incidents.failed(operation, refusalOfAll)
+    } else if (subtract(ranges, refused).length > 0) incidents.succeeded(operation)
+    return finished(refused, refusalOfAll)
   }
 }
 

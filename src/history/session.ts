@@ -3,6 +3,7 @@ import type { ExchangeClient } from '../exchange/client.js'
 import type { TradedCategory } from '../market/category.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
+import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import { acquireLease, type Lease } from '../lease/lease.js'
 import { isLeaseHeld } from '../lease/leaseRow.js'
@@ -10,7 +11,7 @@ import { isWholeList } from '../ledger/batch.js'
 import { recordInstruments } from '../ledger/instruments.js'
 import { type InstrumentSummary, listInstruments } from '../ledger/read/instruments.js'
 import type { Database } from '../db/schema.js'
-import { type HistoryWorker, startHistoryWorker } from './worker.js'
+import { HistoryWorker } from './worker.js'
 
 interface SessionOptions {
   readonly db: Kysely<Database>
@@ -79,7 +80,8 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       // `resume` delays the first request, because the other process may have sent until a moment ago.
       ownClient().resume()
     }
-    worker ??= startHistoryWorker({ ...options, client: ownClient(), series: () => [] })
+    const incidents = new Incidents(logger, clock)
+    worker ??= new HistoryWorker({ ...options, client: ownClient(), series: () => [], incidents })
   }
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))

@@ -3,11 +3,15 @@ import { ExchangeError } from '../exchange/errors.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import type { CandleSeries } from '../market/candle.js'
+import type { TradedCategory } from '../market/category.js'
+import type { Operation } from '../market/stream.js'
+import type { Ranges } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Database } from '../db/schema.js'
+import type { Series } from '../db/series.js'
 import type { SliceResult } from '../ledger/slices.js'
 import type { OperationStates } from './reach.js'
 import type { Asking } from './workload.js'
@@ -32,6 +36,34 @@ export interface SliceWork {
   readonly counts: { received: number; inserted: number; updated: number }
   readonly onAsk: (operation: Asking) => void
   readonly signal: AbortSignal
+}
+
+/** An instrument's series of rows that have times of their own, such as fills or settled funding rates. */
+export type EventSeries = Series & { readonly category: TradedCategory }
+
+/** Objects that the walks through the pages of a history use. */
+export interface EventContext {
+  readonly client: ExchangeClient
+  readonly request: RequestOptions
+  /** Sends a request, and repeats it while the service is away. */
+  readonly ask: <Row>(request: () => Promise<Page<Row>>) => Promise<Page<Row>>
+  /** Returns the time of the service's clock. */
+  readonly now: () => TimeMs
+  readonly counts: { received: number; inserted: number }
+}
+
+export interface EventOutcome {
+  /** Ranges that were requested in vain. */
+  readonly refused: Ranges
+  /** Reason why everything that the operation gives is refused. */
+  readonly refusalOfAll?: string
+}
+
+/** The history of a stream of events, by how its pages are requested and stored. */
+export interface EventHistory {
+  readonly operationOf: (category: TradedCategory) => Operation
+  /** Fetches ranges, and stores each page before it requests the next. */
+  readonly fetch: (series: EventSeries, ranges: Ranges, context: EventContext) => Promise<EventOutcome>
 }
 
 /** Records the result of a slice in the transaction that releases it. */

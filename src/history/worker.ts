@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
 import { randomName } from '../runtime/randomness.js'
 import type { Clock } from '../runtime/clock.js'
-import { Incidents } from '../runtime/incidents.js'
+import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import {
   endSatisfiedWants,
@@ -34,6 +34,7 @@ interface HistoryWorkerOptions {
   readonly series: () => readonly CandleSeries[]
   /** States of operations that the worker shares with repairs. Default: the worker has its own. */
   readonly states?: OperationStates
+  readonly incidents: Incidents
   readonly clock: Clock
   readonly logger: Logger
 }
@@ -56,10 +57,6 @@ const endWantsEveryMs = 5_000
 const afterErrorMs = 2_000
 
 /** Fetches missing rows of wants, the most urgent slice first, until it is stopped. */
-export function startHistoryWorker(options: HistoryWorkerOptions): HistoryWorker {
-  return new HistoryWorker(options)
-}
-
 export class HistoryWorker {
   readonly #options: HistoryWorkerOptions
   readonly #name = `${hostname()} ${process.pid} ${randomName(6)}`
@@ -68,13 +65,11 @@ export class HistoryWorker {
   readonly #running = new Map<Slice, RunningSlice>()
   readonly #loop: Promise<void>
   readonly #touched = new TouchedRollups()
-  readonly #incidents: Incidents
 
   constructor(options: HistoryWorkerOptions) {
     this.#options = options
-    this.#incidents = new Incidents(options.logger, options.clock)
     const { states = new OperationStates(options.clock) } = options
-    this.#runner = new SliceRunner({ ...options, states, incidents: this.#incidents })
+    this.#runner = new SliceRunner({ ...options, states })
     this.#loop = this.#work()
   }
 
@@ -91,7 +86,7 @@ export class HistoryWorker {
   }
 
   async #work(): Promise<void> {
-    const { db, clock, logger } = this.#options
+    const { db, clock, logger, incidents } = this.#options
     const { signal } = this.#stopping
     const extend = everySoOften(clock, extendEveryMs, () => this.#extendLeases())
     const endWants = everySoOften(clock, endWantsEveryMs, () => endSatisfiedWants(db))
@@ -104,9 +99,9 @@ export class HistoryWorker {
           waitMs = await this.#takeSlices()
         } else waitMs = idlePollMs
         if (this.#running.size === 0) await this.#touched.refresh(db, logger)
-        this.#incidents.succeeded('backfill')
+        incidents.succeeded('backfill')
       } catch (error) {
-        this.#incidents.failed('backfill', describeDatabaseError(error))
+        incidents.failed('backfill', describeDatabaseError(error))
         waitMs = afterErrorMs
       }
       await clock.sleep(waitMs, signal).catch(() => undefined)

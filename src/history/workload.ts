@@ -22,7 +22,7 @@ const maxEventRanges = 500
 
 /** Cuts the newest part off the missing ranges of a want: whole pages of both operations, some minutes of work. */
 export function cutSlice({ series, ranges, hasOpenBeginning }: OpenWant): TimeRange[] {
-  if (series.interval === null) {
+  if (series.interval === '') {
     // Numbered pages begin with the newest row each time, so they are fetched in one slice.
     const isNumbered = series.stream !== 'fills'
     return newest(ranges.slice(-maxEventRanges), isNumbered ? Number.POSITIVE_INFINITY : eventSliceMs)

@@ -1,4 +1,5 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type Selectable, sql } from 'kysely'
+import type { CandleSeries } from '../market/candle.js'
 import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
@@ -6,20 +7,24 @@ import type { TimeMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { type Series, seriesValues, seriesOf } from '../db/series.js'
-import { gapRange, hasVerdict, multirangeText, verdictOf } from './verdicts.js'
+import { candlesOf, type Series, seriesValues, seriesOf } from '../db/series.js'
+import { gapRange, hasVerdict, multirangeText } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
+
+/** Verdicts on gaps. The views of users call a `missing` range an open gap. */
+const gapVerdicts = ['missing', 'lost', 'repaired'] as const
 
 /** A gap that has just been found. */
 export interface NewGap extends Series {
   readonly range: TimeRange
   readonly reason: string
-  /** `lost` if the service is known to be unable to fill the gap. Default `open`. */
-  readonly state?: 'open' | 'lost'
+  /** `lost` if the service is known to be unable to fill the gap. Default: `missing`. */
+  readonly verdict?: 'missing' | 'lost'
   /** Time when the gap was found. Default: now, by the database's clock. */
   readonly detectedAt?: TimeMs
 }
 
+/** A gap in the words of market.gaps. */
 export interface Gap extends Series {
   readonly id: number
   readonly range: TimeRange
@@ -35,42 +40,67 @@ export interface Gap extends Series {
  * Throws if the range is empty.
  */
 export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void> {
-  const { range, reason, state = 'open', detectedAt } = gap
+  const { range, reason, verdict = 'missing', detectedAt } = gap
   if (!(range.from < range.to))
     throw new RangeError(`a gap must begin before it ends, got ${range.from} to ${range.to}`)
   const at = detectedAt === undefined ? null : new Date(detectedAt)
-  await callFunction(
-    db,
-    'recorder.note_gaps',
-    ...seriesValues(gap),
-    verdictOf(state),
-    multirangeText([range]),
-    reason,
-    at,
-  )
+  await callFunction(db, 'recorder.note_gaps', ...seriesValues(gap), verdict, multirangeText([range]), reason, at)
 }
 
-interface GapFilter {
-  readonly state?: GapState
-  readonly exceptState?: GapState
-  readonly stream?: StreamName
+/** Selects gaps. A gap must match every given field. */
+export interface GapFilter {
+  readonly verdicts?: readonly (typeof gapVerdicts)[number][]
+  readonly streams?: readonly StreamName[]
+  readonly categories?: readonly Category[]
+  /** Returns true for the wanted symbols. A gap of all symbols counts for each of them. */
+  readonly isSymbol?: (symbol: string) => boolean
 }
 
 /** Reads known gaps, oldest first. A filter narrows them, because there may be millions of lost ones. */
-export async function listGaps(db: Kysely<Database>, { state, exceptState, stream }: GapFilter = {}): Promise<Gap[]> {
-  const verdicts = (['open', 'lost', 'repaired'] as const)
-    .filter((one) => (state === undefined || one === state) && one !== exceptState)
-    .map(verdictOf)
+export async function listGaps(db: Kysely<Database>, filter: GapFilter = {}): Promise<Gap[]> {
+  const rows = await (await gapsWhere(db, filter)).selectAll().orderBy('part').orderBy('id').execute()
+  return rows.map(gapOf)
+}
+
+/**
+ * Reads the newest gaps of each stream, state and reason, newest first: at most `limit` of each. `alike` is the number of
+ * all gaps with the same stream, state and reason.
+ */
+export async function newestGaps(
+  db: Kysely<Database>,
+  filter: GapFilter,
+  limit: number,
+): Promise<(Gap & { readonly alike: number })[]> {
+  const alike = sql`partition by stream, verdict, reason`
+  const numbered = (await gapsWhere(db, filter))
+    .selectAll()
+    .select(sql<number>`count(*) over (${alike})`.as('alike'))
+    .select(sql<number>`row_number() over (${alike} order by part desc, id desc)`.as('place'))
+  const rows = await db
+    .selectFrom(numbered.as('numbered'))
+    .selectAll()
+    .where('place', '<=', limit)
+    .orderBy('part', 'desc')
+    .orderBy('id', 'desc')
+    .execute()
+  return rows.map((row) => ({ ...gapOf(row), alike: row.alike }))
+}
+
+async function gapsWhere(db: Kysely<Database>, { verdicts, streams, categories, isSymbol }: GapFilter) {
   let query = db
     .selectFrom('recorder.known')
-    .selectAll()
     .select(sql<TimeMs>`upper(ranges)`.as('to'))
-    .where('verdict', 'in', verdicts)
-    .orderBy('part')
-    .orderBy('id')
-  if (stream !== undefined) query = query.where('stream', '=', stream)
-  const rows = await query.execute()
-  return rows.map((row) => ({
+    .where('verdict', 'in', verdicts ?? gapVerdicts)
+  if (streams !== undefined) query = query.where('stream', 'in', streams)
+  if (categories !== undefined) query = query.where('category', 'in', categories)
+  if (isSymbol === undefined) return query
+  const known = await query.clearSelect().select('symbol').distinct().execute()
+  const symbols = known.map(({ symbol }) => symbol).filter((symbol) => symbol === '*' || isSymbol(symbol))
+  return query.where(({ eb, fn, val }) => eb('symbol', '=', fn.any(val(symbols))))
+}
+
+function gapOf(row: Selectable<Database['recorder.known']> & { readonly to: TimeMs }): Gap {
+  return {
     id: row.id,
     ...seriesOf(row),
     range: { from: row.part, to: row.to },
@@ -79,7 +109,19 @@ export async function listGaps(db: Kysely<Database>, { state, exceptState, strea
     detectedAt: row.noted_at,
     repairedAt: row.verdict === 'repaired' ? row.settled_at : null,
     lostAt: row.verdict === 'lost' ? row.settled_at : null,
-  }))
+  }
+}
+
+/** Resolves to the series of candles that have open gaps. */
+export async function candlesWithGaps(db: Kysely<Database>): Promise<CandleSeries[]> {
+  const rows = await db
+    .selectFrom('recorder.known')
+    .select(['stream', 'category', 'symbol', 'type', 'interval'])
+    .distinct()
+    .where('stream', '=', 'candles')
+    .where(hasVerdict('missing'))
+    .execute()
+  return rows.flatMap((row) => candlesOf(row) ?? [])
 }
 
 /** Marks open gaps of a stream that end by a time as lost, because the service gives nothing older. */
@@ -117,7 +159,7 @@ export interface GapPlace {
 }
 
 interface GapSelection {
-  readonly state: 'open' | 'lost'
+  readonly verdict: 'missing' | 'lost'
   readonly categories: readonly TradedCategory[]
   /** Only gaps that end after this time are selected. */
   readonly since: TimeMs
@@ -129,12 +171,12 @@ interface GapSelection {
 /** Reads gaps of single instruments. The gap that was found last comes first. */
 export async function selectFillGaps(
   db: Kysely<Database>,
-  { state, categories, since, before, limit }: GapSelection,
+  { verdict, categories, since, before, limit }: GapSelection,
 ): Promise<FillGap[]> {
   const { rows } = await sql<Omit<FillGap, 'range'> & TimeRange>`
     with due as materialized (
       select id, noted_at, category, symbol, ${gapRange} as range from recorder.known
-      where stream = 'fills' and ${hasVerdict(verdictOf(state))} and symbol <> '*' and category = any (${categories})
+      where stream = 'fills' and ${hasVerdict(verdict)} and symbol <> '*' and category = any (${categories})
         and (noted_at, id) < (${instant(before.notedAt)}, ${before.id})
         and gap_until > ${instant(since)}
       order by noted_at desc, id desc limit ${limit}

@@ -1,8 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { type Series, seriesColumns, seriesValues } from '../db/series.js'
-import { addingRanges, addKnown, verdictOf } from './verdicts.js'
+import { type Series, seriesValues } from '../db/series.js'
+import { addingRanges, addKnown } from './verdicts.js'
 
 /** A range as the archive stores it: times as text with microseconds. */
 type TextRange = readonly [string, string]
@@ -27,7 +27,7 @@ export async function restoreSilence(
     readonly noTradeConfirmed: readonly TextRange[]
   },
 ): Promise<void> {
-  const { stream, category, symbol, type, interval } = seriesColumns(series)
+  const { stream, category, symbol, type, interval } = series
   if (known.empty.length > 0) await addKnown(db, series, 'before the beginning', multirangeOf(known.empty))
   if (known.noTrade.length === 0) return
   const confirmed = multirangeOf(known.noTradeConfirmed)
@@ -50,7 +50,7 @@ export async function restoreGaps(db: Kysely<Database>, series: Series, gaps: re
       db,
       'recorder.note_gaps',
       ...seriesValues(series),
-      verdictOf(state),
+      state === 'open' ? 'missing' : state,
       multirangeOf([[from, to]]),
       reason,
       detectedAt,

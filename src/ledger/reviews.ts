@@ -4,7 +4,7 @@ import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
-import { candlesOf, candleStream, sameSeries, seriesValues, seriesOf } from '../db/series.js'
+import { candlesOf, candleStream, sameSeries, seriesValues } from '../db/series.js'
 import type { Fraction } from './commonFactor.js'
 import { oneEvent } from './restatements.js'
 import { callOfCandles, hasVerdict, knownOf, multirange, rangesAsJson, toRanges } from './verdicts.js'
@@ -95,7 +95,7 @@ export async function askedOnce(
     .limit(limit)
     .execute()
   return rows.flatMap(({ from, to, ...columns }) => {
-    const series = candlesOf(seriesOf(columns))
+    const series = candlesOf(columns)
     return series === null ? [] : [{ series, range: { from, to } }]
   })
 }
@@ -116,7 +116,7 @@ export async function unconfirmedParts(
     .limit(limit)
     .execute()
   return rows.flatMap(({ silent, ...columns }) => {
-    const series = candlesOf(seriesOf(columns))
+    const series = candlesOf(columns)
     return series === null ? [] : [{ series, silent: toRanges(silent) }]
   })
 }

@@ -7,8 +7,8 @@ import { inFuture, instant } from '../db/columns.js'
 import { multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
-import type { Database, SeriesColumns } from '../db/schema.js'
-import { ofSeries, type Series, sameSeries, seriesOf } from '../db/series.js'
+import type { Database } from '../db/schema.js'
+import { ofSeries, type Series, sameSeries } from '../db/series.js'
 
 /** A want with the ranges that are missing and that no worker fetches yet. */
 export interface OpenWant {
@@ -82,7 +82,7 @@ export async function takeSlice(
       .where(({ eb, fn }) => eb('leased_until', '<=', fn<TimeMs>('now')))
       .execute()
     const { rows } = await sql<
-      SeriesColumns & Omit<Slice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [TimeMs, TimeMs][] }
+      Series & Omit<Slice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [TimeMs, TimeMs][] }
     >`
       with taken as materialized (
         select w.stream, w.category, w.symbol, w.type, w.interval, range_agg(r) as ranges
@@ -104,7 +104,7 @@ export async function takeSlice(
     const [row] = rows
     if (row === undefined) return null
     const { stream, category, symbol, type, interval, ...want } = row
-    const series = seriesOf({ stream, category, symbol, type, interval })
+    const series = { stream, category, symbol, type, interval }
     const open = { ...want, series, ranges: toRanges(row.ranges) }
     const ranges = cut(open)
     const { id } = await trx

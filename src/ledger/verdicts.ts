@@ -4,8 +4,8 @@ import type { TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
 import { instant, rowsFrom } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
-import type { Database, GapState } from '../db/schema.js'
-import { keyColumns, ofSeries, type Series, seriesColumns, seriesValues } from '../db/series.js'
+import type { Database } from '../db/schema.js'
+import { keyColumns, ofSeries, type Series, seriesOf, seriesValues } from '../db/series.js'
 
 /**
  * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
@@ -39,11 +39,6 @@ import { keyColumns, ofSeries, type Series, seriesColumns, seriesValues } from '
 type Verdict = Database['recorder.known']['verdict']
 
 const eb = expressionBuilder<Database>()
-
-/** Returns the verdict for a gap. An open gap is a range with the verdict `missing`. */
-export function verdictOf(state: GapState): Verdict {
-  return state === 'open' ? 'missing' : state
-}
 
 /** Returns a condition for a series' rows of `recorder.known` with this verdict. `alias` names the table. */
 export function knownOf(series: Series, verdict: Verdict, alias?: string): Expression<SqlBool> {
@@ -118,7 +113,7 @@ interface Claim {
 /** Adds proven ranges of several series. Each series may occur once. */
 export async function addCoverages(db: Kysely<Database>, claims: readonly Claim[]): Promise<void> {
   const proven = claims
-    .map(({ series, ranges }) => ({ ...seriesColumns(series), ranges: ranges.filter(({ from, to }) => from < to) }))
+    .map(({ series, ranges }) => ({ ...seriesOf(series), ranges: ranges.filter(({ from, to }) => from < to) }))
     .filter(({ ranges }) => ranges.length > 0)
     .map((claim) => ({ ...claim, ranges: multirangeText(claim.ranges) }))
   const fills = proven.filter(({ stream }) => stream === 'fills')

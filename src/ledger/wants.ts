@@ -1,4 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import type { CandleType, Interval } from '../market/candle.js'
+import type { Category } from '../market/category.js'
+import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, hourMs, type TimeMs } from '../market/values.js'
 import { ago, rowsFrom } from '../db/columns.js'
@@ -150,10 +153,10 @@ export async function endWants(trx: Kysely<Database>, series?: Series): Promise<
 
 /** Selects backfills to end. A backfill must match every given field. */
 interface CancelFilter {
-  readonly streams?: readonly string[]
-  readonly categories?: readonly string[]
-  readonly intervals?: readonly string[]
-  readonly types?: readonly string[]
+  readonly stream?: StreamName
+  readonly categories?: readonly Category[]
+  readonly intervals?: readonly Interval[]
+  readonly types?: readonly CandleType[]
   readonly isSymbol: (symbol: string) => boolean
 }
 
@@ -171,7 +174,7 @@ export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter
     const isMeant = (names: readonly string[] | undefined, name: string) => names === undefined || names.includes(name)
     const meant = open.filter(
       ({ stream, category, symbol, type, interval }) =>
-        isMeant(filter.streams, stream) &&
+        (filter.stream === undefined || filter.stream === stream) &&
         isMeant(filter.categories, category) &&
         isMeant(filter.types, type) &&
         isMeant(filter.intervals, interval) &&
@@ -232,7 +235,7 @@ export async function wantStates(
     ])
     .execute()
   return rows.map(({ stream, category, symbol, type, interval, totalMs, leftMs, isEnded, isRunning, ...state }) => {
-    const series = seriesOf({ stream, category, symbol, type, interval })
+    const series = { stream, category, symbol, type, interval }
     const [total, left] = [totalMs, leftMs].map((ms) => Math.ceil(ms / rowMs(series))) as [number, number]
     return { ...state, series, isEnded: isEnded === true, isRunning: isRunning === true, total, left }
   })
@@ -268,7 +271,7 @@ export async function countOpenWants(db: Kysely<Database>, kind: WantKind): Prom
 /** How often something was wanted as a repair lately. */
 export interface RepairAttempts {
   readonly attempts: number
-  /** Time when the last attempt ended; null while one is open. */
+  /** Time when the last want ended; null while one is open. */
   readonly attemptedAt: TimeMs | null
 }
 
@@ -289,8 +292,7 @@ export async function repairAttempts(db: Kysely<Database>, series: Series, range
 }
 
 interface RangeOutcome extends TimeRange {
-  /** `empty`: before the beginning. `unanswered`: requested in vain. `gap`: the service does not give the range. */
-  readonly what: 'empty' | 'unanswered' | 'gap'
+  readonly verdict: 'before the beginning' | 'unanswered' | 'missing' | 'lost'
   /** The recorded reason of a gap. */
   readonly reason: string | null
 }
@@ -307,18 +309,17 @@ export async function rangeOutcomes(
   if (wanted.length === 0) return results
   const keys = wanted.map(({ series, missing }) => [...seriesValues(series), multirangeText(missing)])
   const source = rowsFrom(keys, [...keyColumns, rangesColumn], (key, column) => key[column] ?? null)
-  const { rows } = await sql<{ place: number; ranges: [TimeMs, TimeMs][] } & Pick<RangeOutcome, 'what' | 'reason'>>`
+  const { rows } = await sql<{ place: number; ranges: [TimeMs, TimeMs][] } & Pick<RangeOutcome, 'verdict' | 'reason'>>`
     with source as materialized (select *, ranges::tstzmultirange as wanted from ${source} as s)
-    select place, what, reason, ${rangesAsJson('known')} as ranges
+    select place, verdict, reason, ${rangesAsJson('known')} as ranges
     from (
-      select ordinality as place, case t.verdict when 'unanswered' then 'unanswered' when 'before the beginning' then 'empty' else 'gap' end as what,
-        t.reason, t.ranges * wanted as known
+      select ordinality as place, t.verdict, t.reason, t.ranges * wanted as known
       from source s join recorder.known t on ${sameSeries('t', 's')}
         and t.verdict in ('before the beginning', 'unanswered', 'missing', 'lost')
     ) as found where not isempty(known)
     order by place, lower(known)`.execute(db)
-  for (const { place, what, reason, ranges } of rows) {
-    results[place - 1]?.push(...toRanges(ranges).map((range) => ({ ...range, what, reason })))
+  for (const { place, ranges, ...outcome } of rows) {
+    results[place - 1]?.push(...toRanges(ranges).map((range) => ({ ...range, ...outcome })))
   }
   return results
 }

@@ -52,13 +52,13 @@ export function operationOfPastFills(category: Category): Operation {
 
 export const specifiedPerSecond = byOperation((name) => operationTraits[name].perSecond)
 
-/** A table that grows with time. */
-export interface TimeTableShape {
+/** How a table is kept that grows with time. */
+interface TableTraits {
+  readonly timeColumn: 'ts' | 'open_time'
   /** Columns of the key before the time. The columnstore keeps rows with equal values in them together. */
-  readonly series: readonly string[]
-  readonly time: 'ts' | 'open_time'
-  /** Columns of the key after the time. */
-  readonly after: readonly string[]
+  readonly seriesColumns: readonly string[]
+  /** The other columns of the key: the time, and those that tell rows of the same time apart. */
+  readonly orderColumns: readonly string[]
   /** Length of a chunk: some hundred megabytes of a whole market, so that the newest chunks fit into memory. */
   readonly chunkHours: number
   readonly columnstoreAfterHours: number
@@ -72,7 +72,7 @@ interface StreamTraits {
   /** The stream's name for people. */
   readonly title: string
   /** `list` if a response is true until the next one comes. Otherwise each row has a time of its own. */
-  readonly table: 'list' | TimeTableShape
+  readonly table: 'list' | TableTraits
   /** Fields of rows besides category, symbol, `ts`, `receivedAt` and `extra`. They give the columns their names. */
   readonly fields?: Readonly<Record<string, FieldType>>
   /** Fields of the key of a row in a list, besides category and symbol. A change of another field opens a new version. */
@@ -110,7 +110,7 @@ export const tickerFields = {
   platformTurnover24h: 'decimal?',
 } as const satisfies Record<string, FieldType>
 
-const momentsOf = { series: ['category', 'symbol'], time: 'ts', after: [] } as const
+const momentsOf = { timeColumn: 'ts', seriesColumns: ['category', 'symbol'], orderColumns: ['ts'] } as const
 const bookFields = { bidPrices: 'decimals', bidSizes: 'decimals', askPrices: 'decimals', askSizes: 'decimals' } as const
 
 /** Traits of the streams whose rows are periods of five minutes. They share options, because users want all of them. */
@@ -168,7 +168,7 @@ export const streamTraits = {
     operation: 'fills',
     options: 'fills',
     title: 'Fills',
-    table: { ...momentsOf, after: ['exec_id'], chunkHours: 24, columnstoreAfterHours: 72 },
+    table: { ...momentsOf, orderColumns: ['ts', 'exec_id'], chunkHours: 24, columnstoreAfterHours: 72 },
     fields: {
       execId: 'text',
       execLinkId: 'text?',
@@ -185,9 +185,9 @@ export const streamTraits = {
     options: 'candles',
     title: 'Candles',
     table: {
-      series: ['category', 'symbol', 'type', 'interval'],
-      time: 'open_time',
-      after: [],
+      timeColumn: 'open_time',
+      seriesColumns: ['category', 'symbol', 'type', 'interval'],
+      orderColumns: ['open_time'],
       chunkHours: 168,
       columnstoreAfterHours: 336,
     },
@@ -225,7 +225,7 @@ export const streamTraits = {
     title: 'Liquidations',
     table: {
       ...momentsOf,
-      after: ['side', 'price', 'amount', 'occurrence'],
+      orderColumns: ['ts', 'side', 'price', 'amount', 'occurrence'],
       chunkHours: 720,
       columnstoreAfterHours: 168,
     },
@@ -305,6 +305,12 @@ export function isOfFutures(name: StreamName): boolean {
 /** Streams whose tables grow with time. */
 export type TimeStream = { [Name in StreamName]: Traits[Name]['table'] extends 'list' ? never : Name }[StreamName]
 export const timeStreams = streamNames.filter((name): name is TimeStream => streamTraits[name].table !== 'list')
+
+/** A table of schema `market` that grows with time. */
+export interface TimeTable extends TableTraits {
+  readonly name: TimeStream
+}
+export const timeTables: readonly TimeTable[] = timeStreams.map((name) => ({ name, ...streamTraits[name].table }))
 
 /** Streams that declare the fields of their rows. */
 export type FieldStream = {

@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { observedQuirks } from '../support/quirks.js'
 import { createWorld } from '../../src/simulator/world/world.js'
+import { candleStream, instrumentStream } from '../../src/db/series.js'
+import { insertWants } from '../../src/ledger/wants.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { type Running, startProgram } from '../support/program.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
@@ -203,6 +205,26 @@ describe('the backfill command', () => {
     // On a busy machine the daemon may have finished some of them.
     expect(rest.stdout).toMatch(/^cancelled: SPOT \w+ market 1m( and \d more)?\n$/)
     expect(rest.exitCode).toBe(0)
+  })
+
+  it.each([
+    ['candles', 'SPOT BTCUSDT market 1m'],
+    ['fills', 'SPOT BTCUSDT fills'],
+    ['funding', 'USDT-FUTURES BTCUSDT funding_rates'],
+  ])('is cancelled by the name of its stream: %s', async (name, cancelled) => {
+    const range = { from: to - dayMs, to }
+    const rest = { ranges: [range], floor: range.from, again: false, isUrgent: false, hasOpenBeginning: false }
+    await insertWants(
+      test.database.db,
+      [
+        candleStream({ category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' }),
+        instrumentStream('fills', { category: 'SPOT', symbol: 'BTCUSDT' }),
+        instrumentStream('funding_rates', { category: 'USDT-FUTURES', symbol: 'BTCUSDT' }),
+      ].map((series) => ({ kind: 'backfill', series, ...rest })),
+    )
+    const cancel = () => start(['backfill', '--cancel', '--stream', name, '--config', config]).finished
+    expect(await cancel()).toMatchObject({ exitCode: 0, stdout: `cancelled: ${cancelled}\n` })
+    expect(await cancel()).toMatchObject({ exitCode: 0, stdout: 'no backfill is open\n' })
   })
 
   it('takes over when the daemon ends', async () => {

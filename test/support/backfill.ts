@@ -5,10 +5,11 @@ import type { TimeMs } from '../../src/market/values.js'
 import { repairFutures as wantMissing } from '../../src/history/repairs.js'
 import { type BackfillRequest, planSeries, resolveRequest, wantsOf } from '../../src/history/request.js'
 import { readProgress, summarize, type Summary } from '../../src/history/progress.js'
-import { startHistoryWorker } from '../../src/history/worker.js'
-import { createExchangeClient, type ExchangeOptions } from '../../src/exchange/client.js'
+import { HistoryWorker } from '../../src/history/worker.js'
+import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from '../../src/exchange/client.js'
 import { operations } from '../../src/market/stream.js'
 import { systemClock } from '../../src/runtime/clock.js'
+import { Incidents } from '../../src/runtime/incidents.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import type { Simulator } from '../../src/simulator/server.js'
 import { candleStream } from '../../src/db/series.js'
@@ -39,6 +40,18 @@ export function clientOf(url: string, factor: number, more: Partial<ExchangeOpti
     mayDepart: () => true,
     ...more,
   })
+}
+
+/** Starts a worker of the history, beside which no candles are recorded. */
+export function startWorker(
+  { database: { db } }: TestDatabase,
+  client: ExchangeClient,
+  more: Partial<ConstructorParameters<typeof HistoryWorker>[0]> = {},
+): HistoryWorker {
+  const logger = createLogger('silent')
+  const incidents = new Incidents(logger, systemClock)
+  const given = { db, client, series: () => [], settleMs, clock: systemClock, logger, incidents }
+  return new HistoryWorker({ ...given, ...more })
 }
 
 /** The simulated instruments as the recorder's own tables would list them. */
@@ -72,14 +85,7 @@ export async function runBackfill(
   const { db } = test.database
   const client = clientOf(simulator.url, factor)
   const before = candleRequests(simulator)
-  const worker = startHistoryWorker({
-    db,
-    client,
-    series: () => [],
-    settleMs,
-    clock: systemClock,
-    logger: createLogger('silent'),
-  })
+  const worker = startWorker(test, client)
   try {
     const { series } = resolveRequest(request, instrumentsOf(simulator), serviceNow, settleMs)
     const planned = await planSeries(db, series, { again })
@@ -146,16 +152,16 @@ export async function claims(test: TestDatabase, series: CandleSeries) {
 
 /** Has what is missing of a stream of futures wanted and fetched, by a recorder whose clock stands at `now`. */
 export async function repairFutures(
-  { database: { db, pool } }: TestDatabase,
+  test: TestDatabase,
   simulator: Simulator,
   name: 'funding_rates' | 'liquidations',
   now: () => TimeMs,
 ): Promise<void> {
-  const logger = createLogger('silent')
+  const { db, pool } = test.database
   const client = clientOf(simulator.url, 100)
   const clock = { ...systemClock, now }
   const streams = [{ name, keptMs: null }] as const
-  const worker = startHistoryWorker({ db, client, series: () => [], settleMs: 0, clock: systemClock, logger })
+  const worker = startWorker(test, client, { settleMs: 0 })
   await wantMissing({ db, streams, isOwn: () => true, clock })
   const wants = async (condition: string) =>
     (await pool.query(`select from recorder.want where stream = $1 and ${condition}`, [name])).rowCount

@@ -301,21 +301,21 @@ function withoutRpi(book: RpiOrderBook): OrderBook {
 
 async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market): Promise<void> {
   const candles = { stream: 'candles', category, symbol, type: 'market', interval: '1m' } as const
-  const fills = { stream: 'fills', category, symbol, type: null, interval: null } as const
+  const fills = { stream: 'fills', category, symbol, type: '', interval: '' } as const
   if (symbol === 'ETHUSDT') {
     const gap = { from: from + 722 * minuteMs, to: from + 726 * minuteMs }
     await addCoverage(db, candles, [
       { from, to: gap.from },
       { from: gap.to, to },
     ])
-    await recordGap(db, { ...candles, range: gap, reason: sliceGapReasons.silent, state: 'open' })
+    await recordGap(db, { ...candles, range: gap, reason: sliceGapReasons.silent })
     const lost = { from: busyFrom + hourMs, to: busyFrom + hourMs + 90_000 }
     await addCoverage(db, fills, [
       { from: busyFrom, to: lost.from },
       { from: lost.to, to: busyTo },
     ])
     const reason = 'more fills happened between two responses than one response shows'
-    await recordGap(db, { ...fills, range: lost, reason, state: 'lost' })
+    await recordGap(db, { ...fills, range: lost, reason, verdict: 'lost' })
     return
   }
   await addCoverage(db, candles, [{ from, to }])

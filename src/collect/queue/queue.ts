@@ -155,7 +155,7 @@ export class Queue {
   #noteLoss(stream: StreamName, range: TimeRange, reason: string, categories: readonly Category[]): void {
     if (isProven(stream)) return
     for (const category of categories)
-      this.#widenLoss({ ...instrumentStream(stream, { category, symbol: '*' }), range, reason, state: 'lost' })
+      this.#widenLoss({ ...instrumentStream(stream, { category, symbol: '*' }), range, reason, verdict: 'lost' })
   }
 
   #widenLoss(gap: NewGap): void {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
 import { traitsOf } from '../../db/databaseError.js'
-import { type TimeTable, timeTables } from '../../db/timeTables.js'
+import { type TimeTable, timeTables } from '../../market/stream.js'
 import { forget as forgetRange } from '../../ledger/forget.js'
 import { dayMs } from '../../market/values.js'
 import { noteRemoval } from '../../server/timescale/rollups.js'

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
-import type { Database, SeriesColumns } from '../../db/schema.js'
-import { seriesOf } from '../../db/series.js'
+import type { Database } from '../../db/schema.js'
+import { type Series, seriesOf } from '../../db/series.js'
 import { addCoverages } from '../../ledger/verdicts.js'
 import { restoreGaps, restoreSilence } from '../../ledger/restore.js'
 import { archivedRows, type ArchiveReader, readCheckedDay } from './checkDay.js'
@@ -144,10 +144,10 @@ function castOf({ type }: ManifestColumn) {
 async function restoreProof(db: Kysely<Database>, proof: readonly SeriesProof[]): Promise<void> {
   await addCoverages(
     db,
-    proof.map((one) => ({ series: seriesOf(one as SeriesColumns), ranges: one.coverage.map(toRange) })),
+    proof.map((one) => ({ series: seriesOf(one as Series), ranges: one.coverage.map(toRange) })),
   )
   for (const one of proof) {
-    const series = seriesOf(one as SeriesColumns)
+    const series = seriesOf(one as Series)
     await restoreSilence(db, series, one)
     await restoreGaps(db, series, one.gaps)
     if (one.stream === 'candles') await restoreRevisions(db, one)

@@ -1,6 +1,6 @@
 import type { RecorderDatabase } from '../../db/database.js'
 import { type QueryColumn, type QueryRow, queryText } from '../../db/readOnlyQuery.js'
-import { seriesByKey } from '../../db/timeTables.js'
+import { seriesByKey } from '../../db/series.js'
 import { groupBy } from '../../market/values.js'
 import { type ParquetColumn, quoteName } from '../parquet/columns.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'

@@ -1,13 +1,15 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { snakeCase } from '../../db/columns.js'
 import type { Database } from '../../db/schema.js'
-import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
+import { seriesByKey } from '../../db/series.js'
 import {
   isOfVersions,
   type MarketTable,
   marketTables,
   type StreamName,
   streamTraits,
+  type TimeTable,
+  timeTables,
   type VersionStream,
 } from '../../market/stream.js'
 import { dayMs, type FieldType } from '../../market/values.js'

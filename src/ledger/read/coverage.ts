@@ -5,7 +5,7 @@ import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import { duration, instant, rowsFrom } from '../../db/columns.js'
-import type { Database, GapState, SeriesColumns } from '../../db/schema.js'
+import type { Database, GapState } from '../../db/schema.js'
 import { candlesOf, keyColumns, ofCandles, ofSeries, sameSeries, type Series, seriesOf } from '../../db/series.js'
 import { timeRange } from '../verdicts.js'
 
@@ -151,7 +151,7 @@ async function findSeries(
   db: Kysely<Database>,
   { text, stream, category, symbol, limit, offset }: SeriesFilter,
   range: TimeRange,
-): Promise<{ rows: SeriesColumns[]; total: number }> {
+): Promise<{ rows: Series[]; total: number }> {
   const eb = expressionBuilder<Database, 'recorder_page.coverage'>()
   const named = Object.entries({ stream, category, symbol }).filter(([, value]) => value !== undefined)
   const isMeant = eb.and([

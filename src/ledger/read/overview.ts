@@ -63,7 +63,7 @@ export async function newestRows(db: Kysely<Database>): Promise<Record<StreamNam
   const newestOf = (name: StreamName) => {
     if (name === 'candles') return newestCandle
     const { table } = streamTraits[name]
-    if (table !== 'list') return perInstrument(`market.${name}`, table.time)
+    if (table !== 'list') return perInstrument(`market.${name}`, table.timeColumn)
     const changed = name === 'instruments' ? 'updated_at' : 'greatest(valid_from, valid_to)'
     return sql`select max(${sql.raw(changed)}) from ${sql.table(`market.${name}`)}`
   }

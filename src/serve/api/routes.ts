@@ -21,7 +21,8 @@ import { readCandles } from '../../ledger/read/candles.js'
 import { coverageCalendar, emptyRanges, seriesRanges, type SeriesDay } from '../../ledger/read/coverage.js'
 import { busiestInstrument, findInstrument, searchInstruments } from '../../ledger/read/instruments.js'
 import type { Category } from '../../market/category.js'
-import { type CandleSeries, closeTime, type Interval, intervalMs } from '../../market/candle.js'
+import { type CandleSeries, closeTime, intervalMs } from '../../market/candle.js'
+import type { Series } from '../../db/series.js'
 import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
 import { EventHub } from '../events.js'
 import { endpoints, events } from './endpoints.js'
@@ -126,19 +127,21 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, s
     const found = await coverageCalendar(db, { text: search, ...filter }, range)
     const series = found.series.map(({ series: key, days: known }) => ({
       ...key,
+      type: key.type === '' ? null : key.type,
+      interval: key.interval === '' ? null : key.interval,
       days: known.map((day) => dayStatus(day, key.interval, now)),
     }))
     return context.json({ ...range, total: found.total, series }, 200, fresh)
   })
 
   app.openapi(endpoints['/api/coverage'], async (context) => {
-    const { from, to, type = null, interval = null, ...key } = context.req.valid('query')
+    const { from, to, type, interval, ...key } = context.req.valid('query')
     if (from >= to) throw badRequest('to: must be later than from')
     if (to - from > longestDetailMs) throw badRequest('to: must be at most 31 days after from')
-    if ((key.stream === 'candles') !== (type !== null && interval !== null)) {
+    if ((key.stream === 'candles') !== (type !== undefined && interval !== undefined)) {
       throw badRequest('type, interval: candles need both, the other streams have neither')
     }
-    const series = { ...key, type, interval }
+    const series: Series = { ...key, type: type ?? '', interval: interval ?? '' }
     const [ranges, empty] = await Promise.all([
       seriesRanges(db, series, { from, to }),
       emptyRanges(db, series, { from, to }),
@@ -209,11 +212,11 @@ type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
 const lagMs = 10 * 60_000
 
 /** Returns one word for a day of a series. The rest of the current day does not count. */
-export function dayStatus(day: SeriesDay, interval: Interval | null, now: TimeMs): DayStatus {
+export function dayStatus(day: SeriesDay, interval: Series['interval'], now: TimeMs): DayStatus {
   if (day.lostMs > 0) return 'lost'
   if (day.coveredMs <= 0) return day.openGapMs > 0 ? 'partial' : 'none'
   const isToday = day.day + dayMs > now
-  const expectedMs = isToday ? now - day.day - lagMs - (interval === null ? 0 : intervalMs[interval]) : dayMs
+  const expectedMs = isToday ? now - day.day - lagMs - (interval === '' ? 0 : intervalMs[interval]) : dayMs
   if (day.openGapMs > 0 || day.coveredMs < expectedMs) return 'partial'
   return day.hasRows ? 'complete' : 'empty'
 }

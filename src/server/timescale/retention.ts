@@ -1,9 +1,10 @@
 import { type Kysely, sql } from 'kysely'
+import { type TimeTable, timeTables } from '../../market/stream.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
 import { noteRemoval } from './rollups.js'
 import { detectServer } from './server.js'
-import { seriesByKey, type TimeTable, timeTables } from '../../db/timeTables.js'
+import { seriesByKey } from '../../db/series.js'
 import type { StorageSettings } from './reconcile.js'
 import { counted } from '../../runtime/text.js'
 

@@ -56,7 +56,7 @@ async function loadSmallMarket(db: Kysely<Database>): Promise<void> {
     'tickers',
     hours.map((ts) => aTicker({ ts, lastPrice: '1.50' })),
   )
-  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
   await addCoverage(db, series, [{ from, to: from + 20 * hourMs }])
   const range = { from: from + 20 * hourMs, to: from + 30 * hourMs }
   await recordGap(db, { ...series, range, reason: 'the service was away' })

@@ -27,7 +27,7 @@ describe('gaps', () => {
   const second = 1_795_600_000_000
   beforeAll(async () => {
     const { db } = created.database
-    const fills = { stream: 'fills', type: null, interval: null, reason: 'missed' } as const
+    const fills = { stream: 'fills', type: '', interval: '', reason: 'missed' } as const
     await recordGap(db, { ...fills, category: 'SPOT', symbol: 'BTCUSDT', range: { from: second + 7, to: second + 19 } })
     await recordGap(db, { ...fills, category: 'SPOT', symbol: 'ETHUSDT', range: { from: second + 5, to: second + 6 } })
     const books = { ...fills, stream: 'order_books', category: 'USDT-FUTURES', symbol: '*' } as const

@@ -41,7 +41,7 @@ test('sweeps that fill whole answers: every loss lies in a gap, no gap is withou
     const random = createRandom(seed)
     const times = flow(random)
     const symbol = `SWEEP${seed}USDT`
-    const series = { stream: 'fills', category: 'SPOT', symbol, type: null, interval: null } as const
+    const series = { stream: 'fills', category: 'SPOT', symbol, type: '', interval: '' } as const
     const stored = new Set<number>()
     for (const happened of answers(random, times.length)) {
       const first = Math.max(0, happened - fillsPerPage)
@@ -75,7 +75,7 @@ test('sweeps that fill whole answers: every loss lies in a gap, no gap is withou
 test('a fill that could not be understood is a gap of its millisecond, whatever pages show it again', async () => {
   const { db } = database.database
   const target = { category: 'SPOT', symbol: 'UNREADUSDT' } as const
-  const series = { stream: 'fills', ...target, type: null, interval: null } as const
+  const series = { stream: 'fills', ...target, type: '', interval: '' } as const
   const start = 1_760_000_000_000
   const bad = (raw: string) =>
     rejectedRow({ operation: 'fills', parameters: target }, 'side: expected one of buy, sell, got "x"', raw)

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { startHistoryWorker } from '../../../src/history/worker.js'
 import { repairCandles } from '../../../src/history/repairs.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import type { CandleSeries } from '../../../src/market/candle.js'
@@ -7,7 +6,7 @@ import { systemClock } from '../../../src/runtime/clock.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
-import { claims, clientOf, settleMs, storedCandles, trueCandles } from '../../support/backfill.js'
+import { claims, clientOf, settleMs, startWorker, storedCandles, trueCandles } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { closedCandle } from '../../support/marketRows.js'
 
@@ -47,7 +46,7 @@ describe('the daemon', () => {
     const client = clientOf(simulator.url, 10, { onRequest: ({ priority }) => void priorities.add(priority) })
     const logger = createLogger('silent')
     const options = { db, settleMs, clock: systemClock, logger }
-    const worker = startHistoryWorker({ ...options, client, series: () => [] })
+    const worker = startWorker(test, client)
     try {
       await repairCandles({ ...options, series: () => [series] })
       await expect

@@ -29,6 +29,7 @@ const further: Interval[] = ['3D', '1W', '6Hutc', '12Hutc', '1Dutc', '3Dutc', '1
 it.each(further)('candles of %s are fetched, claimed and checked like all others', async (interval) => {
   const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval } as const
   const request = {
+    stream: 'candles' as const,
     categories: ['SPOT'] as const,
     symbols: ['BTCUSDT'],
     types: ['market'] as const,

@@ -46,7 +46,8 @@ function series(interval: Interval = '1m'): CandleSeries {
 }
 
 function request(from: number | 'launch', to = now, interval: Interval = '1m'): BackfillRequest {
-  return { categories: ['SPOT'], symbols: ['BTC*'], types: ['market'], intervals: [interval], from, to }
+  const what = { categories: ['SPOT'], symbols: ['BTC*'], types: ['market'], intervals: [interval] } as const
+  return { stream: 'candles', ...what, from, to }
 }
 
 /** Everything that is asked for is stored, as it truly is; the coverage is what the stored candles fill. */
@@ -110,7 +111,7 @@ describe('a backfill from a service that', () => {
     expect(id).toBeGreaterThan(0)
     await asked()
     await expectTruth(service, from)
-    expect(await listGaps(test.database.db, { exceptState: 'repaired' })).toEqual([])
+    expect(await listGaps(test.database.db, { verdicts: ['missing', 'lost'] })).toEqual([])
     expect((await test.database.pool.query("select from recorder.known where verdict = 'unanswered'")).rows).toEqual([])
 
     await test.database.pool.query(
@@ -138,7 +139,7 @@ describe('a backfill from a service that', () => {
     const service = await startService({ hiddenCandles: [hidden] })
     const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
     expect(summary.failed).toMatchObject([{ from, to, reason: 'the service does not give these candles' }])
-    expect(await listGaps(test.database.db, { state: 'open' })).toMatchObject([
+    expect(await listGaps(test.database.db, { verdicts: ['missing'] })).toMatchObject([
       { stream: 'candles', range: { from, to } },
     ])
     const truth = trueCandles(service, series(), { from: threeDaysAgo, to: now }, now)
@@ -152,7 +153,7 @@ describe('a backfill from a service that', () => {
     const { requests } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
     expect(requests).toBe(2)
     await expectTruth(service, threeDaysAgo)
-    expect(await listGaps(test.database.db, { state: 'open' })).toEqual([])
+    expect(await listGaps(test.database.db, { verdicts: ['missing'] })).toEqual([])
   })
 
   it('hides rows that are not made of trades from one of its operations only', async () => {

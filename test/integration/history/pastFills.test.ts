@@ -1,8 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { OperationStates } from '../../../src/history/reach.js'
-import { fillReachMs, fillRefusals } from '../../../src/history/eventHistories.js'
+import { fillReachMs, fillRefusals } from '../../../src/history/pastFills.js'
 import { FillRepair, type FillRepairOptions } from '../../../src/history/repairs.js'
-import { startHistoryWorker } from '../../../src/history/worker.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
@@ -11,10 +10,11 @@ import type { TradedCategory } from '../../../src/market/category.js'
 import { normalized, type TimeRange } from '../../../src/market/timeRange.js'
 import { candleStream } from '../../../src/db/series.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
+import { Incidents } from '../../../src/runtime/incidents.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
-import { clientOf } from '../../support/backfill.js'
+import { clientOf, startWorker } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
 import { aFill, closedCandle } from '../../support/marketRows.js'
@@ -56,7 +56,7 @@ async function recordAround({ world }: Simulator, gapMs: number, category: Trade
   const times = fills.map(({ ts }) => ts)
   const last = Math.max(...times.filter((ts) => ts < from + hourMs))
   const next = Math.min(...times.filter((ts) => ts >= from + hourMs + gapMs))
-  const series = { stream: 'fills', category, symbol, type: null, interval: null } as const
+  const series = { stream: 'fills', category, symbol, type: '', interval: '' } as const
   const gap = { from: last, to: next + 1 }
   await addCoverage(db, series, [{ from: (times[0] ?? 0) + 1, to: gap.from }])
   await addCoverage(db, series, [{ from: gap.to, to: Math.max(...times) }])
@@ -75,14 +75,17 @@ async function recordCandles({ world }: Simulator, { from, to }: TimeRange): Pro
 }
 
 /** Has gaps wanted and fetched, as the recorder does. */
-async function repair(service: Simulator, more: Partial<FillRepairOptions> = {}): Promise<void> {
+async function repair(
+  service: Simulator,
+  more: Partial<FillRepairOptions> = {},
+  incidents = new Incidents(createLogger('silent'), systemClock),
+): Promise<void> {
   const { db, pool } = test.database
   const client = clientOf(service.url, 100)
-  const logger = createLogger('silent')
   const states = new OperationStates(systemClock)
   const clock = { ...systemClock, now: () => now }
-  const options = { db, client, isOwn: () => true, states, clock, logger, ...more }
-  const worker = startHistoryWorker({ db, client, series: () => [], states, settleMs: 0, clock: systemClock, logger })
+  const options = { db, isOwn: () => true, states, clock, ...more }
+  const worker = startWorker(test, client, { states: options.states, incidents, settleMs: 0 })
   const repairing = new FillRepair(options)
   try {
     await repairing.look()
@@ -110,7 +113,7 @@ function minutesOf({ from, to }: TimeRange): TimeRange {
   return { from: Math.floor(from / minuteMs) * minuteMs, to: Math.ceil(to / minuteMs) * minuteMs }
 }
 
-const gaps = () => listGaps(test.database.db, { stream: 'fills' })
+const gaps = () => listGaps(test.database.db, { streams: ['fills'] })
 
 describe('a gap in fills', () => {
   it.each([10 * minuteMs, hourMs / 2])(
@@ -246,6 +249,22 @@ describe('a gap in fills', () => {
         { ...page, covered: inner, shown: inner, wanted: [inner] },
       ),
     ).toMatchObject({ refusal: null, lacking: [] })
+  })
+
+  it('is an incident while its history is unusable, which ends when gaps are filled again', async () => {
+    let monotonicMs = 0
+    const incidents = new Incidents(createLogger('silent'), { ...systemClock, monotonicMs: () => monotonicMs })
+    const service = await startService({ fillsHistoryIds: 'other' })
+    await recordAround(service, minuteMs)
+    await repair(service, {}, incidents)
+    const incident = { what: 'futures-fills-history', message: fillRefusals['other ids'] }
+    expect(incidents.recent()).toMatchObject([{ ...incident, until: null }])
+    service.control.setQuirks({ fillsHistoryIds: 'same' })
+    await test.database.pool.query('truncate recorder.want cascade')
+    monotonicMs += dayMs
+    await repair(service, {}, incidents)
+    expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+    expect(incidents.recent()).toMatchObject([{ ...incident, until: expect.any(Number) as number }])
   })
 
   it('counts as lost while the service has no history, and is filled when it has one', async () => {

@@ -81,7 +81,7 @@ function truth({ category, symbol }: FutureKey, at = now): Row[] {
 }
 
 const coverage = async () => (await test.database.pool.query('select symbol from market.coverage')).rowCount
-const gaps = () => listGaps(test.database.db, { stream: 'funding_rates' })
+const gaps = () => listGaps(test.database.db, { streams: ['funding_rates'] })
 
 it('the rates of 90 days of all futures are there after the fewest requests, each with its interval', async () => {
   await poll()

@@ -55,7 +55,7 @@ function truth(from: TimeMs, to = now): string[] {
   return between.map(({ ts, side, price, amount }) => `${ts} ${side} ${price} ${amount}`).toSorted()
 }
 
-const gaps = () => listGaps(test.database.db, { stream: 'liquidations' })
+const gaps = () => listGaps(test.database.db, { streams: ['liquidations'] })
 const coverage = async () => (await test.database.pool.query('select from market.coverage')).rowCount
 
 it('the last three days are there after a first response, equal ones as often as they happened', async () => {
@@ -132,7 +132,7 @@ it('an empty response goes on from what is proven, and proves nothing by itself'
 
 it('a gap that is filled in part was found when the whole was, and is no new one', async () => {
   const { db, pool } = test.database
-  const series = { stream: 'liquidations', ...key, type: null, interval: null } as const
+  const series = { stream: 'liquidations', ...key, type: '', interval: '' } as const
   const minute = (from: number, to: number) => [{ from: start + from * minuteMs, to: start + to * minuteMs }]
   const claim = (from: number, to: number) => claimEvents(db, series, minute(from, to), 'away')
   expect(await claim(0, 10)).toBe(0)

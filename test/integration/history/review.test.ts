@@ -1,11 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { BackfillRequest } from '../../../src/history/request.js'
 import { reviewOnce } from '../../../src/history/review.js'
-import { startHistoryWorker } from '../../../src/history/worker.js'
 import { verify } from '../../../src/ledger/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import { systemClock } from '../../../src/runtime/clock.js'
-import { createLogger } from '../../../src/runtime/logger.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { addEmptyRanges } from '../../../src/ledger/missing.js'
@@ -13,7 +11,7 @@ import { countOpenWants } from '../../../src/ledger/wants.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { listInstruments } from '../../../src/ledger/read/instruments.js'
-import { clientOf, runBackfill, settleMs, storedCandles, trueCandles } from '../../support/backfill.js'
+import { clientOf, runBackfill, startWorker, storedCandles, trueCandles } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 const minuteMs = 60_000
@@ -53,7 +51,8 @@ function series(interval: Interval): CandleSeries {
 }
 
 function request(interval: Interval, from: number): BackfillRequest {
-  return { categories: ['SPOT'], symbols: ['RSTOCKUSDT'], types: ['market'], intervals: [interval], from, to: now }
+  const what = { categories: ['SPOT'], symbols: ['RSTOCKUSDT'], types: ['market'], intervals: [interval] } as const
+  return { stream: 'candles', ...what, from, to: now }
 }
 
 /** The service's list of instruments as it is now, stored. */
@@ -67,10 +66,9 @@ async function storeInstruments(service: Simulator, at: number): Promise<void> {
 /** Looks for what is due, and works until nothing is wanted any more. */
 async function review(service: Simulator, { at }: { readonly at: number }): Promise<void> {
   const { db } = test.database
-  const logger = createLogger('silent')
   const client = clientOf(service.url, 100)
   const clock = { ...systemClock, now: () => Math.max(at, Date.now() + dayMs) }
-  const worker = startHistoryWorker({ db, client, series: () => [], settleMs, clock: systemClock, logger })
+  const worker = startWorker(test, client)
   try {
     await reviewOnce(db, clock)
     await expect.poll(() => countOpenWants(db, 'review'), { timeout: 60_000 }).toBe(0)

@@ -16,6 +16,7 @@ const dayMs = 24 * hourMs
 const now = Date.UTC(2026, 5, 15, 12, 34, 56)
 const series: CandleSeries = { category: 'SPOT', symbol: 'QUIET', type: 'market', interval: '1m' }
 const request: BackfillRequest = {
+  stream: 'candles',
   categories: ['SPOT'],
   symbols: ['QUIET'],
   types: ['market'],

@@ -85,8 +85,8 @@ const gapAt = (from: number) =>
     stream: 'fills',
     category: 'SPOT',
     symbol: 'BTCUSDT',
-    type: null,
-    interval: null,
+    type: '',
+    interval: '',
     range: { from, to: from + 1000 },
     reason: 'a test',
   })

@@ -2,10 +2,10 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { TimeRange } from '../../../src/market/timeRange.js'
-import type { Series } from '../../../src/db/series.js'
+import { candlesOf, type Series } from '../../../src/db/series.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { coveredRanges, missingRanges } from '../../support/coverage.js'
-import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
+import { candlesWithGaps, listGaps, newestGaps, recordGap } from '../../../src/ledger/gaps.js'
 import { replaceGaps, settleGaps } from '../../../src/ledger/missing.js'
 import { insertFills } from '../../support/insertFills.js'
 import { countRows } from '../../../src/ledger/read/overview.js'
@@ -22,7 +22,7 @@ beforeEach(async () => {
 })
 
 const candles: Series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' }
-const fills: Series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null }
+const fills: Series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' }
 const range = (from: number, to: number): TimeRange => ({ from: someTime + from, to: someTime + to })
 
 describe('coverage', () => {
@@ -86,9 +86,9 @@ describe('gaps', () => {
     const { db } = test.database
     const gap = { ...fills, range: range(0, 10), reason: 'pages did not overlap' }
     await recordGap(db, { ...gap, detectedAt: someTime + 50 })
-    await recordGap(db, { ...gap, state: 'lost' })
-    await recordGap(db, { ...candles, range: range(5, 6), reason: 'outage', state: 'lost', detectedAt: someTime })
-    const [open] = await listGaps(db, { state: 'open' })
+    await recordGap(db, { ...gap, verdict: 'lost' })
+    await recordGap(db, { ...candles, range: range(5, 6), reason: 'outage', verdict: 'lost', detectedAt: someTime })
+    const [open] = await listGaps(db, { verdicts: ['missing'] })
     expect(open).toMatchObject({ ...gap, state: 'open', detectedAt: someTime + 50, repairedAt: null, lostAt: null })
     expect(await listGaps(db)).toMatchObject([
       { ...gap, state: 'open', repairedAt: null, lostAt: null },
@@ -136,6 +136,24 @@ describe('gaps', () => {
     await addCoverage(db, candles, [range(0, 50)])
     await settleGaps(db, { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' })
     expect(await listGaps(db)).toMatchObject([{ range: range(50, 100), state: 'open' }])
+  })
+
+  it('are counted by stream, state and reason, and the newest of each are read', async () => {
+    const { db } = test.database
+    for (const minute of [1, 2, 3]) await recordGap(db, { ...fills, range: range(minute, minute + 1), reason: 'away' })
+    await recordGap(db, { ...fills, range: range(7, 8), reason: 'away', verdict: 'lost' })
+    await recordGap(db, { ...candles, range: range(0, 9), reason: 'away' })
+    await recordGap(db, { ...candles, range: range(20, 29), reason: 'repaired', verdict: 'lost' })
+    const newest = await newestGaps(db, { verdicts: ['missing', 'lost'], isSymbol: (one) => one === 'BTCUSDT' }, 2)
+    expect(newest.map(({ stream, state, range: { from }, alike }) => [stream, state, from, alike])).toEqual([
+      ['candles', 'lost', range(20, 29).from, 1],
+      ['fills', 'lost', range(7, 8).from, 1],
+      ['fills', 'open', range(3, 4).from, 3],
+      ['fills', 'open', range(2, 3).from, 3],
+      ['candles', 'open', range(0, 9).from, 1],
+    ])
+    expect(await newestGaps(db, { streams: ['candles'], isSymbol: () => false }, 2)).toEqual([])
+    expect(await candlesWithGaps(db)).toEqual([candlesOf(candles)])
   })
 
   it('have a length', async () => {

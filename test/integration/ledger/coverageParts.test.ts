@@ -18,7 +18,7 @@ beforeEach(async () => {
   await sql`truncate recorder.known`.execute(test.database.db)
 })
 
-const fills: Series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null }
+const fills: Series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' }
 const range = (from: number, to: number): TimeRange => ({ from: someTime + from, to: someTime + to })
 /** As many ranges as make a part full, each of 1 ms, with a gap of 1 ms after it. */
 const many = (from: number) => Array.from({ length: 128 }, (_, index) => range(from + 2 * index, from + 2 * index + 1))

@@ -22,9 +22,9 @@ beforeEach(async () => {
 })
 
 const minuteMs = 60_000
-const fills: Series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null }
+const fills: Series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' }
 const since = someTime - 24 * 3_600_000
-const found = { reason: 'pages did not overlap', state: 'lost', detectedAt: someTime } as const
+const found = { reason: 'pages did not overlap', verdict: 'lost', detectedAt: someTime } as const
 /** What the index of the gaps that wait for judgement holds. */
 async function waiting(): Promise<number> {
   const { rows } = await sql<{ count: number }>`

@@ -29,6 +29,7 @@ beforeAll(async () => {
     test,
     simulator,
     {
+      stream: 'candles',
       categories: ['SPOT', 'COIN-FUTURES'],
       symbols: ['*'],
       types: ['market', 'mark'],
@@ -96,7 +97,7 @@ describe('verify', () => {
           extra: {},
         })),
       )
-      await addCoverage(test.database.db, { stream: 'fills', category, symbol, type: null, interval: null }, [
+      await addCoverage(test.database.db, { stream: 'fills', category, symbol, type: '', interval: '' }, [
         { from, to: now },
       ])
     }

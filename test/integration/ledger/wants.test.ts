@@ -257,14 +257,14 @@ it('what is known of ranges besides their candles is told for all series at once
   const { db } = test.database
   await addEmptyRanges(db, seriesOf('B'), [minutes(0, 10)])
   await recordGap(db, { ...candleStream(seriesOf('B')), range: minutes(40, 60), reason: 'away' })
-  await recordGap(db, { ...candleStream(seriesOf('B')), range: minutes(20, 30), reason: 'too old', state: 'lost' })
+  await recordGap(db, { ...candleStream(seriesOf('B')), range: minutes(20, 30), reason: 'too old', verdict: 'lost' })
   const asked = (symbol: string) => ({ series: candleStream(seriesOf(symbol)), missing: [minutes(5, 50)] })
   expect(await rangeOutcomes(db, [asked('A'), asked('B')])).toEqual([
     [],
     [
-      { ...minutes(5, 10), what: 'empty', reason: null },
-      { ...minutes(20, 30), what: 'gap', reason: 'too old' },
-      { ...minutes(40, 50), what: 'gap', reason: 'away' },
+      { ...minutes(5, 10), verdict: 'before the beginning', reason: null },
+      { ...minutes(20, 30), verdict: 'lost', reason: 'too old' },
+      { ...minutes(40, 50), verdict: 'missing', reason: 'away' },
     ],
   ])
 })

@@ -42,7 +42,12 @@ beforeAll(async () => {
   await upsertCandles(db, candlesFrom(noon, 240))
   const proven = { from: noon, to: noon + 240 * minute }
   await addCoverage(db, series, [proven, { from: today - dayMs, to: today }])
-  await recordGap(db, { ...series, range: { from: noon - 10 * minute, to: noon }, reason: 'it was off', state: 'lost' })
+  await recordGap(db, {
+    ...series,
+    range: { from: noon - 10 * minute, to: noon },
+    reason: 'it was off',
+    verdict: 'lost',
+  })
   const ts = Date.now() - 30_000
   const tickers = Array.from({ length: 60 }, (_, i) =>
     aTicker({ ts: ts - i * 5_000, lastPrice: '100.10', bid1Price: '100', ask1Price: '100.1', turnover24h: '5' }),

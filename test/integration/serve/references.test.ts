@@ -27,7 +27,7 @@ beforeAll(async () => {
   source.state.backfills = [
     { id: '1', what: 'x', state: 'waiting', doneShare: null, reachedAt: null, etaMs: null, message: null },
   ]
-  const series = { stream: 'fills', category: 'SPOT', symbol: 'X', type: null, interval: null } as const
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'X', type: '', interval: '' } as const
   await recordGap(testDatabase.database.db, { ...series, range: { from: 1, to: 2 }, reason: 'x' })
   const metrics = createMetrics({ version: 'test', byInstrument: true })
   // This series appears with the first request.

@@ -69,11 +69,11 @@ describe('recorder_writer', () => {
     await insertFills(db, [aFill()])
     await upsertCandles(db, [aCandle()])
     expect(await upsertCandles(db, [aCandle({ close: '10.5' })])).toMatchObject({ updated: 1 })
-    const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+    const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
     const range = { from: someTime, to: someTime + 1000 }
     await addCoverage(db, series, [range])
     await addCoverage(db, series, [{ from: someTime, to: someTime + 2000 }])
-    await recordGap(db, { ...series, range, reason: 'a test', state: 'lost' })
+    await recordGap(db, { ...series, range, reason: 'a test', verdict: 'lost' })
     await insertRejectedRows(db, [rejectedRow({ operation: 'fills', parameters: {} }, 'a test', '{}')], someTime)
     await refreshRollups(db, [range])
     const settings = { ...testStorage, tickers: { ...testStorage.tickers, retentionDays: 1 } }

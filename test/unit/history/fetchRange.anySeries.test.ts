@@ -156,7 +156,7 @@ describe('filling a range of any series, however much is known beforehand', () =
         expect(intersect(outcome.empty, filledBy(truth, lengthMs))).toEqual([])
         const response = { type: 'market', lengthMs, isComplete: true, settledUntil: Infinity } as const
         const between = isSilenceTold ? normalized(answers.flatMap((answer) => silenceBetween(answer, response))) : []
-        const accounted = union(union(filledBy(received, lengthMs), between), union(outcome.empty, outcome.unresolved))
+        const accounted = union(union(filledBy(received, lengthMs), between), union(outcome.empty, outcome.silent))
         const grid = { lengthMs, anchor: outcome.anchor }
         expect(withCandles(grid, subtract(wanted, accounted))).toEqual([])
       }),

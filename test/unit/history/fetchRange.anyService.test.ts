@@ -189,7 +189,7 @@ describe('filling any range from any service', () => {
         // What is said to be empty holds no candle that the service ever serves.
         expect(intersect(outcome.empty, filledBy(served, lengthMs))).toEqual([])
         // Whatever is wanted is received, proven empty, or named as open.
-        const accounted = union(union(union(claimed, silence), outcome.empty), outcome.unresolved)
+        const accounted = union(union(union(claimed, silence), outcome.empty), outcome.silent)
         const grid = { lengthMs, anchor: outcome.anchor }
         expect(withCandles(grid, subtract(wanted, accounted))).toEqual([])
         // What is served is received; a service that is wrong in too many ways at once may exhaust the attempts.
@@ -225,7 +225,7 @@ describe('filling any range from any service', () => {
           const capricious = { ...behaviour, hidden: () => random() < 0.4 }
           const { received, answers, outcome, requests } = await fill(capricious, wanted, wanted[0]?.from ?? 0)
           const claimed = union(filledBy(received, behaviour.lengthMs), silenceOf(behaviour, answers))
-          const accounted = union(union(claimed, outcome.empty), outcome.unresolved)
+          const accounted = union(union(claimed, outcome.empty), outcome.silent)
           const grid = { lengthMs: behaviour.lengthMs, anchor: outcome.anchor }
           expect(withCandles(grid, subtract(wanted, accounted))).toEqual([])
           expect(requests.length).toBeLessThan(40_000)

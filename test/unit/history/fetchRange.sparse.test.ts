@@ -55,7 +55,7 @@ describe('a series that leaves out intervals without a trade', () => {
     const { received, known, requests, outcome } = await fill(service(truth), range)
     expect(received.size).toBe(truth.length)
     expect(subtract([range], known)).toEqual([])
-    expect(outcome).toMatchObject({ empty: [], unresolved: [] })
+    expect(outcome).toMatchObject({ empty: [], silent: [] })
     const recent = truth.filter((time) => time >= now - 30 * dayMs).length
     const least = Math.ceil(recent / 1000) + Math.ceil((truth.length - recent) / 100)
     expect(requests.length).toBeLessThanOrEqual(least * 1.2 + 12)
@@ -68,7 +68,7 @@ describe('a series that leaves out intervals without a trade', () => {
     expect(received.size).toBe(truth.length)
     const open = subtract([range], known)
     expect(open.every(({ from, to }) => to - from >= 997 * minuteMs)).toBe(true)
-    expect(outcome.unresolved).toEqual(open)
+    expect(outcome.silent).toEqual(open)
     expect(requests.length).toBeLessThan(120)
   })
 
@@ -78,7 +78,7 @@ describe('a series that leaves out intervals without a trade', () => {
     const range = { from: truth[0] ?? 0, to: now }
     const { known, outcome } = await fill(service(truth, { reachedFrom: 0 }), range, true)
     expect(subtract([range], known)).toEqual([{ from: last, to: now }])
-    expect(outcome.unresolved).toEqual([{ from: last, to: now }])
+    expect(outcome.silent).toEqual([{ from: last, to: now }])
   })
 
   it('is asked for again by the other operation where an answer has a row that cannot be understood', async () => {
@@ -109,7 +109,7 @@ describe('a series that leaves out intervals without a trade', () => {
       },
     )
     expect(broken.received.has(dropped)).toBe(true)
-    expect(outcome.unresolved).toEqual([])
+    expect(outcome.silent).toEqual([])
     expect(asked).toContain('history-candles')
   })
 })
@@ -190,17 +190,17 @@ describe('whatever a sparse series looks like', () => {
         // No candle that the service ever gives lies in it.
         expect(intersect(subtract(silence, filledBy(received, minuteMs)), filledBy(served, minuteMs))).toEqual([])
         expect(intersect(outcome.empty, filledBy(served, minuteMs))).toEqual([])
-        const accounted = union(union(known, outcome.empty), outcome.unresolved)
+        const accounted = union(union(known, outcome.empty), outcome.silent)
         expect(subtract([range], accounted)).toEqual([])
         // What is given is got, and what one response can show is not left open.
         const inRange = served.filter((time) => time >= range.from)
         const missed = inRange.filter((time) => !received.has(time))
-        expect(subtract(filledBy(missed, minuteMs), outcome.unresolved)).toEqual([])
+        expect(subtract(filledBy(missed, minuteMs), outcome.silent)).toEqual([])
         if (!behaviour.limitCountsPlaces && served.length > 0) {
           expect(missed).toEqual([])
           const last = Math.max(...served)
           const between = [{ from: Math.min(...served), to: last }]
-          expect(totalMs(intersect(outcome.unresolved, between))).toBe(0)
+          expect(totalMs(intersect(outcome.silent, between))).toBe(0)
         }
       }),
       { numRuns: 200, examples: [[built(farApart)]] },
@@ -240,7 +240,7 @@ describe('a series without a word', () => {
     const known = { oldestKnown: truth[0] ?? 0, wanted: [slice] }
     const { requests, outcome } = await ask(service(truth), known, 30)
     expect(requests.length).toBeLessThan(20)
-    expect(outcome).toMatchObject({ empty: [], unresolved: [slice] })
+    expect(outcome).toMatchObject({ empty: [] })
     expect(subtract([{ from: ended, to: now }], outcome.silent)).toEqual([])
   })
 
@@ -248,7 +248,7 @@ describe('a series without a word', () => {
     for (const days of [2, 60, 1_000]) {
       const { requests, outcome, wanted } = await ask(service([]), { isAskedBefore: true }, days)
       expect(requests.length).toBeLessThan(20)
-      expect(outcome).toMatchObject({ empty: [], unresolved: [wanted], silent: [wanted] })
+      expect(outcome).toMatchObject({ empty: [], silent: [wanted] })
     }
   })
 

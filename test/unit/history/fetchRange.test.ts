@@ -15,7 +15,7 @@ describe('filling a range of candles', () => {
     const range = { from: now - 120 * dayMs, to: now }
     const { received, requests, outcome } = await fill(behaviour, [range], range.from)
     expect(received.size).toBe(behaviour.truth.length)
-    expect(outcome).toMatchObject({ empty: [], unresolved: [] })
+    expect(outcome).toMatchObject({ empty: [], silent: [] })
     const least = Math.ceil((30 * 1440) / 1000) + Math.ceil((90 * 1440) / 100)
     expect(requests.length).toBeLessThanOrEqual(least * 1.01)
   })
@@ -42,7 +42,7 @@ describe('filling a range of candles', () => {
     const behaviour = { ...plain, lengthMs: dayMs, truth, reachedFrom: now - 400 * dayMs }
     const wanted = { from: now - 1000 * dayMs, to: now - dayMs }
     const { received, outcome } = await fill(behaviour, [wanted], wanted.from)
-    expect(outcome.unresolved).toEqual([])
+    expect(outcome.silent).toEqual([])
     expect(truth.filter((time) => time >= wanted.from && !received.has(time))).toEqual([])
   })
 
@@ -50,14 +50,14 @@ describe('filling a range of candles', () => {
     const behaviour = minutes(35)
     const floor = now - 300 * dayMs
     const { outcome, requests } = await fill(behaviour, [{ from: floor, to: now }], floor)
-    expect(outcome).toMatchObject({ empty: [{ from: floor, to: behaviour.truth[0] }], unresolved: [] })
+    expect(outcome).toMatchObject({ empty: [{ from: floor, to: behaviour.truth[0] }], silent: [] })
     expect(requests.length).toBeLessThan(44 + 72 + 50)
   })
 
   it('claims no emptiness where the service responds with nothing at all', async () => {
     const range = { from: now - 2 * dayMs, to: now }
     const { outcome } = await fill({ ...minutes(0), truth: [] }, [range], range.from)
-    expect(outcome).toMatchObject({ empty: [], unresolved: [range] })
+    expect(outcome).toMatchObject({ empty: [], silent: [range] })
   })
 
   it('finds a series that ended long ago, by the longest pages that reach so far', async () => {
@@ -76,7 +76,7 @@ describe('filling a range of candles', () => {
     const gap = { from: range.from, to: range.from + 300 * minuteMs }
     const hidden = (_operation: string, time: TimeMs) => time >= gap.from && time < gap.to
     const { outcome } = await fill({ ...minutes(4), hidden, isSilenceTold: false }, [range], range.from)
-    expect(outcome).toMatchObject({ empty: [], unresolved: [gap] })
+    expect(outcome).toMatchObject({ empty: [], silent: [gap] })
   })
 
   it('asks for a gap again by both operations, and leaves it open when it stays', async () => {
@@ -89,11 +89,11 @@ describe('filling a range of candles', () => {
       hidden: (operation: string, time: TimeMs) => operation === 'candles' && isIn(time),
     }
     const one = await fill(hiddenFromOne, [range], range.from)
-    expect(one.outcome).toMatchObject({ empty: [], unresolved: [] })
+    expect(one.outcome).toMatchObject({ empty: [], silent: [] })
     expect(one.received.size).toBe(4 * 1440)
     const silent = { ...minutes(4), isSilenceTold: false, hidden: (_operation: string, time: TimeMs) => isIn(time) }
     const both = await fill(silent, [range], range.from)
-    expect(both.outcome).toMatchObject({ empty: [], unresolved: [gap] })
+    expect(both.outcome).toMatchObject({ empty: [], silent: [gap] })
     expect(both.received.size).toBe(4 * 1440 - 50)
   })
 

@@ -22,6 +22,7 @@ function instrument(symbol: string, more: Partial<InstrumentSummary> = {}): Inst
 }
 
 const request: BackfillRequest = {
+  stream: 'candles',
   categories: ['SPOT'],
   symbols: ['BTC*'],
   types: ['market'],
@@ -99,7 +100,7 @@ describe('a backfill request', () => {
     ])
     const future = instrument('BTCUSDT', { category: 'USDT-FUTURES', launchTime: null })
     const funding = resolve([future, instrument('BTCUSDT')], {
-      stream: 'funding',
+      stream: 'funding_rates',
       categories: ['USDT-FUTURES', 'SPOT'],
       from: 'launch',
     })

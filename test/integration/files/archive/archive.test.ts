@@ -49,7 +49,7 @@ beforeAll(async () => {
     reason: 'the service was away',
   })
   await upsertCandles(db, [aCandle({ ...candles, openTime: from + hourMs, close: '3.14000' })])
-  const tickers = { stream: 'tickers', category: 'SPOT', symbol: '*', type: null, interval: null } as const
+  const tickers = { stream: 'tickers', category: 'SPOT', symbol: '*', type: '', interval: '' } as const
   await recordGap(db, { ...tickers, range: { from: from + 10, to: from + 11 }, reason: 'the spool was full' })
   await insertFutures(db, from)
   master = await temporaryArchive()
@@ -129,7 +129,7 @@ describe('an archive', () => {
     // More digits than any day had: the type of the column widens.
     const fill = aFill({ symbol: 'LATEUSDT', ts: from + hourMs, execId: 'late', price: '12345678.000000000012345' })
     await insertFills(db, [fill])
-    const series = { stream: 'fills', category: 'SPOT', symbol: 'LATEUSDT', type: null, interval: null } as const
+    const series = { stream: 'fills', category: 'SPOT', symbol: 'LATEUSDT', type: '', interval: '' } as const
     await addCoverage(db, series, [{ from, to: from + dayMs }])
     const changed = await archiveAll(source.database, archive.target, later)
     expect(changed.written.map(({ table, day, version }) => [table, day, version])).toEqual([
@@ -157,7 +157,7 @@ describe('an archive', () => {
       const { category, symbol, ts, exec_id: execId } = known
       const changed = aFill({ category, symbol, ts, execId, price: '7' })
       await insertFills(db, [aFill({ symbol: 'NEWUSDT', ts: from + 5, execId: 'one' }), changed])
-      const series = { stream: 'fills', category: 'SPOT', symbol: 'NEWUSDT', type: null, interval: null } as const
+      const series = { stream: 'fills', category: 'SPOT', symbol: 'NEWUSDT', type: '', interval: '' } as const
       await addCoverage(db, series, [{ from, to: from + hourMs }])
       const { written: anew } = await archiveAll(copy.database, archive.target, later)
       expect(anew.map(({ table, day, version }) => [table, day, version])).toEqual([['fills', '2026-03-02', 2]])

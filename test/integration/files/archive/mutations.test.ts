@@ -55,7 +55,7 @@ beforeAll(async () => {
       times.map((openTime) => aCandle({ category, openTime, interval: '1H' })),
     )
     const instrument = { category, symbol: 'BTCUSDT' } as const
-    await addCoverage(db, { stream: 'fills', ...instrument, type: null, interval: null }, [{ from, to }])
+    await addCoverage(db, { stream: 'fills', ...instrument, type: '', interval: '' }, [{ from, to }])
     await addCoverage(db, { stream: 'candles', ...instrument, type: 'market', interval: '1H' }, [{ from, to }])
   }
   await archiveAll(source.database, pristine.target, later)

@@ -23,7 +23,7 @@ const dayMs = 24 * hourMs
 const from = Date.UTC(2026, 2, 1)
 const now = from + 10 * dayMs
 const tables = [{ name: 'fills', retentionDays: 4 }]
-const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
 
 let created: TestDatabase
 let archive: Awaited<ReturnType<typeof temporaryArchive>>

@@ -84,7 +84,7 @@ async function loadMonth({ database: { db } }: TestDatabase): Promise<void> {
   for (const symbol of ['BTCUSDT', 'ETHUSDT']) {
     const instrument = { category: 'USDT-FUTURES', symbol } as const
     await addCoverage(db, { stream: 'candles', ...instrument, type: 'market', interval: '1m' }, range)
-    await addCoverage(db, { stream: 'fills', ...instrument, type: null, interval: null }, range)
+    await addCoverage(db, { stream: 'fills', ...instrument, type: '', interval: '' }, range)
   }
 }
 

@@ -43,7 +43,7 @@ it('removes what is older than the configuration keeps, and nothing else', async
   const { db, pool } = created.database
   await insertFills(db, fills)
   await upsertCandles(db, [aCandle({ openTime: daysAgo(400) })])
-  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
   await addCoverage(db, series, [{ from: daysAgo(20), to: now }])
   await reconcile(db, { settings })
 
@@ -113,8 +113,8 @@ it('removes rejected rows that have not come again for as long as the configurat
 
 it('forgets gaps of the time that is not kept', async () => {
   const { db } = created.database
-  const key = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
-  const gap = (from: number, to: number) => recordGap(db, { ...key, range: { from, to }, reason: 'x', state: 'lost' })
+  const key = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
+  const gap = (from: number, to: number) => recordGap(db, { ...key, range: { from, to }, reason: 'x', verdict: 'lost' })
   await gap(daysAgo(11), daysAgo(10))
   await gap(daysAgo(11), daysAgo(10) + 1)
   await recordGap(db, { ...key, stream: 'tickers', range: { from: daysAgo(11), to: daysAgo(10) }, reason: 'x' })

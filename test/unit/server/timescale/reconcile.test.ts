@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { changesNeeded } from '../../../../src/server/timescale/reconcile.js'
 import { type CurrentState, emptyState, type Policy, policyKey } from '../../../../src/server/timescale/currentState.js'
 import { bucketsPerBatch, rollups } from '../../../../src/server/timescale/rollups.js'
-import { timeTables } from '../../../../src/db/timeTables.js'
+import { timeTables } from '../../../../src/market/stream.js'
 import { testStorage } from '../../../support/databaseServer.js'
 
 const hour = 3_600_000

@@ -1,7 +1,8 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
-import { type EventHistory, fetchEvents, joinPages } from '../../../src/history/fetchEvents.js'
+import { fetchNumbered, joinPages } from '../../../src/history/pastFutures.js'
+import { fetchPastFills } from '../../../src/history/pastFills.js'
 import type { Fill } from '../../../src/market/rows.js'
 import { normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
 import type { RejectedRow } from '../../../src/market/rejectedRow.js'
@@ -51,22 +52,33 @@ async function fetchFrom(
   let requests = 0
   const newestFirst = tape.toReversed()
   const pageOf = (rows: readonly Fill[]) => ({ rows, rejected, unkept: 0, receivedAt: base }) as unknown as Page<Fill>
-  const source: EventHistory<Fill> = {
-    stream: 'fills',
-    operationOf: () => 'spot-fills-history',
+  const count = () => {
+    if (requests++ > maxRequests) throw new Error('too many requests')
+  }
+  const store = (fills: readonly Fill[], wanted: readonly TimeRange[]) => {
+    for (const fill of fills) stored.set(fill.execId, fill)
+    claimed = union(claimed, wanted)
+    return Promise.resolve({ inserted: fills.length })
+  }
+  const numbered: Parameters<typeof fetchNumbered<Fill>>[0] = {
     pageRows: 1_000,
-    maxSpanMs: isNumbered ? null : 7 * dayMs,
     reachMs: 90 * dayMs,
-    numbered: isNumbered ? { textOf: ({ execId }) => execId, silentBelowMs: 0 } : null,
-    ask(_, { window: { from, to }, page }) {
-      if (requests++ > maxRequests) throw new Error('too many requests')
-      if (isNumbered) return Promise.resolve(pageOf(newestFirst.slice((page - 1) * 1_000, page * 1_000)))
+    silentBelowMs: 0,
+    ask(_, { page }) {
+      count()
+      return Promise.resolve(pageOf(newestFirst.slice((page - 1) * 1_000, page * 1_000)))
+    },
+    textOf: ({ execId }) => execId,
+    store: ({ rows, wanted }) => store(rows, wanted),
+  }
+  const windowed: Parameters<typeof fetchPastFills>[0] = {
+    ask(_, { window: { from, to } }) {
+      count()
       const [start, end] = [from - 1, to]
       expect(end - start).toBeLessThanOrEqual(7 * dayMs)
       const isIn = ({ ts }: Fill) => (isInclusive ? ts >= start && ts <= end : ts > start && ts < end)
       return Promise.resolve(pageOf(newestFirst.filter(isIn).slice(0, 1_000)))
     },
-    timeOf: ({ ts }) => ts,
     neighbours: (_, { from, to }) => {
       const times = [...stored.values()].map(({ ts }) => ts)
       const [above, below] = [times.filter((ts) => ts >= to - 1), times.filter((ts) => ts < from)]
@@ -75,14 +87,11 @@ async function fetchFrom(
         below: below.length === 0 ? null : Math.max(...below),
       })
     },
-    store({ wanted, rows }) {
-      for (const fill of rows) stored.set(fill.execId, fill)
-      claimed = union(claimed, wanted)
-      return Promise.resolve({ inserted: rows.length })
-    },
+    whyUnproven: () => Promise.resolve(null),
+    store: async ({ fills, wanted }) => ({ ...(await store(fills, wanted)), refusal: null, lacking: [], cut: null }),
     explain: () => Promise.resolve(),
   }
-  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: null, interval: null } as const
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
   const client = {} as ExchangeClient
   const context = {
     client,
@@ -91,7 +100,9 @@ async function fetchFrom(
     ask: <Row>(request: () => Promise<Page<Row>>) => request(),
     now: () => now,
   }
-  const { refused } = await fetchEvents(source, series, ranges, context)
+  const { refused } = isNumbered
+    ? await fetchNumbered(numbered, series, ranges, context)
+    : await fetchPastFills(windowed, series, ranges, context)
   return { stored: new Set(stored.keys()), claimed, refused, requests }
 }
 
