@@ -62,8 +62,8 @@ interface Closed {
   readonly bytes: number
 }
 
-/** Where the batches of a series are on the disk. */
-interface Place {
+/** Batches of a series on the disk. */
+interface SpooledSeries {
   /** The newest segment with a batch of the series. */
   segment: string | undefined
   appending: number
@@ -82,7 +82,7 @@ export class Spool {
   readonly #owner: SpoolOwner
   readonly #writers: ReadonlyMap<StreamName, SegmentWriter>
   readonly #closed = new Map<string, Closed>()
-  readonly #places = new Map<string, Place>()
+  readonly #series = new Map<string, SpooledSeries>()
   /** Segments that are being stored or are making room. */
   readonly #inHand = new Set<string>()
   /** Time since which a segment cannot be read, on the monotonic clock. */
@@ -163,10 +163,10 @@ export class Spool {
   /** Returns true if batches of this series may be on the disk. Segments of other recorders may hold any series. */
   holds(batch: Batch): boolean {
     for (const { stream, isOwn } of this.#closed.values()) if (stream === batch.stream && !isOwn) return true
-    const place = this.#places.get(seriesKey(batch))
-    if (place === undefined) return false
-    const { segment } = place
-    if (place.appending > 0) return true
+    const series = this.#series.get(seriesKey(batch))
+    if (series === undefined) return false
+    const { segment, appending } = series
+    if (appending > 0) return true
     if (segment === undefined) return false
     return this.#closed.has(segment) || this.#writers.get(batch.stream)?.current?.name === segment
   }
@@ -174,9 +174,9 @@ export class Spool {
   /** Resolves when the batch is synced to disk. Older batches may have to go. Rejects with the file system's error. */
   async append(batch: Batch): Promise<void> {
     const key = seriesKey(batch)
-    const place = this.#places.get(key) ?? { segment: undefined, appending: 0 }
-    this.#places.set(key, place)
-    place.appending++
+    const series = this.#series.get(key) ?? { segment: undefined, appending: 0 }
+    this.#series.set(key, series)
+    series.appending++
     this.#appending++
     try {
       const before = this.#packed
@@ -185,9 +185,9 @@ export class Spool {
       await before
       const body = await packing
       while (this.bytes + body.length > this.#options.maxBytes && (await this.#makeRoom('bound')));
-      place.segment = await this.#appendMakingRoom(batch.stream, body)
+      series.segment = await this.#appendMakingRoom(batch.stream, body)
     } finally {
-      place.appending--
+      series.appending--
       this.#appending--
     }
   }
@@ -290,7 +290,7 @@ export class Spool {
   async #remove(name: string): Promise<void> {
     await this.#disk.rm(join(this.#options.root, name), { force: true })
     this.#closed.delete(name)
-    if (this.isEmpty) this.#places.clear()
+    if (this.isEmpty) this.#series.clear()
   }
 
   async #appendMakingRoom(stream: StreamName, body: Uint8Array): Promise<string> {

@@ -36,8 +36,8 @@ interface CandlesSeen {
   readonly sign: TradeSign | null
 }
 
-/** State of a series after its last response. */
-interface Known {
+/** The last response of a series, and what is concluded from it and the ones before. */
+interface LastResponse {
   readonly received: Moment
   readonly pace: Pace
   /** Volume and price of the ticker at the time of the last response; null without a ticker. */
@@ -58,7 +58,7 @@ interface Entry<Target> {
   refusals: number
   /** The series is not requested before this time of the monotonic clock. */
   refusedUntilMs: number
-  known: Known | null
+  last: LastResponse | null
 }
 
 /**
@@ -82,10 +82,10 @@ export class CandleSchedule<Target extends CandleSeries> {
     this.#entries = new Map()
     for (const target of targets) {
       const key = seriesText(target)
-      const known = before.get(key)
-      if (known === undefined) added.push(target)
-      else known.target = target
-      this.#entries.set(key, known ?? { target, sinceMs: nowMs, refusals: 0, refusedUntilMs: -Infinity, known: null })
+      const entry = before.get(key)
+      if (entry === undefined) added.push(target)
+      else entry.target = target
+      this.#entries.set(key, entry ?? { target, sinceMs: nowMs, refusals: 0, refusedUntilMs: -Infinity, last: null })
     }
     const removed = [...before].flatMap(([key, { target }]) => (this.#entries.has(key) ? [] : [target]))
     return { added, removed }
@@ -97,12 +97,12 @@ export class CandleSchedule<Target extends CandleSeries> {
 
   /** When the last response of a series came, by the wall clock; undefined before the first. */
   respondedAt(series: CandleSeries): TimeMs | undefined {
-    return this.#entries.get(seriesText(series))?.known?.received.wall
+    return this.#entries.get(seriesText(series))?.last?.received.wall
   }
 
   /** Opening time of the newest candle that any response of a series has shown; null while none has. */
   newestOpenTime(series: CandleSeries): TimeMs | null {
-    return this.#entries.get(seriesText(series))?.known?.newestOpenTime ?? null
+    return this.#entries.get(seriesText(series))?.last?.newestOpenTime ?? null
   }
 
   get size(): number {
@@ -117,13 +117,13 @@ export class CandleSchedule<Target extends CandleSeries> {
   ): { readonly target: Target; readonly isClaimed: boolean }[] {
     const limits = paceLimits(interval)
     const due: { readonly target: Target; readonly isClaimed: boolean }[] = []
-    for (const { target, refusedUntilMs, known } of this.#entries.values()) {
+    for (const { target, refusedUntilMs, last } of this.#entries.values()) {
       if (target.interval !== interval || now.ms < refusedUntilMs) continue
       // Half an interval is allowed for, because responses come a little earlier or later after each close.
-      const sinceMs = known === null ? Infinity : now.ms - known.received.ms + limits.everyMs / 2
-      if (known === null || sinceMs >= waitMs(known.pace, limits)) due.push({ target, isClaimed: false })
-      else if (sinceMs >= waitWhenClaimedMs(known.pace, limits)) {
-        const isClaimed = target.type === 'market' && claimsTrade(known.sign, signOf(target))
+      const sinceMs = last === null ? Infinity : now.ms - last.received.ms + limits.everyMs / 2
+      if (last === null || sinceMs >= waitMs(last.pace, limits)) due.push({ target, isClaimed: false })
+      else if (sinceMs >= waitWhenClaimedMs(last.pace, limits)) {
+        const isClaimed = target.type === 'market' && claimsTrade(last.sign, signOf(target))
         if (isClaimed) due.push({ target, isClaimed })
       }
     }
@@ -132,8 +132,8 @@ export class CandleSchedule<Target extends CandleSeries> {
 
   /** Number of candles to request. For a series without a response it is as many as a response can hold. */
   limitFor(target: Target, now: TimeMs): number {
-    const known = this.#entries.get(seriesText(target))?.known ?? null
-    return known === null ? candlesPerPage : this.candlesSince(known.received.wall, now, target.interval)
+    const last = this.#entries.get(seriesText(target))?.last ?? null
+    return last === null ? candlesPerPage : this.candlesSince(last.received.wall, now, target.interval)
   }
 
   /** Number of candles that reaches back to the oldest candle that had not settled at `before`. */
@@ -146,7 +146,7 @@ export class CandleSchedule<Target extends CandleSeries> {
   /** Takes a response; returns the time after which no candle seen so far has had a trade. */
   responded(target: Target, { rows, received, isClaimed, sign }: CandlesSeen): TimeMs {
     const entry = this.#entries.get(seriesText(target))
-    const before = entry?.known ?? null
+    const before = entry?.last ?? null
     const { tradedAt, newest } = lastTrade(rows, before)
     const brought = before === null ? tradedAt > -Infinity : newest !== before.newest
     const isSilentAtFirst = before === null && !brought
@@ -154,7 +154,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     if (entry !== undefined) {
       const openTime = Math.max(before?.newestOpenTime ?? -Infinity, ...rows.map((candle) => candle.openTime))
       const newestOpenTime = openTime > -Infinity ? openTime : null
-      entry.known = { received, pace, sign, tradedAt, newest, newestOpenTime }
+      entry.last = { received, pace, sign, tradedAt, newest, newestOpenTime }
       entry.refusals = 0
     }
     // The trade may have happened at the very end of its candle.
@@ -168,17 +168,17 @@ export class CandleSchedule<Target extends CandleSeries> {
     entry.refusals++
     const { everyMs } = paceLimits(target.interval)
     const soonMs = backoffMs(entry.refusals, { minMs: 2 * everyMs, maxMs: Math.max(2 * everyMs, hourMs) })
-    entry.refusedUntilMs = nowMs + (entry.known === null ? refusedForMs : soonMs)
+    entry.refusedUntilMs = nowMs + (entry.last === null ? refusedForMs : soonMs)
   }
 
   /** Counts the series that are requested less often, and those that are overdue. */
   counts(nowMs: number): { readonly quiet: number; readonly late: number } {
     let [quiet, late] = [0, 0]
-    for (const { target, sinceMs, known } of this.#entries.values()) {
+    for (const { target, sinceMs, last } of this.#entries.values()) {
       const limits = paceLimits(target.interval)
-      const wait = known === null ? limits.everyMs : waitMs(known.pace, limits)
+      const wait = last === null ? limits.everyMs : waitMs(last.pace, limits)
       if (wait > limits.everyMs) quiet++
-      const lastMs = known?.received.ms ?? sinceMs
+      const lastMs = last?.received.ms ?? sinceMs
       if (nowMs - lastMs > wait + limits.everyMs + this.#settleMs + graceMs) late++
     }
     return { quiet, late }
@@ -191,7 +191,7 @@ function paceLimits(interval: Interval) {
 }
 
 /** Finds the newest candle with trades. For types that have no volume it is the newest one in which the price moved. */
-function lastTrade(rows: readonly Candle[], before: Known | null): Pick<Known, 'tradedAt' | 'newest'> {
+function lastTrade(rows: readonly Candle[], before: LastResponse | null): Pick<LastResponse, 'tradedAt' | 'newest'> {
   let last: Candle | undefined
   let previousClose: string | undefined
   for (const candle of rows.toSorted((a, b) => a.openTime - b.openTime)) {

@@ -48,8 +48,8 @@ interface Entry<Target> {
   failing: FailureRun
   /** Content of the last response that had any; null before it. */
   content: string | null
-  /** Number of times that the content differed from the content before, including the first. */
-  contents: number
+  /** True once the content has differed from the one before. */
+  hasChanged: boolean
   /** Sign of the ticker at the time of the last response. */
   sign: string | null
 }
@@ -108,7 +108,7 @@ export class CycleSchedule<Target> {
         dueMs: nowMs,
         failing: this.#outcomes.begin(this.#options.groupOf(target)),
         content: null,
-        contents: 0,
+        hasChanged: false,
         sign: null,
       }
       entry.rank = rank
@@ -148,9 +148,9 @@ export class CycleSchedule<Target> {
     const brought = content !== null && content !== entry.content
     const before = entry.pace
     entry.pace = afterResponse(before, { brought, claimed: entry.wasClaimed })
-    if (brought) entry.contents++
+    if (brought && entry.content !== null) entry.hasChanged = true
     // A target that was never seen to change becomes quiet at once, without five tries.
-    else if (entry.contents < 2)
+    if (!brought && !entry.hasChanged)
       entry.pace = { fruitless: Math.max(quietAfter, entry.pace.fruitless), misled: entry.pace.misled }
     if (content !== null) entry.content = content
     entry.sign = sign
@@ -223,7 +223,7 @@ export class CycleSchedule<Target> {
     const isSilent = (entry: Entry<Target>) =>
       this.#options.isSilenceProven
         ? entry.pace.fruitless > 0 && entry.failing.failures === 0 && nowMs <= entry.dueMs + patienceMs(entry)
-        : isQuiet(entry) && entry.contents < 2
+        : isQuiet(entry) && !entry.hasChanged
     const isIdle = covered > 0 && this.#ranked.every((entry) => !entry.isCovered || isSilent(entry))
     return { covered, quiet, leftOut: this.#ranked.length - covered, late, isIdle }
   }
