@@ -32,6 +32,8 @@ interface ErrorTraits {
   readonly isCancelled: boolean
   /** The database refused a row because of its values. */
   readonly isOfRow: boolean
+  /** The row, table or schema that the statement was to make exists already. */
+  readonly isDuplicate: boolean
 }
 
 const noTraits: ErrorTraits = {
@@ -43,6 +45,7 @@ const noTraits: ErrorTraits = {
   isLocked: false,
   isCancelled: false,
   isOfRow: false,
+  isDuplicate: false,
 }
 
 const connection = { isPassing: true, isAway: true } as const
@@ -76,6 +79,7 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   '08': broken,
   /** Data exceptions. */
   '22': { isOfRow: true },
+  '23505': { isDuplicate: true },
   '25006': {
     isPassing: true,
     advice: 'the server or the transaction is read-only; connect to the primary server',
@@ -88,6 +92,9 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   '3F000': { stopsAllWriters: true, advice: 'run market-recorder migrate if it is a schema of the recorder' },
   '40': { isPassing: true, isConflict: true },
   '42501': { advice: 'grant it, or connect as the owner of the tables' },
+  '42710': { isDuplicate: true },
+  '42P06': { isDuplicate: true },
+  '42P07': { isDuplicate: true },
   '42P01': { stopsAllWriters: true, advice: 'run market-recorder migrate if it is a table of the recorder' },
   /** Resources: connections, disk, memory. */
   '53': { isPassing: true },
@@ -203,7 +210,7 @@ function rootOf(error: unknown): Error {
 }
 
 /** Returns the code of the server (SQLSTATE) or of the operating system; undefined if the error has none. */
-export function codeOf(error: unknown): string | undefined {
+function codeOf(error: unknown): string | undefined {
   const { code } = rootOf(error) as ErrorDetails
   return typeof code === 'string' ? code : undefined
 }

@@ -9,7 +9,7 @@ import * as archive from '../../migrations/0007_archive.js'
 import * as analysis from '../../migrations/0008_analysis.js'
 import * as roles from '../../migrations/0009_roles.js'
 import { callFunction, type RecorderDatabase } from './database.js'
-import { codeOf, traitsOf } from './databaseError.js'
+import { traitsOf } from './databaseError.js'
 import type { Database } from './schema.js'
 import { messageOf } from '../runtime/text.js'
 
@@ -99,7 +99,7 @@ async function createBooks(connection: Kysely<Database>): Promise<void> {
   for (const statement of statements) {
     await statement.execute().catch((error: unknown) => {
       // "If not exists" looks before it creates. Another process may create the object in between.
-      if (!['23505', '42P06', '42P07', '42710'].includes(codeOf(error) ?? '')) throw error
+      if (!traitsOf(error).isDuplicate) throw error
     })
   }
 }

@@ -3,7 +3,7 @@ import { type Candle, type CandleSeries, filledBy, intervalMs, isSameSeries } fr
 import type { TimeRange } from '../market/timeRange.js'
 import { columnNames, instant } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
-import { codeOf } from '../db/databaseError.js'
+import { traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { ofCandles } from '../db/series.js'
 import { inStatements, keyOrder, rowTable, type WriteResult } from '../db/writeRows.js'
@@ -44,7 +44,6 @@ export async function storeCandles(
 /** From this many rows on, inserting new candles in bulk is faster than looking each row up. */
 const bulkRows = 700
 const rowsPerInsert = 5_000
-const uniqueViolation = '23505'
 
 /** Stores candles with their claim in one statement. A transaction has several, which take longer for a few rows. */
 async function storeAtOnce(
@@ -114,7 +113,7 @@ async function insertNewCandles(
         select ${columnNames(columns)} from ${source(part)} as incoming`.execute(trx)
     }
   } catch (error) {
-    if (codeOf(error) !== uniqueViolation) throw error
+    if (!traitsOf(error).isDuplicate) throw error
     await sql`rollback to savepoint new_candles`.execute(trx)
     return null
   }

@@ -28,7 +28,8 @@ describe('traits', () => {
     ['42P01', ['stopsAllWriters']],
     ['57014', ['isCancelled']],
     ['22P02', ['isOfRow']],
-    ['23505', []],
+    ['23505', ['isDuplicate']],
+    ['42P07', ['isDuplicate']],
     ['28P01', []],
   ])('of %s are %j', (code, expected) => {
     expect(named(withCode(code))).toEqual(expected)
