@@ -39,7 +39,7 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
   const running = inWords(status.time - status.startedAt)
   const leftOut = leftOutLines(status.streams)
   const [head = '', ...streams] = streamTable(status.streams, paint, screen.columns < wideColumns).split('\n')
-  const off = streams.filter((_, place) => status.streams[place]?.state === 'off')
+  const off = streams.filter((_, index) => status.streams[index]?.state === 'off')
   const operations = inLines(
     budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`),
     3,

@@ -97,15 +97,15 @@ function elementTexts<Row>(
   const elements = new Array<string>(rows.length)
   let [last, text]: [ColumnValue | undefined, string] = [undefined, '']
   let changes = 0
-  // A loop over places, because iterators over thousands of rows for each column would create too much garbage.
-  for (let place = 0; place < rows.length; place++) {
-    const value = valueOf(rows[place] as Row, column)
+  // Counts indexes, because iterators over thousands of rows for each column would create too much garbage.
+  for (let index = 0; index < rows.length; index++) {
+    const value = valueOf(rows[index] as Row, column)
     if (value !== last) {
       last = value
       text = elementText(value)
       changes++
     }
-    elements[place] = text
+    elements[index] = text
   }
   return { elements, isShared: changes === 1 }
 }

@@ -226,6 +226,6 @@ function digestOf({ streams }: Config): string {
 function isSame(some: readonly FleetMember[], others: readonly FleetMember[]): boolean {
   return (
     some.length === others.length &&
-    some.every(({ egress, weight }, place) => egress === others[place]?.egress && weight === others[place]?.weight)
+    some.every(({ egress, weight }, index) => egress === others[index]?.egress && weight === others[index]?.weight)
   )
 }

@@ -43,8 +43,8 @@ export class Rendezvous {
     const keyHash = mixed(hashOf(key))
     let best: FleetMember | null = null
     let bestScore = -Infinity
-    for (const [place, member] of this.members.entries()) {
-      const score = scoreOf(this.#hashes[place] ?? 0, keyHash, member.weight)
+    for (const [index, member] of this.members.entries()) {
+      const score = scoreOf(this.#hashes[index] ?? 0, keyHash, member.weight)
       // When two members draw the same number, every recorder must choose the same one, whatever their order here.
       if (score > bestScore || (score === bestScore && best !== null && member.egress < best.egress)) {
         best = member

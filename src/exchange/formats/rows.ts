@@ -167,10 +167,10 @@ class RowReader<Query, Row, Wire> {
 
   #hasOnly(fields: ReadonlySet<string>, wire: WireObject): boolean {
     const known = this.#known
-    let place = 0
+    let index = 0
     let isSame = true
     for (const name in wire) {
-      if (name === known[place++]) continue
+      if (name === known[index++]) continue
       isSame = false
       if (!fields.has(name)) return false
     }

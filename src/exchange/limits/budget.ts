@@ -111,9 +111,9 @@ export class Budget {
       if (departedMs > nowMs - this.#strictMs) this.#record(nowMs)
       return
     }
-    const place = number % size
-    this.#log[place] = departedMs
-    this.#maxPostponedMs = Math.max(this.#maxPostponedMs, departedMs - (this.#noted[place] as number))
+    const slot = number % size
+    this.#log[slot] = departedMs
+    this.#maxPostponedMs = Math.max(this.#maxPostponedMs, departedMs - (this.#noted[slot] as number))
   }
 
   /** Departure time of a request that has no response yet. */
@@ -139,9 +139,9 @@ export class Budget {
     let count = this.#notedSince(sinceMs)
     const stopMs = sinceMs - this.#maxPostponedMs
     for (let back = count + 1; back <= size && count < max; back++) {
-      const place = this.#placeOf(back)
-      if ((this.#noted[place] as number) <= stopMs) break
-      if ((this.#log[place] as number) > sinceMs) count++
+      const slot = this.#slotOf(back)
+      if ((this.#noted[slot] as number) <= stopMs) break
+      if ((this.#log[slot] as number) > sinceMs) count++
     }
     return Math.min(count, max)
   }
@@ -163,7 +163,7 @@ export class Budget {
     let high = this.#log.length
     while (low < high) {
       const middle = (low + high + 1) >> 1
-      if ((this.#noted[this.#placeOf(middle)] as number) > sinceMs) low = middle
+      if ((this.#noted[this.#slotOf(middle)] as number) > sinceMs) low = middle
       else high = middle - 1
     }
     return low
@@ -171,19 +171,19 @@ export class Budget {
 
   /** Returns the moment of the departure `back` places before the next one. */
   #departure(back: number): number {
-    return this.#log[this.#placeOf(back)] as number
+    return this.#log[this.#slotOf(back)] as number
   }
 
-  #placeOf(back: number): number {
+  #slotOf(back: number): number {
     const size = this.#log.length
     return (this.#next - back + size) % size
   }
 
   #record(nowMs: number): number {
     const number = this.#next++
-    const place = number % this.#log.length
-    this.#log[place] = nowMs
-    this.#noted[place] = nowMs
+    const slot = number % this.#log.length
+    this.#log[slot] = nowMs
+    this.#noted[slot] = nowMs
     return number
   }
 }

@@ -80,7 +80,7 @@ class WaitQueue {
   }
 
   push(request: Waiting): void {
-    this.#requests.splice(this.#placeOf(request), 0, request)
+    this.#requests.splice(this.#indexOf(request), 0, request)
   }
 
   shift(): Waiting | undefined {
@@ -89,8 +89,8 @@ class WaitQueue {
 
   /** Removes a request if it is still here. */
   remove(request: Waiting): void {
-    const place = this.#placeOf(request)
-    if (this.#requests[place] === request) this.#requests.splice(place, 1)
+    const index = this.#indexOf(request)
+    if (this.#requests[index] === request) this.#requests.splice(index, 1)
   }
 
   [Symbol.iterator](): Iterator<Waiting> {
@@ -98,7 +98,7 @@ class WaitQueue {
   }
 
   /** Returns the place of a request, or the place where it belongs. */
-  #placeOf(request: Waiting): number {
+  #indexOf(request: Waiting): number {
     let low = 0
     let high = this.#requests.length
     while (low < high) {

@@ -124,11 +124,13 @@ async function certifyDay(reader: ArchiveReader, manifest: Manifest, selection: 
 }
 
 function rowFilter({ columns }: Manifest, { isWanted }: Selection): (row: FileRow) => boolean {
-  const places = ['category', 'symbol', 'type', 'interval'].map((name) => columns.findIndex((one) => one.name === name))
+  const indexes = ['category', 'symbol', 'type', 'interval'].map((name) =>
+    columns.findIndex((one) => one.name === name),
+  )
   const known = new Map<string, boolean>()
   return (row) => {
-    const [category = '', symbol = '', type = '', interval = ''] = places.map((place) => {
-      const value = row[place]
+    const [category = '', symbol = '', type = '', interval = ''] = indexes.map((index) => {
+      const value = row[index]
       return typeof value === 'string' ? value : ''
     })
     const series = { category, symbol, type, interval }

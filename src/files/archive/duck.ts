@@ -154,11 +154,11 @@ async function fromDatabase(
   known: readonly ManifestColumn[],
   query: ArchiveQuery,
 ): Promise<string[]> {
-  const place = join(query.folder, name)
-  await mkdir(place, { recursive: true })
+  const folder = join(query.folder, name)
+  await mkdir(folder, { recursive: true })
   const files: string[] = []
   for (const day of days) {
-    const options = { folder: place, known }
+    const options = { folder, known }
     const stage = (snapshot: Snapshot) => stageDay(snapshot, archivedTable(name), day, options)
     const staged = await withSnapshot(database, stage, { signal: query.signal })
     const asked = staged.files.filter(({ category }) => isCategoryAsked(query, category))

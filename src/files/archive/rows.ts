@@ -140,12 +140,12 @@ export async function* rowsOf(
       select ${list.join(', ')} from ${rows}
         and t.category = $${values.length - 1}::market.category and t.symbol = k.symbol ${sort} offset 0
     ) as q`
-  const place = new Map(symbols.map((symbol, index) => [symbol, index]))
+  const ranks = new Map(symbols.map((symbol, index) => [symbol, index]))
   const symbolColumn = columns.findIndex((column) => column.name === 'symbol')
   let last = -1
   for await (const batch of snapshot.stream(sql, values)) {
     for (const row of batch) {
-      const index = place.get(row[symbolColumn] ?? '') ?? -1
+      const index = ranks.get(row[symbolColumn] ?? '') ?? -1
       // The digest depends on the order of rows. The server has kept this order so far, but does not promise it.
       if (index < last)
         throw new Error(`${name} came in another order than it was asked for: report this with your server's version`)

@@ -229,8 +229,8 @@ async function textOrder(snapshot: Snapshot, type: string): Promise<(a: string, 
      where t.typname = $1 and t.typnamespace = 'market'::regnamespace order by e.enumsortorder`,
     [type],
   )
-  const places = new Map(labels.map(([label], place) => [label, place]))
-  return (a, b) => (places.get(a) ?? 0) - (places.get(b) ?? 0)
+  const ranks = new Map(labels.map(([label], rank) => [label, rank]))
+  return (a, b) => (ranks.get(a) ?? 0) - (ranks.get(b) ?? 0)
 }
 
 interface Merging {
@@ -295,9 +295,9 @@ function rowsAs({ table, day, columns: archived }: Manifest, columns: readonly M
     throw new DamagedArchive(`${table} of ${day} has a column ${lost.name}, which the database does not have`)
   }
   const toServer = serverRow(archived)
-  const places = columns.map(({ name }) => archived.findIndex((column) => column.name === name))
+  const indexes = columns.map(({ name }) => archived.findIndex((column) => column.name === name))
   return (row: readonly unknown[]): QueryRow => {
     const texts = toServer(row)
-    return places.map((place) => (place < 0 ? null : (texts[place] ?? null)))
+    return indexes.map((index) => (index < 0 ? null : (texts[index] ?? null)))
   }
 }

@@ -48,8 +48,8 @@ export function folderTarget(root: string): ArchiveTarget {
       return found.toSorted((a, b) => (a.path < b.path ? -1 : 1))
     },
     async read(path) {
-      const place = await regularFile(root, path).catch(orNothing(null))
-      return place === null ? null : readFile(place).catch(orNothing(null))
+      const file = await regularFile(root, path).catch(orNothing(null))
+      return file === null ? null : readFile(file).catch(orNothing(null))
     },
     async fetch(path) {
       return { localPath: await regularFile(root, path), release: () => Promise.resolve() }
@@ -67,21 +67,21 @@ export function folderTarget(root: string): ArchiveTarget {
       await syncToDisk(systemDisk, dirname(at(path)))
     },
     async create(path, text) {
-      const place = at(path)
-      await makeFolder(dirname(place))
-      const beside = `${place}.${randomName(6)}.new`
+      const file = at(path)
+      await makeFolder(dirname(file))
+      const beside = `${file}.${randomName(6)}.new`
       try {
         await writeFile(beside, text)
         await syncToDisk(systemDisk, beside)
         // A link fails if the file exists. A rename would replace the file.
-        await link(beside, place)
+        await link(beside, file)
       } catch (error) {
         if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
         throw error
       } finally {
         await rm(beside, { force: true })
       }
-      await syncToDisk(systemDisk, dirname(place))
+      await syncToDisk(systemDisk, dirname(file))
       return true
     },
     async remove(path) {
@@ -113,8 +113,8 @@ export async function fileDigest(localPath: string): Promise<{ bytes: number; sh
 
 /** Returns the local path of a file. Throws on links out of the archive, and on devices and pipes that could block. */
 async function regularFile(root: string, path: string): Promise<string> {
-  const place = join(root, ...path.split('/'))
-  const [realRoot, real] = await Promise.all([realpath(root), realpath(place)])
+  const file = join(root, ...path.split('/'))
+  const [realRoot, real] = await Promise.all([realpath(root), realpath(file)])
   const isInside = real.startsWith(`${realRoot}${sep}`)
   if (!isInside || !(await lstat(real)).isFile()) {
     throw new DamagedArchive(

@@ -196,13 +196,13 @@ async function writePart(
     await rm(partial, { recursive: true, force: true })
     throw error
   }
-  const place = join(folder, folderOf(part))
+  const finished = join(folder, folderOf(part))
   // Moves the former files aside, and removes them after the new ones are in place. A kill in between loses nothing.
   const former = `${partial}.former`
   await rm(former, { recursive: true, force: true })
-  if ((await stat(place).catch(() => null)) !== null) await rename(place, former)
+  if ((await stat(finished).catch(() => null)) !== null) await rename(finished, former)
   if (writer.files === 0) await rm(partial, { recursive: true })
-  else await rename(partial, place)
+  else await rename(partial, finished)
   await rm(former, { recursive: true, force: true })
   return { rows, files: writer.files }
 }

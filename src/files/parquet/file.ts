@@ -168,9 +168,9 @@ function topLevel([root, ...elements]: readonly SchemaElement[]): SchemaElement[
   return found
 }
 
-function afterElement(elements: readonly SchemaElement[], place: number): number {
-  let next = place + 1
-  for (let i = 0; i < (elements[place]?.num_children ?? 0); i++) next = afterElement(elements, next)
+function afterElement(elements: readonly SchemaElement[], index: number): number {
+  let next = index + 1
+  for (let i = 0; i < (elements[index]?.num_children ?? 0); i++) next = afterElement(elements, next)
   return next
 }
 
@@ -226,16 +226,16 @@ function contentBytes(frame: Uint8Array): number | null {
   if (view.getUint32(0, true) !== 0xfd2fb528) return null
   const descriptor = view.getUint8(4)
   const isSingle = (descriptor & 0x20) !== 0
-  const place = 5 + (isSingle ? 0 : 1) + ([0, 1, 2, 4][descriptor & 3] ?? 0)
+  const offset = 5 + (isSingle ? 0 : 1) + ([0, 1, 2, 4][descriptor & 3] ?? 0)
   switch (descriptor >> 6) {
     case 0:
-      return isSingle ? view.getUint8(place) : null
+      return isSingle ? view.getUint8(offset) : null
     case 1:
-      return view.getUint16(place, true) + 256
+      return view.getUint16(offset, true) + 256
     case 2:
-      return view.getUint32(place, true)
+      return view.getUint32(offset, true)
     default:
-      return Number(view.getBigUint64(place, true))
+      return Number(view.getBigUint64(offset, true))
   }
 }
 
