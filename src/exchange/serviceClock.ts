@@ -93,10 +93,10 @@ export class ServiceClock {
 
   /** The reference moves slowly, so that a row of small steps cannot lead it astray. */
   #follow(offsetMs: number, atMs: number): void {
-    const known = this.#reference ?? { offsetMs, atMs }
-    const maxStepMs = (atMs - known.atMs) * slew
-    const step = Math.min(maxStepMs, Math.max(-maxStepMs, offsetMs - known.offsetMs))
-    this.#believe(known.offsetMs + step, atMs)
+    const before = this.#reference ?? { offsetMs, atMs }
+    const maxStepMs = (atMs - before.atMs) * slew
+    const step = Math.min(maxStepMs, Math.max(-maxStepMs, offsetMs - before.offsetMs))
+    this.#believe(before.offsetMs + step, atMs)
   }
 
   #isConfirmed(offsetMs: number, aheadMs: number, nowMs: number): boolean {

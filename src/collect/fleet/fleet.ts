@@ -139,9 +139,9 @@ export class Fleet implements Sharing {
 
   onSight(recorders: readonly SeenRecorder[], connectedMs: number): void {
     const { egress } = this.#options
-    const known = new Set(this.#rendezvous?.members.map((member) => member.egress))
+    const before = new Set(this.#rendezvous?.members.map((member) => member.egress))
     // Just after the database was away, the others may not have been able to renew their leases yet.
-    const isThere = (seen: SeenRecorder) => seen.isLive || (connectedMs < leaseMs && known.has(seen.egress))
+    const isThere = (seen: SeenRecorder) => seen.isLive || (connectedMs < leaseMs && before.has(seen.egress))
     const others = recorders
       .filter((seen) => seen.egress !== egress && isThere(seen))
       .map(({ egress: other, weight }): FleetMember => ({ egress: other, weight }))

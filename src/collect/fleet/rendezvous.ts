@@ -28,8 +28,8 @@ export class Rendezvous {
 
   /** The address that requests all streams of an instrument; null without members. */
   ownerOf(key: string): string | null {
-    const known = this.#owners.get(key)
-    if (known !== undefined) return known
+    const found = this.#owners.get(key)
+    if (found !== undefined) return found
     const owner = this.#winner(key)
     this.#owners.set(key, owner)
     return owner

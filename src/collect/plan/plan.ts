@@ -130,10 +130,10 @@ export function allowances(config: Config, universe: PlanUniverse): Allowances {
     left,
   )
   for (const [stream, perSecond] of more) shares.set(stream, (shares.get(stream) ?? 0) + perSecond)
-  const known = new Map(named.map((demand) => [demand.stream, demand]))
+  const demands = new Map(named.map((demand) => [demand.stream, demand]))
   return {
     streams: enabled.map(
-      (stream) => known.get(stream.name) ?? streamDemand(stream, config, universe, shares.get(stream.name) ?? 0),
+      (stream) => demands.get(stream.name) ?? streamDemand(stream, config, universe, shares.get(stream.name) ?? 0),
     ),
     perSecond: shares,
   }

@@ -38,7 +38,7 @@ export interface DueDay {
   /** Numbers of the archived versions of the day, ascending. */
   readonly versions: readonly number[]
   /** Record of the archived day in the database; undefined if the database has none. */
-  readonly known: ArchivedDay | undefined
+  readonly noted: ArchivedDay | undefined
   /** Columns of earlier days, with the digits that their decimals needed. */
   readonly columns: readonly ManifestColumn[]
   /** True if files with other columns must be written, even if the rows are the same. Default false. */
@@ -62,13 +62,13 @@ interface CurrentDay {
  * `DamagedArchive` if the version before is needed and damaged.
  */
 export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<CurrentDay | null> {
-  const { table, day, versions, known } = due
+  const { table, day, versions, noted } = due
   const former = await formerVersion(context, due)
   const merging = former === null ? undefined : { reader: context, manifest: former }
   const write = async (snapshot: Snapshot) => {
     const options = {
       ...context,
-      known: due.isReshaped === true ? due.columns : (former?.columns ?? due.columns),
+      earlier: due.isReshaped === true ? due.columns : (former?.columns ?? due.columns),
       former: merging,
     }
     return { staged: await stageDay(snapshot, table, day, options), own: await readProof(snapshot, table, day) }
@@ -76,13 +76,13 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
   const { staged, own } = await withSnapshot(context.database, write)
   // If the database lacks a part of the day, its proof is added to that of the former version. Otherwise it replaces
   // the old proof, because the database may have withdrawn claims since.
-  const isPart = former !== null && (known === undefined || known.isRemoved || staged.rowsOnlyArchived > 0)
+  const isPart = former !== null && (noted === undefined || noted.isRemoved || staged.rowsOnlyArchived > 0)
   const proof = isPart ? mergeProof(former.proof, own) : own
   if (staged.rows === 0 && proof.length === 0) return null
   if (due.dayBefore !== undefined && isSameRows(staged.digests, due.dayBefore)) return null
-  if (former === null && known !== undefined && staged.rows < known.rows) {
+  if (former === null && noted !== undefined && staged.rows < noted.rows) {
     throw new DamagedArchive(
-      `${table.name} of ${day} is damaged in the archive, which had ${known.rows} rows, and the database has only ${staged.rows} of them: bring the day back from a copy of the archive`,
+      `${table.name} of ${day} is damaged in the archive, which had ${noted.rows} rows, and the database has only ${staged.rows} of them: bring the day back from a copy of the archive`,
     )
   }
   const isSame = former?.proofSha256 === proofDigest(proof) && isSameRows(staged.digests, former.digests)
@@ -94,16 +94,16 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
   async function formerVersion(reader: ArchiveReader, { table: { name, timeColumn } }: DueDay) {
     const newest = versions.at(-1)
     if (newest === undefined) {
-      if (known?.isRemoved === true) throw needed(`${name} of ${day} is not in the archive`)
+      if (noted?.isRemoved === true) throw needed(`${name} of ${day} is not in the archive`)
       return null
     }
     try {
-      const manifest = await readCheckedDay(reader, { table: name, day, version: newest }, known)
+      const manifest = await readCheckedDay(reader, { table: name, day, version: newest }, noted)
       return timeColumn === undefined ? null : manifest
     } catch (error) {
       if (!(error instanceof DamagedArchive)) throw error
       // A day that this database archived can be archived again while its rows are in the database.
-      if (known === undefined || known.isRemoved) throw needed(error.message)
+      if (noted === undefined || noted.isRemoved) throw needed(error.message)
       return null
     }
   }

@@ -92,12 +92,12 @@ export async function certify(
         problems.push(error.message)
       }
     }
-    const known = new Set(days.map(({ day }) => day))
+    const archived = new Set(days.map(({ day }) => day))
     tables.push({
       table,
       rows: days.reduce((sum, { rows }) => sum + rows, 0),
       days,
-      missing: range.filter((day) => !known.has(day)),
+      missing: range.filter((day) => !archived.has(day)),
       series: [...series]
         .toSorted(([a], [b]) => (a < b ? -1 : 1))
         .map(([, proofs]) => certified(proofs, range, covered.has(table))),
@@ -127,7 +127,7 @@ function rowFilter({ columns }: Manifest, { isWanted }: Selection): (row: FileRo
   const indexes = ['category', 'symbol', 'type', 'interval'].map((name) =>
     columns.findIndex((one) => one.name === name),
   )
-  const known = new Map<string, boolean>()
+  const decided = new Map<string, boolean>()
   return (row) => {
     const [category = '', symbol = '', type = '', interval = ''] = indexes.map((index) => {
       const value = row[index]
@@ -135,8 +135,8 @@ function rowFilter({ columns }: Manifest, { isWanted }: Selection): (row: FileRo
     })
     const series = { category, symbol, type, interval }
     const key = seriesKey(series)
-    const found = known.get(key) ?? isWanted(series)
-    known.set(key, found)
+    const found = decided.get(key) ?? isWanted(series)
+    decided.set(key, found)
     return found
   }
 }

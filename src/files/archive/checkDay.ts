@@ -137,15 +137,15 @@ export async function checkDay(reader: ArchiveReader, manifest: Manifest, snapsh
 /**
  * Reads a manifest and checks its day. Throws a `DamagedArchive` unless all is as it was written.
  *
- * @param known record of the day in the database, if it has one
+ * @param noted record of the day in the database, if it has one
  */
 export async function readCheckedDay(
   reader: ArchiveReader,
   place: ManifestPlace,
-  known: ArchivedDay | undefined,
+  noted: ArchivedDay | undefined,
 ): Promise<Manifest> {
   const manifest = await readManifest(reader.target, place)
-  const foreign = whyForeign(manifest, known)
+  const foreign = whyForeign(manifest, noted)
   if (foreign !== null) throw new DamagedArchive(foreign)
   await checkDay(reader, manifest)
   return manifest
@@ -179,9 +179,9 @@ async function storedRows(snapshot: Snapshot, manifest: Manifest) {
   }
 }
 
-/** Returns true if a row is null in all columns after the known ones. A file would lose other values. */
-function isEmptyAfter(row: QueryRow, known: number): boolean {
-  for (let i = known; i < row.length; i++) if (row[i] !== null) return false
+/** Returns true if a row is null in all columns after the first `columns`. A file would lose other values. */
+function isEmptyAfter(row: QueryRow, columns: number): boolean {
+  for (let i = columns; i < row.length; i++) if (row[i] !== null) return false
   return true
 }
 

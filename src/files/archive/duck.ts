@@ -124,7 +124,7 @@ async function filesOf(target: ArchiveTarget, name: MarketTable, query: ArchiveQ
   if (isWhole && query.database !== undefined) return fromDatabase(query.database, name, [''], [], query)
   const archived = await listNewest(target, name, { ...query, isWhole })
   const files: string[] = []
-  let known: readonly ManifestColumn[] = []
+  let earlier: readonly ManifestColumn[] = []
   for (const place of archived) {
     query.signal?.throwIfAborted()
     const manifest = await readManifest(target, place)
@@ -132,7 +132,7 @@ async function filesOf(target: ArchiveTarget, name: MarketTable, query: ArchiveQ
       // For a bucket, fetch() makes a local copy, which is removed when the target is closed.
       if (isCategoryAsked(query, category)) files.push((await target.fetch(path)).localPath)
     }
-    known = manifest.columns
+    earlier = manifest.columns
   }
   if (query.database === undefined) return files
   const first = await firstTime(query.database.db, table, { withProof: false })
@@ -143,7 +143,7 @@ async function filesOf(target: ArchiveTarget, name: MarketTable, query: ArchiveQ
   const missing = daysBetween(first, Math.min(query.now + dayMs, dayEnd(dayOf(last)))).filter(
     (day) => !archivedDays.has(day) && isInRange(day, query),
   )
-  return [...files, ...(await fromDatabase(query.database, name, missing, known, query))]
+  return [...files, ...(await fromDatabase(query.database, name, missing, earlier, query))]
 }
 
 /** Writes database rows of some days to files. It uses the writer of the archive, so that both have the same types. */
@@ -151,14 +151,14 @@ async function fromDatabase(
   database: RecorderDatabase,
   name: MarketTable,
   days: readonly Day[],
-  known: readonly ManifestColumn[],
+  earlier: readonly ManifestColumn[],
   query: ArchiveQuery,
 ): Promise<string[]> {
   const folder = join(query.folder, name)
   await mkdir(folder, { recursive: true })
   const files: string[] = []
   for (const day of days) {
-    const options = { folder, known }
+    const options = { folder, earlier }
     const stage = (snapshot: Snapshot) => stageDay(snapshot, archivedTable(name), day, options)
     const staged = await withSnapshot(database, stage, { signal: query.signal })
     const asked = staged.files.filter(({ category }) => isCategoryAsked(query, category))

@@ -60,15 +60,15 @@ export async function restoreArchive(
     const restored: RestoredDay[] = []
     const problems: string[] = []
     for (const table of tables) {
-      const known = await readArchivedDays(database.db, table)
+      const notedDays = await readArchivedDays(database.db, table)
       const isWhole = archivedTable(table).timeColumn === undefined
       const wanted = await listNewest(target, table, { ...range, isWhole })
-      for (const day of isWhole ? [] : known.keys()) {
+      for (const day of isWhole ? [] : notedDays.keys()) {
         if (isInRange(day, range) && !wanted.some((one) => one.day === day)) problems.push(goneFrom(table, day))
       }
       for (const place of wanted) {
         try {
-          const manifest = await readCheckedDay(reader, place, known.get(place.day))
+          const manifest = await readCheckedDay(reader, place, notedDays.get(place.day))
           const one = { ...place, rows: manifest.rows, inserted: await restoreDay(database, reader, manifest) }
           restored.push(one)
           onDay?.(one)

@@ -90,12 +90,12 @@ export async function runArchive(
     for (const name of request.tables) {
       const table = archivedTable(name)
       const days = await listDays(target, name)
-      const known = await readArchivedDays(database.db, name)
+      const notedDays = await readArchivedDays(database.db, name)
       const newest = await newestManifest(target, name, days)
       const dayBefore = table.timeColumn === undefined ? newest?.digests : undefined
       let columns = newest?.columns ?? []
-      for (const day of await daysDue(database, table, days, known, settledAt)) {
-        const due = { table, day, columns, versions: days.get(day) ?? [], known: known.get(day), dayBefore }
+      for (const day of await daysDue(database, table, days, notedDays, settledAt)) {
+        const due = { table, day, columns, versions: days.get(day) ?? [], noted: notedDays.get(day), dayBefore }
         columns = (await run.write(due))?.columns ?? columns
       }
     }
@@ -103,10 +103,10 @@ export async function runArchive(
     const first = await run.publish()
     for (const { table: name, days, columns } of first.narrow) {
       const versions = await listDays(target, name)
-      const known = await readArchivedDays(database.db, name)
+      const notedDays = await readArchivedDays(database.db, name)
       const reshaped = { table: archivedTable(name), columns, isReshaped: true }
       for (const day of days)
-        await run.write({ ...reshaped, day, versions: versions.get(day) ?? [], known: known.get(day) })
+        await run.write({ ...reshaped, day, versions: versions.get(day) ?? [], noted: notedDays.get(day) })
     }
     run.result.problems.push(...(first.narrow.length === 0 ? first : await run.publish()).problems)
     return run.result
@@ -218,7 +218,7 @@ async function daysDue(
   database: RecorderDatabase,
   table: ArchivedTable,
   versions: ReadonlyMap<Day, readonly number[]>,
-  known: ReadonlyMap<Day, ArchivedDay>,
+  notedDays: ReadonlyMap<Day, ArchivedDay>,
   settledAt: number,
 ): Promise<Day[]> {
   if (table.timeColumn === undefined) {
@@ -232,12 +232,12 @@ async function daysDue(
   const until = Math.min(settledAt, dayEnd(dayOf(last)))
   const due: Day[] = []
   for (const day of daysBetween(first, until)) {
-    const state = known.get(day)
+    const noted = notedDays.get(day)
     const version = versions.get(day)?.at(-1)
     const isDue = await withSnapshot(database, async (snapshot) => {
-      const isAsNoted = state !== undefined && state.version === version
-      if (isAsNoted && proofDigest(await readProof(snapshot, table, day)) === state.proofDigest) return false
-      if (version === undefined && state?.isRemoved !== true) return true
+      const isAsNoted = noted !== undefined && noted.version === version
+      if (isAsNoted && proofDigest(await readProof(snapshot, table, day)) === noted.proofDigest) return false
+      if (version === undefined && noted?.isRemoved !== true) return true
       // A day removed for its age keeps only gaps that extend beyond it. Such gaps alone do not make it due.
       return (await symbolsOfDay(snapshot, table, day)).size > 0
     })

@@ -31,7 +31,7 @@ interface StagedFile extends Omit<ManifestFile, 'path'> {
 interface StageOptions {
   readonly folder: string
   /** Columns of earlier days, with the digits that their decimals needed. */
-  readonly known: readonly ManifestColumn[]
+  readonly earlier: readonly ManifestColumn[]
   /** Former version whose rows are kept, unless the database has a row with the same key. */
   readonly former?: { readonly reader: ArchiveReader; readonly manifest: Manifest } | undefined
   /** Called with the number of rows written so far. Throwing an error ends the work. */
@@ -84,11 +84,11 @@ export async function stageDay(
     }
     return { columns, rows, rowsOnlyArchived, digests, files }
   }
-  const measured = () => withExtents(snapshot, rowsOfDay(table, day), described, options.known)
-  const known = withKnownExtents(described, options.known)
-  if (known === null) return stage(categories.length === 0 ? [...described] : await measured())
+  const measured = () => withExtents(snapshot, rowsOfDay(table, day), described, options.earlier)
+  const expected = withEarlierExtents(described, options.earlier)
+  if (expected === null) return stage(categories.length === 0 ? [...described] : await measured())
   try {
-    return await stage(known)
+    return await stage(expected)
   } catch (error) {
     if (!(error instanceof UnfitDecimal)) throw error
     // A decimal needs more digits than those of earlier days. So all rows of the day are measured, and written again
@@ -99,10 +99,13 @@ export async function stageDay(
 }
 
 /** Adds the digits that earlier days needed. Returns null if a decimal column is new. */
-function withKnownExtents(columns: readonly QueryColumn[], known: readonly ManifestColumn[]): ManifestColumn[] | null {
+function withEarlierExtents(
+  columns: readonly QueryColumn[],
+  earlier: readonly ManifestColumn[],
+): ManifestColumn[] | null {
   const found = columns.map(({ name, type }): ManifestColumn | null => {
     if (!isDecimal(type)) return { name, type }
-    const { digits, scale } = known.find((column) => column.name === name) ?? {}
+    const { digits, scale } = earlier.find((column) => column.name === name) ?? {}
     return digits === undefined || scale === undefined ? null : { name, type, digits, scale }
   })
   return found.includes(null) ? null : (found as ManifestColumn[])
@@ -113,7 +116,7 @@ async function withExtents(
   snapshot: Snapshot,
   from: { readonly sql: string; readonly parameters: readonly unknown[] },
   columns: readonly QueryColumn[],
-  known: readonly ManifestColumn[],
+  earlier: readonly ManifestColumn[],
 ): Promise<ManifestColumn[]> {
   const list = extentList(columns)
   if (list === '') return [...columns]
@@ -122,7 +125,7 @@ async function withExtents(
   return columns.map(({ name, type }) => {
     const found = extents.get(name)
     if (found === undefined) return { name, type }
-    const before = known.find((column) => column.name === name)
+    const before = earlier.find((column) => column.name === name)
     if (before?.digits === undefined || before.scale === undefined) return { name, type, ...withSpare(found) }
     const { digits, scale } = before
     const fits = found.digits <= digits && found.scale <= scale

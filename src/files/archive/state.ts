@@ -77,8 +77,8 @@ export async function noteRemoved(db: Kysely<Database>, table: string, before: D
 }
 
 /** Returns why a manifest is not the one that this database noted. Null if it is, or if no manifest is noted. */
-export function whyForeign({ table, day, version, sha256 }: Manifest, known: ArchivedDay | undefined): string | null {
-  if (known === undefined || (known.version === version && known.digest === sha256)) return null
-  const has = known.version === version ? 'another content' : `version ${version}`
-  return `${table} of ${day} has ${has} in the archive, and this database noted version ${known.version}, ${known.digest.slice(0, 8)}`
+export function whyForeign({ table, day, version, sha256 }: Manifest, noted: ArchivedDay | undefined): string | null {
+  if (noted === undefined || (noted.version === version && noted.digest === sha256)) return null
+  const has = noted.version === version ? 'another content' : `version ${version}`
+  return `${table} of ${day} has ${has} in the archive, and this database noted version ${noted.version}, ${noted.digest.slice(0, 8)}`
 }

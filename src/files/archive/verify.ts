@@ -41,12 +41,12 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
   const { database, tables = marketTables } = options
   const reader = { target, signal: options.signal }
   for (const table of tables) {
-    const known = database === undefined ? new Map<Day, ArchivedDay>() : await readArchivedDays(database.db, table)
+    const notedDays = database === undefined ? new Map<Day, ArchivedDay>() : await readArchivedDays(database.db, table)
     const archived = await listDays(target, table)
     const named = new Set<string>()
-    for (const day of [...new Set([...archived.keys(), ...known.keys()])].toSorted()) {
+    for (const day of [...new Set([...archived.keys(), ...notedDays.keys()])].toSorted()) {
       if (!isInRange(day, options)) continue
-      const noted = known.get(day)
+      const noted = notedDays.get(day)
       const versions = archived.get(day) ?? []
       for (const version of versions.slice(0, -1)) {
         const former = await verifyVersion(reader, { table, day, version }, named)

@@ -91,9 +91,9 @@ async function withDecimals(
   }
   const room = source.timeColumn === undefined ? (extent: DecimalExtent) => extent : withSpare
   const decimals = Object.fromEntries([...extents].map(([name, extent]) => [name, room(extent)]))
-  const known = { ...manifest, decimals, asText: asText.map(([name]) => name) }
-  await writeExportManifest(folder, known)
-  return known
+  const measured = { ...manifest, decimals, asText: asText.map(([name]) => name) }
+  await writeExportManifest(folder, measured)
+  return measured
 }
 
 async function startManifest(request: ExportRequest): Promise<ExportManifest> {

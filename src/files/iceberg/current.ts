@@ -98,8 +98,8 @@ export async function partsOf(
   const parts: Part[] = []
   for (const source of sources) {
     const digests = new Map<string, string>()
-    const known = db === null ? [] : await readArchivedDays(db, source)
-    for (const [day, { version, digest }] of known) digests.set(keyOf({ table: source, day, version }), digest)
+    const archived = db === null ? [] : await readArchivedDays(db, source)
+    for (const [day, { version, digest }] of archived) digests.set(keyOf({ table: source, day, version }), digest)
     for (const { manifest } of noted) {
       if (manifest.table === source) digests.set(keyOf(manifest), manifest.sha256)
     }

@@ -73,8 +73,8 @@ export function nextMetadata(
   const isKept = (_: Timed, i: number, all: readonly Timed[]) =>
     (all[i + 1]?.['timestamp-ms'] ?? time) > time - snapshotDays * dayMs
   const text = JSON.stringify(fields)
-  const known = before?.schemas.find((one) => JSON.stringify(one.fields) === text)
-  const schema = known ?? { type: 'struct', 'schema-id': before?.schemas.length ?? 0, fields }
+  const existing = before?.schemas.find((one) => JSON.stringify(one.fields) === text)
+  const schema = existing ?? { type: 'struct', 'schema-id': before?.schemas.length ?? 0, fields }
   const snapshot = {
     'snapshot-id': id,
     ...(before !== undefined && { 'parent-snapshot-id': before['current-snapshot-id'] }),
@@ -108,7 +108,7 @@ export function nextMetadata(
     'last-updated-ms': time,
     'last-column-id': Math.max(before?.['last-column-id'] ?? 0, ...fields.flatMap(idsOf)),
     'current-schema-id': schema['schema-id'],
-    schemas: [...(before?.schemas ?? []), ...(known === undefined ? [schema] : [])],
+    schemas: [...(before?.schemas ?? []), ...(existing === undefined ? [schema] : [])],
     'current-snapshot-id': id,
     snapshots,
     'metadata-log': [...(before?.['metadata-log'] ?? []), ...former].filter(isKept),

@@ -120,9 +120,9 @@ async function planSnapshot(context: PublishContext, table: PublishedTable, from
   const hash = current.hashOf(parts)
   if (shown?.summary['manifests-sha256'] === hash) return null
 
-  const known = shown === undefined ? [] : await current.readList(target, shown['manifest-list'])
+  const listed = shown === undefined ? [] : await current.readList(target, shown['manifest-list'])
   const knownEmpty = new Set((shown?.summary[emptyMonths] ?? '').split(' '))
-  const months = monthsOf(parts, known)
+  const months = monthsOf(parts, listed)
   const own = {
     id: 1 + Math.floor(random() * 2 ** 52),
     sequence: (base?.metadata['last-sequence-number'] ?? 0) + 1,
@@ -211,13 +211,13 @@ interface Month {
 }
 
 /** Groups parts by month. Each month has one manifest, so that a publication only writes the months that changed. */
-function monthsOf(parts: readonly current.Part[], known: readonly ListedManifest[]): Month[] {
+function monthsOf(parts: readonly current.Part[], listed: readonly ListedManifest[]): Month[] {
   const fileName = ({ manifest_path: path }: ListedManifest) => path.slice(path.lastIndexOf('/') + 1)
-  const names = new Set([...parts.map(({ day }) => day.slice(0, 7)), ...known.map((one) => fileName(one).slice(0, 7))])
+  const names = new Set([...parts.map(({ day }) => day.slice(0, 7)), ...listed.map((one) => fileName(one).slice(0, 7))])
   return [...names].toSorted().map((month) => {
     const own = parts.filter(({ day }) => day.startsWith(month))
     const name = `${month}-${current.hashOf(own)}`
-    const former = known.filter((one) => fileName(one).startsWith(month))
+    const former = listed.filter((one) => fileName(one).startsWith(month))
     return { name, parts: own, former, same: former.find((one) => fileName(one).startsWith(name)) }
   })
 }
