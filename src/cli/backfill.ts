@@ -1,35 +1,25 @@
 import { type Command, Option } from 'commander'
-import { estimateCandles, estimateEvents } from '../history/estimate.js'
 import {
   type BackfillRequest,
-  type PastStream,
   pastStreams,
-  type PlannedSeries,
   planSeries,
   type RequestedSeries,
   resolveRequest,
 } from '../history/request.js'
-import { fillPageRows, fillSpanMs } from '../history/pastFills.js'
 import type { BackfillSession } from '../history/session.js'
-import { safeRates } from '../collect/streams/rates.js'
-import { streams } from '../collect/streams/streams.js'
 import { ConfigError } from '../config/configError.js'
 import { type Config, storageOf } from '../config/resolve.js'
-import { type CandleSeries, candleTypes, intervals, seriesText } from '../market/candle.js'
-import { fundingPageRows } from '../market/funding.js'
-import { instrumentText, tradedCategories } from '../market/category.js'
+import { candleTypes, intervals } from '../market/candle.js'
+import { tradedCategories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
-import { type Operation, pastFillsOperations } from '../market/stream.js'
 import { dayMs, type TimeMs } from '../market/values.js'
-import { candlesOf, streamText } from '../db/series.js'
-import { openStore, type OpenStore } from '../openStore.js'
+import { streamText } from '../db/series.js'
+import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
-import { grouped, inBytes } from '../runtime/text.js'
-import { loadReach } from '../ledger/missing.js'
-import { fundingFrequencies, recentFillRates } from '../ledger/read/instruments.js'
 import { cancelBackfills } from '../ledger/wants.js'
+import { forecastBackfill } from './backfillForecast.js'
 import { fetchMissing, missingLines, openBackfill, printSummary } from './backfillWork.js'
 import { Failed } from './end.js'
 import {
@@ -127,8 +117,8 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     const again = options.again === true
     const planned = await planSeries(store.database.db, series, { again })
     if (options.dryRun === true) {
-      const forecast = await forecastOf(request.stream, store, config, planned, serviceNow)
-      await (options.json === true ? writeJson(forecast.estimate) : writeOut(forecastText(forecast, planned)))
+      const { estimate, text } = await forecastBackfill(request.stream, store.database.db, config, planned, serviceNow)
+      await (options.json === true ? writeJson(estimate) : writeOut(text))
       return
     }
     const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
@@ -162,125 +152,6 @@ function nothingLeft(skipped: readonly string[]): string {
   const what =
     skipped.length === 1 ? 'the only series that matches was' : `all ${skipped.length} series that match were`
   return `nothing to fetch: ${what} left out, see above; ask for another --interval or --type`
-}
-
-/** The requests, time and size of a backfill. */
-interface Forecast {
-  /** The figures as `--json` prints them. */
-  readonly estimate: { readonly minutes: number; readonly bytes: number }
-  readonly requests: string
-  readonly rows: string
-}
-
-async function forecastOf(
-  stream: PastStream,
-  store: OpenStore,
-  config: Config,
-  planned: readonly PlannedSeries[],
-  now: TimeMs,
-): Promise<Forecast> {
-  return stream === 'candles'
-    ? forecastCandles(store, config, planned, now)
-    : forecastEvents(stream, store, config, planned, now)
-}
-
-function forecastText({ estimate: { minutes, bytes }, requests, rows }: Forecast, planned: readonly PlannedSeries[]) {
-  const incomplete = planned.filter(({ missing }) => missing.length > 0).length
-  return [
-    `series    ${grouped(planned.length)}, ${grouped(incomplete)} incomplete`,
-    `requests  ${requests}`,
-    `minutes   ${minutes.toFixed(minutes < 10 ? 1 : 0)} at the whole budget of one IP`,
-    `rows      ${rows}`,
-    `bytes     ${inBytes(bytes)} before compression`,
-    '',
-  ].join('\n')
-}
-
-async function forecastCandles(
-  store: OpenStore,
-  config: Config,
-  planned: readonly PlannedSeries[],
-  now: TimeMs,
-): Promise<Forecast> {
-  const candles = planned.flatMap(({ series }) => candlesOf(series) ?? [])
-  const kinds = new Map(candles.map((series) => [kindOf(series), series]))
-  const known = await Promise.all(
-    [...kinds].map(async ([kind, series]) => [kind, await loadReach(store.database.db, series)] as const),
-  )
-  const reach = new Map(known)
-  const { perSecond, overall } = safeRates(config)
-  const traits = {
-    reachOf: (series: CandleSeries) => reach.get(kindOf(series))?.ageMs ?? null,
-    requestsPerSecond: { candles: perSecond.candles, historyCandles: perSecond['history-candles'], overall },
-    bytesPerRow: streams.candles.bytes(config).plain,
-  }
-  const estimated = estimateCandles(planned, traits, now)
-  const { requests } = estimated
-  return {
-    estimate: estimated,
-    requests: `${grouped(requests.candles + requests.historyCandles)} (candles ${grouped(requests.candles)}, history-candles ${grouped(requests.historyCandles)})`,
-    rows: grouped(estimated.candles),
-  }
-}
-
-function kindOf({ category, type, interval }: CandleSeries): string {
-  return seriesText({ category, symbol: '*', type, interval })
-}
-
-/** How a stream takes part in an estimate of its history. */
-interface EventPast {
-  readonly operationText: string
-  readonly operations: readonly Operation[]
-  readonly pageRows: number
-  readonly spanMs: number
-  /** Reads how often rows occurred lately. */
-  readonly frequencies: typeof recentFillRates
-}
-
-type EventStream = Exclude<PastStream, 'candles'>
-
-const eventPasts: Readonly<Record<EventStream, EventPast>> = {
-  fills: {
-    operationText: 'fills-history',
-    operations: pastFillsOperations,
-    pageRows: fillPageRows,
-    spanMs: fillSpanMs,
-    frequencies: recentFillRates,
-  },
-  funding_rates: {
-    operationText: 'history-fund-rate',
-    operations: ['history-fund-rate'],
-    pageRows: fundingPageRows,
-    spanMs: Infinity,
-    frequencies: fundingFrequencies,
-  },
-}
-
-async function forecastEvents(
-  stream: EventStream,
-  store: OpenStore,
-  config: Config,
-  planned: readonly PlannedSeries[],
-  now: TimeMs,
-): Promise<Forecast> {
-  const { db } = store.database
-  const { operationText, operations, pageRows, spanMs, frequencies } = eventPasts[stream]
-  const rates = new Map((await frequencies(db, now)).map((rate) => [instrumentText(rate), rate.perSecond]))
-  const { perSecond } = safeRates(config)
-  const estimated = estimateEvents(planned, {
-    perSecondOf: (series) => rates.get(instrumentText(series)) ?? null,
-    pageRows,
-    spanMs,
-    requestsPerSecond: Math.min(...operations.map((operation) => perSecond[operation])),
-    bytesPerRow: streams[stream].bytes(config).plain,
-  })
-  const { rows, requests, unknown } = estimated
-  const more = unknown === 0 ? '' : `, and those of ${grouped(unknown)} instruments that were not recorded lately`
-  return {
-    estimate: estimated,
-    requests: `${grouped(requests)} (${operationText})${more}`,
-    rows: `${grouped(rows)}, by how often there were some lately`,
-  }
 }
 
 /** Warns if the service has no rows as old as requested. */

@@ -13,7 +13,7 @@ import { missingOfStream } from '../ledger/futures.js'
 import {
   candlesWithGaps,
   type FillGap,
-  type GapPlace,
+  type GapCursor,
   loseGaps,
   recordGap,
   reopenGaps,
@@ -117,12 +117,12 @@ export interface FillRepairOptions {
 /** The largest number of gaps that one look goes through. */
 const gapsPerLook = 500
 /** The place before the newest gap. */
-const newest: GapPlace = { notedAt: Date.UTC(9999, 0), id: Number.MAX_SAFE_INTEGER }
+const newest: GapCursor = { notedAt: Date.UTC(9999, 0), id: Number.MAX_SAFE_INTEGER }
 
 /** Adds wants for open gaps in fills, and marks gaps as lost that the service's history cannot fill any more. */
 export class FillRepair {
   readonly #options: FillRepairOptions
-  #place: GapPlace | null = null
+  #cursor: GapCursor | null = null
   /** Operations that the service turned out to have. Gaps that were lost without them are open again. */
   readonly #found = new Set<Operation>()
 
@@ -175,7 +175,7 @@ export class FillRepair {
   /** Resolves to the next open gaps of this recorder's instruments that are due. */
   async #nextGaps(now: TimeMs, since: TimeMs): Promise<FillGap[]> {
     const { db, states } = this.#options
-    const before = this.#place ?? newest
+    const before = this.#cursor ?? newest
     const gaps = await selectFillGaps(db, {
       verdict: 'missing',
       categories: tradedCategories,
@@ -183,7 +183,7 @@ export class FillRepair {
       before,
       limit: gapsPerLook,
     })
-    this.#place = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
+    this.#cursor = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
     const rests = ({ category }: FillGap) => states.stateOf(operationOfPastFills(category)) === 'resting'
     return gaps.filter((gap) => this.#isDue(gap, now) && !rests(gap))
   }

@@ -153,7 +153,7 @@ export interface FillGap extends InstrumentKey, RepairAttempts {
 }
 
 /** Position in a search through the gaps: the last gap that was read. */
-export interface GapPlace {
+export interface GapCursor {
   readonly notedAt: TimeMs
   readonly id: number
 }
@@ -164,7 +164,7 @@ interface GapSelection {
   /** Only gaps that end after this time are selected. */
   readonly since: TimeMs
   /** Only gaps that were found before this one are selected. */
-  readonly before: GapPlace
+  readonly before: GapCursor
   readonly limit: number
 }
 

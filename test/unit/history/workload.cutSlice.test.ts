@@ -1,8 +1,6 @@
 import { candleStream } from '../../../src/db/series.js'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { estimateCandles } from '../../../src/history/estimate.js'
-import type { PlannedSeries } from '../../../src/history/request.js'
 import { cutSlice } from '../../../src/history/workload.js'
 import { candlesIn } from '../../../src/market/candle.js'
 import { normalized, subtract, type TimeRange } from '../../../src/market/timeRange.js'
@@ -11,16 +9,6 @@ const minuteMs = 60_000
 const dayMs = 86_400_000
 const base = Date.UTC(2026, 0, 1)
 const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
-
-function planned(missing: readonly TimeRange[]): PlannedSeries {
-  return {
-    series: candleStream(series),
-    range: { from: base, to: base + 100 * dayMs },
-    missing,
-    isUrgent: false,
-    hasOpenBeginning: false,
-  }
-}
 
 function slice(ranges: readonly TimeRange[], hasOpenBeginning = false): TimeRange[] {
   return cutSlice({ kind: 'backfill', series: candleStream(series), ranges, hasOpenBeginning })
@@ -67,25 +55,5 @@ describe('a slice', () => {
     expect(slice([{ from: base, to: base + 2000 * dayMs }], true)).toEqual([
       { from: base + 2000 * dayMs - 400_000 * minuteMs, to: base + 2000 * dayMs },
     ])
-  })
-})
-
-describe('the estimate', () => {
-  const traits = { requestsPerSecond: { candles: 20, historyCandles: 20, overall: 100 }, bytesPerRow: 192 }
-  const now = base + 100 * dayMs
-
-  it('counts pages of each operation by what is known of the reach', () => {
-    const missing = [{ from: now - 40 * dayMs, to: now }]
-    const reachOf = () => 10 * dayMs
-    const { requests, candles, minutes, bytes } = estimateCandles([planned(missing)], { ...traits, reachOf }, now)
-    expect(requests).toEqual({ candles: Math.ceil(14_400 / 1000), historyCandles: (30 * 1440) / 100 })
-    expect(candles).toBe(57_600)
-    expect(minutes).toBeCloseTo(432 / 20 / 60)
-    expect(bytes).toBe(57_600 * 192)
-  })
-
-  it('is nothing for nothing', () => {
-    const reachOf = () => null
-    expect(estimateCandles([planned([])], { ...traits, reachOf }, now)).toMatchObject({ candles: 0, minutes: 0 })
   })
 })
