@@ -116,7 +116,7 @@ export interface FillRepairOptions {
 
 /** The largest number of gaps that one look goes through. */
 const gapsPerLook = 500
-/** The place before the newest gap. */
+/** The cursor before the newest gap. */
 const newest: GapCursor = { notedAt: Date.UTC(9999, 0), id: Number.MAX_SAFE_INTEGER }
 
 /** Adds wants for open gaps in fills, and marks gaps as lost that the service's history cannot fill any more. */
