@@ -61,7 +61,7 @@ async function measureYear(bench: BenchDatabase, simulator: BenchSimulator, days
     program.process.kill('SIGKILL')
     await program.finished
     await sleep(500)
-    // What was asked for and is not stored will be asked for again.
+    // Responses that are not stored will be requested again.
     const { requests } = await countRequests(simulator)
     repeated.push(requests - (await requestsStored(bench.database)))
   }

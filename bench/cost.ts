@@ -50,7 +50,7 @@ const sections: Readonly<Record<string, Section>> = {
   },
 }
 
-/** What the program costs, as ratios. */
+/** Measures the cost of the program, as ratios. */
 export async function benchCost(argv: readonly string[]): Promise<number> {
   const { values, positionals } = parseArgs({
     args: [...argv],

@@ -47,7 +47,7 @@ const columns = [
 interface Cell {
   readonly name: string
   readonly limit: number
-  /** Of what knowing the present captures. */
+  /** Least share that must be captured, of what a schedule captures that knows the present. */
   readonly minShare: number
   market(window: number): FillMarket
 }

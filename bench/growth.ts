@@ -24,8 +24,9 @@ const writtenPages = 20
 const logger = pino({ level: 'silent' })
 
 /**
- * Whether a database gets slower as it grows: the same writes and questions in turns on a small one and on one with a hundred times
- * as many rows, of which all but the newest days are in the columnstore. In databases of their own on a TimescaleDB Community server.
+ * Measures whether a database gets slower as it grows. Sends equal writes and queries in turns to a small database and
+ * to one with a hundred times as many rows, whose older days are in the columnstore. Needs a TimescaleDB Community
+ * server, on which it makes both.
  */
 export async function benchGrowth(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({

@@ -78,7 +78,7 @@ export async function growTo(
         symbols,
       ],
     )
-  // The same in both: what there is of tickers does not grow with the others.
+  // Both databases have equal tickers, because their number does not grow with the other rows.
   await run(
     database,
     `insert into market.tickers (category, symbol, ts, last_price, received_at)

@@ -14,10 +14,10 @@ import { printTable } from './tools/checks.js'
 import { type BenchSimulator, startSimulatorChild } from './tools/simulator.js'
 
 const overallPerMinute = 6_000
-/** What the table asks of each run: the share of the safe bound that is used, without a single rejection. */
+/** Share of the safe bound that each run must use, without a single rejection. */
 const target = 0.98
 const warmUpMs = 3_000
-/** So many calls wait at any time: there is always a next request. */
+/** Number of calls that wait at any time, so that there is always a next request. */
 const callers = 16
 
 interface Run {
@@ -34,7 +34,7 @@ interface Result {
   readonly perSecond: number
   readonly highest: string
   readonly rejected: number
-  /** What failed and when, in seconds since the start of the run. */
+  /** Failed requests, each with its time in seconds since the start of the run. */
   readonly failures: readonly string[]
 }
 

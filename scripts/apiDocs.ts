@@ -63,7 +63,7 @@ function fieldsOf(schema: Node, path: string): [string, string, string][] {
     const here = path === '' ? name : `${path}.${name}`
     const { description = '' } = child
     const below = fieldsOf(child, here)
-    // What only holds others is named in their paths.
+    // A group without a description is left out, because the paths of its fields name it.
     return below.length > 0 && description === '' ? below : [[here, typeOf(child), description], ...below]
   })
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { configSchema } from '../src/config/schema.js'
 
-/** What the generator reads of a JSON Schema. */
+/** The part of a JSON Schema that the generator reads. */
 interface SchemaNode {
   readonly type?: string | readonly string[]
   readonly description?: string

@@ -23,7 +23,7 @@ function readSchedule(): string | undefined {
 }
 
 setFlagsFromString('--expose-gc')
-/** So that what was garbage before is not collected in the time of what comes after. */
+/** Collects garbage, so that a measurement does not include the collection of earlier garbage. */
 export const collectGarbage = runInNewContext('gc') as (options: { readonly type: 'minor' | 'major' }) => void
 
 export interface Metered<T> {

@@ -58,7 +58,7 @@ const names = [
 const name = fc.oneof(fc.constantFrom(...names), nastyText)
 const objectText = (all: readonly (readonly [string, string])[]) =>
   `{${all.map(([key, value]) => `${JSON.stringify(key)}:${value}`).join(',')}}`
-/** What each operation takes, until a field behind them replaces one of theirs. */
+/** Fields that every operation accepts. Random fields come after them and may replace them. */
 const soundCandle: readonly string[] = ['"1760000000000"', '"1"', '2', '"1"', '"1.5"', '0', '1e2']
 const soundFields: readonly (readonly [string, string])[] = [
   ['category', '"SPOT"'],

@@ -91,7 +91,7 @@ function fuzzApi(seed: number): () => Promise<'taken' | 'refused'> {
       if (wrongParameters(read.error.issues, given).includes('\n')) throw new Error('refused in more than one line')
       return Promise.resolve('refused')
     }
-    // What gets through must be something that the database can take.
+    // The database must be able to store every value that is let through.
     if (/\0|\p{Surrogate}/u.test(JSON.stringify(Object.values(read.data)).replaceAll('\\u0000', '\0')))
       throw new Error(`let through: ${JSON.stringify(read.data)}`)
     return Promise.resolve('taken')

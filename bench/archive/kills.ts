@@ -140,7 +140,7 @@ async function killRuns(bench: BenchDatabase, config: string, kills: number, max
   return { killed, problems }
 }
 
-/** What `verify` says of the tables, for which it needs the database. */
+/** Lists the problems that `verify` finds in the tables. It needs the database for them. */
 async function tableProblems(bench: BenchDatabase, config: string): Promise<string[]> {
   return (await problemsOf(bench, config)).filter((problem) => problem.includes('the table'))
 }

@@ -49,7 +49,7 @@ export async function runWell(bench: BenchDatabase, config: string, args: readon
   return done
 }
 
-/** What `archive verify` finds wrong. Without the database it reads the archive alone. */
+/** Lists the problems that `archive verify` finds. Without the database it reads the archive alone. */
 export async function problemsOf(bench: BenchDatabase, config: string, ...options: string[]): Promise<string[]> {
   const { output } = await run(bench, config, ['archive', 'verify', '--json', ...options])
   return (JSON.parse(output) as { problems: string[] }[]).flatMap(({ problems }) => problems)

@@ -86,7 +86,7 @@ const gapCount = 40_000
 const rangesPerClaim = 128
 const measuredPages = 60
 
-/** What storing a page of fills costs behind tens of thousands of gaps, in times of what it costs without any. */
+/** Compares the cost of storing a page of fills behind tens of thousands of gaps with that of one without gaps. */
 export async function measureGaps(): Promise<Check[]> {
   return withDatabase(
     async ({ database }) => {
@@ -113,9 +113,9 @@ async function claim({ db }: RecorderDatabase, symbol: string, first: number): P
 }
 
 interface Cost {
-  /** Of a page, the median. */
+  /** Median of the pages. */
   readonly ms: number
-  /** Of a page, the mean. */
+  /** Mean of the pages. */
   readonly walBytes: number
 }
 

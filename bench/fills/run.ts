@@ -30,7 +30,7 @@ export interface FillPoller {
   choose(nowMs: number): number
   responded(instrument: number, newestFirst: readonly SeenFill[], serviceTime: number, nowMs: number): void
   tickers?(signOf: (instrument: number) => TradeSign): void
-  /** Whether it looks at tickers between those that are recorded, so long after the newest ones came. */
+  /** Returns true if it would read tickers now, `sinceMs` after the newest ones came. */
   isWorthLooking?(sinceMs: number): boolean
 }
 

@@ -3,12 +3,12 @@ import { drawCluster, type Tape } from './tapes.js'
 
 export interface Scenario {
   readonly name: string
-  /** Of all instruments together, on average. */
+  /** Mean rate of all instruments together. */
   readonly fillsPerSecond: number
   /** Requests a second that the service allows: 20 make 18.2. */
   readonly limit: number
   readonly shape: 'calm' | 'realistic' | 'opening' | 'crash'
-  /** What the recorder shall capture at least, as a share of what knowing the present captures. */
+  /** Least share that the recorder must capture, of what a schedule captures that knows the present. */
   readonly minShare: number
 }
 

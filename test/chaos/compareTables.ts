@@ -30,7 +30,7 @@ export interface TableReport {
   readonly diedWithTheProcess: number
   /** How long before the kill the oldest of them had been served, in milliseconds. */
   readonly oldestDiedMs: number
-  /** What must not be: one line each. */
+  /** Violations, one line each. */
   readonly wrong: readonly string[]
 }
 
@@ -38,7 +38,7 @@ export interface TableReport {
 const notYetDurableMs = 2_500
 /** The end of those 2 s, a write and a sync are each as late as a busy machine has them. */
 const slowSteps = 3
-/** Of so many missing rows of a table it is told what happened around them. */
+/** Number of missing rows of a table whose surroundings are described. */
 const maxExplained = 5
 
 /**
@@ -134,7 +134,7 @@ function isSame(stored: TruthRow, served: TruthRow): boolean {
   return Object.entries(served).every(([column, value]) => stored[column] === value)
 }
 
-/** Of the candle with this key. */
+/** Returns the time at which the candle of this key closes. */
 function closesAt(key: string): number {
   const [interval, openTime] = key.split(' ').slice(-2)
   return closeTime(Number(openTime), interval as Interval)

@@ -57,7 +57,7 @@ export function planChaos(seed: number, durationMs: number, spacing: Spacing = [
     () => service([{ kind: 'oldEnvelope', probability: probability() }], 5_000, 10_000),
     () => service([{ kind: 'down' }], 3_000, 15_000),
   ]
-  // What must be met in any case comes first, in an order of its own; the rest is drawn.
+  // Every kind of event happens once, in random order, before any of them happens again.
   let musts: (() => ChaosEvent)[] = []
   const plan: PlannedEvent[] = []
   for (let atMs = between(5_000, 10_000); atMs < durationMs; atMs += between(...spacing)) {

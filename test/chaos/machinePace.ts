@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const everyMs = 200
-/** What matters to what happens now. */
+/** Delays older than this no longer count. */
 const memoryMs = 10_000
 /** A disk that takes longer is broken, not busy. */
 const maxMs = 5_000
@@ -38,10 +38,10 @@ export function watchMachinePace(folder: string): MachinePace {
       await rm(file, { force: true })
     }
   })()
-  // Told by the one who ends it.
+  // The caller of `end` gets the error.
   watching.catch(() => undefined)
   return {
-    // What is under way counts, too: it may be the slowest of all.
+    // The write under way counts, too: it may be the slowest of all.
     slowestMs: () => Math.min(maxMs, Math.max(0, Date.now() - startedAt, ...delays.map(({ ms }) => ms))),
     async end() {
       ended.abort()

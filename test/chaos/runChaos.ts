@@ -20,7 +20,7 @@ export interface ChaosOptions {
   readonly awayAtStartMs?: number
   /** Default: 4 to 16 s. */
   readonly spacing?: Spacing
-  /** Whether to wait until the candles of the last minute are final and were compared with the fills. Default true. */
+  /** True to wait until the candles of the last minute are final and were compared with the fills. Default true. */
   readonly waitsForMinute?: boolean
   readonly print: (line: string) => void
 }

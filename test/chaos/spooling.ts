@@ -12,7 +12,7 @@ export async function untilSpooling(root: string, deadlineMs: number): Promise<n
   return Date.now() - startedAt
 }
 
-/** Of the segments of all recorders. */
+/** Adds up the sizes of the segments of all recorders. */
 async function bytesIn(root: string): Promise<number> {
   const names = await readdir(root, { recursive: true }).catch(() => [])
   let bytes = 0

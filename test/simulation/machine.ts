@@ -46,7 +46,7 @@ export async function untilIdle(): Promise<void> {
   while (turns.pending > 0)
 }
 
-/** What stands for a timer: enough for whoever ends it or lets the process end without it. */
+/** Stands for a timer of Node.js, with the methods that end it or let the process end without it. */
 interface Timer {
   readonly cancel: () => void
   ref(): Timer

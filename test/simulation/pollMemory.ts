@@ -48,7 +48,7 @@ export class PollMemory {
     for (const [index, { changedBy }] of polls.entries()) {
       if (!changedBy.test(text)) continue
       this.#known[index]?.clear()
-      // What a transaction has written is seen by others when it ends.
+      // Others see the writes of a transaction when it ends.
       const touched = this.#transactions.get(session) ?? new Set()
       this.#transactions.set(session, touched.add(index))
     }

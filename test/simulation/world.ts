@@ -34,7 +34,7 @@ export interface WorldReport {
   readonly gaps: number
   readonly lostFills: number
   readonly mostBatches: number
-  /** Of a market. */
+  /** Completeness of the market; only of a world of that kind. */
   readonly completeness?: Completeness
 }
 

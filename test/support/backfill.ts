@@ -140,7 +140,7 @@ export async function storedCandles(test: TestDatabase, series: CandleSeries): P
   return rows
 }
 
-/** What the stored candles allow to claim, and what is claimed. */
+/** Reads the ranges that the stored candles allow to claim, and those that are claimed. */
 export async function claims(test: TestDatabase, series: CandleSeries) {
   const stored = await storedCandles(test, series)
   const openTimes = stored.map(([openTime]) => Number(openTime))

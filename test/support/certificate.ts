@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
-/** Whether certificates can be made on this machine. */
+/** True if certificates can be made on this machine. */
 export const hasOpenssl = spawnSync('openssl', ['version']).status === 0
 
 export interface Certificate {

@@ -98,7 +98,7 @@ async function loadRejected(db: Kysely<Database>): Promise<void> {
   for (const minute of [0, 1, 2]) await insertRejectedRows(db, [rejected], busyFrom + minute * minuteMs)
 }
 
-/** What a position may be, and what an index is made of: both change in the first night. */
+/** Loads limits of positions and components of indexes. Both change in the first night. */
 async function loadTerms(db: Kysely<Database>): Promise<void> {
   const target = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
   const later = from + 6 * hourMs

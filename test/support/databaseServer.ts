@@ -5,7 +5,7 @@ import type { StorageSettings } from '../../src/server/timescale/reconcile.js'
 /** How the tables are kept where the server has TimescaleDB. */
 export const testStorage: StorageSettings = storageOf(resolveConfig({}))
 
-/** The same server, another database. */
+/** Returns the address of another database of the same server. */
 export function databaseUrl(serverUrl: string, name: string): string {
   const url = new URL(serverUrl)
   url.pathname = `/${name}`

@@ -36,7 +36,7 @@ function hasRoom(): boolean {
   }
 }
 
-/** Of runs that were killed. */
+/** Removes the folders of runs that were killed. */
 async function removeLeftovers(): Promise<void> {
   for (const name of await readdir(memory)) {
     const pid = name.startsWith(prefix) ? Number(name.slice(prefix.length)) : Number.NaN

@@ -18,11 +18,11 @@ declare module 'vitest' {
 }
 
 export interface TestServer {
-  /** Of a database from which others can be created and dropped. */
+  /** Address of a database from which others can be created and dropped. */
   readonly adminUrl: string
   /** A migrated database to clone. */
   readonly template: string
-  /** How `create database` clones it best, as its option; empty: as the server does by itself. */
+  /** Option with which `create database` clones it fastest; empty for the default. */
   readonly strategy: string
 }
 

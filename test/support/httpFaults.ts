@@ -1,7 +1,7 @@
 import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-/** What becomes of a request: `lose` does it and cuts the connection before the response, `cut` in the middle of that. */
+/** Fault of a request. `lose` carries it out and cuts the connection before the response, `cut` in the middle of it. */
 export type HttpFault = 'lose' | 'cut' | 'refuse' | { readonly status: number; readonly body: string }
 
 export interface HttpFaults {

@@ -7,7 +7,7 @@ import { type Clock, systemClock } from '../../src/runtime/clock.js'
 import { Incidents } from '../../src/runtime/incidents.js'
 import type { QueueUnderTest } from './queueUnderTest.js'
 
-/** What a poller works with that stores through a queue under test: silent, and with nothing known of the market yet. */
+/** Makes the context of a poller that stores through a queue under test. It logs nothing and knows no market yet. */
 export function pollContext(
   { queue, stats }: Pick<QueueUnderTest, 'queue' | 'stats'>,
   client: ExchangeClient,

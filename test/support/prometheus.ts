@@ -16,7 +16,7 @@ export interface Prometheus {
   firing(): Promise<FiringAlert[]>
   /** The values of an instant query. */
   values(query: string): Promise<{ readonly labels: Readonly<Record<string, string>>; readonly value: number }[]>
-  /** What is wrong with each target; empty text when nothing is. */
+  /** Reads the problem of each target; empty text for one without a problem. */
   targetErrors(): Promise<string[]>
   close(): Promise<void>
 }

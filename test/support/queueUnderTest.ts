@@ -20,10 +20,10 @@ import { systemDisk } from '../../src/runtime/disk.js'
 export interface QueueUnderTest {
   readonly database: TestDatabase
   readonly proxy: TcpProxy
-  /** Of the spool. */
+  /** Folder of the spool. */
   readonly folder: string
   readonly stats: CollectorStats
-  /** What was logged. */
+  /** Lines of the log. */
   readonly lines: string[]
   readonly queue: Queue
   query(text: string, values?: unknown[]): Promise<pg.QueryResult<Record<string, unknown>>>

@@ -7,7 +7,7 @@ import type { Fault } from '../../src/simulator/faults.js'
 import type { TestDatabase } from './database.js'
 import { storeSpooled } from './storeSpooled.js'
 
-/** Of ten requests about three fail in one of these ways. */
+/** Faults that together hit about three requests in ten. */
 export const everyTenth: readonly Fault[] = [
   { kind: 'errorCode', code: '25000', probability: 0.1 },
   { kind: 'reset', probability: 0.1 },

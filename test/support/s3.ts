@@ -10,7 +10,7 @@ const program = packageFile('test/support/s3Server.py')
 /** Debian's packages are for its own Python, whatever else is installed. */
 const python = '/usr/bin/python3'
 
-/** What the SDK finds in its usual place. It must not look for a machine's role: that would be asked for on the network. */
+/** Environment in which the SDK finds its credentials. Without it the SDK would ask the network for the machine's role. */
 export const s3Environment = {
   AWS_ACCESS_KEY_ID: 'test:tester',
   AWS_SECRET_ACCESS_KEY: 'testing',

@@ -2,14 +2,14 @@ import { intervalMs, type Interval } from '../../src/market/candle.js'
 import type { ServedResponse } from '../../src/simulator/control.js'
 
 /**
- * What the database must hold, worked out from what the simulator served. Written from the specification and apart from
- * the recorder's own reading of payloads, so that both cannot share a mistake.
+ * Content that the database must have, computed from the responses of the simulator. This code follows the
+ * specification and shares nothing with the recorder's own reading, so that both cannot make the same mistake.
  *
  * A row is its columns as text in one fixed spelling: decimals without trailing zeros, times in milliseconds.
  */
 export type TruthRow = Readonly<Record<string, string | null>>
 
-/** By key, every row that was served under it, oldest first. */
+/** Every row that was served under a key, oldest first. */
 export type Truth = ReadonlyMap<string, readonly TruthRow[]>
 
 type Wire = Readonly<Record<string, unknown>>

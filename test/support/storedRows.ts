@@ -41,10 +41,9 @@ function trimmedArray(text: string | null | undefined): string | null {
 }
 
 /**
- * What differs, in words, at most `most` lines: empty when every row is there, right, and nothing else is.
+ * Describes how the stored rows differ from those that were served, in at most `most` lines. Empty if they are equal.
  *
- * @param taken what of it the recorder has got for sure; what was served after that may be missing, as may rows of which nothing was
- *   taken. Default: all.
+ * @param taken the responses that the recorder has certainly got. Rows of later ones may be missing. Default: all.
  */
 export function differences(
   table: RecordedTable,
@@ -71,7 +70,7 @@ export function differences(
   return lines.slice(0, most)
 }
 
-/** The last one, and where that may not have been taken, those since the last that was. */
+/** Returns the last row that was served, or all rows since the last that was certainly taken. */
 function fromLast(served: readonly TruthRow[], taken: TruthRow | undefined): readonly TruthRow[] {
   const from = taken === undefined ? 0 : served.findLastIndex((row) => differingColumns(row, taken).length === 0)
   return served.slice(Math.max(0, from))

@@ -14,7 +14,7 @@ export interface TcpProxy {
   restore(): Promise<void>
   /** Cuts what exists; new connections work. */
   cut(): void
-  /** What the server's machine does when it finds that a silent peer is gone. */
+  /** Cuts as the server's machine does when it finds that a silent peer is gone. */
   cutOnServerSide(): void
   close(): Promise<void>
 }

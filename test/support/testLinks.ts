@@ -15,7 +15,7 @@ export function testLinksIn(text: string): TestLink[] {
   )
 }
 
-/** Whether the file has a test of exactly this title, in whichever quotes it is written. */
+/** Returns true if the file has a test of exactly this title, in any quotes. */
 export function hasTest({ title, path }: TestLink): boolean {
   const text = readRepositoryFile(path)
   return ["'", '"', '`'].some((quote) => {
