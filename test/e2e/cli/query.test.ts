@@ -68,7 +68,7 @@ describe('query', () => {
   test('gives control characters to programs as they are, and to a terminal spelled out', async () => {
     const sql = "select e'\\x1b[31mred' as text"
     expect(await query('--csv', sql)).toBe('text\n\u001b[31mred\n')
-    // Of util-linux: it runs a command on a terminal of its own.
+    // The program `script` of util-linux runs a command on a terminal of its own.
     const command = `'${process.execPath}' '${entryPoint}' query --csv "${sql}"`
     const { stdout } = spawnSync('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
       env: { ...process.env, DATABASE_URL: created.url },

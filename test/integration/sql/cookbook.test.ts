@@ -10,11 +10,11 @@ import { readRepositoryFile } from '../../support/repositoryFiles.js'
 const page = readRepositoryFile('docs/sql.md')
 /** A query, and below it its answer. */
 const recipe = /```sql\n([\s\S]*?)```\n\n```text\n([\s\S]*?)```/g
-/** Of a line in the page. */
+/** Number of characters in a line of the page. */
 const width = 120
 
 let created: TestDatabase
-/** What the page says must hold for whoever only reads. */
+/** Login that can only read, because the page is written for such readers. */
 let reader: Login
 beforeAll(async () => {
   created = await createTestDatabase()

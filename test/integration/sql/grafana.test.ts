@@ -29,7 +29,7 @@ const targets = dashboards.flatMap(({ title, panels }) =>
   panels.flatMap((panel) => panel.targets.map((target) => ({ name: `${title}: ${panel.title}`, target }))),
 )
 
-/** What Grafana makes of a query: its macros, and the variables of the dashboard. */
+/** Expands macros and variables of the dashboard in a query, as Grafana does. */
 function expanded(query: string): string {
   const from = "'2026-03-02T00:00:00Z'"
   const to = "'2026-03-04T00:00:00Z'"

@@ -75,7 +75,7 @@ async function world(): Promise<Record<string, unknown>> {
   return rows[0] ?? {}
 }
 
-/** What the recorder does, all of it. It would wait, and the test with it, for whatever a reader could hold. */
+/** Does all that a recorder does. It would wait for any lock that a reader could hold, and the test with it. */
 async function record(round: number): Promise<void> {
   const { db } = created.database
   const seenAt = someTime + round * 1000
@@ -108,7 +108,7 @@ async function record(round: number): Promise<void> {
 
 describe('a login in market_reader', () => {
   it('calls every function that changes anything, and disturbs nothing', async () => {
-    // What its first time creates is not the reader's doing.
+    // The first round creates rows, which must not count as changes by the reader.
     await record(0)
     const pid = await leaseBackend()
     const functions = await changingFunctions(attacker, pid)
@@ -150,7 +150,7 @@ describe('a login in market_reader', () => {
         await attacker.query('select pg_advisory_lock($1, hashtext($2))', [space, text])
       }
     }
-    // Of the migrator's library, and of earlier versions.
+    // Advisory locks of the migrator's library and of earlier versions.
     for (const key of ['3853314791062309107', '5627110482', '5627110483']) {
       await attacker.query('select pg_advisory_lock($1::bigint)', [key])
     }

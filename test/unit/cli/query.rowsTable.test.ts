@@ -60,7 +60,7 @@ describe('a table of rows', () => {
   })
 })
 
-/** Of one column on a terminal per character. */
+/** Returns true if each character takes one column of a terminal. */
 function isPlain(text: string): boolean {
   return /^[\u0021-\u007e]*$/.test(text)
 }

@@ -4,7 +4,7 @@ import { failure, fixture, oneResponse } from '../../support/oneResponse.js'
 
 const exchange = oneResponse()
 
-// What the live service was observed to do beside its specification. Each test is named after one observation.
+// Behaviour of the live service that its specification does not name. Each test is named after one observation.
 
 const spot = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 const minutes = { ...spot, interval: '1m' } as const
@@ -144,7 +144,7 @@ describe('rate limits', () => {
   it('x-mbx-used-remain-limit says what is left of an operation in this second', async () => {
     await exchange.answering(envelope('[]'), 200, { 'x-mbx-used-remain-limit': '600' })
     await exchange.client.fills(spot)
-    // Of 1,000 a second 400 are gone: one is ours, and one is within what services differ in.
+    // The service has counted 400 of 1,000. One is ours, and one more is allowed for, because services differ by one.
     expect(exchange.client.stats().operations.fills).toEqual({ used: 399, limit: 1_000 })
     expect(exchange.client.stats().operations.tickers.used).toBe(0)
   })

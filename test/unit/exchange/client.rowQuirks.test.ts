@@ -4,7 +4,7 @@ import { fixture, oneResponse } from '../../support/oneResponse.js'
 
 const exchange = oneResponse()
 
-// What the live service was observed to do beside its specification. Each test is named after one observation.
+// Behaviour of the live service that its specification does not name. Each test is named after one observation.
 
 const spot = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 const book = { ...spot, limit: 50 }

@@ -30,14 +30,14 @@ const later = from + 3 * dayMs
 const candles = { category: 'SPOT', symbol: 'RAREUSDT', type: 'market', interval: '1H' } as const
 
 let source: TestDatabase
-/** Of the whole source; tests change copies of it. */
+/** Archive of the whole source. Tests change copies of it. */
 let master: Awaited<ReturnType<typeof temporaryArchive>>
 let written: Awaited<ReturnType<typeof archiveAll>>['written']
 beforeAll(async () => {
   source = await createTestDatabase()
   const { db } = source.database
   await loadCookbookMarket(db)
-  // What the cookbook's market has not: silence, a gap over midnight, and a candle that changed later.
+  // Adds what the cookbook's market lacks: silence, a gap over midnight, and a candle that changed later.
   const hourly = [0, 1, 2, 5, 26].map((hour) => aCandle({ ...candles, openTime: from + hour * hourMs }))
   await upsertCandles(db, hourly)
   await addCoverage(db, { stream: 'candles', ...candles }, [{ from, to: from + 3 * hourMs }])
@@ -268,7 +268,7 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
     const { exitCode, stdout, stderr } = await runProgram(['archive', ...args, '--config', config], {
       DATABASE_URL: source.url,
     })
-    // What it tells of its progress depends on how long it takes.
+    // Lines of progress are left out, because their number depends on the time that it takes.
     return { exitCode, said: stdout + stderr.replaceAll(/^\w+ of [\d-]+, \d+ rows\n/gm, '') }
   }
   expect(await run()).toEqual({

@@ -69,7 +69,7 @@ test('rows leave when their day is in the archive, and come back from there with
   expect(kept).toEqual([])
   expect(removed.length).toBeGreaterThan(0)
   expect(await days()).toEqual(all.slice(6))
-  // What was removed is not archived once more, as if it were empty.
+  // A removed day is not archived again, as if it were empty.
   expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
   await restoreArchive(created.database, archive.target, { tables: ['fills'] })
   expect(await everything(created.database)).toEqual(before)
@@ -111,7 +111,7 @@ test.for([
   await archiveAll(created.database, archive.target, now)
   const writer = await created.database.pool.connect()
   try {
-    // What is written is not to be seen yet, and nobody can remove anything, until this is committed.
+    // Until the commit, nobody sees these rows, and nobody can remove any.
     await writer.query('begin')
     await writer.query(
       `insert into market.fills (category, symbol, ts, exec_id, side, price, size, is_rpi, received_at)

@@ -273,7 +273,7 @@ describe('the tables of an archive', () => {
   test('show a value with more digits than there was room for, and all values before it', async () => {
     await publish()
     const [typeBefore] = await typesOf('fills', 'price')
-    // Of the two days with candles one gets such a value, and the other one has to be written again.
+    // One of the two days with candles gets such a value. The other one then has to be written again.
     await insertFills(source.database.db, [fill(5, '2.1234567891')])
     await upsertCandles(source.database.db, [
       aCandle({

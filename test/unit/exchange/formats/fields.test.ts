@@ -25,7 +25,7 @@ function problemsOf(field: Field<unknown>, value: unknown): string[] {
   return [...notes.problems, ...notes.remarks.values()]
 }
 
-/** What a field makes of a value, or `refused`. */
+/** Returns the value that a field reads, or `refused`. */
 function read(field: Field<unknown>, value: unknown): unknown {
   const notes = { problems: [], remarks: new Map<string, string>() }
   const result = field(value, 'x', notes)

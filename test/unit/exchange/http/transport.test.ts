@@ -19,18 +19,18 @@ const chunked = `${ok}transfer-encoding: chunked\r\n\r\n`
 
 interface Received {
   readonly socket: Socket
-  /** Of its connection, in the order of their coming, from 0. */
+  /** Number of its connection, in the order of arrival, from 0. */
   readonly connection: number
   readonly head: string
 }
 
 let server: net.Server
 let transport: Transport
-/** What has come, in its order. */
+/** Requests in the order of arrival. */
 let received: Received[]
 let connections: Socket[]
 
-/** A server that reads requests; what it sends for one is up to the test. */
+/** Starts a server that reads requests. The test decides what it sends for each. */
 async function start(
   onRequest: (request: Received) => void,
   more: Partial<TransportOptions> & { login?: string; protocol?: string } = {},
