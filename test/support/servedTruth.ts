@@ -169,16 +169,21 @@ function rates(answer: ServedResponse): TruthRow[] {
   }))
 }
 
-/** Equal ones are counted within a response: what one shows of a moment is all or the newest of it. */
-function liquidations(answer: ServedResponse): TruthRow[] {
-  const { list } = answer.data as { readonly list: Wire[] }
-  const counts = new Map<string, number>()
-  return list.map((row) => {
+/** Numbers of equal liquidations by their text, at the end of a page, by the cursor of the next page. */
+type CountsByCursor = Map<string, Map<string, number>>
+
+/** Equal ones are counted from the newest page on, as a cursor may lie between them. */
+function liquidations(answer: ServedResponse, ends: CountsByCursor): TruthRow[] {
+  const { list, cursor } = answer.data as { readonly list: Wire[]; readonly cursor: string }
+  const { category = null, symbol = null, cursor: own = '' } = answer.parameters
+  const endOf = (at: string) => [category, symbol, at].join(' ')
+  const counts = new Map(own === '' ? undefined : ends.get(endOf(own)))
+  const rows = list.map((row) => {
     const text = JSON.stringify(row)
     const occurrence = (counts.get(text) ?? 0) + 1
     counts.set(text, occurrence)
     return {
-      category: answer.parameters['category'] ?? null,
+      category,
       symbol: value(row, 'symbol'),
       ts: time(row, 'ts'),
       side: value(row, 'side'),
@@ -187,6 +192,8 @@ function liquidations(answer: ServedResponse): TruthRow[] {
       occurrence: String(occurrence),
     }
   })
+  if (cursor !== '') ends.set(endOf(cursor), counts)
+  return rows
 }
 
 function periods(answer: ServedResponse, valuesOf: (row: Wire) => TruthRow): TruthRow[] {
@@ -284,10 +291,11 @@ export function servedTruth(
     long_short_accounts: new Map(),
     long_short_positions: new Map(),
   }
+  const ends: CountsByCursor = new Map()
   for (const answer of answers) {
     const table = tableOf[answer.operation]
     if (answer.delivered !== 'complete' || answer.data === null || table === undefined) continue
-    for (const row of rowsOf(answer, settleMs)) {
+    for (const row of rowsOf(answer, settleMs, ends)) {
       const key = keyOf(table, row)
       const served = truth[table].get(key)
       if (served === undefined) truth[table].set(key, [row])
@@ -297,7 +305,7 @@ export function servedTruth(
   return truth
 }
 
-function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
+function rowsOf(answer: ServedResponse, settleMs: number, ends: CountsByCursor): TruthRow[] {
   switch (answer.operation) {
     case 'instruments':
       return (answer.data as Wire[]).map(instrument)
@@ -321,7 +329,7 @@ function rowsOf(answer: ServedResponse, settleMs: number): TruthRow[] {
     case 'history-fund-rate':
       return rates(answer)
     case 'liquidations':
-      return liquidations(answer)
+      return liquidations(answer, ends)
     case 'futures-active-buy-sell':
       return periods(answer, (row) => ({
         buy_volume: decimal(row, 'buyVolume'),
