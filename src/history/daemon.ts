@@ -26,7 +26,7 @@ interface HistoryOptions {
   readonly series: () => readonly CandleSeries[]
   /** Returns when the last live response for a series came. */
   readonly respondedAt: (series: CandleSeries) => TimeMs | undefined
-  /** Returns true if this recorder requests the fills of an instrument. */
+  /** Returns true if this recorder requests an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly incidents: Incidents
   readonly clock: Clock
@@ -54,19 +54,29 @@ const stopWithinMs = 5_000
 
 /** Fetches what is wanted with the budget that the live streams leave, and adds wants for repairs and reviews. */
 export function startHistory(options: HistoryOptions): History {
-  const { config, db, clock } = options
-  const { enabled, settleMs } = config.streams.candles
+  const { config, db, clock, logger } = options
+  const { candles, fills } = config.streams
+  const { settleMs } = candles
   const states = new OperationStates(clock)
   const worker = new HistoryWorker({ ...options, states, settleMs })
   const fillRepair = new FillRepair({ ...options, states })
   const streams = repairedFutures(config)
+  const stopping = new AbortController()
+  /** Repeats an action beside backfills, the first time after `everyMs`. A failure is logged and does not end it. */
+  const repeat = async (name: string, everyMs: number, action: () => Promise<unknown>) => {
+    while (await sleepFor(clock, everyMs, stopping.signal)) {
+      try {
+        await action()
+      } catch (error) {
+        logger.warn(`${name}: ${describeDatabaseError(error)}`)
+      }
+    }
+  }
   const routines = [
-    ...(enabled ? [startRoutine('repair', options, minuteMs, () => repairCandles({ ...options, settleMs }))] : []),
-    ...(config.streams.fills.enabled
-      ? [startRoutine('repair of fills', options, 10 * secondMs, () => fillRepair.look())]
-      : []),
-    startRoutine('repair of futures', options, minuteMs, () => repairFutures({ ...options, streams })),
-    startRoutine('review', options, 10 * minuteMs, () => reviewOnce(db, clock)),
+    candles.enabled && repeat('repair', minuteMs, () => repairCandles({ ...options, settleMs })),
+    fills.enabled && repeat('repair of fills', 10 * secondMs, () => fillRepair.look()),
+    repeat('repair of futures', minuteMs, () => repairFutures({ ...options, streams })),
+    repeat('review', 10 * minuteMs, () => reviewOnce(db, clock)),
   ]
   const estimates = new Map<number, ReturnType<typeof createEstimator>>()
   let reports: HistoryReport[] = []
@@ -89,7 +99,8 @@ export function startHistory(options: HistoryOptions): History {
       return reports
     },
     async stop() {
-      await within(clock, stopWithinMs, Promise.all([...routines, worker].map((part) => part.stop())), undefined)
+      stopping.abort()
+      await within(clock, stopWithinMs, Promise.all([...routines, worker.stop()]), undefined)
     },
   }
 }
@@ -114,36 +125,5 @@ function reportOf(want: WantState, estimator: ReturnType<typeof createEstimator>
     reachedAt,
     etaMs: estimator(left)?.etaMs ?? null,
     message: problem,
-  }
-}
-
-/** An action that is repeated beside backfills. */
-interface Routine {
-  /** Ends the repetition and waits for the action that is running. */
-  stop(): Promise<void>
-}
-
-/** Calls `action` every `everyMs`, the first time after `everyMs`. A failure is logged and does not end the calls. */
-function startRoutine(
-  name: string,
-  { clock, logger }: { readonly clock: Clock; readonly logger: Logger },
-  everyMs: number,
-  action: () => Promise<unknown>,
-): Routine {
-  const stopping = new AbortController()
-  const running = (async () => {
-    while (await sleepFor(clock, everyMs, stopping.signal)) {
-      try {
-        await action()
-      } catch (error) {
-        logger.warn(`${name}: ${describeDatabaseError(error)}`)
-      }
-    }
-  })()
-  return {
-    async stop() {
-      stopping.abort()
-      await running
-    },
   }
 }
