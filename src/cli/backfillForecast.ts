@@ -105,8 +105,8 @@ export function estimateCandles(
     const recent = intersect(missing, [{ from: reached, to: Number.POSITIVE_INFINITY }])
     const old = intersect(missing, [{ from: Number.NEGATIVE_INFINITY, to: reached }])
     candles += candlesIn(gridOf(series.interval, null), missing)
-    requests.candles += pagesOf(recent, lengthMs, pagePlaces(candleSource('candles'), lengthMs))
-    requests.historyCandles += pagesOf(old, lengthMs, pagePlaces(candleSource('history-candles'), lengthMs))
+    requests.candles += pagesOf(recent, lengthMs, pagePlaces(candleSource.candles, lengthMs))
+    requests.historyCandles += pagesOf(old, lengthMs, pagePlaces(candleSource['history-candles'], lengthMs))
   }
   const seconds = Math.max(
     requests.candles / limits.candles,

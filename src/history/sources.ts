@@ -15,11 +15,12 @@ export interface Source {
   readonly hasReach: boolean
 }
 
+export const candleSource: Readonly<Record<CandleOperation, Source>> = {
+  candles: { operation: 'candles', pageRows: 1000, maxSpanMs: null, hasReach: true },
+  'history-candles': { operation: 'history-candles', pageRows: 100, maxSpanMs: 90 * dayMs, hasReach: false },
+}
 /** Sources of candles in the order in which they are requested: the largest pages first. */
-export const candleSources: readonly Source[] = [
-  { operation: 'candles', pageRows: 1000, maxSpanMs: null, hasReach: true },
-  { operation: 'history-candles', pageRows: 100, maxSpanMs: 90 * dayMs, hasReach: false },
-]
+export const candleSources = [candleSource.candles, candleSource['history-candles']] as const
 
 /** A request for the newest page of candles that open in `window`. */
 export interface PageRequest {
@@ -39,12 +40,6 @@ export function pagePlaces({ pageRows, maxSpanMs }: Source, lengthMs: number): n
   return maxSpanMs === null ? pageRows : Math.max(1, Math.min(pageRows, Math.floor(maxSpanMs / lengthMs)))
 }
 
-export function candleSource(operation: CandleOperation): Source {
-  const source = candleSources.find((one) => one.operation === operation)
-  if (source === undefined) throw new RangeError(`no source ${operation}`)
-  return source
-}
-
 export interface PageParameters {
   readonly startTime?: TimeMs
   readonly endTime: TimeMs
@@ -61,7 +56,7 @@ export interface PageParameters {
  */
 export function pageParameters({ operation, window: { from, to } }: PageRequest, lengthMs: number): PageParameters {
   // One candle more is requested, so that a candle beyond an inclusive end does not push out the oldest.
-  const limit = Math.min(candleSource(operation).pageRows, Math.ceil((to - from) / lengthMs) + 1)
+  const limit = Math.min(candleSource[operation].pageRows, Math.ceil((to - from) / lengthMs) + 1)
   return operation === 'candles' ? { startTime: from - 1, endTime: to - 1, limit } : { endTime: to, limit }
 }
 
