@@ -27,7 +27,7 @@ import { foldRestatement, lastRevision } from '../ledger/restatements.js'
 import { concludeReview } from '../ledger/reviews.js'
 import type { Database } from '../db/schema.js'
 import { type CandlePage, CandleWriter } from './candleWriter.js'
-import { fetchRange } from './fetchRange.js'
+import { fetchRange, type FetchTask } from './fetchRange.js'
 import { Reach } from './reach.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
 import type { Concluding, Patience, SliceContext, SliceWork } from './sliceWork.js'
@@ -48,41 +48,22 @@ export class CandleFetcher {
   async fetch(series: CandleSeries, slice: Slice, work: SliceWork): Promise<Concluding> {
     const { db, client, clock, logger, settleMs } = this.#context
     const { patience, request, counts, onAsk, signal } = work
-    const [state] = await missingCandles(db, [{ series, range: hullOf(slice.ranges) }])
-    const oldestKnown = state?.oldestKnown ?? null
-    const missing = slice.again ? slice.ranges : intersect(slice.ranges, state?.missing ?? [])
-    const wanted = withCandles(gridOf(series.interval, oldestKnown), missing)
-
-    const before = slice.again ? await lastRevision(db) : 0
+    const task = await this.#taskOf(series, slice)
+    const reach = await this.#reachOf(series)
+    const revisionBefore = slice.again ? await lastRevision(db) : 0
     const writer = new CandleWriter(db, { series, clock, logger, signal })
-    const source = new PageSource({
-      client,
-      series,
-      settleMs,
-      request,
-      patience,
-      store: (page) => writer.add(page),
-    })
+    const store = (page: CandlePage) => writer.add(page)
+    const source = new PageSource({ client, series, settleMs, request, patience, store })
     try {
-      const { empty, silent, anchor } = await fetchRange(
-        {
-          lengthMs: intervalMs[series.interval],
-          wanted,
-          floor: slice.floor,
-          oldestKnown,
-          isSparse: oldestKnown !== null && (await isSparse(db, series)),
-          isAskedBefore: !slice.again && (await unansweredRanges(db, series, slice.ranges)).length > 0,
+      const { empty, silent, anchor } = await fetchRange(task, {
+        ask: (page) => {
+          onAsk(page.operation)
+          return source.ask(page)
         },
-        {
-          ask: (page) => {
-            onAsk(page.operation)
-            return source.ask(page)
-          },
-          now: () => patience.now(),
-          sleep: (ms) => clock.sleep(ms, signal),
-          reach: await this.#reachOf(series),
-        },
-      )
+        now: () => patience.now(),
+        sleep: (ms) => clock.sleep(ms, signal),
+        reach,
+      })
       await writer.finish()
       const { updated, turnedUp, rejected } = writer.counts
       if (turnedUp > 0) {
@@ -97,15 +78,7 @@ export class CandleFetcher {
         const emptyAtFirst = await concludeMissing(trx, series, looked, shown)
         if (slice.kind === 'review' && slice.again)
           await concludeReview(trx, series, slice, source.silence, clock.now())
-        const restatedBy = slice.again && updated > 0 ? await foldRestatement(trx, series, before) : null
-        if (restatedBy !== null) {
-          logger.warn(
-            `${seriesText(series)}: the service has rewritten its history: ` +
-              `prices times ${restatedBy.numerator}/${restatedBy.denominator}; ` +
-              'all of it will be fetched again, see market.restatements',
-          )
-          await readAllAgain(trx, series, restatedBy)
-        }
+        if (slice.again && updated > 0) await this.#followRestatement(trx, series, revisionBefore)
         return { done: union(looked, intersect(emptyAtFirst, slice.missing)) }
       }
     } finally {
@@ -113,6 +86,35 @@ export class CandleFetcher {
       const { inserted, updated } = writer.counts
       Object.assign(counts, { received: source.received, inserted, updated })
     }
+  }
+
+  /** Resolves to what is to be fetched of a slice, with what is known of its series. */
+  async #taskOf(series: CandleSeries, { ranges, floor, again }: Slice): Promise<FetchTask> {
+    const { db } = this.#context
+    const hull = { from: ranges[0]?.from ?? 0, to: ranges.at(-1)?.to ?? 0 }
+    const [state] = await missingCandles(db, [{ series, range: hull }])
+    const oldestKnown = state?.oldestKnown ?? null
+    const missing = again ? ranges : intersect(ranges, state?.missing ?? [])
+    return {
+      lengthMs: intervalMs[series.interval],
+      wanted: withCandles(gridOf(series.interval, oldestKnown), missing),
+      floor,
+      oldestKnown,
+      isSparse: oldestKnown !== null && (await isSparse(db, series)),
+      isAskedBefore: !again && (await unansweredRanges(db, series, ranges)).length > 0,
+    }
+  }
+
+  /** Has the instrument's whole past read again if the changes since a revision show that it was rewritten. */
+  async #followRestatement(trx: Kysely<Database>, series: CandleSeries, revisionBefore: number): Promise<void> {
+    const factor = await foldRestatement(trx, series, revisionBefore)
+    if (factor === null) return
+    this.#context.logger.warn(
+      `${seriesText(series)}: the service has rewritten its history: ` +
+        `prices times ${factor.numerator}/${factor.denominator}; ` +
+        'all of it will be fetched again, see market.restatements',
+    )
+    await readAllAgain(trx, series, factor)
   }
 
   #reachOf({ category, type, interval }: CandleSeries): Promise<Reach> {
@@ -126,10 +128,6 @@ export class CandleFetcher {
     reach.catch(() => this.#reach.delete(key))
     return reach
   }
-}
-
-function hullOf(ranges: readonly TimeRange[]): TimeRange {
-  return { from: ranges[0]?.from ?? 0, to: ranges.at(-1)?.to ?? 0 }
 }
 
 /**

@@ -14,7 +14,7 @@ import {
 } from './sources.js'
 import type { Reach } from './reach.js'
 
-interface FetchTask {
+export interface FetchTask {
   readonly lengthMs: number
   /** Ranges of opening times to get. */
   readonly wanted: readonly TimeRange[]
