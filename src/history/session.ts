@@ -11,6 +11,7 @@ import { isWholeList } from '../ledger/batch.js'
 import { recordInstruments } from '../ledger/instruments.js'
 import { type InstrumentSummary, listInstruments } from '../ledger/read/instruments.js'
 import type { Database } from '../db/schema.js'
+import { OperationStates } from './reach.js'
 import { HistoryWorker } from './worker.js'
 
 interface SessionOptions {
@@ -80,8 +81,8 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       // `resume` delays the first request, because the other process may have sent until a moment ago.
       ownClient().resume()
     }
-    const incidents = new Incidents(logger, clock)
-    worker ??= new HistoryWorker({ ...options, client: ownClient(), series: () => [], incidents })
+    const own = { client: ownClient(), states: new OperationStates(clock), incidents: new Incidents(logger, clock) }
+    worker ??= new HistoryWorker({ ...options, ...own, series: () => [] })
   }
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))

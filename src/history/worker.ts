@@ -17,7 +17,7 @@ import { describeDatabaseError, traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { streamText } from '../db/series.js'
 import { SliceRunner } from './runSlice.js'
-import { OperationStates } from './reach.js'
+import type { OperationStates } from './reach.js'
 import { type Asking, cutSlice, hasRoom } from './workload.js'
 import type { CandleSeries } from '../market/candle.js'
 import { isProven, type StreamName, streamNames } from '../market/stream.js'
@@ -32,8 +32,8 @@ interface HistoryWorkerOptions {
   readonly settleMs: number
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
-  /** States of operations that the worker shares with repairs. Default: the worker has its own. */
-  readonly states?: OperationStates
+  /** States of operations, which the worker shares with repairs. */
+  readonly states: OperationStates
   readonly incidents: Incidents
   readonly clock: Clock
   readonly logger: Logger
@@ -68,8 +68,7 @@ export class HistoryWorker {
 
   constructor(options: HistoryWorkerOptions) {
     this.#options = options
-    const { states = new OperationStates(options.clock) } = options
-    this.#runner = new SliceRunner({ ...options, states })
+    this.#runner = new SliceRunner(options)
     this.#loop = this.#work()
   }
 

@@ -5,6 +5,7 @@ import type { TimeMs } from '../../src/market/values.js'
 import { repairFutures as wantMissing } from '../../src/history/repairs.js'
 import { type BackfillRequest, planSeries, resolveRequest, wantsOf } from '../../src/history/request.js'
 import { readProgress, summarize, type Summary } from '../../src/history/progress.js'
+import { OperationStates } from '../../src/history/reach.js'
 import { HistoryWorker } from '../../src/history/worker.js'
 import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from '../../src/exchange/client.js'
 import { operations } from '../../src/market/stream.js'
@@ -50,7 +51,8 @@ export function startWorker(
 ): HistoryWorker {
   const logger = createLogger('silent')
   const incidents = new Incidents(logger, systemClock)
-  const given = { db, client, series: () => [], settleMs, clock: systemClock, logger, incidents }
+  const states = new OperationStates(systemClock)
+  const given = { db, client, series: () => [], settleMs, clock: systemClock, logger, incidents, states }
   return new HistoryWorker({ ...given, ...more })
 }
 
