@@ -78,17 +78,13 @@ export class Penalty {
     }
   }
 
-  pause(nowMs: number, ms: number): void {
-    this.#pausedAtMs = nowMs
-    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + ms)
-    this.#mustProbe = true
-  }
-
   #punish(nowMs: number, retryAfterMs: number): void {
     const isRepeated = this.#mustProbe || nowMs - this.#resumedAtMs < memoryMs
     this.#lastPauseMs = Math.min(blockMs, isRepeated ? Math.max(firstPauseMs, 2 * this.#lastPauseMs) : firstPauseMs)
     const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, 2 * blockMs))
-    this.pause(nowMs, pauseMs)
+    this.#pausedAtMs = nowMs
+    this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs)
+    this.#mustProbe = true
     this.#logger.warn({ pauseMs }, 'the service rejects requests (429): every operation pauses')
   }
 }
