@@ -65,7 +65,7 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
     skipped: (target) => schedule.failed(target, momentOf(clock)),
     async request(target, signal) {
       // A target whose last owner is gone is overdue, because it has already waited without requests.
-      const isWaiting = !schedule.isKnown(target) && universe.ownership.isOrphan(target)
+      const isWaiting = !schedule.hasResponded(target) && universe.ownership.isOrphan(target)
       const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
       // Read the sign before the request: any later change of the ticker is then noticed as new.
       const sign = universe.quoteSign(target)

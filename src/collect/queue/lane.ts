@@ -38,8 +38,8 @@ interface LiveEntry extends Entry {
 const patienceMs = 2_000
 /** Two calls keep the database busy while the results of one are on their way. */
 const callsAtOnce = 2
-/** Largest number of calls under way, including those that hang. Calls that hang do not keep others from trying. */
-const maxHangingCalls = 4
+/** Largest number of calls under way, with those that hang. A call that hangs does not keep others from trying. */
+const maxCalls = 4
 /** Statements of this many rows stay clear of the columnstore's bounds. */
 const maxRowsPerCall = 2_000
 const maxBatchesPerCall = 64
@@ -183,7 +183,7 @@ export class Lane {
   }
 
   #mayCall(): boolean {
-    if (this.#isPausing || this.#stopping.signal.aborted || this.#calls.size >= maxHangingCalls) return false
+    if (this.#isPausing || this.#stopping.signal.aborted || this.#calls.size >= maxCalls) return false
     return this.#calls.size - this.#hanging.size < (this.#failures > 0 ? 1 : callsAtOnce)
   }
 

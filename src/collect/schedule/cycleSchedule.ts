@@ -75,7 +75,7 @@ export class CycleSchedule<Target> {
   readonly #options: CycleOptions<Target>
   readonly #entries = new Map<string, Entry<Target>>()
   #ranked: Entry<Target>[] = []
-  #slots = 0
+  #places = 0
   /** Number of requests for quiet targets that may be made now; grows with time. */
   #quietTokens = 0
   #refilledMs = 0
@@ -89,9 +89,9 @@ export class CycleSchedule<Target> {
   /**
    * Replaces the targets, highest rank first. The state of targets that stay is kept.
    *
-   * @param slots places in the cycle
+   * @param places places in the cycle
    */
-  retarget(ranked: readonly Target[], slots: number, nowMs: number): void {
+  retarget(ranked: readonly Target[], places: number, nowMs: number): void {
     const wanted = new Set(ranked.map(this.#options.keyOf))
     for (const key of this.#entries.keys()) if (!wanted.has(key)) this.#entries.delete(key)
     this.#ranked = ranked.map((target, rank) => {
@@ -115,7 +115,7 @@ export class CycleSchedule<Target> {
       this.#entries.set(key, entry)
       return entry
     })
-    this.#slots = slots
+    this.#places = places
     this.#isArranged = false
   }
 
@@ -192,7 +192,7 @@ export class CycleSchedule<Target> {
   }
 
   /** Returns true if the target has had a response. */
-  isKnown(target: Target): boolean {
+  hasResponded(target: Target): boolean {
     return (this.#entries.get(this.#options.keyOf(target))?.respondedMs ?? null) !== null
   }
 
@@ -238,7 +238,7 @@ export class CycleSchedule<Target> {
     this.#isArranged = true
     const active = this.#ranked.filter((entry) => !isQuiet(entry))
     const costOf = ({ pace }: Entry<Target>) => this.#options.everyMs / waitMs(pace, this.#limits)
-    const chosen = new Set(keepSteady(active, costOf, this.#slots, ({ isCovered }) => isCovered))
+    const chosen = new Set(keepSteady(active, costOf, this.#places, ({ isCovered }) => isCovered))
     for (const entry of this.#ranked) {
       // A quiet target stays in: only a response can tell that it has changed.
       const isCovered = isQuiet(entry) || chosen.has(entry)
@@ -248,7 +248,7 @@ export class CycleSchedule<Target> {
   }
 
   #refillQuietTokens(nowMs: number): void {
-    const most = Math.max(1, this.#slots * quietShare)
+    const most = Math.max(1, this.#places * quietShare)
     const added = (most * (nowMs - this.#refilledMs)) / this.#options.everyMs
     this.#quietTokens = Number.isFinite(most) ? Math.min(most, this.#quietTokens + added) : Infinity
     this.#refilledMs = nowMs
