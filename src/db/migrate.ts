@@ -141,7 +141,16 @@ async function isThere(db: Kysely<Database>, relation: string): Promise<boolean>
   return (await callFunction(db, 'to_regclass', relation)) !== null
 }
 
+/** The first migration of databases that were made before each topic had one file. */
+const firstOfOldKind = '0001_vocabulary'
+
 function requireKnown(executed: readonly string[]): void {
+  if (executed.includes(firstOfOldKind)) {
+    throw new Error(
+      'this database is from before the first release and cannot be upgraded; bring its data along with the program that made it ' +
+        '(archive, or export), and restore it into a new database (archive restore)',
+    )
+  }
   const unknown = executed.filter((name) => !(name in migrations))
   if (unknown.length === 0) return
   throw new Error(

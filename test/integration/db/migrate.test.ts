@@ -74,6 +74,14 @@ describe('migrations', () => {
     await expect(pendingMigrations(database)).rejects.toThrow(/newer market-recorder/)
   })
 
+  it('refuse a database from before the first release, and say how its data is brought along', async () => {
+    const { database } = await migratedDatabase()
+    await sql`insert into recorder.migration (name, timestamp) values ('0001_vocabulary', 'then')`.execute(database.db)
+    const advice = /before the first release.*archive, or export.*archive restore/
+    await expect(migrateToLatest(database)).rejects.toThrow(advice)
+    await expect(pendingMigrations(database)).rejects.toThrow(advice)
+  })
+
   it('leave nothing behind when one fails', async () => {
     const { database } = await emptyDatabase()
     await sql`create schema market; create table market.fills ()`.execute(database.db)
