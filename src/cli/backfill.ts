@@ -20,7 +20,8 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { cancelBackfills } from '../ledger/wants.js'
 import { forecastBackfill } from './backfillForecast.js'
-import { fetchMissing, missingLines, openBackfill, printSummary } from './backfillWork.js'
+import { missingLines, printSummary } from './backfillSummary.js'
+import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './end.js'
 import {
   acceptNewUrlOption,

@@ -2,23 +2,16 @@ import type { Kysely } from 'kysely'
 import { egressOf, openExchange } from '../app.js'
 import type { Config } from '../config/resolve.js'
 import type { Database } from '../db/schema.js'
-import { streamText } from '../db/series.js'
 import { type PlannedSeries, wantsOf } from '../history/request.js'
-import {
-  createEstimator,
-  type NamedRange,
-  type Progress,
-  readProgress,
-  summarize,
-  type Summary,
-} from '../history/progress.js'
+import { createEstimator, type Progress, readProgress } from '../history/progress.js'
 import { type BackfillSession, openSession } from '../history/session.js'
 import { insertWants, type WantKind, wantStates } from '../ledger/wants.js'
 import type { OpenStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { grouped, inWords } from '../runtime/text.js'
-import { bar, progressLine, writeOut } from './output.js'
+import { summarize, type Summary } from './backfillSummary.js'
+import { bar, progressLine } from './output.js'
 
 const minLookMs = 200
 
@@ -101,38 +94,4 @@ function progressDescriber(total: number, unit: string): (progress: Progress) =>
         `series ${Math.min(wants, wantsEnded + 1)} of ${wants}`,
       ].join(' · ')
   }
-}
-
-const maxNamed = 20
-
-export async function printSummary(summary: Summary, stream: string): Promise<void> {
-  const { rows, inserted, updated, requests, empty, unanswered, failed, left } = summary
-  const lines = [
-    `${stream} received`.padEnd(24) + `${grouped(rows)} (${grouped(inserted)} new, ${grouped(updated)} changed)`,
-    `requests                ${grouped(requests)}`,
-    `confirmed empty         ${grouped(empty.length)}`,
-    `nothing came, open      ${grouped(unanswered.length)}`,
-    `ranges that failed      ${grouped(failed.length)}`,
-    `${stream === 'candles' ? 'candles' : 'minutes'} left`.padEnd(24) + grouped(left),
-    ...named(empty).map((text) => `empty: ${text}`),
-    ...named(unanswered).map(
-      (text) => `nothing came: ${text}: it is asked for again after an hour; only then it may count as empty`,
-    ),
-  ]
-  await writeOut(`${lines.join('\n')}\n`)
-}
-
-/** Returns lines that name each failed range and its reason, `maxNamed` ranges at most. */
-export function missingLines({ failed }: Summary): string[] {
-  const lines = failed.slice(0, maxNamed).map((part) => `missing: ${rangeText(part)}: ${part.reason}`)
-  return failed.length > maxNamed ? [...lines, `and ${failed.length - maxNamed} more; see market.gaps`] : lines
-}
-
-function named(ranges: readonly NamedRange[]): string[] {
-  return ranges.slice(0, maxNamed).map(rangeText)
-}
-
-function rangeText({ series, from, to }: NamedRange): string {
-  const text = (time: number) => new Date(time).toISOString().slice(0, 19).replace(/:00$/, '')
-  return `${streamText(series)} ${text(from)} to ${text(to)}`
 }

@@ -33,7 +33,7 @@ import { confirmEmptyAfterMs, readAllAgain } from './review.js'
 import type { Concluding, Patience, SliceContext, SliceWork } from './sliceWork.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
-import { pageParameters, type PageParameters, type PageRequest, type PageResponse } from './sources.js'
+import { pageParameters, type PageRequest, type PageResponse } from './sources.js'
 
 /** Fetches slices of candles. All slices share what is learned about the reach of an operation. */
 export class CandleFetcher {
@@ -220,9 +220,8 @@ class PageSource {
 
   /** Resolves to the content of the response, whose rows are being stored. Waits while the service is away. */
   async ask(request: PageRequest): Promise<PageResponse> {
-    const { series, store } = this.#options
-    const parameters = pageParameters(request, intervalMs[series.interval])
-    const page = await this.#request(request, parameters)
+    const { store } = this.#options
+    const page = await this.#request(request)
     const candles = page.rows.filter(({ isClosed }) => isClosed)
     this.received += candles.length
     const { requestTime, receivedAt, rejected } = page
@@ -247,12 +246,12 @@ class PageSource {
     })
   }
 
-  async #request({ operation }: PageRequest, parameters: PageParameters): Promise<Page<Candle>> {
+  async #request(page: PageRequest): Promise<Page<Candle>> {
     const { client, series, settleMs, request, patience } = this.#options
     const { category, symbol, type, interval } = series
-    const query = { category, symbol, type, interval, settleMs, ...parameters }
+    const query = { category, symbol, type, interval, settleMs, ...pageParameters(page, intervalMs[interval]) }
     return patience.ask(() =>
-      operation === 'candles' ? client.candles(query, request) : client.historyCandles(query, request),
+      page.operation === 'candles' ? client.candles(query, request) : client.historyCandles(query, request),
     )
   }
 }

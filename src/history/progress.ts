@@ -1,10 +1,7 @@
 import type { Kysely } from 'kysely'
-import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
 import { sum, type TimeMs } from '../market/values.js'
-import { rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
+import { wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
-import { type Series, streamText } from '../db/series.js'
-import { type PlannedSeries, planSeries, rowsMissing } from './request.js'
 import type { Clock } from '../runtime/clock.js'
 
 export interface Progress {
@@ -26,66 +23,6 @@ export async function readProgress(db: Kysely<Database>, ids: readonly number[])
     wants: states.length,
     wantsEnded: states.filter(({ isEnded }) => isEnded).length,
   }
-}
-
-export interface Summary {
-  readonly rows: number
-  readonly inserted: number
-  readonly updated: number
-  readonly requests: number
-  readonly empty: readonly NamedRange[]
-  /** Ranges of sparse series for which no response shows a candle on both sides. Nothing is claimed about them. */
-  readonly unanswered: readonly NamedRange[]
-  readonly failed: readonly (NamedRange & { readonly reason: string })[]
-  /** Number of requested candles still missing, and of minutes if rows have times of their own. */
-  readonly left: number
-}
-
-export interface NamedRange extends TimeRange {
-  readonly series: Series
-}
-
-/**
- * Summarizes the results of planned series from their wants, the coverage and the gaps.
- *
- * @param options.earlier states of the wants before this work, whose counts are subtracted
- * @param options.isStopped true when ranges that were not requested yet do not count as failed
- */
-export async function summarize(
-  db: Kysely<Database>,
-  planned: readonly PlannedSeries[],
-  ids: readonly number[],
-  options: { readonly isStopped?: boolean; readonly earlier?: readonly WantState[] } = {},
-): Promise<Summary> {
-  const states = await wantStates(db, { ids })
-  const total = (wants: readonly WantState[], count: keyof WantCounts) => sum(wants.map((want) => want[count]))
-  const growthOf = (count: keyof WantCounts) => total(states, count) - total(options.earlier ?? [], count)
-  const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
-  const outcomes = await rangeOutcomes(db, planned)
-  const after = await planSeries(db, planned, { again: false })
-  const empty: NamedRange[] = []
-  const unanswered: NamedRange[] = []
-  const failed: (NamedRange & { reason: string })[] = []
-  for (const [index, { series, missing }] of planned.entries()) {
-    const known = outcomes[index] ?? []
-    for (const { verdict, reason, from, to } of known) {
-      if (verdict === 'before the beginning') empty.push({ series, from, to })
-      else if (verdict === 'unanswered') unanswered.push({ series, from, to })
-      else failed.push({ series, from, to, reason: reason ?? '' })
-    }
-    // These ranges are missing and were never requested: the service refused the series, or the work was stopped.
-    const rest = subtract(after[index]?.missing ?? [], normalized(known))
-    const reason = reasons.get(streamText(series)) ?? null
-    if (reason === null && options.isStopped === true) continue
-    failed.push(
-      ...rest
-        .filter((range) => subtract([range], missing).length === 0)
-        .map((range) => ({ series, ...range, reason: reason ?? 'not done' })),
-    )
-  }
-  const [requests, rows] = [growthOf('requests'), growthOf('received')]
-  const [inserted, updated] = [growthOf('inserted'), growthOf('updated')]
-  return { rows, inserted, updated, requests, empty, unanswered, failed, left: rowsMissing(after) }
 }
 
 interface Speed {

@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
 import {
-  candlesIn,
   type CandleSeries,
   type CandleType,
   gridOf,
@@ -13,9 +12,9 @@ import { fundingReachMs, leavesWithinMs } from '../market/funding.js'
 import { isFuture, isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import { sum, type TimeMs } from '../market/values.js'
+import type { TimeMs } from '../market/values.js'
 import type { Database } from '../db/schema.js'
-import { candlesOf, candleStream, instrumentStream, rowMs, type Series } from '../db/series.js'
+import { candlesOf, candleStream, instrumentStream, type Series } from '../db/series.js'
 import { missingCandles, missingEvents } from '../ledger/missing.js'
 import type { NewWant, WantKind } from '../ledger/wants.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
@@ -183,9 +182,4 @@ export function wantsOf(
     .map(({ series, range, missing, isUrgent, hasOpenBeginning }) => {
       return { ...options, series, ranges: missing, floor: range.from, isUrgent, hasOpenBeginning }
     })
-}
-
-/** Counts the missing candles, and the missing minutes of rows with times of their own. */
-export function rowsMissing(planned: readonly PlannedSeries[]): number {
-  return sum(planned.map(({ series, missing }) => candlesIn({ lengthMs: rowMs(series) }, missing)))
 }

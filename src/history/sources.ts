@@ -40,7 +40,7 @@ export function pagePlaces({ pageRows, maxSpanMs }: Source, lengthMs: number): n
   return maxSpanMs === null ? pageRows : Math.max(1, Math.min(pageRows, Math.floor(maxSpanMs / lengthMs)))
 }
 
-export interface PageParameters {
+interface PageParameters {
   readonly startTime?: TimeMs
   readonly endTime: TimeMs
   readonly limit: number

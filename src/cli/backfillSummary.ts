@@ -1,0 +1,109 @@
+import type { Kysely } from 'kysely'
+import type { Database } from '../db/schema.js'
+import { rowMs, type Series, streamText } from '../db/series.js'
+import { type PlannedSeries, planSeries } from '../history/request.js'
+import { rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
+import { candlesIn } from '../market/candle.js'
+import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
+import { sum } from '../market/values.js'
+import { grouped } from '../runtime/text.js'
+import { writeOut } from './output.js'
+
+export interface Summary {
+  readonly rows: number
+  readonly inserted: number
+  readonly updated: number
+  readonly requests: number
+  readonly empty: readonly NamedRange[]
+  /** Ranges of sparse series for which no response shows a candle on both sides. Nothing is claimed about them. */
+  readonly unanswered: readonly NamedRange[]
+  readonly failed: readonly (NamedRange & { readonly reason: string })[]
+  /** Number of requested candles still missing, and of minutes if rows have times of their own. */
+  readonly left: number
+}
+
+interface NamedRange extends TimeRange {
+  readonly series: Series
+}
+
+/**
+ * Summarizes the results of planned series from their wants, the coverage and the gaps.
+ *
+ * @param options.earlier states of the wants before this work, whose counts are subtracted
+ * @param options.isStopped true when ranges that were not requested yet do not count as failed
+ */
+export async function summarize(
+  db: Kysely<Database>,
+  planned: readonly PlannedSeries[],
+  ids: readonly number[],
+  options: { readonly isStopped?: boolean; readonly earlier?: readonly WantState[] } = {},
+): Promise<Summary> {
+  const states = await wantStates(db, { ids })
+  const total = (wants: readonly WantState[], count: keyof WantCounts) => sum(wants.map((want) => want[count]))
+  const growthOf = (count: keyof WantCounts) => total(states, count) - total(options.earlier ?? [], count)
+  const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
+  const outcomes = await rangeOutcomes(db, planned)
+  const after = await planSeries(db, planned, { again: false })
+  const empty: NamedRange[] = []
+  const unanswered: NamedRange[] = []
+  const failed: (NamedRange & { reason: string })[] = []
+  for (const [index, { series, missing }] of planned.entries()) {
+    const known = outcomes[index] ?? []
+    for (const { verdict, reason, from, to } of known) {
+      if (verdict === 'before the beginning') empty.push({ series, from, to })
+      else if (verdict === 'unanswered') unanswered.push({ series, from, to })
+      else failed.push({ series, from, to, reason: reason ?? '' })
+    }
+    // These ranges are missing and were never requested: the service refused the series, or the work was stopped.
+    const rest = subtract(after[index]?.missing ?? [], normalized(known))
+    const reason = reasons.get(streamText(series)) ?? null
+    if (reason === null && options.isStopped === true) continue
+    failed.push(
+      ...rest
+        .filter((range) => subtract([range], missing).length === 0)
+        .map((range) => ({ series, ...range, reason: reason ?? 'not done' })),
+    )
+  }
+  const [requests, rows] = [growthOf('requests'), growthOf('received')]
+  const [inserted, updated] = [growthOf('inserted'), growthOf('updated')]
+  return { rows, inserted, updated, requests, empty, unanswered, failed, left: rowsMissing(after) }
+}
+
+/** Counts the missing candles, and the missing minutes of rows with times of their own. */
+function rowsMissing(planned: readonly PlannedSeries[]): number {
+  return sum(planned.map(({ series, missing }) => candlesIn({ lengthMs: rowMs(series) }, missing)))
+}
+
+const maxNamed = 20
+
+export async function printSummary(summary: Summary, stream: string): Promise<void> {
+  const { rows, inserted, updated, requests, empty, unanswered, failed, left } = summary
+  const lines = [
+    `${stream} received`.padEnd(24) + `${grouped(rows)} (${grouped(inserted)} new, ${grouped(updated)} changed)`,
+    `requests                ${grouped(requests)}`,
+    `confirmed empty         ${grouped(empty.length)}`,
+    `nothing came, open      ${grouped(unanswered.length)}`,
+    `ranges that failed      ${grouped(failed.length)}`,
+    `${stream === 'candles' ? 'candles' : 'minutes'} left`.padEnd(24) + grouped(left),
+    ...named(empty).map((text) => `empty: ${text}`),
+    ...named(unanswered).map(
+      (text) => `nothing came: ${text}: it is asked for again after an hour; only then it may count as empty`,
+    ),
+  ]
+  await writeOut(`${lines.join('\n')}\n`)
+}
+
+/** Returns lines that name each failed range and its reason, `maxNamed` ranges at most. */
+export function missingLines({ failed }: Summary): string[] {
+  const lines = failed.slice(0, maxNamed).map((part) => `missing: ${rangeText(part)}: ${part.reason}`)
+  return failed.length > maxNamed ? [...lines, `and ${failed.length - maxNamed} more; see market.gaps`] : lines
+}
+
+function named(ranges: readonly NamedRange[]): string[] {
+  return ranges.slice(0, maxNamed).map(rangeText)
+}
+
+function rangeText({ series, from, to }: NamedRange): string {
+  const text = (time: number) => new Date(time).toISOString().slice(0, 19).replace(/:00$/, '')
+  return `${streamText(series)} ${text(from)} to ${text(to)}`
+}
