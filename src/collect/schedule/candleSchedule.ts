@@ -2,12 +2,12 @@ import { type Candle, type CandleSeries, type Interval, intervalMs, seriesText }
 import type { TradeSign } from '../../market/rows.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { backoffMs, type Moment } from '../../runtime/clock.js'
-import { afterResponse, fullPace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
+import { afterResponse, fullPace, graceMs, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
 
 /** Largest number of candles in one response. */
 export const candlesPerPage = 1000
 /** Candles of more than an hour are requested hourly, because it is not known at which hour they close. */
-export const longestCandleCycleMs = hourMs
+const longestCycleMs = hourMs
 /**
  * Longest time between two requests for a series that brings no trades. A response holds a thousand candles, so a late
  * request loses nothing. A longer wait would make the end of the proven time look like a gap to be repaired.
@@ -22,8 +22,6 @@ const slowPace: Pace = { fruitless: 3, misled: 0 }
  * has had a response is requested again soon. Further refusals make that rarer, down to once an hour.
  */
 const refusedForMs = dayMs
-/** Time allowed for a response to arrive and to be stored. */
-const graceMs = 30_000
 
 /** A response for the candles of a series. */
 interface CandlesSeen {
@@ -115,7 +113,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     now: Moment,
     signOf: (target: Target) => TradeSign | null,
   ): { readonly target: Target; readonly isClaimed: boolean }[] {
-    const limits = paceLimits(interval)
+    const limits = candlePaceLimits(interval)
     const due: { readonly target: Target; readonly isClaimed: boolean }[] = []
     for (const { target, refusedUntilMs, last } of this.#entries.values()) {
       if (target.interval !== interval || now.ms < refusedUntilMs) continue
@@ -166,7 +164,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     const entry = this.#entries.get(seriesText(target))
     if (entry === undefined) return
     entry.refusals++
-    const { everyMs } = paceLimits(target.interval)
+    const { everyMs } = candlePaceLimits(target.interval)
     const soonMs = backoffMs(entry.refusals, { minMs: 2 * everyMs, maxMs: Math.max(2 * everyMs, hourMs) })
     entry.refusedUntilMs = nowMs + (entry.last === null ? refusedForMs : soonMs)
   }
@@ -175,7 +173,7 @@ export class CandleSchedule<Target extends CandleSeries> {
   counts(nowMs: number): { readonly quiet: number; readonly late: number } {
     let [quiet, late] = [0, 0]
     for (const { target, sinceMs, last } of this.#entries.values()) {
-      const limits = paceLimits(target.interval)
+      const limits = candlePaceLimits(target.interval)
       const wait = last === null ? limits.everyMs : waitMs(last.pace, limits)
       if (wait > limits.everyMs) quiet++
       const lastMs = last?.received.ms ?? sinceMs
@@ -185,8 +183,9 @@ export class CandleSchedule<Target extends CandleSeries> {
   }
 }
 
-function paceLimits(interval: Interval) {
-  const everyMs = Math.min(longestCandleCycleMs, intervalMs[interval])
+/** Shortest and longest time between two requests for a series of candles. */
+export function candlePaceLimits(interval: Interval) {
+  const everyMs = Math.min(longestCycleMs, intervalMs[interval])
   return { everyMs, maxMs: Math.max(everyMs, maxCandleWaitMs) }
 }
 

@@ -1,7 +1,16 @@
 import { hourMs } from '../../market/values.js'
 import type { Moment } from '../../runtime/clock.js'
 import { failingWaitMs, type FailureRun, GroupOutcomes } from './failures.js'
-import { afterResponse, fullPace, keepSteady, nextPlace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
+import {
+  afterResponse,
+  fullPace,
+  graceMs,
+  keepSteady,
+  nextPlace,
+  type Pace,
+  waitMs,
+  waitWhenClaimedMs,
+} from './pace.js'
 
 interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string
@@ -60,7 +69,6 @@ const quietAfter = 5
 const maxCycleWaitMs = hourMs
 /** Requests for quiet targets come on top of the places: one in a cycle, or this share of the places if more. */
 const quietShare = 0.05
-const graceMs = 30_000
 
 /**
  * Decides when each of a ranked list of targets is requested. Some of them have a place in a cycle of fixed length.
@@ -89,7 +97,7 @@ export class CycleSchedule<Target> {
   /**
    * Replaces the targets, highest rank first. The state of targets that stay is kept.
    *
-   * @param places places in the cycle
+   * @param places number of places in the cycle
    */
   retarget(ranked: readonly Target[], places: number, nowMs: number): void {
     const wanted = new Set(ranked.map(this.#options.keyOf))

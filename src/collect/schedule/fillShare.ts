@@ -1,5 +1,6 @@
 import { fillsPerPage } from '../../market/rows.js'
 import { hourMs, type TimeMs } from '../../market/values.js'
+import { graceMs } from './pace.js'
 
 /**
  * Mean rate of these fills, in fills per millisecond, from the oldest until now. Silence since the newest lowers it.
@@ -108,9 +109,6 @@ export interface FillsSeen {
   /** Responses in a row that brought nothing new. */
   empty: number
 }
-
-/** Time allowed for a response to arrive and to be stored, whatever the instrument's rate. */
-const graceMs = 30_000
 
 /**
  * Counts the instruments that trade and were not requested in time, and those without fills. An instrument is late

@@ -21,6 +21,9 @@ interface PaceLimits {
 /** Backoff after a failed request for a list or a book, whatever the cause of the failure. */
 export const retrySoon = { minMs: 10_000, maxMs: 60_000 }
 
+/** Time allowed for a response to arrive and to be stored. */
+export const graceMs = 30_000
+
 export const fullPace: Pace = { fruitless: 0, misled: 0 }
 
 /**

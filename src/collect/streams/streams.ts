@@ -19,7 +19,7 @@ import {
 } from '../../market/rows.js'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
 import { hourMs, secondsPerDay, sum } from '../../market/values.js'
-import { longestCandleCycleMs, maxCandleWaitMs } from '../schedule/candleSchedule.js'
+import { candlePaceLimits } from '../schedule/candleSchedule.js'
 import { shortestPollMs } from '../schedule/fillSchedule.js'
 import { meanWaitMs, plannedFillsPerResponse } from '../schedule/fillShare.js'
 import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from '../universe/planUniverse.js'
@@ -156,11 +156,10 @@ const candles: InstrumentStream<CandleTarget, Candle> = {
       const fillsPerSecond = expectedFillsPerSecond(instrument)
       return sum(
         candlesOf(instrument.kind).map(({ type, interval }) => {
-          const everySeconds = Math.min(intervalMs[interval], longestCandleCycleMs) / 1000
-          const quietSeconds = Math.max(everySeconds, maxCandleWaitMs / 1000)
+          const { everyMs, maxMs } = candlePaceLimits(interval)
           // Index, mark and premium candles move without a trade.
-          const isActive = type === 'market' ? -Math.expm1(-fillsPerSecond * everySeconds) : 1
-          return isActive / everySeconds + (1 - isActive) / quietSeconds
+          const activeShare = type === 'market' ? -Math.expm1((-fillsPerSecond * everyMs) / 1000) : 1
+          return (activeShare * 1000) / everyMs + ((1 - activeShare) * 1000) / maxMs
         }),
       )
     }
