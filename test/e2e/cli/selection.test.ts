@@ -63,6 +63,19 @@ describe('gaps', () => {
     const { stdout } = await run('gaps', '--json', ...filter)
     expect((JSON.parse(stdout) as { symbol: string }[]).map(({ symbol }) => symbol)).toEqual(symbols)
   })
+
+  test('of one reason are counted, and the newest twenty shown', async () => {
+    const series = { stream: 'fills', category: 'SPOT', symbol: 'MANYUSDT', type: '', interval: '' } as const
+    for (let i = 0; i < 23; i++) {
+      const range = { from: second + i * 10, to: second + i * 10 + 5 }
+      await recordGap(created.database.db, { ...series, range, reason: 'many' })
+    }
+    const lines = (await run('gaps', '--symbol', 'many*', '--stream', 'fills')).stdout.trimEnd().split('\n')
+    expect(lines).toHaveLength(22)
+    expect(lines[0]).toBe('fills, open: many (23, 23 can be repaired)')
+    expect(lines[1]).toContain(new Date(second + 220).toISOString().slice(0, 23))
+    expect(lines[21]).toBe('  and 3 more; see market.gaps')
+  })
 })
 
 describe('names and times', () => {
