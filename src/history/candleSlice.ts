@@ -131,8 +131,8 @@ export class CandleFetcher {
 }
 
 /**
- * Records why candles are still missing after ranges were looked at. Resolves to the empty ranges that are not confirmed
- * yet. Each missing part gets one of three verdicts:
+ * Records why candles are still missing after ranges were looked at. Resolves to the empty ranges that are not
+ * confirmed yet. Each missing part gets one of three verdicts:
  *
  * - Before the beginning: a second look, at least an hour after the first one, found it empty again.
  * - Unanswered: it was empty for the first time, or it is a silence of a sparse series. No response may be long enough

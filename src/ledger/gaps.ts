@@ -63,8 +63,8 @@ export async function listGaps(db: Kysely<Database>, filter: GapFilter = {}): Pr
 }
 
 /**
- * Reads the newest gaps of each stream, state and reason, newest first: at most `limit` of each. `alike` is the number of
- * all gaps with the same stream, state and reason.
+ * Reads the newest gaps of each stream, state and reason, newest first: at most `limit` of each. `alike` is the number
+ * of all gaps with the same stream, state and reason.
  */
 export async function newestGaps(
   db: Kysely<Database>,
