@@ -2,7 +2,8 @@ import { type Kysely, sql } from 'kysely'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
 import { type Series, seriesValues } from '../db/series.js'
-import { addingRanges, addKnown } from './verdicts.js'
+import type { TimeMs } from '../market/values.js'
+import { addingRanges, addKnown, knownOf } from './verdicts.js'
 
 /** A range as the archive stores it: times as text with microseconds. */
 type TextRange = readonly [string, string]
@@ -43,19 +44,23 @@ export async function restoreSilence(
     group by verdict, begins ${addingRanges}`.execute(db)
 }
 
-/** Restores gaps. A gap that is already known stays as it is. */
+/**
+ * Restores gaps. A gap that is already known stays as it is, even if it was longer when it was archived. The rest has
+ * been recorded since.
+ */
 export async function restoreGaps(db: Kysely<Database>, series: Series, gaps: readonly ArchivedGap[]): Promise<void> {
   for (const { from, to, reason, state, detectedAt, repairedAt, lostAt } of gaps) {
-    await callFunction(
-      db,
-      'recorder.note_gaps',
-      ...seriesValues(series),
-      state === 'open' ? 'missing' : state,
-      multirangeOf([[from, to]]),
-      reason,
-      detectedAt,
-      repairedAt ?? lostAt,
-    )
+    const verdict = state === 'open' ? 'missing' : state
+    const known = await db
+      .selectFrom('recorder.known')
+      .select('id')
+      .where(knownOf(series, verdict))
+      .where('part', '=', sql<TimeMs>`${from}::timestamptz`)
+      .executeTakeFirst()
+    if (known !== undefined) continue
+    const range = multirangeOf([[from, to]])
+    const settledAt = repairedAt ?? lostAt
+    await callFunction(db, 'recorder.note_gaps', ...seriesValues(series), verdict, range, reason, detectedAt, settledAt)
   }
 }
 
