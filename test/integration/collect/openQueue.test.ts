@@ -54,9 +54,13 @@ test('a fill that another server has not got comes to it, though nobody asked wh
     expect(rowCount).toBeGreaterThan(0)
     await opened.queue.write(page([1, 0], [2, 1000], [3, 1000], [4, 2000]))
     await opened.queue.write(page([1, 0], [2, 1000], [3, 1000], [4, 2000], [5, 3000]))
+    const storedIds = async () => {
+      const { rows } = await pool.query<{ id: string }>('select exec_id as id from market.fills order by exec_id')
+      return rows.map(({ id }) => id)
+    }
+    // A slow reconnection makes the pages wait on the disk.
+    await expect.poll(storedIds, { timeout: 60_000 }).toEqual(['1', '2', '3', '4', '5'])
   } finally {
     await opened.close(10_000)
   }
-  const { rows } = await pool.query<{ id: string }>('select exec_id as id from market.fills order by exec_id')
-  expect(rows.map(({ id }) => id)).toEqual(['1', '2', '3', '4', '5'])
 })
