@@ -49,10 +49,13 @@ const remedies = {
 
 function alternativesFor(name: StreamName, config: Config): string[] {
   const path = `streams.${streamTraits[name].options}`
-  const options: object = config.streams[streamTraits[name].options]
-  const found = Object.entries(remedies).flatMap(([option, change]) =>
-    option in options ? [`${change} ${path}.${option}`] : [],
-  )
+  const options: Readonly<Record<string, unknown>> = config.streams[streamTraits[name].options]
+  const found = Object.entries(remedies).flatMap(([option, change]) => {
+    const value = options[option]
+    // A list must not become empty.
+    const isChangeable = Array.isArray(value) ? value.length > 1 : value !== undefined
+    return isChangeable ? [`${change} ${path}.${option}`] : []
+  })
   if ('select' in options) found.push(`lower ${path}.select.busiest or set it to fit`)
   return found.length > 0 ? found : [`set ${path}.enabled to false`]
 }

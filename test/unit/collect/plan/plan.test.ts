@@ -171,6 +171,18 @@ describe('what cannot fit', () => {
     ])
   })
 
+  test('a list of one is not to be shortened', () => {
+    const alternatives = (intervals: readonly string[]) => {
+      const config = withStreams(({ candles }) => {
+        Object.assign(candles, { intervals, types: ['market'] })
+        candles.select.busiest = Infinity
+      })
+      return planConfig(config, assumedUniverse()).advice.flatMap((advice) => advice.alternatives)
+    }
+    expect(alternatives(['1m'])).toEqual(['lower streams.candles.select.busiest or set it to fit'])
+    expect(alternatives(['1m', '5m'])).toContain('shorten streams.candles.intervals')
+  })
+
   test('the overall limit alone can be too small', () => {
     const config = withStreams(({ orderBooks, rpiOrderBooks, fills, candles }) => {
       orderBooks.select.busiest = 150
