@@ -3,6 +3,7 @@ import { ConfigError } from './config/configError.js'
 import type { OpenStore } from './openStore.js'
 import { type Clock, sleepFor } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
+import { withoutLogin } from './runtime/text.js'
 import { describeDatabaseError, traitsOf } from './db/databaseError.js'
 import { migrateToLatest } from './db/migrate.js'
 import { noteService } from './db/service.js'
@@ -42,11 +43,12 @@ async function configure(store: Prepared, config: Config, logger: Logger): Promi
  */
 export async function requireService(
   { database }: OpenStore,
-  { exchange: { baseUrl } }: Config,
+  { exchange }: Config,
   logger: Logger,
   options: { readonly accept?: boolean } = {},
 ): Promise<void> {
-  if (baseUrl === undefined) return
+  if (exchange.baseUrl === undefined) return
+  const baseUrl = withoutLogin(exchange.baseUrl)
   const other = await noteService(database.db, baseUrl, options)
   if (other === null) return
   const isHeld = `the database holds what ${other.baseUrl} sent (since ${new Date(other.notedAt).toISOString()})`

@@ -22,7 +22,7 @@ import { isExisting } from '../server/embedded/embedded.js'
 import { requireFreePort } from '../serve/server.js'
 import { respondingAddress } from '../serve/source.js'
 import { detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
-import { messageOf } from '../runtime/text.js'
+import { messageOf, withoutLogin } from '../runtime/text.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 
@@ -112,7 +112,10 @@ async function checkService(config: Config, logger: Logger): Promise<ServiceFind
       const { rows, receivedAt } = await client.rpiSymbols()
       const tookMs = receivedAt - sentAt
       const findings = [
-        ok('service', `${config.exchange.baseUrl} responded in ${tookMs} ms with ${rows.length} RPI symbols`),
+        ok(
+          'service',
+          `${withoutLogin(config.exchange.baseUrl ?? '')} responded in ${tookMs} ms with ${rows.length} RPI symbols`,
+        ),
         ...checkClock(serviceClock),
       ]
       const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {

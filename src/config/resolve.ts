@@ -2,6 +2,7 @@ import { distance } from 'fastest-levenshtein'
 import { z } from 'zod'
 import { type StreamName, streamTraits, type TimeStream, timeStreams } from '../market/stream.js'
 import { dayMs } from '../market/values.js'
+import { withoutLogin } from '../runtime/text.js'
 import { ConfigError, problemsOf, readText } from './configError.js'
 import { type Environment, withEnvironment } from './environment.js'
 import { configSchema } from './schema.js'
@@ -123,14 +124,15 @@ const typeNames: Readonly<Record<string, string>> = {
   object: 'a group of options',
 }
 
-/** Describes the value that was found. It is empty for a connection string, which may contain a password. */
+/** Describes the value that was found, without a login. A connection string may have its password anywhere. */
 function received(path: Path, input: unknown): string {
-  if (['database.url', 'database.readUrl'].includes(dotted(path))) return ''
+  if (['database', 'database.url', 'database.readUrl'].includes(dotted(path))) return ''
   const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
   if (value === null || value === undefined) return ', but is empty'
   if (Array.isArray(value)) return ', but is a list'
   if (typeof value === 'object') return ', but is a group of options'
-  return `, not ${JSON.stringify(value).slice(0, 80)}`
+  const shown = typeof value === 'string' ? withoutLogin(value) : value
+  return `, not ${JSON.stringify(shown).slice(0, 80)}`
 }
 
 function remedy(path: Path): string {

@@ -37,6 +37,13 @@ function jsonEscape(character: string): string {
   return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`
 }
 
+/** Removes the login from an address. If the address is no URL, everything up to its last @ may be part of a login. */
+export function withoutLogin(address: string): string {
+  const [, scheme = '', rest = ''] = /^([a-z][a-z\d+.-]*:\/\/)?(.*)$/is.exec(address) ?? []
+  const isUrl = scheme !== '' && URL.canParse(address)
+  return scheme + rest.replace(isUrl ? /^[^/?#]*@/ : /^.*@/s, '')
+}
+
 // Formats of figures for people, the same in commands and on the page.
 
 /** Formats digits in groups of three: 12,345. Does not use Intl, whose tables a recorder would keep in memory. */

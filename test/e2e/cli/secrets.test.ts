@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -6,6 +6,8 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { acquireLease } from '../../../src/lease/lease.js'
 import { describeDatabaseError } from '../../../src/db/databaseError.js'
 import { openDatabase } from '../../../src/db/database.js'
+import { createTestDatabase } from '../../support/database.js'
+import { envelope, startFakeService } from '../../support/fakeService.js'
 import { startProgram } from '../../support/program.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 
@@ -82,4 +84,56 @@ describe('a password in DATABASE_URL', () => {
       expect(lines.join('')).not.toContain(secret)
     },
   )
+})
+
+describe('a login of the service, its proxy or the archive', () => {
+  const login = `user:${secret}@`
+  test.for([
+    ['a proxy of another scheme', { EXCHANGE_PROXY: `socks5://${login}127.0.0.1:1` }],
+    ['a proxy without a scheme', { EXCHANGE_PROXY: `${login}127.0.0.1:1` }],
+    ['a proxy that is not there', { EXCHANGE_PROXY: `http://${login}127.0.0.1:1` }],
+    ['a service of another scheme', { EXCHANGE_BASE_URL: `ftp://${login}127.0.0.1` }],
+    ['a service with a malformed address', { EXCHANGE_BASE_URL: `http://user:my ${secret}@127.0.0.1:not a port` }],
+    ['a service that is not there', { EXCHANGE_BASE_URL: `http://${login}127.0.0.1:1` }],
+    ['an archive', { file: `archive: { bucket: market, endpoint: 'https://${login}s3.example.com' }` }],
+    [
+      'an address in place of options',
+      { file: `exchange: http://${login}127.0.0.1\ndatabase: postgres://${login}h/d` },
+    ],
+  ] as const)(
+    'is in no output with %s',
+    async ([what, { file, ...env }]: readonly [string, Record<string, string>]) => {
+      const config = join(folder, `${what}.yaml`)
+      await writeFile(config, file ?? '{}')
+      for (const command of [['plan'], ['doctor'], ['start', '--for', '1']]) {
+        const program = startProgram([...command, '--config', config], {
+          DATABASE_URL: 'postgres://127.0.0.1:1/db',
+          EXCHANGE_BASE_URL: 'http://127.0.0.1:1',
+          LOG_LEVEL: 'trace',
+          ...env,
+        })
+        const { stdout, stderr } = await program.finished
+        expect(stdout + stderr, command.join(' ')).not.toContain(secret)
+        expect((stdout + stderr).length, command.join(' ')).toBeGreaterThan(0)
+      }
+    },
+  )
+
+  test('is not in what doctor says of a service that responds, and not in the database', async () => {
+    const database = await createTestDatabase()
+    const service = await startFakeService((_request, response) => void response.end(envelope('[]', Date.now())))
+    const env = {
+      DATABASE_URL: database.url,
+      EXCHANGE_BASE_URL: service.url.replace('//', `//${login}`),
+      SERVE_PORT: '0',
+    }
+    const doctor = await startProgram(['doctor', '--data-dir', folder], env).finished
+    expect(doctor.stdout).toContain(`${service.url} responded`)
+    const start = await startProgram(['start', '--for', '1', '--wait', '--data-dir', folder], env).finished
+    const noted = await database.database.db.selectFrom('recorder.service').select('base_url').execute()
+    expect(noted, start.stderr).toEqual([{ base_url: service.url }])
+    expect(doctor.stdout + start.stdout + start.stderr).not.toContain(secret)
+    await service.close()
+    await database.drop()
+  })
 })
