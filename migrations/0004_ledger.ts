@@ -41,9 +41,9 @@ const tables = {
       -- compared with the candles, or have waited for a candle in vain. reviewed: closed candles were read again, down
       -- to the beginning of the range; the next stretch ends there.
     part timestamptz not null default '-infinity'
-      -- Where the part begins. recorded: a part of fills holds about 128 ranges and reaches to the next part. The first
-      -- part begins at -infinity, and other streams have only this one. silent, no trade: a part is as long as 1,440
-      -- candles and holds the ranges that begin in it. Gaps and unanswered: each range is a part.
+      -- Where the part begins. recorded, of fills: the first part begins at -infinity, and each new one after about 128
+      -- ranges. silent, no trade: a new part begins every 1,440 candles. Gaps and unanswered: the beginning of the
+      -- range. All others: always -infinity.
     ranges tstzmultirange not null -- The ranges, half-open.
     reason text check (reason <> '') -- Gaps: why it is there.
     noted_at timestamptz not null default now()

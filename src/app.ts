@@ -5,8 +5,9 @@ import { type History, startHistory } from './history/daemon.js'
 import { Collector } from './collect/collector.js'
 import { Fleet } from './collect/fleet/fleet.js'
 import { startRetention } from './collect/retention.js'
-import { type OpenQueue, openQueue } from './collect/queue/queue.js'
+import { type OpenQueue, openQueue, type Queue } from './collect/queue/queue.js'
 import { hasSegments } from './collect/queue/spoolOwner.js'
+import { type CollectorStats, createStats } from './collect/streams/stream.js'
 import type { Config } from './config/resolve.js'
 import type { Database } from './db/schema.js'
 import { ConfigError } from './config/configError.js'
@@ -18,6 +19,7 @@ import { openStore, type OpenStore } from './openStore.js'
 import { configureBeside, prepareOrWait } from './prepareStore.js'
 import { type Clock, systemClock, within } from './runtime/clock.js'
 import { type Disk, systemDisk } from './runtime/disk.js'
+import { Incidents } from './runtime/incidents.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
 import { packageVersion } from './runtime/process.js'
@@ -89,6 +91,8 @@ interface Base {
   readonly clock: Clock
   readonly disk: Disk
   readonly metrics: RecorderMetrics
+  readonly stats: CollectorStats
+  readonly incidents: Incidents
   readonly serviceClock: ServiceClock
   readonly client: ExchangeClient
   readonly store: OpenStore
@@ -112,17 +116,19 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   if (config.serve.enabled) await refuseTakenAddress(config, clock, takesNextPort)
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
   countRejectionsFromZero(metrics)
+  const stats = createStats()
+  const incidents = new Incidents(logger, clock)
   const parts: RunningParts = {}
   const serviceClock = new ServiceClock(clock, logger)
   const client = openExchange(config, logger, {
     clock,
     serviceClock,
-    ...observeRequests(metrics, parts),
+    ...observeRequests(metrics, incidents),
     mayDepart: () => parts.lease?.check() ?? false,
     ...(adapter && { adapter }),
   })
   const store = await openStore(config, logger, { mayCreate: true, ...(onDatabaseLost && { onLost: onDatabaseLost }) })
-  const shared = { config, logger, clock, disk, metrics, serviceClock, client, store }
+  const shared = { config, logger, clock, disk, metrics, stats, incidents, serviceClock, client, store }
   const fleet = createFleet(shared, parts)
   const base: Base = { ...shared, fleet }
   const stopping = new AbortController()
@@ -143,10 +149,12 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       disk,
       logger,
       metrics,
+      stats,
+      incidents,
       onDropped: (batches) => parts.collector?.dropped(batches),
     })
     parts.storing = storing
-    if (config.serve.enabled) parts.server = await servePage(base, parts, storing, takesNextPort)
+    if (config.serve.enabled) parts.server = await servePage(base, parts, storing.queue, takesNextPort)
     await fleet.recall()
     parts.lease = await acquireLease(store.url, egressOf(config), {
       logger,
@@ -161,7 +169,16 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
     })
     // The recorder that held the right may have left responses on this disk.
     await storing.queue.adopt()
-    const collector = new Collector({ config, client, storing, clock, logger, ownership: fleet.ownership })
+    const collector = new Collector({
+      config,
+      client,
+      storing,
+      stats,
+      incidents,
+      clock,
+      logger,
+      ownership: fleet.ownership,
+    })
     parts.collector = collector
     void configured.then((isConfigured) => {
       if (isConfigured && !stopping.signal.aborted) startUpkeep(base, parts, collector)
@@ -190,9 +207,8 @@ function createFleet({ config, logger, clock, disk, client }: Omit<Base, 'fleet'
 
 /** Starts what needs the database as configured: the work on the past, and the removal of old rows. */
 function startUpkeep(base: Base, parts: RunningParts, collector: Collector): void {
-  const { config, logger, clock, disk, client, serviceClock, fleet } = base
+  const { config, logger, clock, disk, incidents, client, serviceClock, fleet } = base
   const { db } = base.store.database
-  const { incidents } = collector
   void reportFormerSpool(db, config, disk, logger)
   parts.history = startHistory({
     config,
@@ -266,9 +282,9 @@ async function refuseTakenAddress(
 
 /** Serves the page, and notes its address for the status command. */
 async function servePage(
-  { config, logger, clock, metrics, client, store, fleet }: Base,
+  { config, logger, clock, metrics, stats, incidents, client, store, fleet }: Base,
   parts: RunningParts,
-  { queue, stats, incidents }: OpenQueue,
+  queue: Queue,
   takesNextPort: boolean,
 ): Promise<RunningServer> {
   const { dataDir } = config.database
@@ -314,7 +330,7 @@ function countRejectionsFromZero({ requests }: RecorderMetrics): void {
 /** Returns hooks that count requests, and report those that succeeded only when they were repeated. */
 function observeRequests(
   metrics: RecorderMetrics,
-  parts: RunningParts,
+  incidents: Incidents,
 ): Pick<ExchangeOptions, 'onRequest' | 'onRepeated'> {
   return {
     onRequest({ operation, outcome, attempt, durationMs, waitedMs, priority, bytes }) {
@@ -322,10 +338,9 @@ function observeRequests(
       metrics.requestDuration.observe({ operation }, durationMs / 1000)
       metrics.requestWait.observe({ class: priority }, waitedMs / 1000)
       metrics.responseBytes.inc({ operation }, bytes)
-      if (outcome === 'ok' && attempt === 1) parts.storing?.incidents.succeeded(repeated(operation))
+      if (outcome === 'ok' && attempt === 1) incidents.succeeded(repeated(operation))
     },
     // The response may have been sent and lost on its way. The next response then shows something else.
-    onRepeated: ({ operation, message }) =>
-      parts.storing?.incidents.failed(repeated(operation), `once more after ${message}`),
+    onRepeated: ({ operation, message }) => incidents.failed(repeated(operation), `once more after ${message}`),
   }
 }

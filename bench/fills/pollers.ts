@@ -162,7 +162,7 @@ export function recorder({ flows, slotMs }: Truth): FillPoller {
     choose: (nowMs) => schedule.choose(nowMs)?.target ?? -1,
     responded: (instrument, newestFirst, serviceTime, nowMs) =>
       schedule.responded(instrument, newestFirst, serviceTime, nowMs),
-    tickers: (signOf) => void schedule.allTraded(signOf),
+    tickers: (signOf) => void schedule.takeTickers(signOf),
     isWorthLooking: (sinceMs) =>
       worthOfTickers(schedule.fillsPerSecond(), 1_000 / slotMs, () => schedule.flow(() => true) * sinceMs) >= 1,
   }

@@ -14,14 +14,14 @@ import { type CandlePoller, candlePoller } from './poll/candlePoller.js'
 import { cronPoller, watchTickers } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
 import { type FillsPoller, fillsPoller } from './poll/fillsPoller.js'
-import { partOf, type PollContext, RejectionCap } from './poll/pollAndStore.js'
+import { categoryText, type PollContext, RejectionCap } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
 import type { Incidents } from '../runtime/incidents.js'
 import { keepReadingLists } from './fleet/sharedLists.js'
 import { allowances } from './plan/plan.js'
 import type { OpenQueue } from './queue/queue.js'
 import { onSchedule } from './schedule/cron.js'
-import { keepSteady } from './schedule/pace.js'
+import { keepSteady } from './schedule/places.js'
 import { tickerWatch } from './streams/rates.js'
 import type { CollectorStats } from './streams/stream.js'
 import { type AnyStream, enabledStreams, streams } from './streams/streams.js'
@@ -34,6 +34,8 @@ export interface CollectorDependencies {
   readonly client: ExchangeClient
   /** Where responses become durable. It stays open when the collector has stopped. */
   readonly storing: OpenQueue
+  readonly stats: CollectorStats
+  readonly incidents: Incidents
   readonly clock: Clock
   readonly logger: Logger
   /** Share of the work that this recorder has at first. */
@@ -80,8 +82,8 @@ export class Collector {
 
   constructor(dependencies: CollectorDependencies) {
     this.#dependencies = dependencies
-    const { config, client, storing, clock, logger } = dependencies
-    const { db, queue, stats, incidents } = storing
+    const { config, client, storing, stats, incidents, clock, logger } = dependencies
+    const { db, queue } = storing
     const storage = storageOf(config)
     this.stats = stats
     this.incidents = incidents
@@ -279,7 +281,7 @@ export class Collector {
       const targets = stream.kind === 'lists' ? this.#listsOf(stream) : this.#instrumentsOf(stream, places)
       if (stream.name === 'candles') this.#candleSeries = targets as readonly CandleTarget[]
       poller.retarget(targets, places)
-      this.incidents.keepOnly(stream.name, new Set(targets.map(partOf)))
+      this.incidents.keepOnly(stream.name, new Set(targets.map(categoryText)))
     }
   }
 }

@@ -99,7 +99,7 @@ class Walk {
   #silentMs = 0
   /** True while the response to a request longer than a page holds the newest candles of the range. */
   #givesNewest = true
-  /** True when a page of the last source counted candles instead of places. */
+  /** True once a page proved that the service counts candles, not intervals. Each page then reaches an older candle. */
   #countsCandles = false
 
   constructor(task: FetchTask, context: FetchContext) {

@@ -48,8 +48,8 @@ interface LeaseOptions {
  * 2. A row that was given back can be taken at once. Any other or missing row is taken only after 3.5 s without
  *    renewal. The recorder looks at it each half second, on one connection. The take compares the row with what was
  *    seen.
- * 3. Each look writes to the row. A lock, a full disk or a missing server keeps the owner from renewing, and others
- *    from looking. Such a failure extends a right that still holds by 3 s, because any later look begins a new wait.
+ * 3. Each look writes to the row. A lock, a full disk or a missing server keeps the owner from renewing, and the others
+ *    from looking. The 3.5 s of the others begin anew afterwards. So the owner may extend a right that holds by 3 s.
  * 4. A renewal that finds no row of its own ends the right at once. So a deleted row, or a pooler in between, stops
  *    recorders and starts none.
  * 5. A failure that tells nothing extends the right only while no other recorder waits. This is the one exception: a
@@ -191,9 +191,9 @@ export class Lease {
     const { sharing } = this.#options
     const looks = sharing !== undefined && sentAt.ms - this.#sharedMs >= shareEveryMs - beatMs / 2
     const part = {
-      fleet: sharing?.takesPart() === true && !this.#hasLeft ? sharing.fleet : null,
+      fleet: sharing?.takesPart() === true && !this.#hasLeft ? sharing.streamsDigest : null,
       weight: sharing?.weight ?? null,
-      lookAt: looks ? sharing.fleet : null,
+      lookAt: looks ? sharing.streamsDigest : null,
     }
     const renewed = await renewRow(this.#run, this.#claimant, epoch, part)
     if (renewed === null) {

@@ -27,8 +27,8 @@ export interface SeenRecorder {
 
 /** Part of a recorder in shared work, as its lease needs it. */
 export interface Sharing {
-  /** Name of the group of recorders that share the work. */
-  readonly fleet: string
+  /** Digest of the configured streams. Recorders of one database with equal digests share the work. */
+  readonly streamsDigest: string
   /** Requests a minute that the service allows this recorder's address. */
   readonly weight: number
   readonly place: string

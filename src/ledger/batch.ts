@@ -22,7 +22,7 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly hasMore?: boolean
   /** Ranges between two candles that joined pages leave out. Without it, the rows of a single response show them. */
   readonly silence?: readonly TimeRange[]
-  /** True if rows that the batch lacks may exist, because some were left out of it or its list is doubted. */
+  /** True if the batch does not prove absence: rows of the response were dropped, or its list may be cut off. */
   readonly provesNothing?: boolean
 }
 

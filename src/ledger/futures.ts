@@ -122,8 +122,8 @@ export function liquidationText({ ts, side, price, amount }: Liquidation): strin
 }
 
 /**
- * Numbers equal liquidations of one response, or of several that were joined. Each time, those of a moment are
- * counted from 1 again. So a late one gets the next number, and a replay changes nothing.
+ * Numbers equal liquidations of one millisecond: 1, 2, 3. Each response, or group of joined pages, begins with 1 again.
+ * Storing a response twice thus gives the same keys, and a liquidation that came late gets the next number.
  */
 export function numberOccurrences(rows: readonly Liquidation[]): RowOf<'liquidations'>[] {
   const counts = new Map<string, number>()

@@ -6,13 +6,11 @@ import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
 import type { CollectorStats } from '../collect/streams/stream.js'
 import type { TimeMs } from '../market/values.js'
-import type { Collector, CollectorDependencies } from '../collect/collector.js'
+import type { Collector } from '../collect/collector.js'
+import type { PacerStats } from '../exchange/limits/pacer.js'
 import { type Clock, within } from '../runtime/clock.js'
 import { makeFolder, readNote, systemDisk } from '../runtime/disk.js'
 import { isRunning } from '../runtime/process.js'
-
-/** How much of the service's limits is in use, and how many requests wait. */
-type BudgetUse = ReturnType<CollectorDependencies['client']['stats']>
 
 /** The running recorder in the view of the server, which only reads it. */
 export interface RecorderSource {
@@ -25,7 +23,8 @@ export interface RecorderSource {
   readonly incidents: () => readonly IncidentReport[]
   /** Counts responses that are not in the database yet, in memory and on disk. */
   readonly backlog: Queue['backlog']
-  readonly budget: () => BudgetUse
+  /** Returns how much of the service's limits is in use, and how many requests wait. */
+  readonly budget: () => PacerStats
   /** Returns true if this recorder may send requests. The budget of an egress belongs to one recorder at a time. */
   readonly maySend: () => boolean
   /** Returns how the work is shared with other recorders of the database. */

@@ -61,7 +61,7 @@ describe('the checker', () => {
     ['src/simulator/world/a.ts', "import { x } from '../../exchange/client.js'"],
     ['src/collect/a.ts', "import { x } from '../app.js'"],
     ['src/collect/a.ts', "import {\n  x,\n  type Y,\n} from '../cli/options.js'"],
-    ['src/serve/a.ts', "import type { X } from '../exchange/client.js'"],
+    ['src/serve/a.ts', "import type { X } from '../lease/lease.js'"],
     ['src/collect/a.ts', "import { x } from '../serve/server.js'"],
     ['src/ledger/a.ts', "export { x } from '../collect/plan.js'"],
     ['src/ledger/a.ts', "export * from '../collect/plan.js'"],

@@ -93,7 +93,7 @@ const leavingMs = 1_500
  * stops tells the others and goes on for 1.5 s.
  */
 export class Fleet implements Sharing {
-  readonly fleet: string
+  readonly streamsDigest: string
   readonly weight: number
   readonly place: string
   readonly #options: FleetOptions
@@ -112,7 +112,7 @@ export class Fleet implements Sharing {
   constructor(options: FleetOptions) {
     const { localAddress, limits } = options.config.exchange
     this.#options = options
-    this.fleet = digestOf(options.config)
+    this.streamsDigest = digestOf(options.config)
     this.weight = limits.overallPerMinute
     this.place = `${hostname()} ${process.pid}${localAddress === undefined ? '' : ` ${localAddress}`}`
   }
@@ -121,7 +121,8 @@ export class Fleet implements Sharing {
   async recall(): Promise<void> {
     const { disk, file } = this.#options
     const note = await readNote<Note>(disk, file)
-    if (note?.fleet === this.fleet && Array.isArray(note.members) && note.members.length > 0) this.#follow(note.members)
+    if (note?.fleet === this.streamsDigest && Array.isArray(note.members) && note.members.length > 0)
+      this.#follow(note.members)
   }
 
   get ownership(): Ownership {
@@ -188,7 +189,7 @@ export class Fleet implements Sharing {
     this.#rendezvous = new Rendezvous(members)
     this.#keepsUntilMs = nowMs + leaseMs
     this.#own(names.includes(egress))
-    void writeNote(disk, file, { fleet: this.fleet, members } satisfies Note, { logger, what: 'fleet' })
+    void writeNote(disk, file, { fleet: this.streamsDigest, members } satisfies Note, { logger, what: 'fleet' })
     onChange(this.#ownership)
   }
 
@@ -213,6 +214,7 @@ export class Fleet implements Sharing {
 
 /** Members that a recorder keeps on its own disk for a start without the database. */
 interface Note {
+  /** Digest of the streams that the members share. */
   readonly fleet: string
   readonly members: readonly FleetMember[]
 }

@@ -6,14 +6,14 @@ import { secondsPerDay, sum } from '../../market/values.js'
 import type { InstrumentStream, ListStream } from '../streams/stream.js'
 import { type AnyStream, enabledStreams } from '../streams/streams.js'
 import { type LeftOut, type PlanInstrument, type PlanUniverse, rankInstruments } from '../universe/planUniverse.js'
-import { countWithin } from '../schedule/pace.js'
+import { countWithin } from '../schedule/places.js'
 
-/** Mean demand of a stream on the service and on the disk, over a day on which its schedule runs. */
+/** Requests, rows and bytes of a stream on a day on which its schedule runs. */
 export interface StreamDemand {
   readonly stream: StreamName
   readonly operation: Operation
   readonly instruments: number
-  /** Numbers of instruments that could be recorded and are not, by the reason. */
+  /** Number of instruments that the stream leaves out, for each reason. */
   readonly leftOut: LeftOut
   readonly requestsPerSecond: number
   readonly rowsPerDay: number
@@ -22,7 +22,7 @@ export interface StreamDemand {
   readonly compressedBytesPerDay: number
 }
 
-/** @param allowedPerSecond requests per second that the limits leave for the stream, used by `busiest: fit` */
+/** @param allowedPerSecond requests per second that the limits leave for the stream; only `busiest: fit` uses it */
 export function streamDemand(
   stream: AnyStream,
   config: Config,
@@ -74,7 +74,7 @@ function instrumentDemand(
   const needed = sum(chosen.map(costOf))
   const isBounded = sharesRequests !== undefined && takesWhatFits(config, stream)
   const requestsPerSecond = isBounded ? Math.min(needed, allowed) : needed
-  // Responses bound the number of rows that can be stored.
+  // No more rows can be stored than the responses hold.
   const maxPerDay = requestsPerSecond * (sharesRequests ?? Infinity) * secondsPerDay
   return {
     instruments: chosen.length,
@@ -86,8 +86,8 @@ function instrumentDemand(
 }
 
 /**
- * Chooses the instruments that a selection covers: the first of its ranking, up to its number or to the allowance. A
- * number applies to all addresses together, and each address takes its own part. An allowance applies to one address.
+ * Chooses the instruments that a stream covers: the first ones of its ranking. `busiest: 50` is 50 in the whole fleet,
+ * of which this address takes its part. `busiest: fit` is as many as the limits of this address leave room for.
  */
 function cover(
   { select: selectionOf, covers }: InstrumentStream<InstrumentKey, unknown>,
@@ -118,7 +118,7 @@ export interface InstrumentDemand {
   readonly perSecond: number
 }
 
-/** Demand of each instrument of each stream, from recent recordings where known, otherwise from its ticker. */
+/** Returns the demand of each instrument of each stream, by its recently recorded trades or else by its ticker. */
 export function instrumentDemands(config: Config, { kind, instruments }: PlanUniverse): InstrumentDemand[] {
   return enabledStreams(config).flatMap((stream) => {
     if (stream.kind === 'lists') return []
@@ -128,7 +128,7 @@ export function instrumentDemands(config: Config, { kind, instruments }: PlanUni
   })
 }
 
-/** Runs of a cron expression (seconds first) on a day on which it runs. */
+/** Returns how often a cron expression of six fields runs on a day on which it runs. */
 export function runsPerDay(schedule: string): number {
   const { second, minute, hour } = parseCron(schedule)
   return second.length * minute.length * hour.length
@@ -140,9 +140,8 @@ type Kept = Partial<Pick<Config['storage']['fills'], 'retentionDays' | 'columnst
 const maxDays = 36_500
 
 /**
- * Number of days for which the plan's rows fit into `freeBytes`, counted from an empty database. Infinity when they
- * never take that much. Rows count compressed once they are old enough, if the server compresses. Rows beyond their
- * retention do not count.
+ * Returns the number of days until the plan's rows fill `freeBytes`, from an empty database on. Returns Infinity if
+ * they never do, because old rows are removed. If the server compresses, older rows count with their compressed size.
  */
 export function daysOnDisk(
   streams: readonly Pick<StreamDemand, 'stream' | 'bytesPerDay' | 'compressedBytesPerDay'>[],

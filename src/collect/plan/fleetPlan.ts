@@ -1,7 +1,7 @@
 import type { Config } from '../../config/resolve.js'
 import { byOperation, type Operation, streamTraits } from '../../market/stream.js'
 import { groupBy, sum } from '../../market/values.js'
-import { isWithin } from '../schedule/pace.js'
+import { isWithin } from '../schedule/places.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'
 import { type InstrumentDemand, instrumentDemands } from './demand.js'
 import { type Plan, planConfig } from './plan.js'

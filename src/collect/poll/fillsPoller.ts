@@ -38,8 +38,8 @@ export function fillsPoller(
 
   const poller = createPoller<InstrumentKey>(context, (wake) => {
     learnTrades = () => {
-      if (schedule.allTraded((target) => signs.get(target)?.tradeSign ?? null))
-        stats[stream.name].lastIdleAt = clock.now()
+      const { isIdle } = schedule.takeTickers((target) => signs.get(target)?.tradeSign ?? null)
+      if (isIdle) stats[stream.name].lastIdleAt = clock.now()
       wake()
     }
     return {

@@ -56,7 +56,7 @@ export async function pollAndStore<Target, Row>(
   options: RequestOptions,
 ): Promise<Polled<Target, Row>> {
   const { client, queue, universe, stats, incidents, rejectionCap, wholeLists, keptMs, logger, clock } = context
-  const part = partOf(target)
+  const category = categoryText(target)
   try {
     const page = await stream.fetch(client, target, options)
     const { hasEnvelope } = page
@@ -64,7 +64,7 @@ export async function pollAndStore<Target, Row>(
     reportUnstoredRows(incidents, polled)
     const batch = wholeLists.judge(rejectionCap.apply(polled, polled.receivedAt))
     stats[stream.name].responses += 1
-    incidents.succeeded(stream.name, part)
+    incidents.succeeded(stream.name, category)
     stream.learn?.(universe, batch)
     return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
@@ -80,7 +80,7 @@ export async function pollAndStore<Target, Row>(
     const message = messageOf(error)
     if (error instanceof ExchangeError && errorKinds[error.kind].isOfTarget === true)
       logger.debug(`${stream.name}: ${message}`)
-    else incidents.failed(stream.name, message, part)
+    else incidents.failed(stream.name, message, category)
     return error instanceof ExchangeError ? { ...noResponse, failure: error.kind } : noResponse
   }
 }
@@ -111,10 +111,10 @@ function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch)
 }
 
 /**
- * Part of a stream that a failure belongs to. A category that fails as a whole is an incident of its own, whatever
- * the others do.
+ * Returns the category of a target that stands for a whole category, such as the list of its tickers; else ''. Each
+ * such category has an incident of its own. All instruments of a stream share one.
  */
-export function partOf(target: unknown): string {
+export function categoryText(target: unknown): string {
   if (typeof target !== 'object' || target === null || !('category' in target) || 'symbol' in target) return ''
   return String(target.category)
 }

@@ -13,11 +13,11 @@ import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { type Clock, within } from '../../runtime/clock.js'
 import type { Disk } from '../../runtime/disk.js'
-import { Incidents } from '../../runtime/incidents.js'
+import type { Incidents } from '../../runtime/incidents.js'
 import type { Logger } from '../../runtime/logger.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { messageOf } from '../../runtime/text.js'
-import { type CollectorStats, createStats } from '../streams/stream.js'
+import type { CollectorStats } from '../streams/stream.js'
 import { Lane, type Store } from './lane.js'
 import { type SetAside, Spool, type SpoolOptions } from './spool.js'
 
@@ -210,7 +210,7 @@ function isInstrument(target: unknown): target is InstrumentKey {
   return typeof target === 'object' && target !== null && 'category' in target && 'symbol' in target
 }
 
-interface OpenQueueOptions extends Pick<QueueOptions, 'onDropped'> {
+interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'onDropped'> {
   readonly config: Config
   /** Database that responses are stored in. */
   readonly url: string
@@ -224,12 +224,10 @@ const closeWritingMs = 1_000
 /** Number of connections that the lanes of all streams share. One locked table can take half of them. */
 const connections = 8
 
-/** A queue with its statistics and incidents, which the collector uses as well. */
+/** A queue and the database that it stores to. */
 export interface OpenQueue {
   readonly queue: Queue
   readonly db: Kysely<Database>
-  readonly stats: CollectorStats
-  readonly incidents: Incidents
   /**
    * Closes the queue after its last write. For up to `withinMs` the contents of the disk go to the database. The rest
    * waits for the next start.
@@ -242,7 +240,7 @@ export interface OpenQueue {
  * send does this, too, because storing needs no right. Rejects if the folder of the spool cannot be written to.
  */
 export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
-  const { config, url, clock, disk, logger, metrics, onDropped } = options
+  const { config, url, clock, disk, logger, metrics, stats, incidents, onDropped } = options
   // The queue has its own pool, so that it and the page's queries never wait for each other. Its statements time out.
   const writing = openDatabase({
     url,
@@ -251,8 +249,6 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
     statementTimeoutMs: 20_000,
     silenceTimeoutMs: 30_000,
   })
-  const stats = createStats()
-  const incidents = new Incidents(logger, clock)
   try {
     const queue = await Queue.open(ledgerOf(writing.db), {
       root: join(config.database.dataDir, 'spool'),
@@ -273,8 +269,6 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
     return {
       queue,
       db: writing.db,
-      stats,
-      incidents,
       async close(withinMs) {
         const expiry = new AbortController()
         const stopTimer = clock.after(Math.max(0, withinMs), () => expiry.abort())

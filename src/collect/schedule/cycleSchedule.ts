@@ -1,28 +1,18 @@
 import { hourMs } from '../../market/values.js'
 import type { Moment } from '../../runtime/clock.js'
 import { failingWaitMs, type FailureRun, GroupOutcomes } from './failures.js'
-import {
-  afterResponse,
-  fullPace,
-  graceMs,
-  keepSteady,
-  nextPlace,
-  type Pace,
-  waitMs,
-  waitWhenClaimedMs,
-} from './pace.js'
+import { afterResponse, fullPace, graceMs, nextPlace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
+import { keepSteady } from './places.js'
 
 interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string
-  /**
-   * Group of targets that one failure of the service may affect together. The group shows if a target fails alone.
-   */
+  /** Group of targets that one failure of the service may affect together, such as a category. */
   readonly groupOf: (target: Target) => string
   /** Position of a target in the cycle, in [0, 1). */
   readonly phaseOf: (target: Target) => number
   /** Time between two requests for a target whose responses bring something. */
   readonly everyMs: number
-  /** True if a response without news proves that nothing happened. Otherwise the service may be at fault. */
+  /** True if a response without news proves that nothing happened. False if the service may have failed instead. */
   readonly isSilenceProven: boolean
 }
 
@@ -34,11 +24,11 @@ interface CycleCounts {
   readonly quiet: number
   /** Targets for which there is no place. */
   readonly leftOut: number
-  /** Covered targets that are not quiet and are overdue by more than a cycle and some grace. */
+  /** Covered targets, except quiet ones, that are overdue by more than a cycle and 30 s. */
   readonly late: number
   /**
-   * True when all covered targets are quiet, and no response of any of them was ever seen to change. Where silence is
-   * proven, it suffices that all of them responded without news and are not overdue.
+   * True when there is nothing to record. If `isSilenceProven`, the last response of every covered target was on time
+   * and without news. Otherwise every covered target is quiet, and none has ever changed.
    */
   readonly isIdle: boolean
 }
@@ -55,9 +45,9 @@ interface Entry<Target> {
   respondedMs: number | null
   dueMs: number
   failing: FailureRun
-  /** Content of the last response that had any; null before it. */
+  /** Content of the newest response with content; null before the first. */
   content: string | null
-  /** True once the content has differed from the one before. */
+  /** True once two responses had different content. */
   hasChanged: boolean
   /** Sign of the ticker at the time of the last response. */
   sign: string | null
@@ -67,17 +57,19 @@ interface Entry<Target> {
 const quietAfter = 5
 /** Longest time between two requests for a quiet target. */
 const maxCycleWaitMs = hourMs
-/** Requests for quiet targets come on top of the places: one in a cycle, or this share of the places if more. */
+/** Requests for quiet targets in a cycle, as a share of the places, but at least one. They take no places. */
 const quietShare = 0.05
 
 /**
- * Decides when each of a ranked list of targets is requested. Some of them have a place in a cycle of fixed length.
+ * Decides when each target of a ranking is requested. Time is divided into cycles of equal length, and each cycle has a
+ * limited number of places. A target with a place is requested once in each cycle.
  *
- * The places go to the first targets of the ranking whose responses bring something. A target whose responses bring
- * nothing is requested less and less often, whatever its ticker claims. In the end it is quiet and its place goes to
- * the next one. All requests for quiet targets together stay below a small share of the places. The first response that
- * brings something ends the quiet. Times are of the monotonic clock. Places are of the wall clock, so that a restart
- * keeps them.
+ * The places go to the targets of the highest rank whose responses bring something. A target whose responses bring
+ * nothing is requested less and less often, whatever its ticker claims. After five of them it is quiet, and its place
+ * goes to the next target of the ranking. Quiet targets together get a twentieth as many requests as there are places.
+ * The first response that brings something ends the quiet.
+ *
+ * Times are of the monotonic clock. Places are of the wall clock, so that they stay the same after a restart.
  */
 export class CycleSchedule<Target> {
   readonly #options: CycleOptions<Target>
@@ -127,7 +119,7 @@ export class CycleSchedule<Target> {
     this.#isArranged = false
   }
 
-  /** Returns the targets that are due. None is due again until `responded` or `failed` is called for it. */
+  /** Returns the targets that are due. Each is due again only after a call of `responded` or `failed` for it. */
   take(nowMs: number): Target[] {
     this.#arrange(nowMs)
     this.#refillQuietTokens(nowMs)
@@ -157,7 +149,7 @@ export class CycleSchedule<Target> {
     const before = entry.pace
     entry.pace = afterResponse(before, { brought, claimed: entry.wasClaimed })
     if (brought && entry.content !== null) entry.hasChanged = true
-    // A target that was never seen to change becomes quiet at once, without five tries.
+    // A target that has never changed becomes quiet after its first response without news, not after the fifth.
     if (!brought && !entry.hasChanged)
       entry.pace = { fruitless: Math.max(quietAfter, entry.pace.fruitless), misled: entry.pace.misled }
     if (content !== null) entry.content = content
@@ -172,7 +164,7 @@ export class CycleSchedule<Target> {
     return before.fruitless > 0 ? 0 : Math.max(0, Math.round((entry.dueMs - dueBefore) / everyMs) - 1)
   }
 
-  /** Takes a failure: no response came, or none that was kept. */
+  /** Takes a failure: no response came, or its rows could not be kept. */
   failed(target: Target, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return
@@ -185,8 +177,8 @@ export class CycleSchedule<Target> {
   }
 
   /**
-   * Takes the sign of the newest ticker. A sign that differs from the one at the last response claims that there is
-   * news.
+   * Takes the sign of the newest ticker. If the sign has changed since the last response, the ticker claims that there
+   * is news, and the target is requested sooner.
    */
   claim(target: Target, sign: string, now: Moment): void {
     const entry = this.#entries.get(this.#options.keyOf(target))
@@ -208,7 +200,7 @@ export class CycleSchedule<Target> {
     return this.#ranked.map(({ target }) => target)
   }
 
-  /** When the next target is due; infinite when all have been requested. */
+  /** When the next target is due; infinite while all of them have a request under way. */
   nextMs(nowMs: number): number {
     this.#arrange(nowMs)
     let next = Infinity
@@ -240,7 +232,7 @@ export class CycleSchedule<Target> {
     return { everyMs: this.#options.everyMs, maxMs: maxCycleWaitMs }
   }
 
-  /** Gives the places to the first of the ranking. A target that is requested less often takes a part of a place. */
+  /** Gives the places to the first targets of the ranking. A target requested every second cycle takes half a place. */
   #arrange(nowMs: number): void {
     if (this.#isArranged) return
     this.#isArranged = true
@@ -248,7 +240,7 @@ export class CycleSchedule<Target> {
     const costOf = ({ pace }: Entry<Target>) => this.#options.everyMs / waitMs(pace, this.#limits)
     const chosen = new Set(keepSteady(active, costOf, this.#places, ({ isCovered }) => isCovered))
     for (const entry of this.#ranked) {
-      // A quiet target stays in: only a response can tell that it has changed.
+      // A quiet target stays covered, because only a response can tell that it has changed.
       const isCovered = isQuiet(entry) || chosen.has(entry)
       if (isCovered && !entry.isCovered) entry.dueMs = Math.max(entry.dueMs, nowMs)
       entry.isCovered = isCovered
@@ -262,7 +254,7 @@ export class CycleSchedule<Target> {
     this.#refilledMs = nowMs
   }
 
-  /** Returns the first place of a target in the cycle after about `wait` ms. */
+  /** Returns the time of a target's first place in the cycle after about `wait` ms. */
   #nextPlaceMs({ target }: Entry<Target>, wait: number, now: Moment): number {
     const { everyMs, phaseOf } = this.#options
     const place = nextPlace(now.wall + Math.max(0, wait - everyMs), everyMs, phaseOf(target))
@@ -270,7 +262,7 @@ export class CycleSchedule<Target> {
   }
 }
 
-/** How long a request may be overdue. That for a quiet target waits until it is its turn. */
+/** How long a request may be overdue. Requests for quiet targets are few, so a quiet target may wait for an hour. */
 function patienceMs(entry: Entry<unknown>): number {
   return isQuiet(entry) ? maxCycleWaitMs : graceMs
 }

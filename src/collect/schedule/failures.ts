@@ -11,16 +11,16 @@ interface Tally {
 /** Failures of a target since its last response. */
 export interface FailureRun {
   readonly failures: number
-  /** Responses missed: the number that the target would have had, had it fared like its group. */
+  /** Responses that this target would have had since its last one with the success rate of its group. */
   readonly missed: number
   /** Tally of the group when the target's last request ended. */
   readonly tally: Tally
 }
 
 /**
- * Judges whether a target fails alone or with its service. The error does not tell it: a new code may concern all
- * targets, a timeout may concern one. The outcomes of the target's group tell it. Between two failures of a target, a
- * share s of the group's requests has had a response, and the target has missed s of a response.
+ * Finds out if a target fails alone, or because the whole service fails. The kind of error cannot tell: an unknown code
+ * may concern all targets, and a timeout only one. The other requests of the target's group can tell. For example, 6 of
+ * 10 requests of the group had a response between two failures of a target. The target then missed 0.6 responses.
  */
 export class GroupOutcomes {
   readonly #tallies = new Map<string, Tally>()
@@ -53,24 +53,24 @@ export class GroupOutcomes {
   }
 }
 
-/** Share of the requests ended between two tallies that had a response, 0 to 1; 0 without any. */
+/** Returns the share of requests with a response, from 0 to 1, among those that ended between two tallies. */
 function shareAnswered(before: Tally, after: Tally): number {
   const responses = after.responses - before.responses
   return responses === 0 ? 0 : responses / (responses + after.failures - before.failures)
 }
 
-/** Longest wait of a target that fails alone, in cycles. An hour, or one cycle if longer, limits it too. */
+/** Longest wait of a target that fails alone, in cycles. It is at most an hour too, or a cycle if that is longer. */
 const maxFailingCycles = 32
-/** From this many missed responses on, failures count as lasting. Only one target in twenty gets there by chance. */
+/** A target that missed this many responses counts as failing alone. Chance alone does this to 1 target in 20. */
 const missedToBelieve = 3
 
 /**
- * Returns how long a target waits after its failures. While hardly any request of its group succeeds, that is a minute
- * at most, and no longer than a cycle: a longer wait would prolong an outage, or cost a whole cycle of hours.
+ * Returns how long a target waits after its failures. While nearly all requests of its group fail, it waits at most a
+ * minute, and at most one cycle. It is then requested soon after the service has recovered.
  *
- * From the third missed response on, each one doubles the wait. Where a share s of requests succeeds, n failures in a
- * row are n s missed responses. The probability of that by chance is (1 - s) ^ n, which is less than e ^ -(n s). A
- * target without others in its group misses nothing.
+ * From the third missed response on, each missed response doubles the wait. If a share s of the group's requests
+ * succeeds, a target with n failures in a row has missed n s responses. By chance this happens with probability
+ * (1 - s) ^ n, which is below e ^ -(n s): 5 % for 3 missed responses. A target alone in its group misses none.
  */
 export function failingWaitMs({ failures, missed }: FailureRun, everyMs: number): number {
   const longestMs = Math.max(everyMs, Math.min(everyMs * maxFailingCycles, hourMs))

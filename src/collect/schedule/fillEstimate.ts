@@ -130,24 +130,24 @@ export class FillEstimate {
     return fresh
   }
 
-  /** Takes a ticker. Returns true if nothing was traded since the previous one, and no response is newer than that. */
-  traded({ ts, volume24h, lastPrice }: TradeSign): boolean {
+  /** Takes a ticker. `isIdle` is true if it equals the previous ticker, and that one came after the last response. */
+  takeTicker({ ts, volume24h, lastPrice }: TradeSign): { readonly isIdle: boolean } {
     const before = this.#ticker
-    if (before !== null && ts <= before.ts) return false
+    if (before !== null && ts <= before.ts) return { isIdle: false }
     const volume = Number(volume24h)
-    if (!(volume < maxSize)) return false
+    if (!(volume < maxSize)) return { isIdle: false }
     const isUnchanged = before !== null && before.volumeText === volume24h && before.lastPrice === lastPrice
     const beforeTs = before?.ts ?? ts
     if (isUnchanged) before.ts = ts
     else this.#ticker = { ts, volume, lastPrice, volumeText: volume24h }
-    if (before === null || ts <= this.#responseAt || this.#responseAt === -Infinity) return false
+    if (before === null || ts <= this.#responseAt || this.#responseAt === -Infinity) return { isIdle: false }
     const spanMs = ts - this.#atMs
-    if (spanMs <= 0) return false
+    if (spanMs <= 0) return { isIdle: false }
     const count = isUnchanged ? 0 : this.#countOf(before, volume, ts, spanMs)
     this.#unseen += count
     this.#rates.addSpan(count / spanMs, spanMs)
     this.#atMs = ts
-    return isUnchanged && beforeTs >= this.#responseAt
+    return { isIdle: isUnchanged && beforeTs >= this.#responseAt }
   }
 
   /** Estimates the number of fills in the `spanMs` before a ticker whose volume has changed. */

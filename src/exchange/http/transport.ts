@@ -8,7 +8,8 @@ import type { Clock } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
 import { type RawResponse, responseTraits } from '../response.js'
-import { acceptEncoding, adapterOver, createLookup, type RequestMoments, tooLargeCode } from './adapter.js'
+import { acceptEncoding, adapterOver, type RequestMoments, tooLargeCode } from './adapter.js'
+import { createLookup } from './lookup.js'
 
 export interface TransportOptions {
   /** Address of the service, for example https://api.example.com. A path is kept as a prefix. */

@@ -83,7 +83,7 @@ export class Budget {
     if (room <= 0) return Number.POSITIVE_INFINITY
     const readyMs = Math.max(this.#dueMs, this.#departure(room) + this.#strictMs)
     if (readyMs > nowMs || this.countSince(nowMs - this.#strictMs, room) < room) return readyMs
-    // Corrected departures are not in order: some that are further back in the log are later.
+    // `postpone` can move an old departure past newer ones, so the log is not in order and must be sorted.
     return (this.#log.toSorted().at(-room) as number) + this.#strictMs
   }
 

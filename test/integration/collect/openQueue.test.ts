@@ -1,8 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { openQueue } from '../../../src/collect/queue/queue.js'
+import { createStats } from '../../../src/collect/streams/stream.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { systemDisk } from '../../../src/runtime/disk.js'
+import { Incidents } from '../../../src/runtime/incidents.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { createMetrics } from '../../../src/runtime/metrics.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -33,12 +35,15 @@ test('a fill that another server has not got comes to it, though nobody asked wh
   const { pool } = database.database
   const config = loadConfig({ env: {} })
   config.database.dataDir = dataDir
+  const logger = createLogger('silent')
   const opened = await openQueue({
     config,
     url: database.url,
     clock: systemClock,
     disk: systemDisk,
-    logger: createLogger('silent'),
+    logger,
+    stats: createStats(),
+    incidents: new Incidents(logger, systemClock),
     metrics: createMetrics({ version: 'test' }),
   })
   try {

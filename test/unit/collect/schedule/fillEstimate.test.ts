@@ -29,17 +29,17 @@ describe('fills that no response showed', () => {
 
   test('follow the volume of a ticker that tells of many more', () => {
     const estimate = estimateOf(1_000)
-    estimate.traded(ticker(1, 100_000))
+    estimate.takeTicker(ticker(1, 100_000))
     // 80 fills of the usual size, and as much as drops out of the day in the meantime.
-    estimate.traded(ticker(5_000, 100_160))
+    estimate.takeTicker(ticker(5_000, 100_160))
     expect(estimate.unseen(service + 5_000)).toBeGreaterThan(50)
   })
 
   test('remain nearly as expected when a day loses more at its other end than was traded', () => {
     for (const dropped of [1, 100, 90_000]) {
       const estimate = estimateOf(100)
-      estimate.traded(ticker(1, 100_000))
-      estimate.traded(ticker(5_000, 100_000 - 2_000 - dropped))
+      estimate.takeTicker(ticker(1, 100_000))
+      estimate.takeTicker(ticker(5_000, 100_000 - 2_000 - dropped))
       expect(estimate.unseen(service + 5_000), String(dropped)).toBeGreaterThan(30)
     }
   })
@@ -47,8 +47,8 @@ describe('fills that no response showed', () => {
   test('are none where the ticker has not changed', () => {
     const estimate = estimateOf(100)
     const quiet = { volume24h: '1000', lastPrice: '1' }
-    estimate.traded({ ...quiet, ts: service + 1 })
-    estimate.traded({ ...quiet, ts: service + 5_000 })
+    estimate.takeTicker({ ...quiet, ts: service + 1 })
+    estimate.takeTicker({ ...quiet, ts: service + 5_000 })
     expect(estimate.unseen(service + 5_000)).toBeLessThan(0.1)
   })
 })
@@ -78,9 +78,9 @@ test('a size or a volume that no market has spoils nothing', () => {
   const estimate = estimateOf(100)
   const huge = `1${'0'.repeat(400)}`
   estimate.responded([{ ts: service + 1_000, size: huge }], service + 1_000)
-  estimate.traded({ ts: service + 2_000, volume24h: huge, lastPrice: '1' })
-  estimate.traded(ticker(3_000, 100_000))
-  estimate.traded(ticker(8_000, 100_100))
+  estimate.takeTicker({ ts: service + 2_000, volume24h: huge, lastPrice: '1' })
+  estimate.takeTicker(ticker(3_000, 100_000))
+  estimate.takeTicker(ticker(8_000, 100_100))
   expect(estimate.unseen(service + 8_000)).toBeGreaterThan(10)
   expect(estimate.unseen(service + 8_000)).toBeLessThan(200)
 })
@@ -99,7 +99,7 @@ test('whatever comes, an estimate is a number, and never negative', () => {
       let at = 0
       for (const { waitMs, volume, fills, spanMs, size } of steps) {
         at += waitMs
-        if (volume !== null) estimate.traded(ticker(at, volume))
+        if (volume !== null) estimate.takeTicker(ticker(at, volume))
         else {
           const page = Array.from({ length: fills }, (_, fill) => ({
             ts: service + at - Math.round((fill * spanMs) / Math.max(1, fills)),

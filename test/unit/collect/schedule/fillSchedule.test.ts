@@ -22,7 +22,7 @@ function scheduleOf(everyMs: Readonly<Record<string, number>>) {
 
 /** Takes the ticker of one instrument. */
 function takeTicker<Target>(schedule: FillSchedule<Target>, target: Target, sign: TradeSign): boolean {
-  return schedule.allTraded((one) => (one === target ? sign : null))
+  return schedule.takeTickers((one) => (one === target ? sign : null)).isIdle
 }
 
 /** Takes all that are due, in order. */

@@ -1,6 +1,6 @@
 import type { LookupAddress } from 'node:dns'
 import { expect, test } from 'vitest'
-import { createLookup } from '../../../../src/exchange/http/adapter.js'
+import { createLookup } from '../../../../src/exchange/http/lookup.js'
 import { createFakeClock } from '../../../support/fakeClock.js'
 
 const address = { address: '192.0.2.1', family: 4 }
