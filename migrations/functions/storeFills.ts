@@ -147,7 +147,8 @@ export const storeFills = sql.raw(`
         then
           joined := upper(runs);
           if p.requested - joined > reach then
-            gap := tstzrange(joined, p.requested - reach);
+            -- The page may lack fills that are older than the reach, but none after its oldest one.
+            if joined < begins then gap := tstzrange(joined, least(begins, p.requested - reach)); end if;
             joined := p.requested - reach;
           end if;
         end if;

@@ -234,6 +234,23 @@ describe('what is not claimed', () => {
     expect(await lost('OLD')).toEqual([[1_000, later - dayMs]])
   })
 
+  it('ends where the first page after such an empty one begins, if that is earlier', async () => {
+    await store(page([], { symbol: 'EARLY', requested: 1_000 }))
+    const later = 21 * dayMs
+    const oldest = later - dayMs - 3_600_000
+    await store(page([oldest, later - 4_000], { symbol: 'EARLY', requested: later }))
+    expect(await claimed('EARLY')).toEqual([
+      [999, 1_000],
+      [oldest - 1, later - 4_000],
+    ])
+    expect(await lost('EARLY')).toEqual([[1_000, oldest - 1]])
+
+    await store(page([], { symbol: 'EARLIER', requested: 1_000 }))
+    await store(page([999, later - 4_000], { symbol: 'EARLIER', requested: later }))
+    expect(await claimed('EARLIER')).toEqual([[998, later - 4_000]])
+    expect(await lost('EARLIER')).toEqual([])
+  })
+
   it('is the millisecond of a fill that came again with another price: the second is kept', async () => {
     const first = full(10, 1_000)
     await store(first)
