@@ -3,7 +3,7 @@ import { mkdtemp, rmdir, stat, statfs } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { openExchange } from '../app.js'
 import { daysOnDisk } from '../collect/plan/demand.js'
-import { planFleet } from '../collect/plan/fleetPlan.js'
+import { planFairShares } from '../collect/plan/fleetPlan.js'
 import type { Plan } from '../collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniverse.js'
 import { readUniverse } from '../collect/universe/universe.js'
@@ -69,7 +69,7 @@ const wholeReaders = 4
 /** Checks everything that recording needs. All checks run, even if one fails. */
 export async function runDoctor(config: Config, logger: Logger): Promise<Finding[]> {
   const service = await checkService(config, logger)
-  const plan = planFleet(config, service.universe ?? assumedUniverse(), config.collector.egresses)
+  const plan = planFairShares(config, service.universe ?? assumedUniverse(), config.collector.egresses)
   const database = await checkDatabase(config, logger)
   return [
     ok('configuration', 'every option is known and has a value'),

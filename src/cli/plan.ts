@@ -2,7 +2,7 @@ import Table from 'cli-table3'
 import { type Command, Option } from 'commander'
 import { openExchange } from '../app.js'
 import type { Advice } from '../collect/plan/advice.js'
-import { addressesNeeded, planFleet } from '../collect/plan/fleetPlan.js'
+import { addressesNeeded, planFairShares, planFleet } from '../collect/plan/fleetPlan.js'
 import type { Plan } from '../collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniverse.js'
 import { readUniverse, type Universe } from '../collect/universe/universe.js'
@@ -72,7 +72,8 @@ export async function refuseOverload(
     process.stderr.write(`warning: ${error.message}; waiting for it\n`)
     return
   }
-  const plan = planFleet(config, universe, config.collector.egresses)
+  // How chance distributes the instruments is not known yet, and is no reason to refuse.
+  const plan = planFairShares(config, universe, config.collector.egresses)
   if (plan.fits) return
   const lines = [
     'error: the configuration needs more than the limits of the service allow',

@@ -17,6 +17,11 @@ export function planFleet(config: Config, universe: PlanUniverse, addresses: num
   return planConfig(withRoomOf(addresses, config, instrumentDemands(config, universe)), universe)
 }
 
+/** Plans as `planFleet`, but for the best case, in which every address has a fair share. */
+export function planFairShares(config: Config, universe: PlanUniverse, addresses: number): Plan {
+  return planConfig(withRoomOf(addresses, config, []), universe)
+}
+
 /** Finds the smallest number of addresses at which everything fits and the limits leave nothing out. */
 export function addressesNeeded(config: Config, universe: PlanUniverse): number {
   const demands = instrumentDemands(config, universe)

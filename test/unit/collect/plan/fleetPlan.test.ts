@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { ownershipOf, Rendezvous } from '../../../../src/collect/fleet/rendezvous.js'
-import { addressesNeeded, planFleet } from '../../../../src/collect/plan/fleetPlan.js'
+import { addressesNeeded, planFairShares, planFleet } from '../../../../src/collect/plan/fleetPlan.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { watchesPerSecond } from '../../../../src/collect/streams/rates.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
@@ -28,6 +28,18 @@ test('what does not fit one address fits as many as are said to be needed', () =
   expect(needed).toBeGreaterThan(1459 / 18.2)
   expect(planFleet(config, universe, needed).fits).toBe(true)
   expect(planFleet(config, universe, needed - 1).fits).toBe(false)
+})
+
+test('fair shares of two addresses fit demands that chance may not distribute evenly', () => {
+  const config = loadConfig({ env: {} })
+  for (const [name, stream] of Object.entries(config.streams)) stream.enabled = name === 'orderBooks'
+  config.streams.orderBooks.everySeconds = 10
+  config.streams.orderBooks.select.busiest = Infinity
+  // 32 requests a second, of 36.4 that are safe.
+  const market = listed(...Array.from({ length: 320 }, (_, index) => ({ symbol: `S${index}` })))
+  expect(planFairShares(config, market, 1).fits).toBe(false)
+  expect(planFairShares(config, market, 2).fits).toBe(true)
+  expect(planFleet(config, market, 2).fits).toBe(false)
 })
 
 test('the addresses needed suffice for each of them, however chance shares the instruments', () => {
