@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely'
 import { join } from 'node:path'
 import type { Config } from '../../config/resolve.js'
 import { openDatabase } from '../../db/database.js'
+import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
 import { instrumentStream } from '../../db/series.js'
 import type { Batch } from '../../ledger/batch.js'
@@ -166,10 +167,19 @@ export class Queue {
 
   /** Records the lost ranges as gaps, when the database seems to be back. */
   #recordLosses(): void {
+    const { incidents, stats } = this.#options
     for (const [key, gap] of this.#losses) {
       this.#losses.delete(key)
-      const recorded = () => void (this.#options.stats[gap.stream].gapsFound += 1)
-      void this.#ledger.recordGap(gap).then(recorded, () => this.#widenLoss(gap))
+      void this.#ledger.recordGap(gap).then(
+        () => {
+          stats[gap.stream].gapsFound += 1
+          incidents.succeeded('lost snapshots', key)
+        },
+        (error: unknown) => {
+          this.#widenLoss(gap)
+          incidents.failed('lost snapshots', `${describeDatabaseError(error)}; their gap is recorded later`, key)
+        },
+      )
     }
   }
 
