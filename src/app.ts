@@ -80,7 +80,7 @@ interface StartOptions {
   readonly acceptNewUrl?: boolean
   /** True to serve the page on the next free port if the configured one is taken. */
   readonly takesNextPort?: boolean
-  /** Called when the embedded server has died and cannot be started again. Nothing more can be stored then. */
+  /** Called when nothing more can be stored: the embedded server cannot be started again, or see `prepareOrWait`. */
   readonly onDatabaseLost?: (error: Error) => void
 }
 
@@ -138,7 +138,8 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   }
   try {
     const preparing = { logger, clock, signal: stopping.signal, accept: options.acceptNewUrl === true }
-    const { isAway: isDatabaseAway, prepared } = await prepareOrWait(store, config, preparing)
+    const { problem, prepared } = await prepareOrWait(store, config, preparing, onDatabaseLost)
+    const isDatabaseAway = problem() !== null
     // Configures features while recording runs. Large tables take hours, and another process may be at work on them.
     const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
     // The queue opens before the recorder may send. Responses of an earlier run need only the database.
@@ -151,6 +152,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       metrics,
       stats,
       incidents,
+      problem,
       onDropped: (batches) => parts.collector?.dropped(batches),
     })
     parts.storing = storing

@@ -69,24 +69,40 @@ interface PrepareOptions {
   readonly accept: boolean
 }
 
+interface Preparation {
+  /** Returns why the database is not prepared yet; null when it is. Nothing may be stored before. */
+  readonly problem: () => Error | null
+  /** Resolves to whether the database is prepared. It is not after an abort, or if it holds another service. */
+  readonly prepared: Promise<boolean>
+}
+
 /**
  * Prepares the database at the start of a recording. If it is away, the preparation waits until it is available.
- * Rejects at once on other errors, such as a wrong password. Resolves to whether the database is away, and to a promise
- * of the preparation.
+ * Rejects at once on other errors, such as a wrong password.
+ *
+ * @param onRefused called with a `ConfigError` if the database was away and turns out to hold another service
  */
 export async function prepareOrWait(
   store: OpenStore,
   config: Config,
   options: PrepareOptions,
-): Promise<{ readonly isAway: boolean; readonly prepared: Promise<boolean> }> {
+  onRefused?: (error: Error) => void,
+): Promise<Preparation> {
   const { logger, accept } = options
+  let problem: Error | null = null
   const prepare = async () => {
-    await migrate(store, logger)
-    await requireService(store, config, logger, { accept })
+    try {
+      await migrate(store, logger)
+      await requireService(store, config, logger, { accept })
+      problem = null
+    } catch (error) {
+      problem = error as Error
+      throw error
+    }
   }
   try {
     await prepare()
-    return { isAway: false, prepared: Promise.resolve(true) }
+    return { problem: () => null, prepared: Promise.resolve(true) }
   } catch (error) {
     const { isAway, isLocked } = traitsOf(error)
     // A table may be locked by a reader's open transaction. That is no reason not to record.
@@ -98,8 +114,12 @@ export async function prepareOrWait(
       if (isDone) logger.info('the database is available')
       return isDone
     },
+    (error: Error) => {
+      onRefused?.(error)
+      return false
+    },
   )
-  return { isAway: true, prepared }
+  return { problem: () => problem, prepared }
 }
 
 /** Brings the features in line with the configuration while recording runs. Resolves to whether that was done. */
@@ -110,6 +130,7 @@ export function configureBeside(store: OpenStore, config: Config, options: Prepa
 
 /**
  * Repeats work until it succeeds, because its failure must not end the recording. Resolves to false after an abort.
+ * Rejects with a `ConfigError`, because only the user can mend the configuration.
  *
  * @param complainedMs time of the last complaint, on the monotonic clock
  */
@@ -125,6 +146,7 @@ async function untilDone(
       await work()
       return true
     } catch (error) {
+      if (error instanceof ConfigError) throw error
       if (clock.monotonicMs() - lastMs < complainEveryMs) continue
       lastMs = clock.monotonicMs()
       logger.warn(`${complaint}: ${describeDatabaseError(error)}`)

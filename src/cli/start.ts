@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
 import { startRecorder } from '../app.js'
+import { ConfigError } from '../config/configError.js'
 import { keepNewSpaceSmall, stopSignal } from '../runtime/process.js'
 import { createLogger } from '../runtime/logger.js'
 import { startArchiving } from './archiving.js'
@@ -52,8 +53,10 @@ async function runStart(options: StartOptions): Promise<void> {
     const recorder = await startRecorder(config, logger, {
       signal: ending,
       onDatabaseLost(error) {
-        logger.error(`the recorder ends: ${error.message}`)
-        lost.abort()
+        const isMisconfigured = error instanceof ConfigError
+        // The last line of the command tells of a wrong configuration.
+        if (!isMisconfigured) logger.error(`the recorder ends: ${error.message}`)
+        lost.abort(isMisconfigured ? error : new Failed())
       },
       acceptNewUrl: options.acceptNewUrl === true,
     })
@@ -68,12 +71,11 @@ async function runStart(options: StartOptions): Promise<void> {
     await sleepUnlessStopped(options.for, ending)
     await archiving?.stop()
     logger.info('stopping: storing what has been received')
-    if (!(await recorder.stop())) {
-      logger.error('not everything that was received could be stored in time')
-      throw new Failed()
-    }
-    logger.info('stopped')
-    if (lost.signal.aborted) throw new Failed()
+    const isStored = await recorder.stop()
+    if (isStored) logger.info('stopped')
+    else logger.error('not everything that was received could be stored in time')
+    lost.signal.throwIfAborted()
+    if (!isStored) throw new Failed()
   } finally {
     takeBack()
     stop.release()

@@ -33,6 +33,24 @@ export function ledgerOf(db: Kysely<Database>): QueueLedger {
   return { store: (batches) => storeBatches(db, batches), recordGap: (gap) => recordGap(db, gap) }
 }
 
+/** Refuses everything while there is a problem with the database. It may hold another service or an older schema. */
+function withoutProblem({ store, recordGap: record }: QueueLedger, problem: () => Error | null): QueueLedger {
+  const requireNone = () => {
+    const found = problem()
+    if (found !== null) throw found
+  }
+  return {
+    async store(batches) {
+      requireNone()
+      return store(batches)
+    },
+    async recordGap(gap) {
+      requireNone()
+      return record(gap)
+    },
+  }
+}
+
 interface QueueOptions extends Pick<SpoolOptions, 'root' | 'maxBytes' | 'clock' | 'disk' | 'onDamage'> {
   readonly incidents: Incidents
   readonly stats: CollectorStats
@@ -228,6 +246,8 @@ interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'o
   readonly disk: Disk
   readonly logger: Logger
   readonly metrics: RecorderMetrics
+  /** Returns why nothing may be stored yet; null when it may. Until then responses go to the disk. */
+  readonly problem: () => Error | null
 }
 
 const closeWritingMs = 1_000
@@ -246,11 +266,11 @@ export interface OpenQueue {
 }
 
 /**
- * Opens the queue, which begins to store what earlier runs left on the disk. A recorder that waits for the right to
+ * Opens the queue, which begins to store what earlier runs left on the disk when the database is prepared. A recorder that waits for the right to
  * send does this, too, because storing needs no right. Rejects if the folder of the spool cannot be written to.
  */
 export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
-  const { config, url, clock, disk, logger, metrics, stats, incidents, onDropped } = options
+  const { config, url, clock, disk, logger, metrics, stats, incidents, problem, onDropped } = options
   // The queue has its own pool, so that it and the page's queries never wait for each other. Its statements time out.
   const writing = openDatabase({
     url,
@@ -260,7 +280,7 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
     silenceTimeoutMs: 30_000,
   })
   try {
-    const queue = await Queue.open(ledgerOf(writing.db), {
+    const queue = await Queue.open(withoutProblem(ledgerOf(writing.db), problem), {
       root: join(config.database.dataDir, 'spool'),
       maxBytes: config.collector.spoolMaxBytes,
       disk,

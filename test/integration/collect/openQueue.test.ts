@@ -45,6 +45,7 @@ test('a fill that another server has not got comes to it, though nobody asked wh
     stats: createStats(),
     incidents: new Incidents(logger, systemClock),
     metrics: createMetrics({ version: 'test' }),
+    problem: () => null,
   })
   try {
     await opened.queue.write(page([1, 0], [2, 1000]))
