@@ -205,9 +205,9 @@ export class Collector {
   }
 
   /**
-   * Waits for the lists from which the other streams choose. It requests instruments until they come, because there is
-   * nothing to choose from without them. Tickers and the RPI list only refine the choice. A category may be gone for
-   * good, so the start waits a little for its list and then goes on. The category joins when a later list has it.
+   * Waits for the lists from which the other streams choose. It requests the list of instruments until it comes,
+   * because the other streams choose from it. Tickers and the RPI list only refine the choice. A category may be gone
+   * for good, so the start waits a little for its list and then goes on. The category joins when a later list has it.
    */
   async #firstResponse(stream: AnyStream, poller: Poller<unknown>): Promise<void> {
     const { clock } = this.#dependencies

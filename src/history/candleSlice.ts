@@ -135,8 +135,8 @@ export class CandleFetcher {
  * confirmed yet. Each missing part gets one of three verdicts:
  *
  * - Before the beginning: a second look, at least an hour after the first one, found it empty again.
- * - Unanswered: it was empty for the first time, or it is a silence of a sparse series. No response may be long enough
- *   to show a candle on both sides of it. Nothing is claimed about it, and it is requested again later.
+ * - Unanswered: it was empty for the first time, or it lies in a sparse series. There a silence may be longer than a
+ *   page. Nothing is claimed about it, and it is requested again later.
  * - A gap: everything else.
  */
 async function concludeMissing(

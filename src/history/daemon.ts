@@ -33,7 +33,7 @@ interface HistoryOptions {
   readonly logger: Logger
 }
 
-/** A series that is being backfilled or repaired, or could not be. */
+/** A series that is being backfilled or repaired, or whose backfill or repair failed. */
 interface HistoryReport {
   readonly id: string
   readonly what: string

@@ -24,7 +24,10 @@ export interface FetchTask {
   readonly oldestKnown: TimeMs | null
   /** True when the series is known to leave out intervals without a trade. */
   readonly isSparse: boolean
-  /** True when an earlier fetch left the range unanswered. Without a known candle, one round looks for a change. */
+  /**
+   * True when an earlier fetch left the range unanswered. If no candle of the series is known, one round of requests
+   * then suffices.
+   */
   readonly isAskedBefore: boolean
 }
 
@@ -50,9 +53,9 @@ interface FetchOutcome {
 /** An operation counts as silent after this many equal requests without a candle. */
 const maxAttempts = 3
 const retry: Backoff = { minMs: 100, maxMs: 2_000 }
-/** The number of places that must be known before `sparseShare` is applied. */
+/** Number of intervals that must be known before `sparseShare` is applied. */
 const minPlaces = 50
-/** The largest number of pages of time that one request for a sparse series covers. */
+/** Longest time that one request for a sparse series covers, as a multiple of the time of a full page. */
 const widePages = 8
 
 /**
@@ -63,8 +66,9 @@ const widePages = 8
  * 2. Only the candles of a response and the silence between two of them are claimed.
  * 3. The search ends: each request makes more known, or a bounded number of requests removes a range that is left.
  *
- * An empty page proves nothing. A silent place is requested from each operation up to three times. Then a candle is
- * looked for below it. The place is before the beginning if none is found, and a response shows only the candle above.
+ * An empty page proves nothing. A range without a candle is requested from each operation up to three times. Then an
+ * older candle is searched for. If none is found, the series may begin at the end of the range. A response that shows
+ * the candle there, and no older one, proves it.
  */
 export function fetchRange(task: FetchTask, context: FetchContext): Promise<FetchOutcome> {
   return new Walk(task, context).run()
@@ -148,7 +152,7 @@ class Walk {
 
   /**
    * Requests the page below the upper end of a range, from each source up to three times, until there is progress.
-   * Resolves to whether a response showed the candle at that end without an older one.
+   * Resolves to true if a response showed the candle at that end and no older one.
    */
   async #askInTurns(range: TimeRange, nearest: TimeMs | null, isProgress: () => boolean): Promise<boolean> {
     const top = range.to
@@ -178,7 +182,7 @@ class Walk {
 
   /** Looks once more for candles between two known ranges. */
   async #lookAcross(nearest: TimeMs, top: TimeMs): Promise<Conclusion> {
-    // A service that counts candles instead of places shows both sides of any silence if it is asked from above.
+    // A service that counts candles instead of intervals shows both sides of any silence if it is asked from above.
     if (!this.#isSparse() && this.#isKnown(top)) await this.#isFirst(top)
     return { from: nearest, to: top, isBeforeBeginning: false }
   }
@@ -191,7 +195,7 @@ class Walk {
     const hasOlder = (await this.#findsCandle(top, isOlderKnown ? range.from : floor, !isOlderKnown)) || isOlderKnown
     if (hasOlder) return { from: range.from, to: top, isBeforeBeginning: false }
     const isFirst = isAlone || (this.#oldestKnown !== null && (await this.#isFirst(top)))
-    // A sample easily misses few candles far apart, unless each page shows the next candle at any distance.
+    // A sample of pages easily misses candles far apart, unless each page reaches the next candle at any distance.
     const isSure =
       !isSampled(top, floor, this.#lengthMs) || this.#countsCandles || (this.#isTelling() && !this.#isSparse())
     return { from: floor, to: top, isBeforeBeginning: isFirst && isSure }
@@ -272,7 +276,7 @@ class Walk {
     }
   }
 
-  /** Notes candles of the other source that the source with a reach did not give, though asked down to `vainFrom`. */
+  /** Notes that the source with a reach lacked candles of the other source, in a window that began at `vainFrom`. */
   async #noteMissing(openTimes: readonly TimeMs[], vainFrom: TimeMs): Promise<void> {
     const newest = Math.max(...openTimes)
     if (newest < vainFrom || this.#oldestReached <= newest) return
@@ -309,7 +313,8 @@ class Walk {
         const { openTimes, older } = await this.#ask(source, window, top)
         if (older.length > 0) return true
         if (openTimes.length === 0 || window.to !== top) continue
-        // If the end is inclusive, the candle at `top` takes the place of those below, so the window is narrowed.
+        // The response showed only the candle at `top`, as the end may be inclusive. A window without this candle is
+        // tried.
         const narrowed = await this.#ask(source, { from: window.from, to: top - lengthMs }, top)
         if (narrowed.older.length > 0) return true
       }

@@ -95,8 +95,8 @@ const nothingOlder = 'its history shows nothing older'
  * Fetches ranges window by window, from the newest to the oldest. Each page is stored before the next is requested, so
  * that an interrupted slice continues where it stopped. Ranges that are not wanted are skipped.
  *
- * An empty page proves nothing: a page covers the time from its oldest fill to its end. Below that, only an older fill
- * proves silence. It is looked for in one window after another, as far as the history reaches.
+ * A page covers the time from its oldest fill to its end, so an empty page covers nothing. Only an older fill proves
+ * the silence below a page. Older windows are requested until one shows such a fill, or the history ends.
  */
 export function fetchPastFills(
   source: PastFills,
@@ -107,7 +107,7 @@ export function fetchPastFills(
   return new PastFillsWalk(source, series, ranges, context).run()
 }
 
-/** A window to request, and the end of the time that its page covers. That end is higher below a silent range. */
+/** A window to request, and the end of the time that its page covers. A silent range may lie between the two ends. */
 interface Question {
   readonly window: TimeRange
   readonly to: TimeMs
@@ -120,7 +120,7 @@ class PastFillsWalk {
   #left: Ranges
   #refused: Ranges = []
   #refusalOfAll: string | undefined
-  /** True once the fills of the history are known to be those that are stored live. */
+  /** True once the history is known to have the same fills as the live stream. */
   #isProven = false
   /** The range of time of which the last adjoining pages show every fill. */
   #walked: TimeRange = { from: Number.NaN, to: Number.NaN }
@@ -145,7 +145,7 @@ class PastFillsWalk {
     return this.#refusalOfAll === undefined ? { refused } : { refused, refusalOfAll: this.#refusalOfAll }
   }
 
-  /** Resolves to the next window. If nothing can be proven, or nothing is left to ask for, refuses all and gives null. */
+  /** Resolves to the next window. Refuses all ranges and resolves to null if nothing can be proven or requested. */
   async #nextQuestion(range: TimeRange): Promise<Question | null> {
     const bottom = this.#context.now() - fillReachMs
     const question = this.#silent === null ? await this.#questionAt(range, bottom) : this.#below(this.#silent, bottom)

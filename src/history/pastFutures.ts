@@ -87,7 +87,7 @@ interface NumberedHistory<Row> {
   readonly pageRows: number
   /** Age beyond which the service gives no rows. */
   readonly reachMs: number
-  /** Length of time before the oldest row of all in which there is no row, as the last page proves. */
+  /** How long before its oldest row the last page proves that there is no row. */
   readonly silentBelowMs: number
   readonly ask: (client: ExchangeClient, query: NumberedQuery, request: RequestOptions) => Promise<Page<Row>>
   /** Returns a text that tells rows apart. Rows with equal texts are told apart by their places. */

@@ -152,7 +152,7 @@ export class FillRepair {
 
   /**
    * Marks gaps as lost while the service lacks the operation, and opens them again once the service has it. While this
-   * is not known, resolves to a lost gap whose request will tell.
+   * is not known, resolves to one lost gap: the request for it will tell.
    */
   async #followOperation(operation: Operation, now: TimeMs, since: TimeMs): Promise<FillGap[]> {
     const { db, states } = this.#options
@@ -208,8 +208,8 @@ interface FuturesRepairOptions {
 const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
 
 /**
- * Adds wants for missing funding rates and liquidations. Rows may be older than the first recording of an instrument.
- * Or the recorder was away for so long that no live response shows the rows.
+ * Adds wants for missing funding rates and liquidations. No live response shows their rows: they are older than the
+ * first recording, or the recorder was away for long.
  */
 export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
   const now = clock.now()

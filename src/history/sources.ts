@@ -82,8 +82,8 @@ interface Look {
 }
 
 /**
- * Returns the requests that look for a candle between two times, the nearest to `top` first. A service may count the
- * places of a page instead of its candles. Therefore one page may be silent and the next one not.
+ * Returns the requests that look for a candle between two times, the nearest to `top` first. A service may count
+ * intervals instead of candles. An empty page may then be followed by an older page with candles.
  */
 export function windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample }: Below): Look[] {
   return sources.flatMap((source) => {

@@ -14,7 +14,10 @@ const beatMs = 500
 const shortestPauseMs = 100
 const judgeEveryMs = 100
 const responseWithinMs = 1_000
-/** Longest wait for a lock. It is shorter than the wait for a response, so that a lock can be told from silence. */
+/**
+ * Longest wait for a lock. It is shorter than the wait for a response, so that a lock and a silent server give
+ * different errors.
+ */
 const lockTimeoutMs = 700
 const shareEveryMs = 1_000
 
@@ -38,25 +41,27 @@ interface LeaseOptions {
 /**
  * Takes the right to send requests from an address, and waits while another recorder has it. The service counts
  * requests per address, so one recorder owns the whole budget. Rejects if `signal` aborts, or if the database cannot be
- * reached at first. A patient recorder begins without the database as soon as a connection is refused. It waits if
- * another recorder was waiting at its last contact.
+ * reached at first. A recorder with `isPatient` starts even while the database refuses connections. It waits if another
+ * recorder was waiting for the address at its last contact.
  *
  * The right is one row of `recorder.lease`. Two recorders never exceed the limits of an address together, because:
  *
  * 1. The owner renews its row twice a second, `where owner = me and epoch = mine`. Each renewal lets it send for 3 s
- *    from the time of its request. The clock that ran further counts (right.ts). Every departure checks that.
+ *    from the time of its request. Time counts by the clock that advanced more, wall or monotonic (right.ts). The right
+ *    is checked before each request departs.
  * 2. A row that was given back can be taken at once. Any other or missing row is taken only after 3.5 s without
  *    renewal. The recorder looks at it each half second, on one connection. The take compares the row with what was
  *    seen.
  * 3. Each look writes to the row. A lock, a full disk or a missing server keeps the owner from renewing, and the others
  *    from looking. The 3.5 s of the others begin anew afterwards. So the owner may extend a right that holds by 3 s.
- * 4. A renewal that finds no row of its own ends the right at once. So a deleted row, or a pooler in between, stops
- *    recorders and starts none.
- * 5. A failure that tells nothing extends the right only while no other recorder waits. This is the one exception: a
- *    recorder may begin to wait while the owner's connection is silent. The owner does not know it, and both send.
- *    Otherwise the data of every silence would be lost. A start without the database has the same exception.
- * 6. A machine that was suspended goes by the database alone: no failure extends or begins its right. Its wall clock
- *    shows the suspension, unless somebody set it back by as much meanwhile.
+ * 4. A renewal that finds no row of its own ends the right at once. A deleted row or a connection pooler may thus stop
+ *    a recorder, and never makes two of them send.
+ * 5. While the database is silent, the owner goes on sending, unless another recorder was waiting before. Otherwise the
+ *    data of every silence would be lost. This is the one exception to the promise: another recorder may begin to wait
+ *    during the silence. The owner does not notice it, and both send. A start without the database has this exception,
+ *    too.
+ * 6. After a suspension of the machine, only the database can give the right: failures neither extend nor begin it. The
+ *    wall clock reveals a suspension, unless it was set back by as much meanwhile.
  */
 export async function acquireLease(url: string, egress: string, options: LeaseOptions): Promise<Lease> {
   const lease = new Lease(url, egress, options)
@@ -77,7 +82,7 @@ export class Lease {
   #connectedMs = 0
   /** Epoch of the row that this recorder owns; null while it owns none. */
   #epoch: string | null = null
-  /** The row of another recorder: its state, when that began, and when it was last seen. */
+  /** The row of another recorder: its state, when that state began, and when it was last seen. */
   #watch: { readonly stamp: string; readonly sinceMs: number; readonly lookedAt: Moment } | null = null
   #maySend = false
   #isStandby = false
@@ -176,7 +181,7 @@ export class Lease {
     } catch (error) {
       this.#options.logger.debug(`the lease of ${this.#egress}: ${describeDatabaseError(error)}`)
       this.#watch = null
-      // Rules 3, 5 and 6: the right may be extended, by the kind of failure.
+      // Rules 3, 5 and 6 say which failures extend the right.
       const isGivenToNobody = traitsOf(error).stopsAllWriters
       this.#right.failed(sentAt, isGivenToNobody ? 'given to nobody' : 'unknown')
       if (isGivenToNobody) await this.#goOnWithout(sentAt)
@@ -245,8 +250,9 @@ export class Lease {
   }
 
   /**
-   * Lets a patient recorder send while there is no server, because nobody can be given the row. It must not have seen
-   * another recorder at its last contact. A recorder that was too busy to renew begins again, as after a restart.
+   * Lets a recorder with `isPatient` send while no other recorder can take the row, such as while no server runs. No
+   * other recorder may have been waiting at the last contact. A recorder that was too busy to renew its row in time
+   * begins again here.
    */
   async #goOnWithout(sentAt: Moment): Promise<void> {
     const { isPatient, logger } = this.#options

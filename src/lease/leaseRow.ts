@@ -42,7 +42,7 @@ export interface Sharing {
   onSight(recorders: readonly SeenRecorder[], connectedMs: number): void
 }
 
-/** State of a row at one look, changed by each renewal. `absent`: no row. `free`: the row was given back. */
+/** State of a row as text. Each renewal changes it. `absent`: no row. `free`: the row was given back. */
 type Stamp = string
 
 const end = `now() + interval '${leaseMs} milliseconds'`

@@ -1,11 +1,13 @@
 import { type Clock, elapsedMs, type Moment } from '../runtime/clock.js'
 
-/** How long a proof allows a recorder to send, counted from when its request left. */
+/** How long a recorder may send after the database confirmed its right, counted from the departure of the query. */
 export const rightMs = 3_000
-/** How long a row must be seen unrenewed before another recorder takes it. The half second is for clocks and timers. */
+/** How long a row must stay without renewal before another recorder takes it. Half a second is for inexact timers. */
 export const leaseMs = rightMs + 500
 
-/** Why a renewal failed: the database gives the row to nobody now, or its state is unknown. */
+/**
+ * Why a renewal failed. `given to nobody`: no recorder can take the row now, as with a full disk. `unknown`: the rest.
+ */
 type Failure = 'given to nobody' | 'unknown'
 
 /** The right of one recorder to send, as far as the recorder knows. */
@@ -38,8 +40,9 @@ export class SendingRight {
   }
 
   /**
-   * Records a failed renewal. If nobody can be given the row, a right that still holds is extended. While no recorder
-   * waits, every failure extends the right, even one that has ended. On a machine that was suspended, none does.
+   * Records a failed renewal. While no other recorder waits, the failure extends the right, even a right that has
+   * ended. While another recorder waits, it extends only a right that still holds, and only if nobody can take the row.
+   * After a suspension of the machine, it never extends the right.
    */
   failed(sentAt: Moment, failure: Failure): void {
     const before = this.#askedAt
@@ -47,7 +50,7 @@ export class SendingRight {
     // Rule 6 of lease.ts. During a suspension the monotonic clock stands still, and the wall clock goes on.
     if (before !== null && sentAt.wall - before.wall - (sentAt.ms - before.ms) >= rightMs) this.#hasSlept = true
     if (this.#hasSlept) return
-    // The process was stopped meanwhile, so this request says nothing about the present.
+    // The process was stopped for 3 s or more during this query, so the failure says nothing about the present.
     if (elapsedMs(this.#clock, sentAt) >= rightMs) return
     // Rules 5 and 3.
     if (!this.#isWaitedFor || (failure === 'given to nobody' && this.holds())) this.#provenAt = sentAt

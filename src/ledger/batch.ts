@@ -20,9 +20,11 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly tooOld?: number
   /** True if the service has older rows on a further page. */
   readonly hasMore?: boolean
-  /** Ranges between two candles that joined pages leave out. Without it, the rows of a single response show them. */
+  /**
+   * Ranges between two candles that several joined pages leave out. Absent for a single response: its rows show them.
+   */
   readonly silence?: readonly TimeRange[]
-  /** True if the batch does not prove absence: rows of the response were dropped, or its list may be cut off. */
+  /** True if the batch does not prove absence: rows of the response were dropped, or the list may be cut off. */
   readonly provesNothing?: boolean
 }
 
@@ -35,8 +37,8 @@ export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | '
 }
 
 /**
- * Returns true if entries that are not in the batch have disappeared. An empty list counts as a fault of the service,
- * because trading never ends for all instruments.
+ * Returns true if an instrument that is not in the batch has disappeared. An empty list counts as a fault of the
+ * service, because trading never ends for all instruments.
  */
 export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 'provesNothing'>): boolean {
   return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.provesNothing

@@ -48,7 +48,7 @@ export async function storeFundingBatch(
   return storeFundingRates(trx, batch.target, batch.rows, shownRates(batch))
 }
 
-/** Returns the time of which a live response shows all rates; null if it shows none for certain. */
+/** Returns the range of which a live response certainly shows all rates; null if there is none. */
 function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | null {
   const { rows, requestTime, provesNothing, tooOld = 0 } = batch
   if (rows.length === 0 || provesNothing || missingRows(batch) > 0) return null
@@ -62,7 +62,7 @@ function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | null {
  * Stores settled rates with what they prove. `trx` must be a transaction. The interval of a rate is the time since the
  * settlement before it, if that is known.
  *
- * @param shown the time of which `rates` are all that the service has; null: unknown
+ * @param shown range of which `rates` are all rates that the service has; null: unknown
  */
 export async function storeFundingRates(
   trx: Kysely<Database>,
@@ -106,7 +106,7 @@ function wholeHours({ from, to }: TimeRange): number | null {
   return (to - from) % hourMs === 0 ? (to - from) / hourMs : null
 }
 
-/** Returns steps in which a settlement is missing, and the time from the next expected one on. */
+/** Returns the ranges that lack a settlement, and the time after which the next settlement is overdue. */
 function notProven(steps: ReturnType<typeof fundingSteps>, newest: TimeMs): TimeRange[] {
   const last = steps.at(-1)
   const broken = steps.filter(({ isWhole }) => isWhole === false).map((step) => ({ from: step.from + 1, to: step.to }))
@@ -146,7 +146,7 @@ export async function storeLiquidationBatch(
   let from = requestTime - liquidationReachMs
   if (isFull) from = Math.min(...rows.map(({ ts }) => ts)) + 1
   else if (rows.length === 0) {
-    // An empty response proves nothing alone. It extends earlier proof, if it reaches back to the end of that.
+    // An empty response alone proves nothing. It extends the proven time if it reaches back to the end of that time.
     const until = await recordedUntil(trx, instrumentStream('liquidations', target))
     from = until !== null && until >= from ? until : to
   }
@@ -157,7 +157,7 @@ export async function storeLiquidationBatch(
 /**
  * Stores liquidations with what they prove. `trx` must be a transaction.
  *
- * @param shown the time of which `rows` are all liquidations that the service has; null: unknown
+ * @param shown range of which `rows` are all liquidations that the service has; null: unknown
  */
 export async function storeLiquidations(
   trx: Kysely<Database>,
@@ -199,7 +199,7 @@ interface MissingOfInstrument extends InstrumentKey, RepairAttempts {
   readonly missing: readonly TimeRange[]
 }
 
-/** Finds what instruments of a stream lack between `since` and the end of their proven time, if any is proven. */
+/** Finds what is missing of each instrument with proven time, between `since` and the end of that time. */
 export async function missingOfStream(
   db: Kysely<Database>,
   stream: StreamName,

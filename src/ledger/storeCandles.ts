@@ -15,9 +15,8 @@ export interface StoredCandles extends WriteResult {
 }
 
 /**
- * Stores candles of one series with what they prove: the ranges of closed candles, and the silence between two of one
- * response. All of it is stored or nothing, so that no claim lacks its rows. It uses the transaction that `db` is in,
- * or one of its own.
+ * Stores candles of one series with what they prove: the ranges of closed candles, and the silence between them. All of
+ * it is stored or nothing, so that no claim lacks its rows. It uses the transaction that `db` is in, or one of its own.
  *
  * @param silence ranges that responses left out, see `silenceBetween`
  */

@@ -24,8 +24,8 @@ interface SeenList<Row> {
 }
 
 /**
- * Stores a list as versions of its rows. A change closes the open version of a row and opens a new one. What a later
- * list has told stays as it is. Runs as one transaction.
+ * Stores a list as versions of its rows. A change closes the open version of a row and opens a new one. Rows that a
+ * later list has changed stay as they are. Runs as one transaction.
  */
 export async function recordVersions<Row>(
   db: Kysely<Database>,

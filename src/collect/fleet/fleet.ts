@@ -87,7 +87,7 @@ const leavingMs = 1_500
  * Shares the work with the other recorders of the database. About once a second, each recorder computes its own share
  * from the live leases (rendezvous.ts). No recorder assigns work to others. Shares stay while the database is away.
  *
- * When a recorder joins, both the old and the new owner request the instruments that move, for the length of a lease.
+ * When a recorder joins, some instruments move to it. For the length of a lease, both owners request these instruments.
  * Each address has its own budget, so no limit is exceeded, and no instrument is left without requests. When a recorder
  * dies or is frozen, its lease ends 3.5 s after its last renewal. The others see that within a second. A recorder that
  * stops tells the others and goes on for 1.5 s.

@@ -87,7 +87,7 @@ function scoreOf(memberHash: number, keyHash: number, weight: number): number {
   return -weight / Math.log((drawn + 0.5) / 2 ** 32)
 }
 
-/** Spreads what two numbers differ in over all their 32 bits (the last steps of MurmurHash3). */
+/** Mixes a number so that changing one bit changes about half of the 32 (the last steps of MurmurHash3). */
 function mixed(value: number): number {
   let bits = value
   bits = Math.imul(bits ^ (bits >>> 16), 0x85ebca6b)

@@ -6,12 +6,13 @@ import type { PlanUniverse } from '../universe/planUniverse.js'
 import { type InstrumentDemand, instrumentDemands } from './demand.js'
 import { type Plan, planConfig } from './plan.js'
 
-/** Standard deviations above the mean share that hardly any address exceeds, as chance distributes instruments. */
+/** Chance gives some addresses more than others: hardly any more than the mean and this many standard deviations. */
 const deviations = 3.5
 
 /**
- * Plans a configuration for a number of addresses that have the same limits. They count as one address with the limits
- * of all, less what chance gives the busiest of them beyond a fair share. Figures cover all of them together.
+ * Plans a configuration for a number of addresses that have the same limits. They are planned as one address with the
+ * limits of all. These limits are lowered, because chance gives the busiest address more than a fair share. Figures
+ * cover all addresses together.
  */
 export function planFleet(config: Config, universe: PlanUniverse, addresses: number): Plan {
   return planConfig(withRoomOf(addresses, config, instrumentDemands(config, universe)), universe)

@@ -52,7 +52,7 @@ function planWith(config: Config, universe: PlanUniverse): Plan {
     universe: { kind: universe.kind, instruments: countByCategory(universe) },
     streams,
     ...totals,
-    // A stream over its share needs no advice if the whole plan fits: it uses what others leave of theirs.
+    // A stream over its share needs no advice if the whole plan fits: it uses requests that other streams do not need.
     advice: fits ? [] : advise(config, streams, allowed.perSecond),
     notes: planNotes(config, universe, streams),
   }
@@ -82,26 +82,28 @@ function countByCategory(universe: PlanUniverse): Record<Category, number> {
 
 /** Rates that the limits leave for each enabled stream. */
 interface Allowances {
-  /** Demands of the enabled streams. A stream that takes what fits demands no more than it is allowed. */
+  /** Demands of the enabled streams. A stream with `busiest: fit` demands no more than it is allowed. */
   readonly streams: readonly StreamDemand[]
   /** Allowed requests per second of each stream. A demand beyond it does not fit. */
   readonly perSecond: ReadonlyMap<StreamName, number>
 }
 
 /**
- * Largest share of its operation's limit that a stream may fill if it takes what fits. The rest is for retries; that
- * of candles also serves repair and backfill. Fills leave no rest, because their schedule keeps to the rate by itself.
+ * Largest share of its operation's limit that a stream with `busiest: fit` may fill. The rest is for retries and, of
+ * candles, also for repair and backfill. Fills need no rest, because their schedule keeps to the rate by itself.
  */
 const shareOfLimit: Partial<Record<Operation, number>> = { fills: 1, candles: 0.75 }
 const usualShare = 0.9
-/** Share of the overall limit that is reserved for each stream that takes what fits, whatever the others demand. */
+/**
+ * Share of the overall limit that is reserved for each stream with `busiest: fit`, even if other streams demand more.
+ */
 const minShare = 0.02
 /** Share of the overall limit that streams may fill. The rest is for retries, repair and backfill. */
 const shareOfOverall = 0.95
 
 /**
  * Divides the limits among the streams. Streams whose size the configuration names come first. The rest is divided
- * fairly among those that take what fits. The plan command and the collector both use these allowances.
+ * fairly among streams with `busiest: fit`. The plan command and the collector both use these allowances.
  */
 export function allowances(config: Config, universe: PlanUniverse): Allowances {
   const safe = safeRates(config)

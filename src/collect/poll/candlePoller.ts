@@ -22,8 +22,8 @@ export interface CandlePoller extends Poller<CandleTarget> {
 }
 
 /**
- * A request that leaves this much later still arrives after the settle delay where this machine's clock is a little
- * ahead. One that arrives before it shows a candle that is not final, and the next request comes an interval later.
+ * Requests leave this long after the settle delay, because this machine's clock may be a little ahead. A request that
+ * arrives too early shows a candle that is not final. The next request follows a whole interval later.
  */
 const clockErrorMs = 100
 /** A series is believed to lack candles once all its responses have been empty bodies for this long. */

@@ -84,8 +84,8 @@ interface WatchOptions extends ReturnType<typeof tickerWatch> {
 /**
  * Sends extra reads of tickers, between the recorded ones, until the signal aborts. The schedule of fills learns from
  * their volumes where trades happen: a burst is over before the next recorded ticker. One read begins at a time, of the
- * category where it is worth most. Extra reads are not stored, and their failures are not reported: recording the
- * tickers does that.
+ * category where it is worth most. Extra reads are not stored. Their failures are not reported, because the recorded
+ * tickers report the same failures.
  */
 export async function watchTickers(
   { client, clock, universe, logger, signal }: Pick<PollContext, 'client' | 'clock' | 'universe' | 'logger' | 'signal'>,
@@ -96,7 +96,7 @@ export async function watchTickers(
   const readExtra = async (category: TradedCategory) => {
     try {
       const deadline = clock.monotonicMs() + minMs
-      // Requests for data that is recorded go before these.
+      // The priority `repair` lets requests for recorded data go first.
       const { rows } = await client.tickers({ category }, { signal, deadline, priority: 'repair' })
       universe.setTickers(rows)
       onRead()

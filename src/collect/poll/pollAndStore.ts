@@ -103,7 +103,7 @@ function batchOf<Target, Row>(
   return page.cursor === undefined ? batch : { ...batch, hasMore: true }
 }
 
-/** Reports rows that are not even kept as rejected, because they exist nowhere else. */
+/** Reports rows that are neither stored nor kept as rejected, because they are lost. */
 function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch): void {
   const what = `${stream} rows`
   if (unkept === 0) return incidents.succeeded(what)

@@ -24,7 +24,7 @@ interface LaneOptions {
 interface Entry {
   readonly batch: Batch
   readonly key: string
-  /** Says what became of the batch. Only the first time counts. */
+  /** Reports if the batch was stored. Only the first call counts. */
   readonly settle: (isStored: boolean) => void
 }
 
@@ -38,7 +38,7 @@ interface LiveEntry extends Entry {
 const patienceMs = 2_000
 /** Two calls keep the database busy while the results of one are on their way. */
 const callsAtOnce = 2
-/** Largest number of calls under way, with those that hang. A call that hangs does not keep others from trying. */
+/** Largest number of calls under way when some of them hang. While a call hangs, another one may still try. */
 const maxCalls = 4
 /** Statements of this many rows stay clear of the columnstore's bounds. */
 const maxRowsPerCall = 2_000
@@ -56,7 +56,7 @@ const segmentPollMs = 10
 const closeMs = 2_000
 
 /**
- * Takes the batches of one stream from memory, if need be over the disk, to the ledger.
+ * Takes the batches of one stream to the ledger. While the database is slow or away, batches wait on the disk.
  *
  * A batch is stored from memory, unless the database has just failed or the disk holds an earlier batch of its series.
  * Otherwise it goes to the disk, and comes back into memory in its turn. So the batches of a series are stored in their
@@ -271,7 +271,7 @@ export class Lane {
         const segment = await spool.takeOldest(stream)
         failures = 0
         incidents.succeeded('spool', stream)
-        // Segments of the stream exist, but none is free: they are being written, or make room.
+        // Segments of the stream exist, but each is being written, or being dropped to make room.
         if (segment === null) await sleepFor(clock, segmentPollMs, signal)
         else if (!(await this.#storeSegment(segment))) await sleepFor(clock, backoffMs(this.#failures, retry), signal)
       } catch (error) {

@@ -82,8 +82,8 @@ export class Queue {
   /** Batches in memory, in the order of arrival, so that the first is the oldest. */
   readonly #waiting = new Set<Batch>()
   /**
-   * Ranges of time in which snapshots were lost and no gap says so yet: one for each stream, category and reason. They
-   * wait until a batch is stored, and end with the process.
+   * Losses of snapshots that no gap records yet, as one range of time for each stream, category and reason. They are
+   * recorded when the next batch is stored, and are forgotten when the process ends.
    */
   readonly #losses = new Map<string, NewGap>()
 
@@ -170,7 +170,10 @@ export class Queue {
     this.#noteLoss(stream, range, droppedReason, category === undefined ? tradedCategories : [category])
   }
 
-  /** Notes that snapshots were lost. Proven streams need no note, because what is not proven counts as missing. */
+  /**
+   * Notes that snapshots were lost. Streams with coverage need no note, because all time outside their coverage counts
+   * as missing.
+   */
   #noteLoss(stream: StreamName, range: TimeRange, reason: string, categories: readonly Category[]): void {
     if (isProven(stream)) return
     for (const category of categories)

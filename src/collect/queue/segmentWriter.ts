@@ -189,7 +189,8 @@ export class SegmentWriter {
       this.#waitingBytes -= size
     }
     const parts = bodies.flatMap((body) => [recordHeader(body), body])
-    // Bytes count before they are written: after a failure, any number may be there, and the bound must still hold.
+    // Counts the bytes before they are written: a failed write may leave any part of them on the disk, and the bound
+    // must hold even then.
     current.bytes += size
     const { bytesWritten } = await current.file.writev(parts)
     if (bytesWritten < size) {

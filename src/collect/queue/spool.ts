@@ -11,7 +11,9 @@ import { becomeSpoolOwner, createdAtOf, parseSegmentName, type SpoolOwner } from
 export interface SpoolOptions {
   /** Folder of the spools of all recorders on this machine. */
   readonly root: string
-  /** Largest number of bytes on disk. Beyond it the oldest segments go, first of streams that can be fetched again. */
+  /**
+   * Largest number of bytes on disk. Beyond it old segments are dropped, first of streams that can be fetched again.
+   */
   readonly maxBytes: number
   readonly disk: Disk
   readonly clock: Clock
@@ -51,7 +53,7 @@ const repeatable = streamNames.filter((name) => streamTraits[name].isRepeatable)
 const unrepeatable = streamNames.filter((name) => !streamTraits[name].isRepeatable)
 /** Size at which a segment is closed, or an eighth of `maxBytes` if that is less. */
 const maxSegmentBytes = 4 * 1024 * 1024
-/** A segment is set aside if it is unreadable for longer. A disk that is short of handles recovers sooner. */
+/** A segment that stays unreadable for longer is set aside. A process that lacks file handles recovers sooner. */
 const unreadableForMs = 60_000
 /** Longest time from receiving a response until it is on the disk. */
 const longestToDiskMs = 15_000
@@ -92,7 +94,7 @@ export class Spool {
   /** Settles when all batches so far are packed. Batches are appended in their order, however long packing takes. */
   #packed: Promise<unknown> = Promise.resolve()
   #dropping: Promise<boolean> | undefined
-  /** True if no record fitted after room was made on a full disk. Something else takes the room, so no more is made. */
+  /** True if the disk stayed full after a segment was dropped. Something else fills it, so nothing more is dropped. */
   #isDroppingInVain = false
 
   private constructor(options: SpoolOptions, owner: SpoolOwner) {
@@ -171,7 +173,7 @@ export class Spool {
     return this.#closed.has(segment) || this.#writers.get(batch.stream)?.current?.name === segment
   }
 
-  /** Resolves when the batch is synced to disk. Older batches may have to go. Rejects with the file system's error. */
+  /** Resolves when the batch is synced to disk, for which older ones may be dropped. Rejects with the disk's error. */
   async append(batch: Batch): Promise<void> {
     const key = seriesKey(batch)
     const series = this.#series.get(key) ?? { segment: undefined, appending: 0 }

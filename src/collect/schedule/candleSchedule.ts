@@ -18,8 +18,8 @@ export const maxCandleWaitMs = 8 * minuteMs
  */
 const slowPace: Pace = { fruitless: 3, misled: 0 }
 /**
- * Time until the next request for an interval that the service refuses, when no response has come yet. A series that
- * has had a response is requested again soon. Further refusals make that rarer, down to once an hour.
+ * Wait after the service refused a series that never had a response. A series that had one is requested again soon.
+ * After further refusals it is requested less and less often, down to once an hour.
  */
 const refusedForMs = dayMs
 
@@ -134,7 +134,7 @@ export class CandleSchedule<Target extends CandleSeries> {
     return last === null ? candlesPerPage : this.candlesSince(last.received.wall, now, target.interval)
   }
 
-  /** Number of candles that reaches back to the oldest candle that had not settled at `before`. */
+  /** Number of newest candles that includes the oldest candle that was not final at `before`. */
   candlesSince(before: TimeMs, now: TimeMs, interval: Interval): number {
     const spare = 2
     const count = Math.ceil(Math.max(0, now - before + this.#settleMs) / intervalMs[interval])

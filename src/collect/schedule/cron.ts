@@ -53,7 +53,9 @@ export function isOfEachDay({ dayOfMonth, month, dayOfWeek }: ReturnType<typeof 
   return isEach(dayOfMonth, 31) && isEach(month, 12) && isEach(dayOfWeek, 7)
 }
 
-/** Matches times of expressions that choose days. Others do not come here: the library's calendars take 8 MB. */
+/**
+ * Matches times of expressions that choose days. Other expressions do without the library's calendars, which take 8 MB.
+ */
 function matcherOf(expression: string): (time: TimeMs) => boolean {
   // The task is never started: the library only tells which times match, so that our clock alone decides.
   const task = createTask(expression, () => undefined, { timezone: 'UTC' })

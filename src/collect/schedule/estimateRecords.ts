@@ -3,17 +3,16 @@ import { fillsPerPage } from '../../market/rows.js'
 /** Number of claimed fills with which the record of the tickers' claims begins. */
 const claimedStart = 50
 /**
- * Number of claimed fills that responses have borne out, at the beginning of this record. The trust begins with the
- * ratio of the two, 0.8. It is below 1, because the mean of recent sizes is usually too small. A volume then suggests
- * more fills than there are.
+ * Number of these 50 fills that count as confirmed at the beginning. The trust thus begins at 40 / 50 = 0.8. It is
+ * below 1, because the mean of recent sizes is usually too small. A volume then suggests too many fills.
  */
 const borneOutStart = 40
 const maxTrust = 1.5
 /** Share of the record of claims that is kept at each response. */
 const recordKept = 0.9
 /**
- * A response without a fill contradicts tickers that claimed at least this many. The number is so large, because trades
- * that drop out of the day look like claims.
+ * A response without a new fill contradicts tickers that claimed at least this many fills. The number is large, because
+ * trades that leave the 24h volume look like claims.
  */
 const contradicted = 50
 /** Without sizes, claims of this many contradict. Tickers then tell of trades elsewhere. */

@@ -68,9 +68,10 @@ const missedToBelieve = 3
  * Returns how long a target waits after its failures. While nearly all requests of its group fail, it waits at most a
  * minute, and at most one cycle. It is then requested soon after the service has recovered.
  *
- * From the third missed response on, each missed response doubles the wait. If a share s of the group's requests
- * succeeds, a target with n failures in a row has missed n s responses. By chance this happens with probability
- * (1 - s) ^ n, which is below e ^ -(n s): 5 % for 3 missed responses. A target alone in its group misses none.
+ * From the third missed response on, each missed response doubles the wait. Suppose that a share s of the group's
+ * requests succeeds. A target with n failures in a row then missed n s responses. By chance this happens with
+ * probability (1 - s) ^ n, which is below e ^ -(n s): 5 % for 3 missed responses. A target alone in its group misses
+ * none.
  */
 export function failingWaitMs({ failures, missed }: FailureRun, everyMs: number): number {
   const longestMs = Math.max(everyMs, Math.min(everyMs * maxFailingCycles, hourMs))

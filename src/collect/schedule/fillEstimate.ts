@@ -12,13 +12,13 @@ export interface SeenFill {
 const unknownWeight = 1.15
 /** Number of fills over which the mean size is averaged. */
 const sizeMemory = 400
-/** Variance of an expected number of fills, in proportion to it, because fills come in clusters. */
+/** Variance of a number of fills, as a multiple of its expected value. It is high because fills come in clusters. */
 const clusterVariance = 30
-/** Variance of an expected number of fills, in proportion to its square, because the rate is not known. */
+/** Variance of a number of fills, as a multiple of its squared expected value, because the rate is uncertain. */
 const rateVariance = 6
-/** Variance of the number of fills that drop out of the day, in proportion to it. They come in clusters, too. */
+/** Variance of the number of fills that leave the 24h volume, as a multiple of its expected value. */
 const rollVariance = 5
-/** Largest share of the expected number that is taken off when more dropped out of the day than was traded. */
+/** Largest share by which a falling 24h volume lowers the expected number of fills. */
 const maxTakenOff = 0.3
 /** Sizes beyond this are no number of coins, and their sums could become infinite. */
 const maxSize = 1e30
@@ -31,12 +31,14 @@ const maxClaimed = 1.5 * fillsPerPage
  * Estimates the number of fills of one instrument that no response has shown, and the error of such estimates.
  *
  * Responses give the exact times of fills. Tickers come for all instruments at once and give the volume between two
- * moments. A full page is a count cut off at 100: the tickers' claims are then taken as borne out. A 24h volume rolls,
- * so yesterday's trades are added to its differences. They are added at the instrument's usual rate where that is below
- * the average of the day: a few huge trades make up a large part of that average.
+ * moments. A full page shows only the newest 100 fills, so all fills that the tickers claimed count as confirmed.
+ * Trades of a day ago leave the 24h volume, so they are added to its differences. Their rate is taken as the
+ * instrument's usual rate or, if lower, the average of the day. A few huge trades may make up a large part of that
+ * average.
  *
- * A rise divided by the mean size of a fill is a count, and is believed almost fully. A fall says only that a huge
- * trade has dropped out of the day, and little about current trades: the expected number is nearly kept.
+ * If the volume rises, the rise is divided by the mean size of a fill. The resulting number of fills is believed almost
+ * fully. If the volume falls, a huge trade has left the day. That says little about current trades, so the expected
+ * number stays nearly the same.
  *
  * The constants were tuned on recorded tapes (`npm run bench -- fills --tapes DIR --part tune`). Times are those of the
  * service, rates are fills per millisecond.
@@ -56,7 +58,9 @@ export class FillEstimate {
   #sizeSum = 0
   #sizeCount = 0
   #ticker: { ts: TimeMs; volume: number; lastPrice: string | null; volumeText: string } | null = null
-  /** Times, then sizes, of the fills of the last response. They tell which fills the ticker before it had counted. */
+  /**
+   * Times, then sizes, of the fills of the last response. They show which of these fills an earlier ticker had counted.
+   */
   #page: Float64Array | null = null
   #pageCount = 0
   #pageFrom: TimeMs = Infinity
@@ -115,8 +119,8 @@ export class FillEstimate {
     else {
       const expected = this.#unseen + this.#rates.ahead(Math.max(0, serviceTime - this.#atMs))
       this.#errors.judge(fresh, expected)
-      // Fills hidden by a full page are taken to have come at the expected rate. If the rest of the expected number
-      // were taken instead, an estimate that is too high would feed itself.
+      // Fills that a full page hides are assumed to have come at the expected rate. With the rest of the expected
+      // number instead, an estimate that is too high would confirm itself.
       const expectedRate = expected / Math.max(1, serviceTime - this.#responseAt)
       this.#seen.addSpan(expectedRate, Math.max(0, shownFrom - this.#responseAt))
     }
@@ -200,7 +204,7 @@ export class FillEstimate {
     this.#sizeCount = sizeMemory
   }
 
-  /** Rate before the first response: the recorded one, else that of the page or that of the ticker's day, if lower. */
+  /** Rate at the first response: the recorded rate, or else the lower of the page's rate and the ticker's 24h rate. */
   #firstRate(count: number, spanMs: number): number {
     if (this.#assumedRate !== null) return this.#assumedRate
     const byPage = count / Math.max(spanMs, minSpanMs)
@@ -220,11 +224,11 @@ export class FillEstimate {
   }
 }
 
-/** Rates are averaged over these times: those of a sweep, a burst, a busy minute and the usual flow. */
+/** Times over which rates are averaged: a sweep of the book, a burst, a busy minute and the usual flow. */
 const memoriesMs = [400, 2_000, 20_000, 300_000] as const
 const minuteIndex = 2
 const usualIndex = 3
-/** Share of the difference between a faster average and the next slower one that is expected to last at first. */
+/** Share of the difference between an average and the next slower one that is expected to go on at first. */
 const lasting = [0.35, 0.4, 0.7] as const
 
 /** Average rates of fills, in fills per millisecond. Fast ones follow a burst, slow ones the usual flow. */

@@ -25,7 +25,7 @@ interface Entry<Target> extends FillsSeen {
 export const shortestPollMs = 50
 /** An instrument with fewer unseen fills than this is not worth a request yet. */
 const dueFills = 3
-/** Exponent of the unevenness that unseen fills are weighted by. Uneven instruments may fill a page early. */
+/** Unseen fills are multiplied by the unevenness to this power, because uneven instruments may fill a page early. */
 const unevennessPower = 0.25
 const maxUnevennessFactor = 1.01 * maxUnevenness ** unevennessPower
 const maxBackoffMs = 30_000
@@ -37,16 +37,16 @@ const firstEvery = 2
  * Decides at each request that may be sent which instrument's fills are requested.
  *
  * The schedule maximises the number of captured fills. A response shows the newest 100, so it chooses the instrument
- * with the largest number of unseen fills. On recorded tapes, a schedule with exact numbers captured 99 % of
- * the fills that one with foresight did. With numbers a second old it captured 91 to 95 %. The choice therefore uses the
- * number that is expected at the moment of the request. Instruments whose estimates are often far off count for a little more. Nothing is decided
- * ahead: a ticker that arrives while a request waits changes the choice.
+ * with the largest number of unseen fills. On recorded tapes, a schedule with exact numbers captured 99 % of the fills
+ * that one with foresight did. With numbers a second old it captured 91 to 95 %. The choice therefore uses the number
+ * that is expected at the moment of the request. Instruments whose estimates are often far off count a little more.
+ * Nothing is decided ahead: a ticker that arrives while a request waits changes the choice.
  *
- * No instrument starves. Instruments without a response get every second choice until each has one, the busiest first:
- * n of them are requested within 2 n requests. An instrument that has waited for its longest time is overdue. Overdue
- * ones get every fourth choice, the longest overdue first. Of n instruments, one that trades waits at most for
- * maxPollMs and the time of 4 n requests. The longest time doubles with each response that brings nothing, up to an
- * hour, whatever the ticker claims. The first new fill resets it. Times are of the monotonic clock.
+ * No instrument starves. Instruments without a response get every second choice, the busiest first. For n such
+ * instruments this takes 2 n requests. An instrument that has waited for its longest time is overdue. Overdue ones get
+ * every fourth choice, the longest overdue first. Of n instruments, one that trades waits at most for maxPollMs and the
+ * time of 4 n requests. The longest time doubles with each response that brings nothing, up to an hour, whatever the
+ * ticker claims. The first new fill resets it. Times are of the monotonic clock.
  */
 export class FillSchedule<Target> {
   readonly #keyOf: (target: Target) => string
@@ -141,21 +141,21 @@ export class FillSchedule<Target> {
   }
 
   /**
-   * Takes a response that came and could not be kept. The instrument is requested as soon as one without a response
-   * would be, however little it trades. Only the next response can still show the lost fills.
+   * Takes a response that could not be kept. The instrument is then requested as soon as one that never had a response.
+   * Only its next response can still show the lost fills.
    */
   lost(target: Target, nowMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
     this.failed(target, nowMs)
-    // It keeps waiting since the last response that was kept, however often one is lost.
+    // Its wait counts from the last response that was kept, even if several are lost.
     entry.sinceMs = entry.respondedMs ?? entry.sinceMs
     entry.respondedMs = null
   }
 
   /**
-   * Takes a response that was kept at first and was dropped later. If it is the newest one, it counts as lost. A later
-   * one, or one under way, shows those fills and newer ones.
+   * Takes a response that was kept at first and dropped from the disk later. It counts as lost if it is the newest
+   * response and no request is under way. Otherwise a newer response takes its place.
    */
   dropped(target: Target, serviceTime: TimeMs, nowMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
@@ -218,7 +218,7 @@ export class FillSchedule<Target> {
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
       const { estimate } = entry
       const unseen = this.#unseen(entry, nowMs)
-      // An instrument that cannot be the busiest at any unevenness is skipped: powers are the costliest step here.
+      // Skips an instrument that could not be the busiest even at the largest unevenness, because powers are costly.
       if (unseen * maxUnevennessFactor < most) continue
       const atStake = unseen * estimate.unevenness ** unevennessPower
       if (atStake >= most) [busiest, most] = [entry, atStake]

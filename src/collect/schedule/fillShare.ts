@@ -45,8 +45,8 @@ const maxShareWorthWatching = 0.95
 const fillsWorthTickers = 60
 
 /**
- * Value of reading tickers that would tell of `untold` fills. It is worth a request from 1 on. It is 0 where so many
- * requests are allowed that bursts noticed seconds later cost nothing.
+ * Returns the worth of reading tickers that would tell of `untold` fills: 1 or more is worth a request. Returns 0 if
+ * the limits allow so many requests for fills that late news of a burst costs nothing.
  */
 export function worthOfTickers(fillsPerSecond: number, allowedPerSecond: number, untold: () => number): number {
   const isCostly = expectedShare(fillsPerSecond, allowedPerSecond) < maxShareWorthWatching
@@ -56,7 +56,7 @@ export function worthOfTickers(fillsPerSecond: number, allowedPerSecond: number,
 /** Number of new fills per response that requests are planned for. Only bursts then fill a page. */
 export const plannedFillsPerResponse = 33
 
-/** Text that says that the limits do not suffice for the fills of all instruments; null when they do. */
+/** Returns a warning if the limits do not suffice for the fills of all instruments; null if they do. */
 export function fillShortage(fillsPerSecond: number, allowedPerSecond: number): string | null {
   const neededPerSecond = fillsPerSecond / plannedFillsPerResponse
   if (neededPerSecond <= allowedPerSecond) return null
@@ -111,10 +111,10 @@ export interface FillsSeen {
 }
 
 /**
- * Counts the instruments that trade and were not requested in time, and those without fills. An instrument is late
- * beyond the longest wait that it is allowed. It is also late when both its rate and its tickers suggest a page of
- * unseen fills or more. After a burst the rate stays high, and the tickers show that the burst is over. An instrument
- * with half a page that waits for a burst elsewhere is not late.
+ * Counts the instruments that trade and were not requested in time, and those without fills. An instrument is late if
+ * it has waited longer than allowed. It is also late if its rate and its tickers both suggest a full page of unseen
+ * fills. After a burst the rate stays high, but the tickers show that the burst is over. An instrument with half a page
+ * of unseen fills is not late.
  */
 export function lateFills<Seen extends FillsSeen>(
   seen: readonly Seen[],

@@ -1,8 +1,8 @@
 import { type InstrumentKey, instrumentText } from '../../market/category.js'
 
 /**
- * Decides how often something is worth requesting, by what its responses bring. It does not depend on the kind of data.
- * An empty order book, an unchanged one and a candle series without a trade are all responses that bring nothing.
+ * How much the latest responses of a target have brought. The less they brought, the less often the target is
+ * requested. A response brings nothing if its order book is empty or unchanged, or if its candles show no new trade.
  */
 export interface Pace {
   /** Responses in a row that brought nothing. */
@@ -14,7 +14,7 @@ export interface Pace {
 interface PaceLimits {
   /** Time between two requests while every response brings something. */
   readonly everyMs: number
-  /** Longest time between two requests, even for something that has always been silent. */
+  /** Longest time between two requests, even for a target that has always been silent. */
   readonly maxMs: number
 }
 
@@ -40,16 +40,16 @@ export function afterResponse(
 }
 
 /**
- * Time to wait after the last response. Each response that brought nothing doubles it. News is thus found after no more
- * time than the silence before it.
+ * Time to wait after the last response. Each response that brought nothing doubles it. After an hour of silence, news
+ * is thus found about an hour late at most.
  */
 export function waitMs({ fruitless }: Pace, { everyMs, maxMs }: PaceLimits): number {
   return doubled(everyMs, fruitless, maxMs)
 }
 
 /**
- * Time to wait after the last response while a ticker claims that there is news. Only claims that turned out to be
- * wrong double it. A ticker that is always wrong causes no more requests than there would be without it.
+ * Time to wait after the last response while a ticker claims that there is news. Each claim that turned out to be wrong
+ * doubles it. A ticker that is always wrong thus soon causes no more requests.
  */
 export function waitWhenClaimedMs(pace: Pace, limits: PaceLimits): number {
   return Math.min(waitMs(pace, limits), doubled(limits.everyMs, pace.misled, limits.maxMs))

@@ -1,5 +1,5 @@
 /**
- * Number of the first entries of a ranking that fit into an allowance.
+ * Returns how many entries fit into an allowance, counted from the top of a ranking.
  *
  * @param costs requests per second of each entry, in the order of the ranking
  */
@@ -12,12 +12,12 @@ export function countWithin(costs: readonly number[], allowedPerSecond: number):
   return costs.length
 }
 
-/** An entry keeps its place until it is beyond the last one by this share of all places. */
+/** Share of all places by which an entry may fall below the last place and still keep its own. */
 const slack = 0.1
 
 /**
- * Gives places to the first entries of a ranking. An entry keeps its place until it is far beyond the last one. Ranks
- * change often, and a change of the covered entries would leave gaps in the records.
+ * Gives places to the first entries of a ranking. With 100 places, an entry that has one keeps it down to rank 110.
+ * Ranks change often, and each change of the covered instruments would leave gaps in the records.
  *
  * @param costOf part of a place that an entry takes
  */

@@ -5,24 +5,26 @@ import type { Incidents } from '../../runtime/incidents.js'
 /** Streams whose lists are judged, because each names many instruments. */
 const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols', 'open_interest_limits'])
 
-/** A list that lacks more than this share of the one before is more likely cut off than true. */
+/** A list that lacks more than this share of the list before is probably cut off. */
 const believedShare = 0.1
 
 /**
- * Decides which lists prove that an instrument is gone. A list that lacks much of the one before counts only if the
- * next one lacks it, too. Until then it adds and changes instruments, and removes none. The first list of a run has
- * nothing to be compared with, so it removes none either.
+ * Decides which lists prove that an instrument is gone. A list that lacks more than a tenth of the list before counts
+ * only if the next one agrees. Until then it adds and changes instruments, and removes none. The first list of a run
+ * has nothing to be compared with, so it removes none either.
  */
 export class WholeLists {
   readonly #incidents: Incidents
-  /** Symbols of the newest list that counts, and of the one after it that lacks much of it. */
+  /** Symbols of the newest list that counts, and of a later list that lacks more than a tenth of them. */
   readonly #lists = new Map<string, { readonly symbols: ReadonlySet<string>; readonly doubted?: ReadonlySet<string> }>()
 
   constructor(incidents: Incidents) {
     this.#incidents = incidents
   }
 
-  /** Marks a list that does not count: its absences prove nothing. Other batches are left as they are. */
+  /**
+   * Marks a list that does not count: instruments that it lacks are not removed. Other batches are left as they are.
+   */
   judge<Target, Row>(batch: Batch<Target, Row>): Batch<Target, Row> {
     const { stream, target, rows } = batch
     if (!judged.has(stream) || !isWholeList(batch)) return batch

@@ -1,6 +1,6 @@
 /**
- * A margin for errors that no response reveals. In a minute, the longest window, two clocks that differ by 100 parts in
- * a million drift 6 ms apart. That also covers the rounding of the fastest response.
+ * Margin for the difference between two clocks. At 100 parts in a million, they drift 6 ms apart in a minute, the
+ * longest window. It also covers the rounding of the fastest response.
  */
 const logGuardMs = 6
 
@@ -12,7 +12,7 @@ interface BudgetOptions {
   readonly latencyJitterMs: number
   /** Time added to a window plus jitter, over which `limit` departures are spread evenly. At least `logGuardMs`. */
   readonly spacingGuardMs: number
-  /** Largest lag of departures behind their places, because of late timers, that later ones may make up for. */
+  /** Longest delay by a late timer that the following departures may make up for. */
   readonly catchUpMs: number
   readonly startMs: number
 }
@@ -20,15 +20,16 @@ interface BudgetOptions {
 /**
  * One limit of the service, as a schedule of departures. Three rules hold at once:
  *
- * - Departures are evenly spaced from the first one on. So this process and an unknown predecessor, which spaced its
- *   own departures, together stay inside the limit. Only delays of timers are made up for.
- * - A log keeps actual departures. When a request departs, it has fewer than `limit` within a window plus the jitter.
- * - An older departure without a response takes one of the `limit`, too. After a standstill of the network or the
- *   service, such requests may arrive together at any moment.
+ * - Departures are evenly spaced from the first one on. An earlier process at this address spaced its departures, too,
+ *   so that both together stay inside the limit. Departures are closer only to make up for late timers.
+ * - A log keeps actual departures. A request departs only if the log has fewer than `limit` departures within a window
+ *   plus the jitter.
+ * - An older departure takes one of the `limit`, too, as long as it has no response. After a standstill of the network
+ *   or the service, such requests may arrive together at any moment.
  *
- * These rules imply that no strict window at the service holds more than `limit` arrivals. The order of arrivals and
- * delays on the way do not matter. Consider the last departure among the arrivals of a window. At that moment, each of
- * the others either had no response, or is in the log. A late response corrects the log, so a logged departure is at
+ * These rules imply that no strict window at the service holds more than `limit` arrivals. This holds for any order of
+ * arrivals and any delay on the way. Consider the last departure among the arrivals of a window. At that moment, each
+ * of the others either had no response, or is in the log. A late response corrects the log, so a logged departure is at
  * most the jitter before its arrival. Both kinds were counted, and there were fewer than `limit`.
  *
  * For example, the service admits 20 arrivals in any second, the jitter is 100 ms, and the guard of the spacing 17 ms:
@@ -188,9 +189,11 @@ export class Budget {
   }
 }
 
-/** The fastest response counts as the ordinary one after this many of about the same time. */
+/** The fastest time counts as the ordinary one after this many responses of about that time. */
 const minResponses = 30
-/** How fast a fastest time that is never met again is forgotten: by half in some 1,400 responses. */
+/**
+ * Share by which each slower response raises the fastest time towards its own: half the way in some 1,400 responses.
+ */
 const forgetting = 0.000_5
 
 /** Measures the time from departure to response without any delay on the way: the fastest of recent responses. */

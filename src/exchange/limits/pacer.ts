@@ -51,8 +51,8 @@ interface Timer {
 }
 
 /**
- * Milliseconds beyond a window plus jitter over which the limit's departures are spread: 1.6 % of a second, 0.5 % of a
- * minute. They cover stalls of the event loop and of the server, which add to the jitter.
+ * Milliseconds that are added to a window plus jitter before departures are spaced over it. They are 1.7 % of a second
+ * and 0.5 % of a minute. They cover stalls of the event loop and of the server, which add to the jitter.
  */
 const operationGuardMs = 17
 const overallGuardMs = 300
@@ -235,14 +235,17 @@ export class Pacer {
     return this.#budgets[operation].readyAtMs(nowMs, this.#roundTrips[operation].fastestMs + this.#jitterMs)
   }
 
-  /** Ends a departure. The service may have counted one that took long later than usual, so its time is corrected. */
+  /**
+   * Ends a departure. If its response came late, the service may have counted the request late, so its departure is
+   * moved later.
+   */
   #close({ operation, number, overallNumber }: Departure, nowMs: number): void {
     const budget = this.#budgets[operation]
     const tookMs = nowMs - (budget.departedAtMs(number) ?? nowMs)
     const ordinaryMs = this.#roundTrips[operation].fastestMs + this.#jitterMs
     if (tookMs > ordinaryMs) {
-      // After more than a second, the operation's budget takes the request as counted just now, which costs little.
-      // The budget of the minute always does so.
+      // In the budget of the operation, a request that took more than a second counts as if it had departed now. In the
+      // budget of the minute, every late request does.
       budget.postpone(number, tookMs > secondMs ? nowMs : nowMs - ordinaryMs, nowMs)
       this.#overall.postpone(overallNumber, nowMs, nowMs)
     }
@@ -269,7 +272,7 @@ export class Pacer {
 
   /**
    * Compares the service's count of an operation with ours. If the service has counted more than all our requests in
-   * its window, something else shares the address. Its requests then fill our window, too.
+   * its window, something else shares the address. The requests of that sender then count in our window, too.
    */
   #observeRemaining(departure: Departure, remaining: number, nowMs: number): void {
     const budget = this.#budgets[departure.operation]

@@ -16,7 +16,10 @@ export type Settlement =
   /** No response came, which tells nothing about the limits. */
   | { readonly outcome: 'failed' }
 
-/** Pause after a first rejection, which is taken for the limit of a second. Further ones soon after suggest a block. */
+/**
+ * Pause after a first rejection, which is taken for the limit of a second. Further rejections soon afterwards suggest
+ * that the address is blocked.
+ */
 const firstPauseMs = 1_500
 /** How long the service blocks an address that went over its limits. */
 const blockMs = 300_000
@@ -68,7 +71,7 @@ export class Penalty {
     const isProbe = this.#probe === departure
     if (isProbe) this.#probe = undefined
     if (settlement.outcome === 'rate-limited') {
-      // A request that departed before the pause belongs to the trouble that caused the pause.
+      // A rejected request that departed before the pause calls for no further pause.
       if (departure.atMs < this.#pausedAtMs) return
       this.#punish(nowMs, settlement.retryAfterMs ?? 0)
     } else if (isProbe && settlement.outcome === 'response') {

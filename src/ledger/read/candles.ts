@@ -218,9 +218,8 @@ async function rolledUpCandles(
   const slice = duration(sliceMs)
   const opens = sliceMs === lengthMs ? sql.ref('slice') : sql`date_bin(${length}, open_time, timestamptz 'epoch')`
   // The first and last price need no sorting, because they are those of the first and last minute. If one of these is
-  // missing, the minute in its place is looked up.
-  // This plain range stands beside all other bounds, because the planner leaves out chunks by it. It cannot do that by
-  // greatest() or a column.
+  // missing, the minute in its place is looked up. The planner skips chunks only by a plain range like this one, not by
+  // greatest() or a column. It therefore stands beside all other bounds.
   const inRange = sql`open_time >= ${instant(from)} and open_time < ${instant(to)}`
   const { rows } = await sql<CandleRow>`
     select opens as "openTime",
