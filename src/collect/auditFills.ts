@@ -9,7 +9,7 @@ import { messageOf } from '../runtime/text.js'
 
 /** Time between two comparisons of fills with candles. */
 const auditEveryMs = 20_000
-/** Gaps and minutes older than this are not compared any more: their candles have not come and hardly will. */
+/** Older gaps and minutes are no longer compared: after a day, their missing candles will hardly come. */
 const lookbackMs = dayMs
 
 interface AuditOptions {

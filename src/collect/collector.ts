@@ -47,7 +47,7 @@ const listRetryMs = 5_000
 /** Attempts to get the lists of all categories, before the start goes on with those that respond. */
 const triesForMissing = 3
 
-/** Time between two choices. An instrument whose ticker claims too much keeps its place for no longer. */
+/** Time between two choices of instruments. An instrument whose ticker claims too much loses its place after it. */
 const rechooseEveryMs = 60_000
 /** Longest wait for work that was aborted to end. */
 const giveUpMs = 1_000

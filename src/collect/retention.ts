@@ -36,7 +36,7 @@ export function startRetention(
   const stopping = new AbortController()
   let running: Promise<void> | undefined
   const run = () => {
-    // A removal that takes longer than an hour goes on; the next one would only wait for it.
+    // A removal that takes longer than an hour goes on, and no second one is started.
     running ??= removeOld().finally(() => {
       running = undefined
     })

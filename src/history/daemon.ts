@@ -83,7 +83,7 @@ export function startHistory(options: HistoryOptions): History {
   let nextLookMs = 0
   return {
     async reports() {
-      // Reading many wants takes long, so it may take no more than a tenth of the time.
+      // Reading many wants takes long, so the recorder spends at most a tenth of its time on it.
       if (clock.monotonicMs() < nextLookMs) return reports
       const startedMs = clock.monotonicMs()
       const wants = await wantStates(db, { limit: maxReports })

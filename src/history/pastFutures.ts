@@ -115,7 +115,7 @@ export async function fetchNumbered<Row extends { readonly ts: TimeMs }>(
     const query = { series, page, cursor }
     const response = await ask(() => history.ask(client, query, request))
     counts.received += response.rows.length
-    // Below a page that lacks rows, the places of all others are unknown.
+    // A page with rejected rows cannot be joined to the next page, so the walk ends.
     if (missingRows(response) > 0) break
     cursor = response.cursor
     const isLast = response.rows.length < pageRows && cursor === undefined

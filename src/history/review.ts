@@ -15,7 +15,7 @@ const silenceAfterMs = dayMs
 const seriesEveryMs = 7 * dayMs
 /** The shortest time between two looks that prove emptiness. A few seconds of empty responses prove nothing. */
 export const confirmEmptyAfterMs = hourMs
-/** Number of candles in a stretch. This page of `candles` holds years of days, or some hours of minutes. */
+/** Number of candles in a stretch: a page of `candles`. It spans years of 1D candles, or 17 hours of 1m candles. */
 const stretchCandles = 1_000
 /** The limit of each search for due reviews. No review is added while this many are open. */
 const maxAtOnce = 200

@@ -46,7 +46,7 @@ interface RunningSlice {
   ended: Promise<void>
 }
 
-/** Only these have a past that is known to be missing. */
+/** Only these streams have coverage, which shows what is missing. */
 const provenStreams = streamNames.filter(isProven)
 const busyPollMs = 50
 const tailPollMs = 250

@@ -32,7 +32,7 @@ export async function forget(db: Kysely<Database>, stream: string, before: Date)
     .execute()
 }
 
-/** Deletes gaps that end before a time. Gaps in time that is not kept are of no use. */
+/** Deletes gaps that end before a time. Nobody repairs a gap in rows that would be removed again. */
 async function deleteGaps(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   for (;;) {
     const { numAffectedRows = 0n } = await sql`

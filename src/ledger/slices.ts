@@ -31,8 +31,8 @@ export interface Slice extends OpenWant {
 
 export interface SliceResult extends WantCounts {
   /**
-   * Ranges that wants of the series need not request again, whatever the result. Empty if the work was interrupted.
-   * `series` stands for the whole series, because the service does not have it.
+   * Ranges that wants of the series need not request again, even if rows are still missing. Empty if the work was
+   * interrupted. `series` stands for the whole series, because the service does not have it.
    */
   readonly done: readonly TimeRange[] | 'series'
   /** Why the work was interrupted. The want is tried again after some seconds. */
@@ -62,8 +62,8 @@ export async function isWorkLeft(db: Kysely<Database>): Promise<boolean> {
 }
 
 /**
- * Leases a part of the most urgent want to a worker. Resolves to null if nothing is to be done. A slice becomes free
- * when its lease ends.
+ * Leases a part of the most urgent want to a worker. Resolves to null if no range is missing. A slice becomes free when
+ * its lease ends.
  *
  * @param worker a name that no other worker has
  * @param cut returns the part of a want's missing ranges that makes a slice

@@ -136,7 +136,7 @@ export async function storePastFills(
   })
 }
 
-/** Lets gaps be compared with their candles once more, because fills of their minutes have come. */
+/** Has gaps compared with their candles once more, because fills of the same minutes were stored. */
 async function judgeAgain(trx: Kysely<Database>, key: FillKey, { from, to }: TimeRange): Promise<void> {
   const minutes = { from: minuteOf(from), to: minuteOf(to) + minuteMs }
   await trx
@@ -162,7 +162,7 @@ function whyRefused(known: readonly StoredFill[], fills: readonly Fill[]): JoinR
   }
   if (shared.some(isOther)) return 'other values'
   if (shared.length === known.length) return null
-  // A late history does not reach the newest stored fills. Then its ids are not known to differ.
+  // A late history does not show the newest stored fills yet. It may still have the same ids for them.
   const times = fills.map(({ ts }) => ts)
   const [oldest, newest] = [Math.min(...times), Math.max(...times)]
   const isAmong = known.some(({ ts }) => ts >= oldest && ts <= newest)

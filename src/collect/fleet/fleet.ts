@@ -80,7 +80,7 @@ interface FleetOptions {
 const demandEveryMs = 10_000
 /** A recorder whose address is blocked for longer than this leaves its instruments to the others meanwhile. */
 const yieldAfterMs = 10_000
-/** Time that a leaving recorder goes on: by then each of the others has read the leases once more. */
+/** How long a leaving recorder goes on requesting. All other recorders have then read the leases once more. */
 const leavingMs = 1_500
 
 /**

@@ -43,10 +43,10 @@ const firstEvery = 2
  * Nothing is decided ahead: a ticker that arrives while a request waits changes the choice.
  *
  * No instrument starves. Instruments without a response get every second choice, the busiest first. For n such
- * instruments this takes 2 n requests. An instrument that has waited for its longest time is overdue. Overdue ones get
- * every fourth choice, the longest overdue first. Of n instruments, one that trades waits at most for maxPollMs and the
- * time of 4 n requests. The longest time doubles with each response that brings nothing, up to an hour, whatever the
- * ticker claims. The first new fill resets it. Times are of the monotonic clock.
+ * instruments this takes 2 n requests. An instrument that has waited for its longest time is overdue. Overdue
+ * instruments get every fourth choice, the longest overdue first. Of n instruments, one that trades waits at most for
+ * maxPollMs and the time of 4 n requests. The longest time doubles with each response that brings nothing, up to an
+ * hour, whatever the ticker claims. The first new fill resets it. Times are of the monotonic clock.
  */
 export class FillSchedule<Target> {
   readonly #keyOf: (target: Target) => string

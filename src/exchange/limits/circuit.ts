@@ -7,7 +7,7 @@ const failuresToOpen = 10
 const minFailingMs = 2_000
 const pauses = { minMs: 1_000, maxMs: 5_000 }
 
-/** `unknown` means that a request told nothing about the operation: it was given up, or refused for the rate. */
+/** `unknown`: the request told nothing about the operation, because it was aborted, or rejected by the rate limits. */
 type CircuitOutcome = 'works' | 'fails' | 'unknown'
 
 export interface CircuitPass {

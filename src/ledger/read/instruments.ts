@@ -143,7 +143,9 @@ interface FillRate extends InstrumentKey {
   readonly perSecond: number
 }
 
-/** Number of newest fills read per instrument: enough for a rate, and few enough for thousands of instruments. */
+/**
+ * Number of newest fills that are read of each instrument: enough for a rate, and fast for thousands of instruments.
+ */
 const sampled = 300
 const lookbackMs = 3 * dayMs
 
