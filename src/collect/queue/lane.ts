@@ -301,7 +301,11 @@ export class Lane {
         const batch = await spool.unpack(record)
         // After a failed batch, no later one of its series may be stored.
         if (signal.aborted || hasFailed) break
-        if (batch === undefined) continue
+        if (batch === undefined) {
+          // Its damage is reported, so it is not unpacked again.
+          stored.add(index)
+          continue
+        }
         const settle = (isStored: boolean) => {
           if (isStored) stored.add(index)
           else hasFailed = true

@@ -89,6 +89,7 @@ export class Spool {
   readonly #inHand = new Set<string>()
   /** Time since which a segment cannot be read, on the monotonic clock. */
   readonly #unreadableSince = new Map<string, number>()
+  readonly #withReportedDamage = new Set<string>()
   #sequence = 0
   #appending = 0
   /** Settles when all batches so far are packed. Batches are appended in their order, however long packing takes. */
@@ -258,7 +259,10 @@ export class Spool {
       const bytes = await this.#disk.readFile(file)
       this.#unreadableSince.delete(name)
       const { records, damagedStretches, damagedBytes } = scanRecords(bytes)
-      if (damagedStretches > 0) this.#options.onDamage({ file, stretches: damagedStretches, bytes: damagedBytes })
+      if (damagedStretches > 0 && !this.#withReportedDamage.has(name)) {
+        this.#withReportedDamage.add(name)
+        this.#options.onDamage({ file, stretches: damagedStretches, bytes: damagedBytes })
+      }
       return { name, records }
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code === 'ENOENT') {

@@ -144,6 +144,23 @@ describe('the spool', () => {
     await spool.close()
   })
 
+  test('damage to a segment is reported once, however often the segment is read', async () => {
+    const before = await open()
+    for (const batch of books(3)) await before.append(batch)
+    await before.close()
+    const [name = ''] = await files()
+    const file = join(root, name)
+    await writeFile(file, (await readFile(file)).subarray(0, -1))
+    const spool = await open()
+    for (let reads = 0; reads < 3; reads++) {
+      const segment = await spool.takeOldest('order_books')
+      expect(segment?.records).toHaveLength(2)
+      if (segment !== null) await spool.release(segment, false)
+    }
+    expect(damages).toEqual([expect.objectContaining({ file, stretches: 1 })])
+    await spool.close()
+  })
+
   test('that cannot be written to says so', async () => {
     await writeFile(join(root, 'file'), '')
     root = join(root, 'file')
