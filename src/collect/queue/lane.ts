@@ -60,7 +60,8 @@ const closeMs = 2_000
  *
  * A batch is stored from memory, unless the database has just failed or the disk holds an earlier batch of its series.
  * Otherwise it goes to the disk, and comes back into memory in its turn. So the batches of a series are stored in their
- * order, and a failing table holds up only its own stream. This is what becomes of a batch in memory:
+ * order, and a failing table holds up only its own stream. A batch that the disk refuses is the exception. It stays in
+ * memory, and may be stored before earlier ones on the disk. This is what becomes of a batch in memory:
  *
  * | batch               | its call succeeds | its call fails    | it has taken 2 s | another batch fails or takes 2 s |
  * | ------------------- | ----------------- | ----------------- | ---------------- | -------------------------------- |
