@@ -99,15 +99,14 @@ export class Spool {
   #isDroppingInVain = false
 
   private constructor(options: SpoolOptions, owner: SpoolOwner) {
-    const { root, maxBytes } = options
     this.#options = options
     this.#disk = options.disk
     this.#clock = options.clock
     this.#owner = owner
     const writer = (stream: StreamName) =>
       new SegmentWriter({
-        directory: root,
-        segmentBytes: Math.min(maxSegmentBytes, maxBytes / 8),
+        directory: options.root,
+        segmentBytes: Math.min(maxSegmentBytes, options.maxBytes / 8),
         disk: this.#disk,
         nextName: () => owner.nameSegment(this.#clock.now(), this.#sequence++, stream),
         onClosed: (name, bytes) => this.#closed.set(name, { stream, isOwn: true, bytes }),
@@ -136,11 +135,10 @@ export class Spool {
 
   /** Takes over segments of recorders that have ended, without reading them. Rejects if the folder cannot be read. */
   async adopt(): Promise<void> {
-    const { root } = this.#options
-    for (const name of await this.#disk.readdir(root)) {
+    for (const name of await this.#disk.readdir(this.#options.root)) {
       const parsed = parseSegmentName(name)
       if (parsed === null || this.#closed.has(name) || !(await this.#owner.hasEnded(parsed.owner))) continue
-      const found = await this.#disk.stat(join(root, name)).catch(() => undefined)
+      const found = await this.#disk.stat(join(this.#options.root, name)).catch(() => undefined)
       if (found?.isFile() === true) this.#closed.set(name, { stream: parsed.stream, isOwn: false, bytes: found.size })
     }
   }
