@@ -157,6 +157,7 @@ async function createDaemon(folder: string, simulator: Simulator, database: Chao
       rpiOrderBooks: { everySeconds: 10, depth: 10, select: { busiest: 10 } },
       fills: { maxPollSeconds: 30 },
       candles: { types: ['market'], intervals: ['1m'], select: { busiest: 'all' } },
+      positioning: { enabled: true },
     },
     serve: { enabled: false },
   }
