@@ -20,6 +20,7 @@ export function planFleet(config: Config, universe: PlanUniverse, addresses: num
 
 /** Plans as `planFleet`, but for the best case, in which every address has a fair share. */
 export function planFairShares(config: Config, universe: PlanUniverse, addresses: number): Plan {
+  // Without demands there is no margin for chance.
   return planConfig(withRoomOf(addresses, config, []), universe)
 }
 

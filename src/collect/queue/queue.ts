@@ -269,8 +269,9 @@ export interface OpenQueue {
 }
 
 /**
- * Opens the queue, which begins to store what earlier runs left on the disk when the database is prepared. A recorder that waits for the right to
- * send does this, too, because storing needs no right. Rejects if the folder of the spool cannot be written to.
+ * Opens the queue. When the database is prepared, the queue begins to store what earlier runs left on the disk. A
+ * recorder that waits for the right to send does this, too, because storing needs no right. Rejects if the folder of
+ * the spool cannot be written to.
  */
 export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
   const { config, url, clock, disk, logger, metrics, stats, incidents, problem, onDropped } = options
