@@ -228,7 +228,8 @@ class Walk {
 
   /**
    * Returns the window of a page below `top`. If a candle below the silence is known already, the page begins with it.
-   * One response then shows the candles on both sides of the silence.
+   * One response then shows the candles on both sides of the silence. A service that counts candles shows them at any
+   * distance.
    */
   #windowBelow(
     { from: lowest, to: top }: TimeRange,
@@ -241,7 +242,8 @@ class Walk {
     if (nearest !== null) {
       const from = nearest - lengthMs
       const end = Math.max(top, Math.min(from + pageMs, this.#context.now()))
-      return { from, to: Math.min(from + pageMs, this.#isKnown(top) ? top + lengthMs : end) }
+      const to = this.#isKnown(top) ? top + lengthMs : end
+      return { from, to: this.#countsCandles ? to : Math.min(from + pageMs, to) }
     }
     if (!isAcross) return { from: Math.max(lowest, top - pageMs), to: top }
     const to = top + lengthMs

@@ -176,6 +176,18 @@ const farApart: Series = {
   hiddenShare: 0.2,
 }
 
+/** Just as many intervals as a page has rows lie between the newest candle and the one before. */
+const pageApart: Series = {
+  ...farApart,
+  spacings: [1, 100, 2500],
+  age: 0,
+  before: 0,
+  reach: 1,
+  limitCountsPlaces: false,
+  isSparse: false,
+  hiddenShare: 0,
+}
+
 describe('whatever a sparse series looks like', () => {
   it('claims nothing but candles that came and silence between two of one response, and accounts for the rest', async () => {
     await fc.assert(
@@ -203,7 +215,7 @@ describe('whatever a sparse series looks like', () => {
           expect(totalMs(intersect(outcome.silent, between))).toBe(0)
         }
       }),
-      { numRuns: 200, examples: [[built(farApart)]] },
+      { numRuns: 200, examples: [[built(farApart)], [built(pageApart)]] },
     )
   })
 })
