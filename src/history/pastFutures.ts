@@ -77,7 +77,7 @@ interface NumberedPart<Row> {
   readonly covered: TimeRange
   /** The wanted parts of `covered`. */
   readonly wanted: Ranges
-  /** The rows of `covered`. */
+  /** The rows of `covered`, and those of the page that are just below it. They show that no row between is missing. */
   readonly rows: readonly Row[]
 }
 
@@ -127,8 +127,7 @@ export async function fetchNumbered<Row extends { readonly ts: TimeMs }>(
     const covered = { from, to: Math.min(top.to, shownFrom) }
     const wanted = covered.from < covered.to ? intersect(left, [covered]) : []
     if (wanted.length > 0) {
-      const inside = rows.filter(({ ts }) => ts >= covered.from && ts < covered.to)
-      const stored = await history.store({ series, covered, wanted, rows: inside })
+      const stored = await history.store({ series, covered, wanted, rows: rows.filter(({ ts }) => ts < covered.to) })
       counts.inserted += stored.inserted
       refused = union(refused, stored.refused ?? [])
       left = subtract(left, wanted)

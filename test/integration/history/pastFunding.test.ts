@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { instrumentStream } from '../../../src/db/series.js'
 import { repairOf } from '../../../src/history/repairs.js'
+import { claimEvents } from '../../../src/ledger/futures.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { insertWants } from '../../../src/ledger/wants.js'
@@ -133,6 +134,35 @@ it('what a response shows of less than a hundred settlements needs no repair, of
   expect(await coverage()).toBe(hourly.length)
   for (const key of hourly) expect((await stored(key)).slice(0, -1)).toEqual(truth(key).slice(0, -1))
 })
+
+it.each([199, 200, 201])(
+  'a gap whose oldest settlement is number %i, near the end of a page, is filled',
+  async (count) => {
+    const key = futures().find(({ category, symbol }) => {
+      const listing = simulator.world.find(category, symbol)
+      return listing !== undefined && fundingHours(listing) === 1
+    })
+    if (key === undefined) throw new Error('no future settles each hour')
+    await poll([key])
+    await repair()
+    const all = truth(key)
+    const gap = { from: all[count - 1]?.ts ?? 0, to: all[49]?.ts ?? 0 }
+    const { db, pool } = test.database
+    await pool.query('delete from market.funding_rates where ts >= $1 and ts < $2', [
+      new Date(gap.from),
+      new Date(gap.to),
+    ])
+    await pool.query('truncate recorder.known, recorder.want, recorder.slice')
+    const known = [
+      { from: start - 90 * dayMs, to: gap.from },
+      { from: gap.to, to: now },
+    ]
+    await claimEvents(db, instrumentStream('funding_rates', key), known, 'not recorded')
+    expect(await repair()).toBe(Math.ceil((count + 1) / 100))
+    expect(await stored(key)).toEqual(all)
+    expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+  },
+)
 
 it('a settlement that a response leaves out is a gap by the interval, and no gap when it comes', async () => {
   const [key] = futures()
