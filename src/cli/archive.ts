@@ -17,7 +17,7 @@ import { removalTime } from '../ledger/forget.js'
 import { type NotedDay, withArchiveLock } from '../files/archive/state.js'
 import type { ArchiveTarget } from '../files/archive/target.js'
 import { removeArchived } from '../files/archive/removal.js'
-import type { TimeMs } from '../market/values.js'
+import { sum, type TimeMs } from '../market/values.js'
 import { restoreArchive } from '../files/archive/restore.js'
 import { counted } from '../runtime/text.js'
 
@@ -287,7 +287,7 @@ async function runRestore(options: DayOptions): Promise<void> {
       throw new Error(`the archive in ${target.name} has none of these days of ${tables.join(', ')}`)
     }
     reportProblems(problems)
-    const inserted = restored.reduce((sum, one) => sum + one.inserted, 0)
+    const inserted = sum(restored.map((one) => one.inserted))
     if (options.json === true) return writeOut(`${JSON.stringify(restored)}\n`)
     await writeOut(`${counted(restored.length, 'day')} of tables restored, ${counted(inserted, 'row')} new\n`)
   }

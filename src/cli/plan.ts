@@ -1,5 +1,6 @@
 import Table from 'cli-table3'
 import { type Command, Option } from 'commander'
+import { sum } from '../market/values.js'
 import { openExchange } from '../app.js'
 import type { Advice } from '../collect/plan/advice.js'
 import { addressesNeeded, planFairShares, planFleet } from '../collect/plan/fleetPlan.js'
@@ -176,7 +177,7 @@ function streamTable(plan: Plan): string {
     rate(overall.requestsPerSecond),
     rate(overall.safePerSecond),
     percent(overall.share),
-    grouped(Math.round(plan.streams.reduce((sum, stream) => sum + stream.rowsPerDay, 0))),
+    grouped(Math.round(sum(plan.streams.map((stream) => stream.rowsPerDay)))),
     inBytes(plan.bytesPerDay),
     inBytes(plan.compressedBytesPerDay),
   ])

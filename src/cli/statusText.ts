@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 import Table from 'cli-table3'
 import { type StreamName, streamNames } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
+import { sum, type TimeMs } from '../market/values.js'
 import { streamNamed } from '../collect/streams/streams.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
 import { counted, grouped, inBytes, inWords } from '../runtime/text.js'
@@ -216,7 +216,7 @@ function incidentLine({ what, message, count, since, until }: Status['incidents'
 }
 
 function gapsText(gaps: StoreOverview['gaps']): string {
-  const inState = (state: string) => gaps.reduce((sum, gap) => sum + (gap.state === state ? gap.count : 0), 0)
+  const inState = (state: string) => sum(gaps.map((gap) => (gap.state === state ? gap.count : 0)))
   return `${grouped(inState('open'))} open, ${grouped(inState('lost'))} lost, ${grouped(inState('repaired'))} repaired`
 }
 

@@ -1,6 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
 import { isProven, type StreamName, streamTraits } from '../market/stream.js'
+import { sum } from '../market/values.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
 import { requireKnownSchema } from '../db/migrate.js'
 import type { Database } from '../db/schema.js'
@@ -121,7 +122,7 @@ function areOneStatement(stream: StreamName, batches: readonly Batch[]): boolean
   if (!batches.every(isPlain)) return false
   // The writer of candles begins its own transaction if it needs one.
   if (stream === 'candles') return batches.length === 1
-  const rows = batches.reduce((sum, batch) => sum + batch.rows.length, 0)
+  const rows = sum(batches.map((batch) => batch.rows.length))
   return stream === 'fills' || (isOfMoments(stream) && rows <= rowsPerStatement)
 }
 

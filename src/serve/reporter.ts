@@ -7,6 +7,7 @@ import { ageMs, freshnessLimits, freshnessOf } from './freshness.js'
 import { Sampler } from './sampler.js'
 import type { RecorderSource } from './source.js'
 import { operations, type StreamName, streamNames } from '../market/stream.js'
+import { sum } from '../market/values.js'
 import { inWords } from '../runtime/text.js'
 
 interface ReporterOptions {
@@ -119,7 +120,7 @@ export function statusReport(input: ReportInput): Status {
       bytes: spooledBytes,
       limitBytes: source.spoolMaxBytes,
       since: sampler.spoolingSince,
-      droppedRows: streams.reduce((sum, { rowsDropped }) => sum + rowsDropped, 0),
+      droppedRows: sum(streams.map(({ rowsDropped }) => rowsDropped)),
     },
     database: {
       isReachable: database.isReachable,

@@ -1,6 +1,6 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
 import { byOperation, byStream, type Operation, operations, type StreamName, streamNames } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
+import { sum, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { RecorderSource } from './source.js'
 
@@ -103,6 +103,5 @@ function push(values: number[], value: number, most: number): void {
 
 function mean(values: readonly number[]): number {
   if (values.length === 0) return 0
-  const sum = values.reduce((total, value) => total + value, 0)
-  return Math.round((sum / values.length) * 100) / 100
+  return Math.round((sum(values) / values.length) * 100) / 100
 }

@@ -1,4 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
+import { sum } from '../market/values.js'
 import { metricPrefix } from '../runtime/metrics.js'
 import type { Status } from './api/contract.js'
 
@@ -93,7 +94,7 @@ export class StatusMetrics {
     const m = this.#metrics
     const running = backfills.filter(({ state }) => state === 'running')
     for (const [state, count] of Object.entries(backfillCounts)) m.backfills.set({ state }, count)
-    const done = running.reduce((sum, { doneShare }) => sum + (doneShare ?? 0), 0)
+    const done = sum(running.map(({ doneShare }) => doneShare ?? 0))
     m.backfillDone.set(running.length === 0 ? 1 : done / running.length)
     m.backfillEta.set(running.reduce((longest, { etaMs }) => Math.max(longest, etaMs ?? 0), 0) / milli)
   }

@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
+import { sum } from '../../market/values.js'
 import type { Batch } from '../../ledger/batch.js'
 import { type Disk, type OpenFile, syncToDisk } from '../../runtime/disk.js'
 
@@ -181,7 +182,7 @@ export class SegmentWriter {
   }
 
   async #write(bodies: readonly Uint8Array[]): Promise<string> {
-    const size = bodies.reduce((sum, body) => sum + recordBytes(body), 0)
+    const size = sum(bodies.map(recordBytes))
     let current: OpenSegment
     try {
       current = this.#current ?? (await this.#create())

@@ -1,4 +1,5 @@
 import type { MarketTable } from '../../market/stream.js'
+import { sum } from '../../market/values.js'
 import { archivedRows, type ArchiveReader } from './checkDay.js'
 import {
   type Digests,
@@ -95,7 +96,7 @@ export async function certify(
     const archived = new Set(days.map(({ day }) => day))
     tables.push({
       table,
-      rows: days.reduce((sum, { rows }) => sum + rows, 0),
+      rows: sum(days.map(({ rows }) => rows)),
       days,
       missing: range.filter((day) => !archived.has(day)),
       series: [...series]
@@ -119,7 +120,7 @@ async function certifyDay(reader: ArchiveReader, manifest: Manifest, selection: 
     }
     if (digest.rows > 0) digests[category] = digest.sum()
   }
-  const rows = Object.values(digests).reduce((sum, one) => sum + one.rows, 0)
+  const rows = sum(Object.values(digests).map((one) => one.rows))
   return { day: manifest.day, rows, digests }
 }
 
@@ -158,7 +159,7 @@ function certified(proofs: ReadonlyMap<Day, ProvenDay>, range: readonly Day[], i
   const all = [...proofs.values()]
   const { category = '', symbol = '', type = '', interval = '' } = all[0] ?? {}
   const shareOf = (day: Day) => (proofs.get(day)?.coveredMs ?? 0) / (dayEnd(day) - dayStart(day))
-  const total = range.reduce((sum, day) => sum + shareOf(day), 0)
+  const total = sum(range.map(shareOf))
   // A gap or a restatement over several days occurs in the proof of each day. The newest day knows most of it.
   const newestFirst = all.toReversed()
   return {
@@ -170,7 +171,7 @@ function certified(proofs: ReadonlyMap<Day, ProvenDay>, range: readonly Day[], i
     incompleteDays: Object.fromEntries(
       range.filter((day) => isCovered && shareOf(day) < 1).map((day) => [day, rounded(shareOf(day))]),
     ),
-    noTradeSeconds: all.reduce((sum, { noTradeMs }) => sum + noTradeMs, 0) / 1000,
+    noTradeSeconds: sum(all.map(({ noTradeMs }) => noTradeMs)) / 1000,
     gaps: distinctGaps(newestFirst.flatMap(({ gaps }) => gaps)).map(({ from, to, reason, state }) => ({
       from,
       to,

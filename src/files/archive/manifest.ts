@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { type MarketTable, marketTables } from '../../market/stream.js'
 import { categories } from '../../market/category.js'
+import { sum } from '../../market/values.js'
 import { messageOf } from '../../runtime/text.js'
 import { archivedTable, type Day, dayEnd, type DayRange, dayStart, isInRange } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
@@ -172,7 +173,7 @@ function contradiction({ sha256: seal, ...body }: Manifest, at: ManifestPlace): 
     const listed = digests[category as keyof Digests]?.rows ?? 0
     if (listed !== (rows.get(category) ?? 0)) return `its files do not have the ${listed} rows of ${category}`
   }
-  if (body.rows !== [...rows.values()].reduce((sum, each) => sum + each, 0)) return 'its rows do not add up'
+  if (body.rows !== sum([...rows.values()])) return 'its rows do not add up'
   return proof.map((one) => beyondDay(one, table, day)).find((problem) => problem !== null) ?? null
 }
 

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { dayMs, hourMs } from '../../market/values.js'
+import { dayMs, hourMs, sum } from '../../market/values.js'
 import type { RecorderDatabase } from '../../db/database.js'
 import { archiveDay, type DueDay } from './archiveDay.js'
 import {
@@ -167,7 +167,7 @@ class ArchiveRun {
 const fullAt = { days: 30, rows: 1_000_000 } as const
 
 function isFull(noted: readonly NotedDay[]): boolean {
-  const rows = noted.reduce((sum, { manifest }) => sum + manifest.rows, 0)
+  const rows = sum(noted.map(({ manifest }) => manifest.rows))
   // A later run recognises an unrecorded first version as its own, but no later version.
   const isUrgent = noted.some(({ manifest }) => manifest.version > 1)
   return isUrgent || noted.length >= fullAt.days || rows >= fullAt.rows
@@ -179,7 +179,7 @@ function noteOf({ manifest: { table, day, version, rows, sha256 }, proofDigest: 
 }
 
 function describe({ table, day, version, rows, files }: Manifest): WrittenDay {
-  const bytes = files.reduce((sum, file) => sum + file.bytes, 0)
+  const bytes = sum(files.map((file) => file.bytes))
   return { table, day, version, rows, bytes, files: files.length }
 }
 

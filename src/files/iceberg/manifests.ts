@@ -1,4 +1,5 @@
 import avro from 'avsc'
+import { sum } from '../../market/values.js'
 import type { Field, PartitionColumn } from './metadata.js'
 
 /** Fields of a record, each with its id in Iceberg and its type. A question mark stands for an optional field. */
@@ -167,7 +168,7 @@ export function listedManifest(
   { path, bytes, partition, id, sequence }: Place,
 ): ListedManifest {
   const withStatus = (status: number) => entries.filter((entry) => entry.status === status)
-  const rows = (status: number) => withStatus(status).reduce((sum, entry) => sum + entry.data_file.record_count, 0)
+  const rows = (status: number) => sum(withStatus(status).map((entry) => entry.data_file.record_count))
   const sequences = entries.filter(({ status }) => status !== entryStatus.deleted).map((one) => one.sequence_number)
   return {
     manifest_path: path,
@@ -207,16 +208,15 @@ export function listBytes(manifests: readonly ListedManifest[]): Promise<Buffer>
 
 /** Counts the files and rows of a snapshot in the form that engines show and use. */
 export function summaryOf(manifests: readonly ListedManifest[], id: number): Record<string, string> {
-  const sum = (all: readonly ListedManifest[], count: (one: ListedManifest) => number) =>
-    all.reduce((total, one) => total + count(one), 0)
+  const total = (all: readonly ListedManifest[], count: (one: ListedManifest) => number) => sum(all.map(count))
   const own = manifests.filter((one) => one.added_snapshot_id === id)
-  const added = sum(own, (one) => one.added_files_count)
-  const deleted = sum(own, (one) => one.deleted_files_count)
+  const added = total(own, (one) => one.added_files_count)
+  const deleted = total(own, (one) => one.deleted_files_count)
   return {
     operation: deleted === 0 ? 'append' : added === 0 ? 'delete' : 'overwrite',
     'added-data-files': String(added),
     'deleted-data-files': String(deleted),
-    'total-data-files': String(sum(manifests, (one) => one.added_files_count + one.existing_files_count)),
-    'total-records': String(sum(manifests, (one) => one.added_rows_count + one.existing_rows_count)),
+    'total-data-files': String(total(manifests, (one) => one.added_files_count + one.existing_files_count)),
+    'total-records': String(total(manifests, (one) => one.added_rows_count + one.existing_rows_count)),
   }
 }

@@ -8,6 +8,7 @@ import {
 } from 'hyparquet'
 import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import { Zstd } from '@hpcc-js/wasm-zstd'
+import { sum } from '../../market/values.js'
 import type { QueryRow } from '../../db/readOnlyQuery.js'
 import { columnsOf, type ParquetColumn } from './columns.js'
 import { unitsIn } from './decimals.js'
@@ -187,7 +188,7 @@ function requireBounded({ num_rows: rows, columns }: RowGroup): void {
       (found.codec === 'ZSTD' || found.codec === 'UNCOMPRESSED') &&
       Number(found.num_values) <= maxValues,
   )
-  const bytes = chunks.reduce((sum, found) => sum + Number(found?.total_uncompressed_size ?? 0), 0)
+  const bytes = sum(chunks.map((found) => Number(found?.total_uncompressed_size ?? 0)))
   if (!isUsual || Number(rows) > rowsPerGroup || bytes > maxBytes) {
     throw new Error(unfoldsTooFar)
   }

@@ -1,5 +1,6 @@
 import './streams.css'
 import { streamTraits } from '../../market/stream.js'
+import { sum } from '../../market/values.js'
 import { grouped } from '../../runtime/text.js'
 import type { Status, StreamStatus } from '../api/contract.js'
 import { count, duration, perSecond } from './format.js'
@@ -58,7 +59,7 @@ export function Streams({ status }: { status: Status | null }) {
 
 function Row({ stream, isUnstored }: { stream: StreamStatus; isUnstored: boolean }) {
   const { name, state, targets, ageMs, freshnessLimitMs, rowsPerSecond, rowsWritten, history } = stream
-  const leftOut = Object.values(stream.leftOut).reduce((sum, number) => sum + number, 0)
+  const leftOut = sum(Object.values(stream.leftOut))
   return (
     <tr data-stream={name} class={state}>
       <th scope="row">{streamTraits[name].title}</th>

@@ -1,4 +1,5 @@
 import './tiles.css'
+import { sum } from '../../market/values.js'
 import type { ComponentChildren } from 'preact'
 import { grouped, inBytes } from '../../runtime/text.js'
 import type { Status } from '../api/contract.js'
@@ -10,9 +11,9 @@ export function Tiles({ status }: { status: Status | null }) {
   const { streams, budget, database, backlog, spool, process, gaps } = status
   const on = streams.filter(({ state }) => state !== 'off' && state !== 'idle')
   const fresh = on.filter(({ state }) => state === 'fresh').length
-  const rows = on.reduce((sum, { rowsPerSecond }) => sum + rowsPerSecond, 0)
-  const stored = on.reduce((sum, { rowsWritten }) => sum + rowsWritten, 0)
-  const inState = (state: string) => gaps.reduce((sum, gap) => sum + (gap.state === state ? gap.count : 0), 0)
+  const rows = sum(on.map(({ rowsPerSecond }) => rowsPerSecond))
+  const stored = sum(on.map(({ rowsWritten }) => rowsWritten))
+  const inState = (state: string) => sum(gaps.map((gap) => (gap.state === state ? gap.count : 0)))
   const used = budget.overall.used / budget.overall.limit
   return (
     <dl class="tiles">
