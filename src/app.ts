@@ -28,8 +28,9 @@ import { requireFreePort, type RunningServer, startServer } from './serve/server
 import { acquireLease, type Lease } from './lease/lease.js'
 import { noteSpool } from './lease/leaseRow.js'
 
-/** Time in which all parts together must close after received rows are stored. The second is the least for one part. */
+/** Time in which all parts together must close after received rows are stored. */
 const closeWithinMs = 3_000
+/** Time that each part gets to close, even if the others took all of `closeWithinMs`. */
 const shortestCloseMs = 500
 
 /** Names the address that requests leave from. Recorders of one address send in turn. A proxy has its own name. */

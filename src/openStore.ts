@@ -11,7 +11,7 @@ import {
 import { type DatabasePool, openPool } from './db/pool.js'
 
 const closeWithinMs = 2_000
-/** Time that a server has beyond a query's timeout to end the query by itself. */
+/** Wait after a query's timeout before its connection is closed. The server normally cancels the query first. */
 const silenceGraceMs = 5_000
 
 export interface OpenStore {
