@@ -124,7 +124,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create index known_missing on recorder.known (noted_at) where verdict = 'missing';
     create index known_silent on recorder.known (noted_at) where verdict = 'silent';
     create index known_unanswered on recorder.known (noted_at) where verdict = 'unanswered';
-    create index known_fill_gap on recorder.known (noted_at, id) where stream = 'fills' and verdict in ('missing', 'lost');
+    create index known_fill_gap on recorder.known (id) where stream = 'fills' and verdict in ('missing', 'lost');
     create index known_not_judged on recorder.known (id)
       where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null;
 

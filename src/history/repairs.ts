@@ -10,15 +10,7 @@ import type { Logger } from '../runtime/logger.js'
 import type { Database } from '../db/schema.js'
 import { candleStream, instrumentStream, type Series } from '../db/series.js'
 import { missingOfStream } from '../ledger/futures.js'
-import {
-  candlesWithGaps,
-  type FillGap,
-  type GapCursor,
-  loseGaps,
-  recordGap,
-  reopenGaps,
-  selectFillGaps,
-} from '../ledger/gaps.js'
+import { candlesWithGaps, type FillGap, loseGaps, recordGap, reopenGaps, selectFillGaps } from '../ledger/gaps.js'
 import { isSparse, missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
 import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
 import { fillReachMs, historyLateMs } from './pastFills.js'
@@ -116,13 +108,12 @@ export interface FillRepairOptions {
 
 /** The largest number of gaps that one look goes through. */
 const gapsPerLook = 500
-/** The cursor before the newest gap. */
-const newest: GapCursor = { notedAt: Date.UTC(9999, 0), id: Number.MAX_SAFE_INTEGER }
 
 /** Adds wants for open gaps in fills, and marks gaps as lost that the service's history cannot fill any more. */
 export class FillRepair {
   readonly #options: FillRepairOptions
-  #cursor: GapCursor | null = null
+  /** The number of the last gap of a full look; null if the next look begins with the newest gap. */
+  #before: number | null = null
   /** Operations that the service turned out to have. Gaps that were lost without them are open again. */
   readonly #found = new Set<Operation>()
 
@@ -159,7 +150,7 @@ export class FillRepair {
     const categories = tradedCategories.filter((category) => operationOfPastFills(category) === operation)
     const state = states.stateOf(operation)
     if (state === 'unknown') {
-      const lost = await selectFillGaps(db, { verdict: 'lost', categories, since, before: newest, limit: gapsPerLook })
+      const lost = await selectFillGaps(db, { verdict: 'lost', categories, since, limit: gapsPerLook })
       return lost.filter((gap) => this.#isDue(gap, now)).slice(0, 1)
     }
     if (state === 'absent') {
@@ -175,15 +166,14 @@ export class FillRepair {
   /** Resolves to the next open gaps of this recorder's instruments that are due. */
   async #nextGaps(now: TimeMs, since: TimeMs): Promise<FillGap[]> {
     const { db, states } = this.#options
-    const before = this.#cursor ?? newest
     const gaps = await selectFillGaps(db, {
       verdict: 'missing',
       categories: tradedCategories,
       since,
-      before,
+      before: this.#before,
       limit: gapsPerLook,
     })
-    this.#cursor = gaps.length < gapsPerLook ? null : (gaps.at(-1) ?? null)
+    this.#before = gaps.length < gapsPerLook ? null : (gaps.at(-1)?.id ?? null)
     const rests = ({ category }: FillGap) => states.stateOf(operationOfPastFills(category)) === 'resting'
     return gaps.filter((gap) => this.#isDue(gap, now) && !rests(gap))
   }

@@ -148,14 +148,7 @@ export async function reopenGaps(
 export interface FillGap extends InstrumentKey, RepairAttempts {
   readonly category: TradedCategory
   readonly id: number
-  readonly notedAt: TimeMs
   readonly range: TimeRange
-}
-
-/** Position in a search through the gaps: the last gap that was read. */
-export interface GapCursor {
-  readonly notedAt: TimeMs
-  readonly id: number
 }
 
 interface GapSelection {
@@ -163,28 +156,26 @@ interface GapSelection {
   readonly categories: readonly TradedCategory[]
   /** Only gaps that end after this time are selected. */
   readonly since: TimeMs
-  /** Only gaps that were found before this one are selected. */
-  readonly before: GapCursor
+  /** Only gaps with a lower number than this are selected. Default: all. */
+  readonly before?: number | null
   readonly limit: number
 }
 
-/** Reads gaps of single instruments. The gap that was found last comes first. */
+/** Reads gaps of single instruments. The gap that was noted last comes first. */
 export async function selectFillGaps(
   db: Kysely<Database>,
   { verdict, categories, since, before, limit }: GapSelection,
 ): Promise<FillGap[]> {
   const { rows } = await sql<Omit<FillGap, 'range'> & TimeRange>`
     with due as materialized (
-      select id, noted_at, category, symbol, ${gapRange} as range from recorder.known
+      select id, category, symbol, ${gapRange} as range from recorder.known
       where stream = 'fills' and ${hasVerdict(verdict)} and symbol <> '*' and category = any (${categories})
-        and (noted_at, id) < (${instant(before.notedAt)}, ${before.id})
-        and gap_until > ${instant(since)}
-      order by noted_at desc, id desc limit ${limit}
+        and id < ${before ?? Number.MAX_SAFE_INTEGER} and gap_until > ${instant(since)}
+      order by id desc limit ${limit}
     )
-    select id, noted_at as "notedAt", category, symbol, lower(range) as "from", upper(range) as "to",
-      w.*
+    select id, category, symbol, lower(range) as "from", upper(range) as "to", w.*
     from due cross join lateral (${attemptsWhere(sql`
       w.stream = 'fills' and w.category = due.category and w.symbol = due.symbol and w.ranges && due.range`)}
-    ) w order by "notedAt" desc, id desc`.execute(db)
+    ) w order by id desc`.execute(db)
   return rows.map(({ from, to, ...gap }) => ({ ...gap, range: { from, to } }))
 }

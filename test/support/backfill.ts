@@ -1,8 +1,9 @@
+import { type Kysely, sql } from 'kysely'
 import { expect } from 'vitest'
 import { type CandleSeries, filledBy, intervalMs } from '../../src/market/candle.js'
 import { type TimeRange, union } from '../../src/market/timeRange.js'
 import type { TimeMs } from '../../src/market/values.js'
-import { repairFutures as wantMissing } from '../../src/history/repairs.js'
+import { repairFutures as wantMissing, repairOf } from '../../src/history/repairs.js'
 import { type BackfillRequest, planSeries, resolveRequest, wantsOf } from '../../src/history/request.js'
 import { summarize, type Summary } from '../../src/cli/backfillSummary.js'
 import { readProgress } from '../../src/history/progress.js'
@@ -14,7 +15,8 @@ import { systemClock } from '../../src/runtime/clock.js'
 import { Incidents } from '../../src/runtime/incidents.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import type { Simulator } from '../../src/simulator/server.js'
-import { candleStream } from '../../src/db/series.js'
+import type { Database } from '../../src/db/schema.js'
+import { candleStream, type Series } from '../../src/db/series.js'
 import { insertWants } from '../../src/ledger/wants.js'
 import { coveredRanges } from './coverage.js'
 import { believing } from './fakeService.js'
@@ -172,4 +174,29 @@ export async function repairFutures(
   await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)
   await worker.stop()
   client.close()
+}
+
+/** Notes repairs of ranges that have just ended and filled nothing. */
+export async function repairInVain(
+  db: Kysely<Database>,
+  series: Series,
+  ranges: readonly TimeRange[],
+  times: number,
+): Promise<void> {
+  for (let attempt = 0; attempt < times; attempt++) {
+    const ids = await insertWants(db, [repairOf(series, ranges)])
+    await db
+      .updateTable('recorder.want')
+      .set(({ fn }) => ({ ended_at: fn('now') }))
+      .where('id', 'in', ids)
+      .execute()
+  }
+}
+
+/** Reads the ranges of an instrument that are wanted and not requested yet, ascending. */
+export async function wantedRanges(db: Kysely<Database>, symbol: string): Promise<TimeRange[]> {
+  const { rows } = await sql<TimeRange>`
+    select lower(r) as "from", upper(r) as "to" from recorder.want cross join lateral unnest(ranges) as r
+    where ended_at is null and symbol = ${symbol} order by 1`.execute(db)
+  return rows
 }
