@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { type CandleSeries, gridOf, intervalMs, withCandles } from '../market/candle.js'
 import { type InstrumentKey, instrumentText, tradedCategories } from '../market/category.js'
 import { fundingReachMs, leavesWithinMs, liquidationReachMs } from '../market/funding.js'
-import { type Operation, operationOfPastFills, pastFillsOperations } from '../market/stream.js'
+import { type Operation, operationOfPastFills, pastFillsOperations, type StreamName } from '../market/stream.js'
 import { type TimeRange, union } from '../market/timeRange.js'
 import { dayMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
@@ -56,15 +56,15 @@ export async function repairCandles(options: CandleRepairOptions): Promise<void>
   // Live candles may have filled open gaps already.
   for (const one of await candlesWithGaps(db)) await settleGaps(db, one)
   const due: NewWant[] = []
-  for (const gaps of await findGaps(db, series(), now, options)) {
-    const [first] = gaps.missing
-    if (first === undefined || !isDueAgain(await repairAttempts(db, candleStream(gaps.series), first), now)) continue
+  for (const { series: one, missing } of await findGaps(db, series(), now, options)) {
+    const stream = candleStream(one)
+    const ranges = (await repairAttempts(db, stream, missing)).filter((range) => isDueAgain(range, now))
+    if (ranges.length === 0) continue
     // A sparse series may have had no trade there, so no gap is recorded before the service responds.
-    for (const range of (await isSparse(db, gaps.series)) ? [] : gaps.missing) {
-      const reason = 'not recorded: the recorder or the service was away'
-      await recordGap(db, { ...candleStream(gaps.series), range, reason })
+    for (const range of (await isSparse(db, one)) ? [] : ranges) {
+      await recordGap(db, { ...stream, range, reason: 'not recorded: the recorder or the service was away' })
     }
-    due.push({ ...repairOf(candleStream(gaps.series), gaps.missing), floor: now - lookbackMs })
+    due.push({ ...repairOf(stream, ranges), floor: now - lookbackMs })
   }
   await insertWants(db, due)
   if (due.length > 0) logger.info(`repair: ${due.length} series have gaps; they are being filled`)
@@ -133,12 +133,7 @@ export class FillRepair {
       gaps.push(...(await this.#followOperation(operation, now, reachedSince)))
     }
     gaps.push(...(await this.#nextGaps(now, reachedSince)))
-    const wants = new Map<string, NewWant>()
-    for (const gap of gaps) {
-      const known = wants.get(instrumentText(gap))?.ranges ?? []
-      wants.set(instrumentText(gap), repairOf(instrumentStream('fills', gap), union(known, [gap.range])))
-    }
-    await insertWants(db, [...wants.values()])
+    await wantRanges(db, 'fills', gaps)
   }
 
   /**
@@ -207,10 +202,24 @@ export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepair
     await loseGaps(db, name, now - reachMs[name])
     const since = now - Math.min(reachMs[name] - leavesWithinMs, keptMs ?? Infinity)
     const found = await missingOfStream(db, name, since)
-    const due = found.filter((one) => isOwn(one) && isDueAgain(one, now))
-    await insertWants(
+    await wantRanges(
       db,
-      due.map(({ missing, ...key }) => repairOf(instrumentStream(name, key), missing)),
+      name,
+      found.filter((one) => isOwn(one) && isDueAgain(one, now)),
     )
   }
+}
+
+/** Adds wants for ranges of instruments: one want for all ranges of an instrument, because it is wanted once. */
+async function wantRanges(
+  db: Kysely<Database>,
+  stream: StreamName,
+  found: readonly (InstrumentKey & { readonly range: TimeRange })[],
+): Promise<void> {
+  const wants = new Map<string, NewWant>()
+  for (const one of found) {
+    const known = wants.get(instrumentText(one))?.ranges ?? []
+    wants.set(instrumentText(one), repairOf(instrumentStream(stream, one), union(known, [one.range])))
+  }
+  await insertWants(db, [...wants.values()])
 }

@@ -18,7 +18,7 @@ import type { Database } from '../db/schema.js'
 import { instrumentStream, ofInstrument, sameSeries, type Series } from '../db/series.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { type Batch, missingRows } from './batch.js'
-import { hasVerdict, knownOf, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
+import { hasVerdict, knownOf, multirangeText } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 /**
@@ -194,27 +194,25 @@ async function recordedUntil(db: Kysely<Database>, series: Series): Promise<Time
   return row?.until ?? null
 }
 
-/** Missing ranges of an instrument, with the repairs that were tried in vain. */
-interface MissingOfInstrument extends InstrumentKey, RepairAttempts {
-  readonly missing: readonly TimeRange[]
+/** A missing range of an instrument, with the repairs that were tried in vain. */
+interface MissingRange extends InstrumentKey, RepairAttempts {
+  readonly range: TimeRange
 }
 
-/** Finds what is missing of each instrument with proven time, between `since` and the end of that time. */
+/** Finds each range that an instrument with proven time lacks, between `since` and the end of that time. */
 export async function missingOfStream(
   db: Kysely<Database>,
   stream: StreamName,
   since: TimeMs,
-): Promise<MissingOfInstrument[]> {
+): Promise<MissingRange[]> {
   const begin = instant(since)
-  const { rows } = await sql<Omit<MissingOfInstrument, 'missing'> & { readonly ranges: [TimeMs, TimeMs][] }>`
-    select k.category, k.symbol, ${rangesAsJson('m.missing')} as ranges, w.*
+  const { rows } = await sql<Omit<MissingRange, 'range'> & TimeRange>`
+    select k.category, k.symbol, lower(missing) as "from", upper(missing) as "to", w.*
     from recorder.known k
-    cross join lateral (
-      select tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges as missing
-    ) m
-    cross join lateral (${attemptsWhere(sql`${sameSeries('w', 'k')} and w.ranges && m.missing`)}) w
-    where k.stream = ${stream} and ${hasVerdict('recorded', 'k')} and k.part = '-infinity' and not isempty(m.missing)`.execute(
-    db,
-  )
-  return rows.map(({ ranges, ...of }) => ({ ...of, missing: toRanges(ranges) }))
+    cross join lateral unnest(
+      tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges) as missing
+    cross join lateral (${attemptsWhere(sql`${sameSeries('w', 'k')} and w.ranges && missing`)}) w
+    where k.stream = ${stream} and ${hasVerdict('recorded', 'k')} and k.part = '-infinity'
+    order by k.category, k.symbol, missing`.execute(db)
+  return rows.map(({ from, to, ...of }) => ({ ...of, range: { from, to } }))
 }

@@ -285,10 +285,17 @@ export function attemptsWhere(condition: RawBuilder<unknown>): RawBuilder<Repair
     from recorder.want w where w.kind = 'repair' and ${condition}`
 }
 
-/** Counts how often a range of a series was wanted as a repair. */
-export async function repairAttempts(db: Kysely<Database>, series: Series, range: TimeRange): Promise<RepairAttempts> {
-  const { rows } = await attemptsWhere(sql`${ofSeries(series)} and w.ranges && ${multirange([range])}`).execute(db)
-  return rows[0] ?? { attempts: 0, attemptedAt: null }
+/** Counts how often each of the ranges of a series was wanted as a repair. */
+export async function repairAttempts(
+  db: Kysely<Database>,
+  series: Series,
+  ranges: readonly TimeRange[],
+): Promise<(TimeRange & RepairAttempts)[]> {
+  const { rows } = await sql<TimeRange & RepairAttempts>`
+    select lower(r) as "from", upper(r) as "to", w.* from unnest(${multirange(ranges)}) as r
+    cross join lateral (${attemptsWhere(sql`${ofSeries(series, 'w')} and w.ranges && r`)}) w
+    order by r`.execute(db)
+  return rows
 }
 
 interface RangeOutcome extends TimeRange {

@@ -6,7 +6,18 @@ import { systemClock } from '../../../src/runtime/clock.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
-import { claims, clientOf, settleMs, startWorker, storedCandles, trueCandles } from '../../support/backfill.js'
+import { addCoverage } from '../../../src/ledger/verdicts.js'
+import { candleStream } from '../../../src/db/series.js'
+import {
+  claims,
+  clientOf,
+  repairInVain,
+  settleMs,
+  startWorker,
+  storedCandles,
+  trueCandles,
+  wantedRanges,
+} from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { closedCandle } from '../../support/marketRows.js'
 
@@ -62,5 +73,20 @@ describe('the daemon', () => {
     expect(inRange).toEqual(trueCandles(simulator, series, recorded, now))
     const { allowed, claimed } = await claims(test, series)
     expect(claimed).toEqual(allowed)
+  })
+  it('has a new outage filled at once while an old hole waits that no repair could fill', async () => {
+    const { db } = test.database
+    const other: CandleSeries = { ...series, symbol: 'ETHUSDT' }
+    const minute = Math.floor(Date.now() / minuteMs) * minuteMs
+    const hoursAgo = (from: number, to: number) => ({ from: minute - from * hourMs, to: minute - to * hourMs })
+    const [hole, outage] = [hoursAgo(20, 18), hoursAgo(3, 2)]
+    const recorded = [hoursAgo(30, 20), hoursAgo(18, 3), hoursAgo(2, 0)]
+    await addCoverage(db, candleStream(other), recorded)
+    await repairInVain(db, candleStream(other), [hole], 4)
+    const options = { db, settleMs, clock: systemClock, logger: createLogger('silent') }
+    await repairCandles({ ...options, series: () => [other] })
+    expect(await wantedRanges(db, 'ETHUSDT')).toEqual([outage])
+    const gaps = await listGaps(db, { isSymbol: (symbol) => symbol === 'ETHUSDT' })
+    expect(gaps).toMatchObject([{ range: outage, state: 'open' }])
   })
 })

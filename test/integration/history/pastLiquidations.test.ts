@@ -1,11 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { instrumentStream } from '../../../src/db/series.js'
+import { repairFutures as wantMissing } from '../../../src/history/repairs.js'
 import { claimEvents } from '../../../src/ledger/futures.js'
 import { listGaps, loseGaps } from '../../../src/ledger/gaps.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../../src/market/values.js'
+import { systemClock } from '../../../src/runtime/clock.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
-import { clientOf, repairFutures } from '../../support/backfill.js'
+import { clientOf, repairFutures, repairInVain, wantedRanges } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 const start = Date.UTC(2026, 10, 20, 3, 30)
@@ -151,4 +154,16 @@ it('a gap that is filled in part was found when the whole was, and is no new one
       expect.objectContaining({ state: 'repaired', range: minute(35, 40)[0] }),
     ]) as object[],
   )
+})
+
+it('a new gap is asked for at once while an older one waits that no request could fill', async () => {
+  const { db } = test.database
+  const series = instrumentStream('liquidations', key)
+  const hoursAgo = (from: number, to: number) => ({ from: start - from * hourMs, to: start - to * hourMs })
+  const away = hoursAgo(2, 1)
+  await claimEvents(db, series, [hoursAgo(60, 2), hoursAgo(1, 0)], 'away')
+  await repairInVain(db, series, [hoursAgo(71, 60)], 4)
+  const streams = [{ name: 'liquidations', keptMs: null }] as const
+  await wantMissing({ db, streams, isOwn: () => true, clock: { ...systemClock, now: () => start } })
+  expect(await wantedRanges(db, key.symbol)).toEqual([away])
 })
