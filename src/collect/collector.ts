@@ -51,8 +51,9 @@ const triesForMissing = 3
 const rechooseEveryMs = 60_000
 /** Longest wait for work that was aborted to end. */
 const giveUpMs = 1_000
-/** Longest wait at the start for the fill rates of earlier runs. */
+/** Longest wait for the fill rates of the last days. */
 const ratesWithinMs = 2_000
+const ratesEveryMs = 600_000
 
 /**
  * The running collection of all enabled streams.
@@ -174,17 +175,22 @@ export class Collector {
     }
     this.#isCollecting = true
     this.assign(this.#ownership)
-    this.#loops.push(this.#rechooseEveryMinute(), this.#watchTickers())
+    this.#loops.push(this.#rechooseEveryMinute(), this.#watchTickers(), this.#keepReadingFillRates())
     logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
   }
 
-  /** Reads how busy instruments were in earlier runs. Waits for the database only briefly. */
+  /** Reads how busy instruments were in the last days. Waits for the database only briefly. */
   async #readFillRates(): Promise<void> {
     const { storing, clock, logger } = this.#dependencies
     const read = recentFillRates(storing.db, clock.now())
       .then((rates) => this.universe.setFillRates(rates))
-      .catch((error: unknown) => logger.debug(`rates of fills are not known yet: ${describeDatabaseError(error)}`))
+      .catch((error: unknown) => logger.debug(`rates of fills could not be read: ${describeDatabaseError(error)}`))
     await within(clock, ratesWithinMs, read, undefined)
+  }
+
+  async #keepReadingFillRates(): Promise<void> {
+    const { clock } = this.#dependencies
+    while (await sleepFor(clock, ratesEveryMs, this.#stopping.signal)) await this.#readFillRates()
   }
 
   #createPoller(stream: AnyStream): Poller<unknown> {

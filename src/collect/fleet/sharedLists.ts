@@ -5,12 +5,7 @@ import { type Clock, sleepFor } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
-import {
-  listedInstruments,
-  listedRpiSymbols,
-  newestTickerSigns,
-  recentFillRates,
-} from '../../ledger/read/instruments.js'
+import { listedInstruments, listedRpiSymbols, newestTickerSigns } from '../../ledger/read/instruments.js'
 import type { Universe } from '../universe/universe.js'
 
 interface SharedListsOptions {
@@ -26,7 +21,6 @@ interface SharedListsOptions {
 const ownTickersEveryMs = 2_000
 /** Time between two reads of everything. Tickers of the other recorders' instruments only matter for ranks. */
 const allEveryMs = 60_000
-const ratesEveryMs = 600_000
 
 /**
  * Keeps lists that other recorders request up to date here, by reading them from the database. While the database is
@@ -35,7 +29,6 @@ const ratesEveryMs = 600_000
 export async function keepReadingLists(options: SharedListsOptions): Promise<void> {
   const { clock, signal, logger } = options
   let allAtMs = -Infinity
-  let ratesAtMs = clock.monotonicMs() + ratesEveryMs
   while (await sleepFor(clock, ownTickersEveryMs, signal)) {
     const foreign = foreignLists(options)
     if (!foreign.isAny) continue
@@ -45,9 +38,6 @@ export async function keepReadingLists(options: SharedListsOptions): Promise<voi
       if (isAll) await readLists(options, foreign)
       await readTickers(options, foreign, isAll)
       if (isAll) allAtMs = nowMs
-      if (nowMs < ratesAtMs) continue
-      ratesAtMs = nowMs + ratesEveryMs
-      options.universe.setFillRates(await recentFillRates(options.db, clock.now()))
     } catch (error) {
       logger.debug(`lists of other recorders could not be read: ${describeDatabaseError(error)}`)
     }

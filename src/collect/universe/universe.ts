@@ -46,7 +46,7 @@ type ListedInstrument = Pick<PlanInstrument, 'symbol' | 'status' | 'kind'>
 export class Universe {
   readonly #known = new Map<Category, Map<string, Known>>()
   readonly #rpi = new Set<string>()
-  readonly #measured = new Map<string, number>()
+  #measured: ReadonlyMap<string, number> = new Map()
   readonly #tickersAt = new Map<Category, TimeMs>()
 
   /** Part of the market that this recorder covers. It does not limit the state that is kept. */
@@ -137,14 +137,10 @@ export class Universe {
     if (known !== undefined) known.isSilent = isSilent
   }
 
-  /** Takes fills per second as recorded lately. They override the estimate from a ticker. */
+  /** Takes all fills per second as recorded lately. They override the estimates from tickers. */
   setFillRates(rates: readonly (InstrumentKey & { readonly perSecond: number })[]): void {
-    for (const rate of rates) {
-      const key = instrumentText(rate)
-      this.#measured.set(key, rate.perSecond)
-      const known = this.#find(rate)
-      if (known !== undefined) known.measuredFillsPerSecond = rate.perSecond
-    }
+    this.#measured = new Map(rates.map((rate) => [instrumentText(rate), rate.perSecond]))
+    for (const known of this.#all()) known.measuredFillsPerSecond = this.#measured.get(instrumentText(known)) ?? null
   }
 
   /** The instruments that a selection allows and `covers` accepts, the busiest first. */

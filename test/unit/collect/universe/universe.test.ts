@@ -143,12 +143,19 @@ test('of a tokenised stock candles are asked for as far as it has them', () => {
   ])
 })
 
-test('rates that were recorded stay with an instrument through new lists', () => {
+test('rates that were recorded stay with an instrument through new lists, until none is recorded', () => {
   const universe = new Universe()
   universe.setFillRates([{ category: 'SPOT', symbol: 'A', perSecond: 2.5 }])
   universe.setInstruments('SPOT', [instrument('A'), instrument('B')], true)
   universe.setInstruments('SPOT', [instrument('A'), instrument('B')], true)
-  expect(universe.planned().instruments.map((known) => known.measuredFillsPerSecond)).toEqual([2.5, null])
+  const rates = () => universe.planned().instruments.map((known) => known.measuredFillsPerSecond)
+  expect(rates()).toEqual([2.5, null])
+  // A without fills in the last days has no rate any more, listed or listed again.
+  universe.setFillRates([{ category: 'SPOT', symbol: 'B', perSecond: 1 }])
+  expect(rates()).toEqual([null, 1])
+  universe.setInstruments('SPOT', [instrument('B')], true)
+  universe.setInstruments('SPOT', [instrument('B'), instrument('A')], true)
+  expect(rates()).toEqual([1, null])
 })
 
 test('one whose responses show no trades ranks last, whatever its ticker claims, until they show one', () => {
