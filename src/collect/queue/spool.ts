@@ -11,9 +11,7 @@ import { becomeSpoolOwner, createdAtOf, parseSegmentName, type SpoolOwner } from
 export interface SpoolOptions {
   /** Folder of the spools of all recorders on this machine. */
   readonly root: string
-  /**
-   * Largest number of bytes on disk. Beyond it old segments are dropped, first of streams that can be fetched again.
-   */
+  /** Largest size on disk. Beyond it old segments are dropped, first of streams that can be fetched again. */
   readonly maxBytes: number
   readonly disk: Disk
   readonly clock: Clock
@@ -69,6 +67,8 @@ interface SpooledSeries {
   /** The newest segment with a batch of the series. */
   segment: string | undefined
   appending: number
+  /** Settles when all batches so far are on the disk, or refused. */
+  settled: Promise<unknown>
 }
 
 /**
@@ -92,8 +92,6 @@ export class Spool {
   readonly #withReportedDamage = new Set<string>()
   #sequence = 0
   #appending = 0
-  /** Settles when all batches so far are packed. Batches are appended in their order, however long packing takes. */
-  #packed: Promise<unknown> = Promise.resolve()
   #dropping: Promise<boolean> | undefined
   /** True if the disk stayed full after a segment was dropped. Something else fills it, so nothing more is dropped. */
   #isDroppingInVain = false
@@ -172,21 +170,20 @@ export class Spool {
     return this.#closed.has(segment) || this.#writers.get(batch.stream)?.current?.name === segment
   }
 
-  /** Resolves when the batch is synced to disk, for which older ones may be dropped. Rejects with the disk's error. */
+  /**
+   * Resolves when the batch is synced to disk, for which older ones may be dropped. Rejects with the disk's error. Each
+   * batch waits for earlier ones of its series: they may wait for room while it fits.
+   */
   async append(batch: Batch): Promise<void> {
     const key = seriesKey(batch)
-    const series = this.#series.get(key) ?? { segment: undefined, appending: 0 }
+    const series = this.#series.get(key) ?? { segment: undefined, appending: 0, settled: Promise.resolve() }
     this.#series.set(key, series)
     series.appending++
     this.#appending++
+    const appending = series.settled.then(() => this.#appendMakingRoom(batch))
+    series.settled = appending.catch(() => undefined)
     try {
-      const before = this.#packed
-      const packing = pack(batch)
-      this.#packed = Promise.allSettled([before, packing])
-      await before
-      const body = await packing
-      while (this.bytes + body.length > this.#options.maxBytes && (await this.#makeRoom('bound')));
-      series.segment = await this.#appendMakingRoom(batch.stream, body)
+      series.segment = await appending
     } finally {
       series.appending--
       this.#appending--
@@ -297,13 +294,15 @@ export class Spool {
     if (this.isEmpty) this.#series.clear()
   }
 
-  async #appendMakingRoom(stream: StreamName, body: Uint8Array): Promise<string> {
-    const writer = this.#writers.get(stream) as SegmentWriter
+  async #appendMakingRoom(batch: Batch): Promise<string> {
+    const body = await pack(batch)
+    const writer = this.#writers.get(batch.stream) as SegmentWriter
     const append = async () => {
       const segment = await writer.append(body)
       this.#isDroppingInVain = false
       return segment
     }
+    while (this.bytes + body.length > this.#options.maxBytes && (await this.#makeRoom('bound')));
     try {
       return await append()
     } catch (error) {

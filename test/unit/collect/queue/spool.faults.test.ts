@@ -151,6 +151,31 @@ describe('a spool that is full', () => {
     expect(dropped.map(nameOf)).not.toEqual(expect.arrayContaining([nameOf(taken[0] as Batch)]))
   })
 
+  test.each(['bound', 'disk'])(
+    'keeps the order of a series while one of its batches waits for room: %s',
+    async (lack) => {
+      await spool.close()
+      spool = await open(1_200)
+      while (spool.bytes < 900) await spool.append(book(0))
+      const noise = lack === 'bound' ? Array.from({ length: 80 }, (_, index) => (index * 7919) % 10_007) : []
+      const given = [spooledBatch('candles', 'BTCUSDT', 1, { noise }), spooledBatch('candles', 'BTCUSDT', 2)] as const
+      let letRead = () => undefined as void
+      isReadable = new Promise((resolve) => {
+        letRead = resolve
+      })
+      isFull = lack === 'disk'
+      const appending = [spool.append(given[0])]
+      await systemClock.sleep(20)
+      isFull = false
+      appending.push(spool.append(given[1]))
+      await systemClock.sleep(20)
+      letRead()
+      await Promise.all(appending)
+      expect(dropped.length).toBeGreaterThan(0)
+      expect((await drain(spool)).filter((name) => name.startsWith('candles'))).toEqual(given.map(nameOf))
+    },
+  )
+
   test('counts what is about to be written', async () => {
     await spool.close()
     spool = await open(800)
