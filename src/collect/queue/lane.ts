@@ -122,12 +122,13 @@ export class Lane {
 
   /** Closes the lane: at once if the database is away, otherwise when all is stored or `signal` aborts. */
   async close(signal: AbortSignal): Promise<void> {
-    const isOver = new Promise<void>((resolve) => {
-      onAbort(signal, resolve)
-      this.#onFailure = resolve
+    const isOver = new Promise<true>((resolve) => {
+      onAbort(signal, () => resolve(true))
+      this.#onFailure = () => resolve(true)
     })
+    // A failure ends the wait for good. The next call may have succeeded before this function learns of it.
     while (!signal.aborted && this.#failures === 0 && this.#reading !== undefined)
-      await Promise.race([isOver, this.#reading])
+      if ((await Promise.race([isOver, this.#reading])) === true) break
     this.#stopping.abort()
     await within(this.#options.clock, closeMs, Promise.all([...this.#calls, this.#reading]), undefined)
   }
