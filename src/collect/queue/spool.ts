@@ -48,7 +48,6 @@ export interface Segment {
 
 /** Streams that can be fetched again. Their batches make room first. */
 const repeatable = streamNames.filter((name) => streamTraits[name].isRepeatable)
-const unrepeatable = streamNames.filter((name) => !streamTraits[name].isRepeatable)
 /** Size at which a segment is closed, or an eighth of `maxBytes` if that is less. */
 const maxSegmentBytes = 4 * 1024 * 1024
 /** A segment that stays unreadable for longer is set aside. A process that lacks file handles recovers sooner. */
@@ -191,8 +190,8 @@ export class Spool {
   }
 
   /**
-   * Takes the oldest segment of a stream, to be stored; null if there is none. Rejects while the segment cannot be
-   * read. A segment that stays unreadable is set aside, and the next one is taken.
+   * Takes the oldest segment of a stream, to be stored; null if there is none, or if it is making room. Rejects while
+   * the segment cannot be read. A segment that stays unreadable is set aside, and the next one is taken.
    */
   async takeOldest(stream: StreamName): Promise<Segment | null> {
     for (;;) {
@@ -200,6 +199,8 @@ export class Spool {
       if (name === undefined) return null
       let segment: Segment | null = null
       try {
+        // A segment that cannot be read makes no room. It stays, and is stored before later ones.
+        for (const other of this.#inHand) if (other < name && this.#closed.get(other)?.stream === stream) return null
         segment = await this.#read(name)
       } finally {
         if (segment === null) this.#inHand.delete(name)
@@ -321,7 +322,7 @@ export class Spool {
   }
 
   async #dropOldest(lack: LackOfRoom): Promise<boolean> {
-    const name = (await this.#takeInHand(repeatable)) ?? (await this.#takeInHand(unrepeatable))
+    const name = (await this.#takeInHand(repeatable)) ?? (await this.#takeInHand(streamNames))
     if (name === undefined) return false
     try {
       const batches: Batch[] = []

@@ -176,6 +176,24 @@ describe('a spool that is full', () => {
     },
   )
 
+  test('gives no segment to be stored while an older one is to make room, which stays if it cannot be read', async () => {
+    await spool.close()
+    spool = await open(800)
+    for (let time = 0; spool.bytes < 600; time++) await spool.append(book(time))
+    let failRead = (_: Error) => undefined as void
+    isReadable = new Promise((_, reject) => {
+      failRead = reject
+    })
+    const noise = Array.from({ length: 80 }, (_, index) => (index * 7919) % 10_007)
+    const appending = spool.append(spooledBatch('candles', 'BTCUSDT', 1, { noise }))
+    await systemClock.sleep(20)
+    isReadable = Promise.resolve()
+    expect(await spool.takeOldest('order_books')).toBeNull()
+    failRead(new Error('EIO'))
+    await expect(appending).rejects.toThrow('EIO')
+    expect((await drain(spool))[0]).toBe(nameOf(book(0)))
+  })
+
   test('counts what is about to be written', async () => {
     await spool.close()
     spool = await open(800)

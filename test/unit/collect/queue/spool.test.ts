@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import fc from 'fast-check'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { scanRecords } from '../../../../src/collect/queue/segmentWriter.js'
 import { Spool } from '../../../../src/collect/queue/spool.js'
 import { drain, nameOf, spooledBatch } from '../../../support/spooledBatches.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
@@ -86,19 +87,13 @@ describe('the spool', () => {
         }),
         async (count, harms) => {
           const spool = await open(5_000)
-          const bodies: Buffer[] = []
           for (const batch of books(count)) await spool.append(batch)
           await spool.close()
           damages = []
           const names = await files()
           const bytesOf = () => Promise.all(names.map((name) => readFile(join(root, name))))
           const before = await bytesOf()
-          const next = await open()
-          for (let segment = await next.takeOldest('order_books'); segment;) {
-            bodies.push(...segment.records.map((record) => Buffer.from(record)))
-            segment = await next.takeOldest('order_books')
-          }
-          await next.close()
+          const bodies = before.flatMap((bytes) => scanRecords(bytes).records)
           for (const { file, place, kind } of harms) {
             const path = join(root, names[file % names.length] ?? '')
             const bytes = await readFile(path)
