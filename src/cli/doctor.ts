@@ -167,7 +167,7 @@ async function checkDatabase(config: Config, logger: Logger): Promise<DatabaseFi
 }
 
 const meaningOf = {
-  'timescale-community': 'hypertables, columnstore, continuous aggregates and retention policies',
+  'timescale-community': 'hypertables, columnstore and continuous aggregates',
   'timescale-apache': 'hypertables; no columnstore and no continuous aggregates: rollups are plain views',
   postgresql: 'plain tables; rollups are plain views. In TimescaleDB Community old rows take a fifth of the room',
 } as const

@@ -18,7 +18,7 @@ export interface CurrentState {
   readonly rollups: ReadonlySet<string>
   /** Names of the views in schema `market` that read a continuous aggregate. */
   readonly rollupViews: ReadonlySet<string>
-  /** Policies by kind and name of the relation, such as `retention candles`. */
+  /** Policies by kind and name of the relation, such as `columnstore candles`. */
   readonly policies: ReadonlyMap<string, Policy>
   /** Time before which rollups outlive their candles; null if no candle was removed for its age. */
   readonly rollupsFinalBefore: TimeMs | null
@@ -32,13 +32,13 @@ interface Hypertable {
 
 export interface Policy {
   readonly everyMs: number
-  /** Age in hours of the rows that the policy converts or removes, or of the oldest ones that it refreshes. */
+  /** Age in hours of the rows that the policy converts, or of the oldest ones that it refreshes. */
   readonly afterHours: number | null
   /** Buckets in one transaction of a refresh. Null leaves the number to the server. */
   readonly bucketsPerBatch?: number | null
 }
 
-type PolicyKind = 'columnstore' | 'retention' | 'refresh'
+type PolicyKind = 'columnstore' | 'refresh'
 
 export const emptyState: CurrentState = {
   hypertables: new Map(),
@@ -82,7 +82,7 @@ export async function readCurrentState(db: Kysely<Database>, kind: ServerKind): 
     rollups: new Set(rollups.map(({ name }) => name)),
     rollupViews: new Set(rollups.filter(({ isRead }) => isRead).map(({ name }) => name)),
     policies: await readPolicies(db),
-    rollupsFinalBefore: rollups.length === 0 ? null : await removedBefore(db),
+    rollupsFinalBefore: rollups.length === 0 ? null : await finalBefore(db),
   }
 }
 
@@ -105,20 +105,19 @@ async function readPolicies(db: Kysely<Database>): Promise<Map<string, Policy>> 
     select k.kind, j.hypertable_name as name,
       (extract(epoch from j.schedule_interval) * 1000)::float8 as "everyMs",
       (extract(epoch from coalesce(
-        j.config ->> 'compress_after', j.config ->> 'drop_after', j.config ->> 'start_offset'
+        j.config ->> 'compress_after', j.config ->> 'start_offset'
       )::interval) / 3600)::float8 as "afterHours",
       (j.config ->> 'buckets_per_batch')::int as "bucketsPerBatch"
     from timescaledb_information.jobs j
     join (values
-      ('policy_compression', 'columnstore'), ('policy_retention', 'retention'),
-      ('policy_refresh_continuous_aggregate', 'refresh')
+      ('policy_compression', 'columnstore'), ('policy_refresh_continuous_aggregate', 'refresh')
     ) as k (proc_name, kind) on k.proc_name = j.proc_name
     where j.hypertable_schema in ('market', 'recorder')`.execute(db)
   return new Map(rows.map(({ kind, name, ...policy }) => [policyKey(kind, name), policy]))
 }
 
-/** Reads the time before which candles are noted as removed for their age; null if none are. */
-async function removedBefore(db: Kysely<Database>): Promise<TimeMs | null> {
+/** Reads the time before which rollups outlive their candles; null if no candle was removed for its age. */
+export async function finalBefore(db: Kysely<Database>): Promise<TimeMs | null> {
   const row = await db.selectFrom('recorder.service').select('rollups_final_before as before').executeTakeFirst()
   return row?.before ?? null
 }

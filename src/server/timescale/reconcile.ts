@@ -5,7 +5,7 @@ import { type TimeStream, type TimeTable, timeTables } from '../../market/stream
 import { hourMs, type TimeMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import { type Change, type CurrentState, policyKey, readCurrentState } from './currentState.js'
-import { noteRemoval, rollupChanges, rollups } from './rollups.js'
+import { rollupChanges, rollups } from './rollups.js'
 import { canCreateExtension, detectServer, type ServerKind, serverToBe, supportedKind } from './server.js'
 
 /** Storage settings of a table that grows with time. */
@@ -70,7 +70,7 @@ async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Pr
   return done
 }
 
-/** Interval at which the server looks for chunks to convert or remove. */
+/** Interval at which the server looks for chunks to convert. */
 const upkeepMs = hourMs
 
 /** Returns the changes that bring a database from its current state to the settings, in the order to apply them. */
@@ -86,9 +86,7 @@ export function changesNeeded(
   return [
     ...hypertables,
     ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.name])),
-    // Rollups come before removals, so that candles are rolled up before they are removed.
     ...rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles.retentionDays, now)),
-    ...timeTables.flatMap((table) => retentionChanges(table, current, settings[table.name])),
   ]
 }
 
@@ -158,44 +156,6 @@ function columnstoreChanges(
     })
   }
   return changes
-}
-
-function retentionChanges({ name }: TimeTable, { policies }: CurrentState, settings: TableSettings): Change[] {
-  // The server must not remove rows of an archived table, because it cannot know what is archived.
-  const retentionDays = settings.isArchived === true ? undefined : settings.retentionDays
-  const policy = policies.get(policyKey('retention', name))
-  const note = async (db: Kysely<Database>, afterHours: number) => {
-    if (name === 'candles') await noteRemoval(db, new Date(systemClock.now() - afterHours * hourMs))
-  }
-  const remove = async (db: Kysely<Database>) => {
-    // The server also removed candles while no recorder noted it, so this is noted now.
-    if (policy?.afterHours != null) await note(db, policy.afterHours)
-    await sql`select public.remove_retention_policy(${relation(name)}, if_exists => true)`.execute(db)
-  }
-  if (retentionDays === undefined) {
-    if (policy === undefined) return []
-    return [
-      {
-        text: `stop removing rows of market.${name}`,
-        apply: remove,
-      },
-    ]
-  }
-  if (policy?.afterHours === retentionDays * 24 && policy.everyMs === upkeepMs) return []
-  return [
-    {
-      text: `remove rows of market.${name} after ${retentionDays} days`,
-      async apply(db) {
-        await remove(db)
-        // Notes the removal before the server removes the first candle, so that no refresh comes in between.
-        await note(db, retentionDays * 24)
-        await sql`
-          select public.add_retention_policy(${relation(name)},
-            drop_after => make_interval(days => ${retentionDays}::int), schedule_interval => ${interval(upkeepMs)})
-        `.execute(db)
-      },
-    },
-  ]
 }
 
 function relation(name: string) {

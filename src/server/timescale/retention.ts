@@ -16,8 +16,8 @@ const rowsPerDelete = 10_000
 
 /**
  * Removes rows past the configured age, and what is claimed of them. Returns what was removed, one line per table.
- * `forget` removes the ledger's claims of a stream. Call it regularly, because only TimescaleDB Community removes rows
- * by itself. Cannot run in a transaction.
+ * `forget` removes the ledger's claims of a stream. A policy of TimescaleDB would not know these claims, nor whether the
+ * database's clock is right. Cannot run in a transaction.
  */
 export async function applyRetention(
   db: Kysely<Database>,
@@ -35,7 +35,8 @@ export async function applyRetention(
     // Claims are removed before their rows, so that no claim lacks its rows. A row may stay longer, with its chunk.
     await forget(db, table.name, before)
     if (table.name === 'candles') await noteRemoval(db, before)
-    const what = await removeRows[kind](db, table, before, signal)
+    const what =
+      kind === 'postgresql' ? await deleteRows(db, table, before, signal) : await dropChunks(db, table, before)
     if (what !== undefined) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
   }
   const before = new Date(now - rejectedDays * dayMs)
@@ -55,19 +56,6 @@ async function deleteRejected(db: Kysely<Database>, before: Date, signal?: Abort
     total += Number(numAffectedRows)
     if (numAffectedRows < rowsPerDelete || signal?.aborted === true) return total
   }
-}
-
-type Remove = (
-  db: Kysely<Database>,
-  table: TimeTable,
-  before: Date,
-  signal?: AbortSignal,
-) => Promise<string | undefined>
-
-const removeRows: Readonly<Record<'postgresql' | 'timescale-apache' | 'timescale-community', Remove>> = {
-  postgresql: deleteRows,
-  'timescale-apache': dropChunks,
-  'timescale-community': () => Promise.resolve(undefined),
 }
 
 async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {

@@ -3,7 +3,7 @@ import { normalized, type TimeRange } from '../../market/timeRange.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../../db/schema.js'
-import { type Change, type CurrentState, type Policy, policyKey } from './currentState.js'
+import { type Change, type CurrentState, finalBefore, type Policy, policyKey } from './currentState.js'
 import { detectServer } from './server.js'
 
 /** A rollup. On TimescaleDB Community, the view `market.<name>` reads the continuous aggregate `recorder.<name>`. */
@@ -161,19 +161,6 @@ export async function noteRemoval(db: Kysely<Database>, before: Date): Promise<v
     .updateTable('recorder.service')
     .set({ rollups_final_before: sql`greatest(rollups_final_before, ${before}::timestamptz)` })
     .execute()
-}
-
-/**
- * Reads the time before which rollups outlive their candles; null if no candle was removed for its age. The server
- * removes candles by its own schedule, even while no recorder notes it.
- */
-async function finalBefore(db: Kysely<Database>): Promise<TimeMs | null> {
-  const { rows } = await sql<{ before: TimeMs | null }>`
-    select greatest((select rollups_final_before from recorder.service), (
-      select max(now() - (config ->> 'drop_after')::interval) from timescaledb_information.jobs
-      where proc_name = 'policy_retention' and hypertable_schema = 'market' and hypertable_name = 'candles'
-    )) as before`.execute(db)
-  return rows[0]?.before ?? null
 }
 
 /** Makes the analysts' view read the continuous aggregate. Queries of the view need not change. */

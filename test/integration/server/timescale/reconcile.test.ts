@@ -134,7 +134,6 @@ describe('the time-series features', () => {
       ...chunks,
       'convert chunks of market.fills to the columnstore after 30 hours',
       'refresh recorder.ohlcv_5m every 5 minutes',
-      'remove rows of market.candles after 400 days',
     ]
     const expected = { none: [], apache: chunks, community: all }[found]
     expect(await reconcile(db, { dryRun: true, settings })).toEqual(expected)
@@ -142,7 +141,6 @@ describe('the time-series features', () => {
     expect(await reconcile(db, { settings })).toEqual([])
     const back = await reconcile(db, { settings: testStorage })
     expect(back).toHaveLength(expected.length)
-    if (found === 'community') expect(back).toContain('stop removing rows of market.candles')
     expect(await reconcile(db, { settings: testStorage })).toEqual([])
   })
 

@@ -37,10 +37,10 @@ async function store(symbol: string, from: number, to: number): Promise<void> {
   )
 }
 
-async function runJobs(procedure: string, relation = '%'): Promise<void> {
+async function refreshOnSchedule(): Promise<void> {
   const { rows } = await sql<{ id: number }>`
     select job_id as id from timescaledb_information.jobs
-    where proc_name = ${procedure} and hypertable_name like ${relation} order by hypertable_name, job_id
+    where proc_name = 'policy_refresh_continuous_aggregate' order by hypertable_name, job_id
   `.execute(created.database.db)
   for (const { id } of rows) await created.database.pool.query(`call public.run_job(${id})`)
 }
@@ -67,11 +67,10 @@ it('rollups outlive the candles that were removed, whatever is refreshed later',
 
   await reconcile(db, { settings: removing })
   await applyRetention(db, forget, removing, now)
-  await runJobs('policy_retention', 'candles')
   const { rows } = await sql<{ count: number }>`
     select count(*)::int as count from market.candles where open_time < ${new Date(now - 21 * dayMs)}`.execute(db)
   expect(rows[0]?.count).toBe(0)
-  await runJobs('policy_refresh_continuous_aggregate')
+  await refreshOnSchedule()
   await expectAll()
 
   // A backfill of another instrument over the days whose candles are gone.
@@ -81,12 +80,11 @@ it('rollups outlive the candles that were removed, whatever is refreshed later',
 
   // Kept for longer from now on, then for good.
   await reconcile(db, { settings: { ...daily, candles: { ...daily.candles, retentionDays: 65 } } })
-  await runJobs('policy_refresh_continuous_aggregate')
-  await expectAll()
-  expect(await reconcile(db, { settings: daily })).not.toEqual([])
-  await runJobs('policy_refresh_continuous_aggregate')
+  await refreshOnSchedule()
   await expectAll()
   expect(await reconcile(db, { settings: daily })).toEqual([])
+  await refreshOnSchedule()
+  await expectAll()
 })
 
 it('what is backfilled within the days that are kept is rolled up at once', async (context) => {
@@ -100,39 +98,12 @@ it('what is backfilled within the days that are kept is rolled up at once', asyn
   expect(rows[0]?.count).toBe(5)
 })
 
-it.for([
-  ['as configured', 20],
-  ['for longer from then on', 65],
-  ['for good from then on', undefined],
-] as const)(
-  'rollups outlive what the server removed while no recorder ran, kept %s',
-  async ([, laterDays], context) => {
-    const { db } = created.database
-    if ((await detectServer(db)).kind !== 'timescale-community')
-      context.skip('rollups are kept apart from candles on TimescaleDB Community alone')
-    await reconcile(db, { settings: daily })
-    await noteService(db, 'https://api.example.com')
-    await sql`update recorder.service set rollups_final_before = null`.execute(db)
-    await store('BTCUSDT', now - days * dayMs, now)
-    await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
-    await reconcileAndRefresh(20)
-    // As the recorder left it eight days ago: the server has been removing candles all the while.
-    await sql`update recorder.service set rollups_final_before = rollups_final_before - interval '8 days'`.execute(db)
-    await runJobs('policy_retention', 'candles')
-
-    await reconcileAndRefresh(laterDays)
-    // A backfill, of whatever instrument.
-    await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
-    for (const view of ['ohlcv_5m', 'ohlcv_1d']) expect(await rolledUpDays(view), view).toBe(days)
-  },
-)
-
 async function reconcileAndRefresh(retentionDays: number | undefined): Promise<void> {
   const { db } = created.database
   const candles = retentionDays === undefined ? daily.candles : { ...daily.candles, retentionDays }
   const settings = { ...daily, candles }
   await reconcile(db, { settings })
-  await runJobs('policy_refresh_continuous_aggregate')
+  await refreshOnSchedule()
   expect(await reconcile(db, { settings })).toEqual([])
 }
 

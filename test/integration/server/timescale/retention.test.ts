@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { afterAll, beforeAll, expect, it } from 'vitest'
 import { rejectedRow } from '../../../../src/market/rejectedRow.js'
 import type { Fill } from '../../../../src/market/rows.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
@@ -11,13 +11,12 @@ import { insertRejectedRows } from '../../../../src/ledger/rejectedRows.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { forget } from '../../../../src/ledger/forget.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
-import { detectServer } from '../../../../src/server/timescale/server.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
 import { aCandle, aFill } from '../../../support/marketRows.js'
 
 const dayMs = 86_400_000
-/** The last midnight: chunks of a day end where the retention does, and a server's own policy comes to the same as ours. */
+/** The last midnight: chunks of a day end where the retention does. */
 const now = Math.floor(Date.now() / dayMs) * dayMs
 const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: 10 } }
 
@@ -40,7 +39,7 @@ async function countBefore(days: number): Promise<number> {
 }
 
 it('removes what is older than the configuration keeps, and nothing else', async () => {
-  const { db, pool } = created.database
+  const { db } = created.database
   await insertFills(db, fills)
   await upsertCandles(db, [aCandle({ openTime: daysAgo(400) })])
   const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
@@ -48,18 +47,9 @@ it('removes what is older than the configuration keeps, and nothing else', async
   await reconcile(db, { settings })
 
   const lines = await applyRetention(db, forget, settings, now)
-  if ((await detectServer(db)).kind === 'timescale-community') {
-    // The server's own policy removes rows; it is run here as its scheduler does, which may be at it this very moment.
-    expect(lines).toEqual([])
-    const { rows } = await pool.query<{ id: number }>(`
-      select job_id as id from timescaledb_information.jobs
-      where proc_name = 'policy_retention' and hypertable_name = 'fills'`)
-    await vi.waitFor(() => pool.query(`call public.run_job(${rows[0]?.id})`), { timeout: 60_000, interval: 500 })
-  } else {
-    expect(lines).toHaveLength(1)
-    expect(lines[0]).toMatch(/^removed (20 rows|10 chunks) of market\.fills from before /)
-    expect(lines[0]).toContain(new Date(daysAgo(10)).toISOString())
-  }
+  expect(lines).toHaveLength(1)
+  expect(lines[0]).toMatch(/^removed (20 rows|10 chunks) of market\.fills from before /)
+  expect(lines[0]).toContain(new Date(daysAgo(10)).toISOString())
 
   const kept = await db.selectFrom('market.fills').select(['symbol', 'ts']).orderBy('symbol').orderBy('ts').execute()
   const expected = fills.filter(({ ts }) => ts >= daysAgo(10)).map(({ symbol, ts }) => ({ symbol, ts }))
@@ -74,7 +64,6 @@ it('removes what is older than the configuration keeps, and nothing else', async
 
 it('removes more rows than one statement does', async () => {
   const { db } = created.database
-  if ((await detectServer(db)).kind === 'timescale-community') return
   await insertFills(
     db,
     Array.from({ length: 25_000 }, (_, i) => aFill({ ts: daysAgo(12), execId: `many-${i}` })),

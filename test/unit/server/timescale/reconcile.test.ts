@@ -96,10 +96,7 @@ describe('changes that are needed', () => {
 
   test('a rollup of candles looks no further back than candles are kept, or were removed before', () => {
     const settings = { ...testStorage, candles: { ...testStorage.candles, retentionDays: 30 } }
-    expect(texts('timescale-community', complete, settings)).toEqual([
-      'refresh recorder.ohlcv_5m every 5 minutes',
-      'remove rows of market.candles after 30 days',
-    ])
+    expect(texts('timescale-community', complete, settings)).toEqual(['refresh recorder.ohlcv_5m every 5 minutes'])
     const now = Date.now()
     const kept = { ...complete, rollupsFinalBefore: now - 20 * 24 * hour }
     expect(texts('timescale-community', kept, testStorage, now)).toEqual(['refresh recorder.ohlcv_5m every 5 minutes'])
