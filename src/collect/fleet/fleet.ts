@@ -221,7 +221,11 @@ interface Note {
 
 /** Returns a digest of the streams alone. Recorders of equal streams share the work, whatever their limits are. */
 function digestOf({ streams }: Config): string {
-  const text = JSON.stringify(streams, (_key, value: unknown) => (value === Infinity ? 'all' : value))
+  const text = JSON.stringify(streams, (_key, value: unknown) => {
+    // Every list of the streams is a set of words, so that its order and repetitions have no meaning.
+    if (Array.isArray(value)) return [...new Set<string>(value)].sort()
+    return value === Infinity ? 'all' : value
+  })
   return createHash('sha256').update(text).digest('hex').slice(0, 16)
 }
 
