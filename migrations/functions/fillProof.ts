@@ -171,16 +171,20 @@ export const fillProof = sql.raw(`
     begin
       for s in
         with series as materialized (
-          select c.category, c.symbol,
-            date_trunc('minute', greatest(coalesce(upper(f.ranges), lower(last.ranges)), since), 'UTC') as begins,
-            date_trunc('minute', upper(last.ranges), 'UTC') as ends, last.ranges as claimed
+          select c.category, c.symbol, k.claimed, date_trunc('minute', lower(k.claimed), 'UTC') as begins,
+            date_trunc('minute', upper(k.claimed), 'UTC') as ends
           from recorder.known c
           left join recorder.known f on ${fillsOf('f', 'c.')} and f.verdict = 'audited' and f.part = '-infinity'
+          cross join lateral date_trunc('minute', greatest(upper(f.ranges), since), 'UTC') as next_minute
           cross join lateral (
-            select l.ranges from recorder.known l
-            where ${fillsOf('l', 'c.')} and l.verdict = 'recorded' and not isempty(l.ranges)
-            order by l.part desc limit 1
-          ) last
+            -- The minutes that were not audited yet may lie in several parts.
+            select range_agg(r) as claimed from recorder.known p
+            cross join lateral unnest(p.ranges * tstzmultirange(tstzrange(next_minute, null))) as r
+            where ${fillsOf('p', 'c.')} and p.verdict = 'recorded'
+              and p.part >= (
+                select max(b.part) from recorder.known b
+                where ${fillsOf('b', 'c.')} and b.verdict = 'recorded' and b.part <= next_minute)
+          ) k
           where c.stream = 'fills' and c.type = '' and c.interval = '' and c.verdict = 'recorded' and c.part = '-infinity'
         )
         select k.category, k.symbol, k.begins, k.ends,

@@ -6,6 +6,8 @@ import { upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { fillsPerPage } from '../../../src/market/rows.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { minuteMs } from '../../../src/market/values.js'
+import { instrumentStream } from '../../../src/db/series.js'
+import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle, aFill, someTime } from '../../support/marketRows.js'
@@ -96,5 +98,24 @@ describe('claims of fills', () => {
     await store(candle(0), candle(1), candle(2))
     expect(await audit(5)).toEqual([])
     expect(await rangesOf('market.coverage')).toEqual([[30.001, 220]])
+  })
+
+  it('are withdrawn of a minute that is older than the newest part of the claims', async () => {
+    const { db } = test.database
+    // One range fewer than make a part full. The pages below add the last one, and the gap after them begins a part.
+    const earlier = Array.from({ length: 127 }, (_, index) => ({
+      from: start - 1_000 + 2 * index,
+      to: start - 999 + 2 * index,
+    }))
+    await addCoverage(db, instrumentStream('fills', { category: 'SPOT', symbol: 'BTCUSDT' }), earlier)
+    for (const to of [99, 180, 270]) await storePage(to, to === 180 ? [130] : [])
+    await store(candle(0, '118'), candle(1))
+    expect(await audit(5)).toEqual([])
+    await storePage(700)
+    const { rows: parts } = await sql`select from recorder.known where verdict = 'recorded'`.execute(db)
+    expect(parts).toHaveLength(2)
+    await store(candle(2))
+    expect(await audit(12)).toEqual([2])
+    expect(await rangesOf('market.gaps')).toContainEqual([120, 180])
   })
 })
