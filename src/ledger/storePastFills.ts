@@ -10,6 +10,7 @@ import { keyOrder, streamTable } from '../db/writeRows.js'
 import { candleStream, instrumentStream, ofInstrument, ofSeries, type Series, seriesValues } from '../db/series.js'
 import { addCoverage, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
 import { recordGap } from './gaps.js'
+import { missingEvents } from './missing.js'
 
 type FillKey = InstrumentKey & { readonly category: TradedCategory }
 
@@ -49,21 +50,12 @@ export async function fillNeighbours(
       .executeTakeFirst(),
     fills.where('ts', '<', instant(from)).orderBy('ts', 'desc').executeTakeFirst(),
   ])
-  const isAdjacent = async (between: TimeRange) => between.to - between.from <= nearMs || isRecorded(db, key, between)
+  const isAdjacent = async (between: TimeRange) =>
+    between.to - between.from <= nearMs || (await missingEvents(db, streamOf(key), between)).length === 0
   return {
     above: above !== undefined && (await isAdjacent({ from: to, to: above.ts })) ? above.ts : null,
     below: below !== undefined && (await isAdjacent({ from: below.ts, to: from })) ? below.ts : null,
   }
-}
-
-async function isRecorded(db: Kysely<Database>, key: FillKey, range: TimeRange): Promise<boolean> {
-  const part = await db
-    .selectFrom('recorder.known')
-    .select('part')
-    .where(knownOf(streamOf(key), 'recorded'))
-    .where('ranges', '@>', timeRange(range))
-    .executeTakeFirst()
-  return part !== undefined
 }
 
 interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {

@@ -2,12 +2,14 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { intersect, normalized, type TimeRange } from '../../../src/market/timeRange.js'
-import { dayMs } from '../../../src/market/values.js'
+import { dayMs, hourMs } from '../../../src/market/values.js'
 import type { Series } from '../../../src/db/series.js'
+import { fillNeighbours } from '../../../src/ledger/storePastFills.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { seriesRanges } from '../../../src/ledger/read/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { someTime } from '../../support/marketRows.js'
+import { insertFills } from '../../support/insertFills.js'
+import { aFill, someTime } from '../../support/marketRows.js'
 
 let test: TestDatabase
 beforeAll(async () => {
@@ -15,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate recorder.known`.execute(test.database.db)
+  await sql`truncate recorder.known, market.fills`.execute(test.database.db)
 })
 
 const fills: Series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' }
@@ -64,6 +66,19 @@ describe('what is proven of fills', () => {
     expect((await asRows()).at(-1)).toEqual(range(254, 310))
     const page = await seriesRanges(db, fills, range(256, 305))
     expect(page.covered).toEqual([range(256, 305)])
+  })
+
+  it('leads across two parts to the fill that comes next', async () => {
+    const { db } = test.database
+    const next = aFill({ ts: someTime + hourMs })
+    await insertFills(db, [next])
+    await addCoverage(db, fills, many(0))
+    await addCoverage(db, fills, [range(300, hourMs)])
+    const neighbours = () => fillNeighbours(db, { category: 'SPOT', symbol: 'BTCUSDT' }, range(250, 254))
+    expect(await neighbours()).toEqual({ above: null, below: null })
+    await addCoverage(db, fills, [range(254, 300)])
+    expect(await parts()).toHaveLength(2)
+    expect(await neighbours()).toEqual({ above: next.ts, below: null })
   })
 
   it('is the same to every reader as if it were whole, whatever comes in whatever order', async () => {
