@@ -14,7 +14,7 @@ import { type CandlePoller, candlePoller } from './poll/candlePoller.js'
 import { cronPoller, watchTickers } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
 import { type FillsPoller, fillsPoller } from './poll/fillsPoller.js'
-import { categoryText, type PollContext, RejectionCap } from './poll/pollAndStore.js'
+import { categoryText, type PollContext } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
 import type { Incidents } from '../runtime/incidents.js'
 import { keepReadingLists } from './fleet/sharedLists.js'
@@ -94,7 +94,6 @@ export class Collector {
       universe: this.universe,
       stats,
       incidents,
-      rejectionCap: new RejectionCap(),
       wholeLists: new WholeLists(incidents),
       keptMs: (stream) => keptMs(storage, stream),
       clock,

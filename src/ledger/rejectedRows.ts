@@ -20,11 +20,11 @@ const columns: readonly ColumnSpec[] = [
 ]
 
 /**
- * Number of new rejected rows of one operation that are kept in an hour, for all recorders together. `readRows` bounds
- * those of one response, and `RejectionCap` those of one stream in one recorder. Fills that contradict stored ones do
- * not come here: `recorder.reject_fills` keeps them all.
+ * Number of new rejected rows of one operation that are kept in an hour, for all recorders together. Whatever the
+ * service sends, those of a month take some 4 GB at most. `readRows` bounds those of one response. Fills that contradict
+ * stored ones do not come here: `recorder.reject_fills` keeps them all.
  */
-const maxPerHour = 5_000
+const maxPerHour = 1_000
 
 /**
  * Keeps rows that could not be understood, received at `at`. A row that comes with every response is kept once and

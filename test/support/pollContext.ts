@@ -1,5 +1,5 @@
 import { pino } from 'pino'
-import { type PollContext, RejectionCap } from '../../src/collect/poll/pollAndStore.js'
+import type { PollContext } from '../../src/collect/poll/pollAndStore.js'
 import { WholeLists } from '../../src/collect/universe/wholeLists.js'
 import { Universe } from '../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../src/exchange/client.js'
@@ -24,7 +24,6 @@ export function pollContext(
     clock,
     logger,
     universe: new Universe(),
-    rejectionCap: new RejectionCap(),
     wholeLists: new WholeLists(incidents),
     keptMs: () => null,
     signal,

@@ -1,9 +1,7 @@
 import { errorKinds, ExchangeError, type ExchangeErrorKind } from '../../exchange/errors.js'
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
-import type { RejectedRow } from '../../market/rejectedRow.js'
 import type { StreamName } from '../../market/stream.js'
-import { hourMs, type TimeMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { type Batch, withoutOldRows } from '../../ledger/batch.js'
@@ -21,7 +19,6 @@ export interface PollContext {
   readonly universe: Universe
   readonly stats: CollectorStats
   readonly incidents: Incidents
-  readonly rejectionCap: RejectionCap
   readonly wholeLists: WholeLists
   /** How long the table of a stream keeps its rows; null: for ever. */
   readonly keptMs: (stream: StreamName) => number | null
@@ -55,14 +52,14 @@ export async function pollAndStore<Target, Row>(
   target: Target,
   options: RequestOptions,
 ): Promise<Polled<Target, Row>> {
-  const { client, queue, universe, stats, incidents, rejectionCap, wholeLists, keptMs, logger, clock } = context
+  const { client, queue, universe, stats, incidents, wholeLists, keptMs, logger, clock } = context
   const category = categoryText(target)
   try {
     const page = await stream.fetch(client, target, options)
     const { hasEnvelope } = page
     const polled = batchOf(stream, target, page, universe)
     reportUnstoredRows(incidents, polled)
-    const batch = wholeLists.judge(rejectionCap.apply(polled, polled.receivedAt))
+    const batch = wholeLists.judge(polled)
     stats[stream.name].responses += 1
     incidents.succeeded(stream.name, category)
     stream.learn?.(universe, batch)
@@ -117,47 +114,4 @@ function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch)
 export function categoryText(target: unknown): string {
   if (typeof target !== 'object' || target === null || !('category' in target) || 'symbol' in target) return ''
   return String(target.category)
-}
-
-/**
- * Largest number of rejected rows that this recorder keeps of one stream in an hour. Further rows are only counted.
- * `readRows` bounds those of one response, and `insertRejectedRows` those of an operation for all recorders.
- */
-const rejectedRowsPerHour = 1_000
-
-/**
- * Bounds the disk space that rejected rows take, whatever the service sends. A row that comes again counts towards the
- * bound only once in an hour.
- */
-export class RejectionCap {
-  readonly #seen = new Map<StreamName, { readonly hour: number; readonly digests: Set<string> }>()
-
-  /** Removes from a batch the rejected rows beyond the bound for the hour of `at`. */
-  apply<Target, Row>(batch: Batch<Target, Row>, at: TimeMs): Batch<Target, Row> {
-    if (batch.rejected.length === 0) return batch
-    const digests = this.#digestsOf(batch.stream, at)
-    const rejected: RejectedRow[] = []
-    let unkept = batch.unkept ?? 0
-    for (const row of batch.rejected) {
-      if (isAdmitted(digests, row)) rejected.push(row)
-      else if (row.isRowStored !== true) unkept += 1
-    }
-    return { ...batch, rejected, unkept }
-  }
-
-  #digestsOf(stream: StreamName, at: TimeMs): Set<string> {
-    const hour = Math.floor(at / hourMs)
-    const known = this.#seen.get(stream)
-    if (known?.hour === hour) return known.digests
-    const digests = new Set<string>()
-    this.#seen.set(stream, { hour, digests })
-    return digests
-  }
-}
-
-function isAdmitted(digests: Set<string>, { rawSha256, reason }: RejectedRow): boolean {
-  const digest = `${rawSha256} ${reason}`
-  if (digests.size >= rejectedRowsPerHour) return digests.has(digest)
-  digests.add(digest)
-  return true
 }

@@ -67,8 +67,8 @@ const maxAheadMs = 60_000
 const maxUnknownFields = 64
 const maxUnknownBytes = 16_384
 /**
- * Largest number of rejected rows of one response that are kept as text. Further ones are only counted. `RejectionCap`
- * bounds those of a stream in an hour, and `insertRejectedRows` those of an operation for all recorders.
+ * Largest number of rejected rows of one response that are kept as text. Further ones are only counted. So a response
+ * of bad rows takes little room on the disk. `insertRejectedRows` bounds those of an operation in an hour.
  */
 const maxRejectedRows = 100
 /** Longest uninterrupted work. Longer work would delay requests that are due. */

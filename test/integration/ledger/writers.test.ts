@@ -219,7 +219,7 @@ describe('rejected rows', () => {
   it('are kept up to a bound for an hour; those that are there go on being counted', async () => {
     const { db } = test.database
     const request = { operation: 'tickers', parameters: {} }
-    const many = Array.from({ length: 7_000 }, (_, i) => rejectedRow(request, 'broken', `{"row":${i}}`))
+    const many = Array.from({ length: 1_400 }, (_, i) => rejectedRow(request, 'broken', `{"row":${i}}`))
     const [first, later] = [someTime + 10 * 3_600_000, someTime + 11 * 3_600_000]
     await insertRejectedRows(db, many, first)
     const count = async () => {
@@ -229,11 +229,11 @@ describe('rejected rows', () => {
       )
       return rows.map((row) => [Number(row.rows), Number(row.seen)])
     }
-    expect(await count()).toEqual([[5_000, 5_000]])
-    await insertRejectedRows(db, many.slice(0, 6_000), first + 1)
-    expect(await count()).toEqual([[5_000, 10_000]])
-    await insertRejectedRows(db, many.slice(6_000), later + 1)
-    expect(await count()).toEqual([[6_000, 11_000]])
+    expect(await count()).toEqual([[1_000, 1_000]])
+    await insertRejectedRows(db, many.slice(0, 1_200), first + 1)
+    expect(await count()).toEqual([[1_000, 2_000]])
+    await insertRejectedRows(db, many.slice(1_200), later + 1)
+    expect(await count()).toEqual([[1_200, 2_200]])
   })
 
   it('hold the start of their text, its digest and its length, cut between two characters', async () => {
