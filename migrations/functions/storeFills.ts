@@ -96,7 +96,7 @@ export const storeFills = sql.raw(`
       -- Number of fills that were not stored yet, and of fills that are stored with other values.
       inserted integer, differing integer,
       -- Number of stored fills that the page lacks although it covers their time.
-      hidden integer,
+      left_out integer,
       -- Time of the oldest fill of the page that was stored before.
       shared timestamptz,
       -- Claimed ranges of the newest part, or of all parts if the page begins before the newest; and the newest part.
@@ -122,7 +122,7 @@ export const storeFills = sql.raw(`
       -- The end of what is known before a page that joins no run.
       before timestamptz;
     begin
-      if p.hidden > 0 then
+      if p.left_out > 0 then
         -- A page that leaves out stored fills of its time proves nothing.
         return;
       end if;
@@ -188,7 +188,7 @@ export const storeFills = sql.raw(`
       row_page integer[], row_ms double precision[], row_exec_id text[], row_exec_link_id text[], row_side market.side[],
       row_price numeric[], row_size numeric[], row_is_rpi boolean[], row_extra jsonb[]
     )
-    returns table (page integer, inserted integer, gaps integer, hidden integer, conflicting integer)
+    returns table (page integer, inserted integer, gaps integer, left_out integer, conflicting integer)
     language plpgsql
     set search_path = pg_catalog, pg_temp
     -- Rows are looked up by their keys, also while the planner has no statistics of a new table.
@@ -285,7 +285,7 @@ export const storeFills = sql.raw(`
         page := p.page;
         inserted := p.inserted;
         gaps := case when isempty(gap) then 0 else 1 end;
-        hidden := p.hidden;
+        left_out := p.left_out;
         conflicting := p.differing;
         return next;
       end loop;

@@ -44,7 +44,7 @@ export async function migrateToLatest(database: RecorderDatabase): Promise<{ app
     const executed = await executedMigrations(connection)
     requireKnown(executed)
     if (executed.length === Object.keys(migrations).length) return { applied: [], isNew: false }
-    await createBooks(connection)
+    await createMigrationTables(connection)
     await sql`begin`.execute(connection)
     try {
       const applied = await migrateAlone(connection)
@@ -79,7 +79,7 @@ async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
 }
 
 /** Creates the migrator's own tables, one of which is the lock. Several processes may call it at once. */
-async function createBooks(connection: Kysely<Database>): Promise<void> {
+async function createMigrationTables(connection: Kysely<Database>): Promise<void> {
   if (await isThere(connection, 'recorder.migration_lock')) return
   const { schema } = connection
   const text = 'varchar(255)'

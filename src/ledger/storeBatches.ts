@@ -109,7 +109,7 @@ async function commitOne(db: Kysely<Database>, batch: Batch): Promise<StoredBatc
 async function commit(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoredBatch[]> {
   const { stream } = batches[0] as Batch
   const prepared = batches.map(withRepeatsRejected)
-  return areOneStatement(stream, prepared)
+  return fitInOneStatement(stream, prepared)
     ? write(db, stream, prepared)
     : db.transaction().execute((trx) => write(trx, stream, prepared))
 }
@@ -118,7 +118,7 @@ async function commit(db: Kysely<Database>, batches: readonly Batch[]): Promise<
  * Returns true if one statement stores everything or nothing. A transaction takes longer to begin and end than most
  * rows take to store.
  */
-function areOneStatement(stream: StreamName, batches: readonly Batch[]): boolean {
+function fitInOneStatement(stream: StreamName, batches: readonly Batch[]): boolean {
   if (!batches.every(isPlain)) return false
   // The writer of candles begins its own transaction if it needs one.
   if (stream === 'candles') return batches.length === 1
@@ -160,13 +160,14 @@ function accountOf(batch: Batch, written: Written): StoredBatch {
   }
 }
 
-function remarksOn({ target }: Batch, { conflicting = 0, hidden = 0 }: Partial<StoredFills>): string[] {
+function remarksOn({ target }: Batch, { conflicting = 0, storedFillsLeftOut = 0 }: Partial<StoredFills>): string[] {
   const { category, symbol } = target as { readonly category?: string; readonly symbol?: string }
   const where = `of ${category ?? ''} ${symbol ?? ''}`
   const remarks: string[] = []
   if (conflicting > 0)
     remarks.push(`${conflicting} stored fills ${where} came again with other values; see recorder.rejected_row`)
-  if (hidden > 0) remarks.push(`a response ${where} left out ${hidden} stored fills of its time; it proves nothing`)
+  if (storedFillsLeftOut > 0)
+    remarks.push(`a response ${where} left out ${storedFillsLeftOut} stored fills of its time; it proves nothing`)
   return remarks
 }
 

@@ -13,19 +13,12 @@ export interface StoredFills extends WriteResult {
   /** Number of fills that differ from the stored ones. They are kept among the rejected rows. */
   readonly conflicting: number
   /** Number of stored fills that the page lacks although it covers their time. Such a page proves nothing. */
-  readonly hidden: number
+  readonly storedFillsLeftOut: number
 }
 
 interface TimeSpan {
   readonly oldest: TimeMs
   readonly newest: TimeMs
-}
-
-interface PageResult {
-  readonly inserted: number
-  readonly gaps: number
-  readonly hidden: number
-  readonly conflicting: number
 }
 
 /**
@@ -40,8 +33,8 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
   const pageOfFills = pages.flatMap((page, place) => Array<string>(page.fills.length).fill(String(place + 1)))
   const ofPages = (valueOf: (page: (typeof pages)[number]) => ColumnValue) => arrayText(pages, valueOf)
   const ofFills = (valueOf: (fill: Fill) => ColumnValue) => arrayText(fills, valueOf)
-  const { rows: results } = await sql<PageResult>`
-    select inserted, gaps, hidden, conflicting from recorder.store_fills(
+  const { rows: results } = await sql<Omit<StoredFills, 'updated' | 'unchanged'>>`
+    select inserted, gaps as "gapsFound", left_out as "storedFillsLeftOut", conflicting from recorder.store_fills(
       ${ofPages(({ batch }) => batch.target.category)}::market.category[],
       ${ofPages(({ batch }) => batch.target.symbol)}::text[],
       ${ofPages(({ batch }) => isFull(batch))}::boolean[],
@@ -61,9 +54,9 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
       ${ofFills(({ isRpi }) => isRpi)}::boolean[],
       ${ofFills(({ extra }) => (isEmpty(extra) ? null : extra))}::jsonb[])
     order by page`.execute(db)
-  return results.map(({ inserted, gaps, hidden, conflicting }, place) => {
-    const unchanged = (batches[place] as FillBatch).rows.length - inserted
-    return { inserted, updated: 0, unchanged, gapsFound: gaps, hidden, conflicting }
+  return results.map((result, place) => {
+    const unchanged = (batches[place] as FillBatch).rows.length - result.inserted
+    return { ...result, updated: 0, unchanged }
   })
 }
 

@@ -66,7 +66,7 @@ function byVersions<Name extends VersionStream>(stream: Name): Writer<FuturesTar
   return oneByOne((db, batch) => storeVersions(db, stream, batch))
 }
 
-/** Stores all batches with one statement. It counts inserted rows for the first ones, as it cannot tell them apart. */
+/** Stores the rows of all batches at once. PostgreSQL reports only a total, so counts per batch are approximate. */
 function together<Name extends MomentStream>(stream: Name): Writer<unknown, RowOf<Name>> {
   return async (db, batches) => {
     const rowsOfAll = batches.flatMap(({ rows }) => rows)

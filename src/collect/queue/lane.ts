@@ -61,13 +61,10 @@ const closeMs = 2_000
  * A batch is stored from memory, unless the database has just failed or the disk holds an earlier batch of its series.
  * Otherwise it goes to the disk, and comes back into memory in its turn. So the batches of a series are stored in their
  * order, and a failing table holds up only its own stream. A batch that the disk refuses is the exception. It stays in
- * memory, and may be stored before earlier ones on the disk. This is what becomes of a batch in memory:
+ * memory, and may be stored before earlier ones on the disk.
  *
- * | batch               | its call succeeds | its call fails    | it has taken 2 s | another batch fails or takes 2 s |
- * | ------------------- | ----------------- | ----------------- | ---------------- | -------------------------------- |
- * | from a response     | is durable        | goes to the disk  | goes to the disk | goes to the disk                 |
- * | refused by the disk | is durable        | is lost           | is lost          | goes on                          |
- * | read from the disk  | leaves the disk   | stays on the disk | goes on          | stays on the disk, if it waits   |
+ * All batches from responses go to the disk if a call fails, or if one of them takes 2 s. A batch that the disk refused
+ * is lost if its own call fails or if it waits 2 s. A batch from the disk stays there until it is stored.
  */
 export class Lane {
   readonly #options: LaneOptions
