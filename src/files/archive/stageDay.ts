@@ -4,7 +4,7 @@ import type { MarketTable } from '../../market/stream.js'
 import type { Category } from '../../market/category.js'
 import { randomName } from '../../runtime/randomness.js'
 import { extentList, extentsIn, isDecimal, type ParquetColumn } from '../parquet/columns.js'
-import { UnfitDecimal, widen, withSpare } from '../parquet/decimals.js'
+import { compareDecimals, UnfitDecimal, widen, withSpare } from '../parquet/decimals.js'
 import { createParquetFile, type ParquetFile } from '../parquet/file.js'
 import { archivedRows, type ArchiveReader } from './checkDay.js'
 import type { Digests, Manifest, ManifestColumn, ManifestFile } from './manifest.js'
@@ -226,12 +226,13 @@ async function archivedOrder(
 
 async function textOrder(snapshot: Snapshot, type: string): Promise<(a: string, b: string) => number> {
   if (type === 'text') return byBytes
-  if (type === 'timestamptz') return (a, b) => Number(BigInt(a) - BigInt(b))
   const labels = await snapshot.query(
     `select e.enumlabel from pg_enum e join pg_type t on t.oid = e.enumtypid
      where t.typname = $1 and t.typnamespace = 'market'::regnamespace order by e.enumsortorder`,
     [type],
   )
+  // All other columns of an order are numbers, or times in microseconds.
+  if (labels.length === 0) return compareDecimals
   const ranks = new Map(labels.map(([label], rank) => [label, rank]))
   return (a, b) => (ranks.get(a) ?? 0) - (ranks.get(b) ?? 0)
 }

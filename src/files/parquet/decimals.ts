@@ -84,6 +84,14 @@ export function trimmedDecimal(text: string): string {
   return text.slice(0, end - 1 === point ? point : end)
 }
 
+/** Orders decimals, given as text, by their values. */
+export function compareDecimals(a: string, b: string): number {
+  const [wholeA = '', fractionA = ''] = a.split('.')
+  const [wholeB = '', fractionB = ''] = b.split('.')
+  const scale = Math.max(fractionA.length, fractionB.length)
+  return Number(BigInt(wholeA + fractionA.padEnd(scale, '0')) - BigInt(wholeB + fractionB.padEnd(scale, '0')))
+}
+
 const zero = 0x30
 const nine = 0x39
 const dot = 0x2e
