@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import type { RecorderDatabase } from '../src/db/database.js'
-import { operations, specifiedPerSecond } from '../src/market/stream.js'
+import { operations, specifiedPerSecond } from '../src/market/operation.js'
 import { dayMs, hourMs, minuteMs } from '../src/market/values.js'
 import type { ListingRequest } from '../src/simulator/world/listing.js'
 import { createWorld } from '../src/simulator/world/world.js'

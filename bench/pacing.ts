@@ -6,7 +6,7 @@ import { createExchangeClient, type ExchangeClient } from '../src/exchange/clien
 import { ServiceClock } from '../src/exchange/serviceClock.js'
 import { futuresCalls } from '../src/exchange/formats/futures.js'
 import type { RequestOptions } from '../src/exchange/sender.js'
-import { type Operation, operations, specifiedPerSecond } from '../src/market/stream.js'
+import { type Operation, operations, specifiedPerSecond } from '../src/market/operation.js'
 import type { SourceReport } from '../src/simulator/limits.js'
 import { systemClock } from '../src/runtime/clock.js'
 import { createLogger } from '../src/runtime/logger.js'

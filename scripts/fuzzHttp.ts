@@ -3,7 +3,7 @@ import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { ExchangeError } from '../src/exchange/errors.js'
 import { createTransport } from '../src/exchange/http/transport.js'
-import { operations } from '../src/market/stream.js'
+import { operations } from '../src/market/operation.js'
 import { broken, cuts, type FuzzTarget, nastyText, one } from './fuzzInputs.js'
 import { systemClock } from '../src/runtime/clock.js'
 

@@ -9,7 +9,7 @@ import { orderBookFormat, rpiOrderBookFormat } from '../src/exchange/formats/ord
 import { readRows } from '../src/exchange/formats/rows.js'
 import { tickerFormat } from '../src/exchange/formats/tickers.js'
 import { ExchangeError } from '../src/exchange/errors.js'
-import { type Operation, operations } from '../src/market/stream.js'
+import { type Operation, operations } from '../src/market/operation.js'
 import { broken, cuts, nastyNumber, nastyText, one } from './fuzzInputs.js'
 
 const query = { category: 'SPOT', symbol: 'BTCUSDT' } as const

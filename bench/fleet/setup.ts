@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import type { RecorderDatabase } from '../../src/db/database.js'
-import { operations, specifiedPerSecond } from '../../src/market/stream.js'
+import { operations, specifiedPerSecond } from '../../src/market/operation.js'
 import type { Report } from '../../src/simulator/limits.js'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { type Running, startProgram } from '../../test/support/program.js'

@@ -12,7 +12,7 @@ import { fundingFrequencies, recentFillRates } from '../ledger/read/instruments.
 import { candlesIn, type CandleSeries, gridOf, intervalMs } from '../market/candle.js'
 import { instrumentText } from '../market/category.js'
 import { fundingPageRows } from '../market/funding.js'
-import { type Operation, pastFillsOperations } from '../market/stream.js'
+import { type Operation, pastFillsOperations } from '../market/operation.js'
 import { intersect, type Ranges, totalMs } from '../market/timeRange.js'
 import { dayMs, sum, type TimeMs } from '../market/values.js'
 import { grouped, inBytes } from '../runtime/text.js'

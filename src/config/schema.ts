@@ -1,14 +1,7 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
-import {
-  marketTables,
-  operations,
-  specifiedPerSecond,
-  streamTraits,
-  type TimeStream,
-  timeStreams,
-  type TimeTable,
-} from '../market/stream.js'
+import { operations, specifiedPerSecond } from '../market/operation.js'
+import { marketTables, streamTraits, type TimeStream, timeStreams, type TimeTable } from '../market/stream.js'
 import { logLevels } from '../runtime/logger.js'
 import { streams, whole } from './streamsSchema.js'
 

@@ -3,7 +3,7 @@ import { z } from 'zod'
 import { candleTypes, intervals } from '../market/candle.js'
 import { categories, tradedCategories } from '../market/category.js'
 import { type InstrumentKind, instrumentKinds } from '../market/instrument.js'
-import { isOfFutures, streamNames, streamTraits } from '../market/stream.js'
+import { isOfFutures, type StreamName, streamNames, streamTraits } from '../market/stream.js'
 import { secondsPerDay } from '../market/values.js'
 
 /** Defines a whole number between two bounds. */
@@ -204,7 +204,7 @@ const allStreams = z.strictObject({
     .describe(
       'Lists of futures that change now and then, read once an hour: components of indexes and tiers of positions, of the futures that fundingRates.select covers, and limits of open interest, of all.',
     ),
-})
+} satisfies Readonly<Record<(typeof streamTraits)[StreamName]['options'], z.ZodType>>)
 
 export const streams = allStreams.superRefine(refuseMissingLists).prefault({}).describe('What is recorded.')
 

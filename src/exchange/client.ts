@@ -1,7 +1,7 @@
 import type { Category } from '../market/category.js'
 import type { RpiSymbol } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
-import { type Operation, operationOfPastFills } from '../market/stream.js'
+import { type Operation, operationOfPastFills } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'

@@ -1,5 +1,5 @@
 import { oneLine } from '../market/values.js'
-import type { Operation } from '../market/stream.js'
+import type { Operation } from '../market/operation.js'
 
 interface KindOfError {
   /** Advice for the user, as the end of the message. */

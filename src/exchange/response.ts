@@ -1,6 +1,6 @@
 import { isLosslessNumber, parse, stringify } from 'lossless-json'
 import { isUtf8 } from 'node:buffer'
-import { type Operation, operationTraits } from '../market/stream.js'
+import { type Operation, operationTraits } from '../market/operation.js'
 import { oneLine, type TimeMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from './errors.js'
@@ -55,21 +55,19 @@ export function numbersAsText(value: unknown): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, numbersAsText(inner)]))
 }
 
-/** Shape of an operation's responses, and their limits, which are far above any genuine response. */
-interface ResponseTraits {
+/** Limits of an operation's responses, which are far above any genuine response. */
+interface ResponseLimits {
   /** Size limit of the body after decompression. A larger body is not read. */
   readonly bytes: number
   /** Number of rows that are read. Further rows are only counted. */
   readonly rows: number
-  /** The data of the envelope is one object, which is the only row. */
-  readonly isOneRow?: true
 }
 
 const mebibyte = 1_048_576
-const oneBook = { bytes: mebibyte / 2, rows: 1, isOneRow: true } as const
+const oneBook = { bytes: mebibyte / 2, rows: 1 }
 
 /** The service's longest lists have some 3,400 rows in 1.7 MB, books 1,000 levels, fills 100 rows, candles 1,000. */
-const traitsOfSome: Readonly<Partial<Record<Operation, ResponseTraits>>> = {
+const limitsOfSome: Readonly<Partial<Record<Operation, ResponseLimits>>> = {
   instruments: { bytes: 8 * mebibyte, rows: 20_000 },
   tickers: { bytes: 8 * mebibyte, rows: 20_000 },
   orderbook: oneBook,
@@ -77,8 +75,8 @@ const traitsOfSome: Readonly<Partial<Record<Operation, ResponseTraits>>> = {
   fills: { bytes: mebibyte, rows: 1_000 },
 }
 
-export function responseTraits(operation: Operation): ResponseTraits {
-  return traitsOfSome[operation] ?? { bytes: 2 * mebibyte, rows: 10_000 }
+export function responseLimits(operation: Operation): ResponseLimits {
+  return limitsOfSome[operation] ?? { bytes: 2 * mebibyte, rows: 10_000 }
 }
 
 /** A response of HTTP, before its envelope is read. */
@@ -126,7 +124,8 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
       ...(raw.retryAfterMs === undefined ? {} : { retryAfterMs: raw.retryAfterMs }),
     })
 
-  const { rows: maxRows, isOneRow = false } = responseTraits(request.operation)
+  const { rows: maxRows } = responseLimits(request.operation)
+  const isOneRow = 'isOneRow' in operationTraits[request.operation]
   const mayLack = 'mayLack' in operationTraits[request.operation]
   if (raw.status === 429) throw fail('rate-limited', 'HTTP 429, too many requests', { code: '429' })
   if (raw.body.length === 0) {

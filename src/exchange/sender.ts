@@ -1,4 +1,4 @@
-import { byOperation, type Operation } from '../market/stream.js'
+import { byOperation, type Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'

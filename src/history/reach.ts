@@ -1,6 +1,6 @@
 import type { KnownReach } from '../ledger/missing.js'
 import type { Clock } from '../runtime/clock.js'
-import type { Operation } from '../market/stream.js'
+import type { Operation } from '../market/operation.js'
 import { dayMs, hourMs } from '../market/values.js'
 
 /** A learned reach expires after this time. The service may reach further, or pages were empty for another reason. */

@@ -1,5 +1,6 @@
 import { candlesIn, intervalMs } from '../market/candle.js'
-import type { Operation, StreamName } from '../market/stream.js'
+import type { Operation } from '../market/operation.js'
+import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs } from '../market/values.js'
 import type { OpenWant } from '../ledger/slices.js'

@@ -1,5 +1,6 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
-import { byOperation, byStream, type Operation, operations, type StreamName, streamNames } from '../market/stream.js'
+import { byOperation, type Operation, operations } from '../market/operation.js'
+import { byStream, type StreamName, streamNames } from '../market/stream.js'
 import { sum, type TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { RecorderSource } from './source.js'

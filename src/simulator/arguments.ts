@@ -1,7 +1,7 @@
 import Table from 'cli-table3'
 import { closest, distance } from 'fastest-levenshtein'
 import type { z } from 'zod'
-import { operations } from '../market/stream.js'
+import { operations } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { type Fault, faultKinds, faultSchema } from './faults.js'
 import type { Report } from './limits.js'

@@ -1,6 +1,6 @@
 import { performance } from 'node:perf_hooks'
 import { z } from 'zod'
-import { type Operation, operations } from '../market/stream.js'
+import { type Operation, operations } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 
 const common = {

@@ -1,5 +1,5 @@
 import type { Category, TradedCategory } from '../market/category.js'
-import type { Operation } from '../market/stream.js'
+import type { Operation } from '../market/operation.js'
 import { minuteMs, type TimeMs } from '../market/values.js'
 import { limitOf, type Query, ServiceFailure, symbolOf, tradedCategoryOf, wholeNumber } from './parameters.js'
 import { fixed, mix, mixText } from './world/hash.js'

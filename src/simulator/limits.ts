@@ -1,4 +1,4 @@
-import { byOperation, type Operation, specifiedPerSecond } from '../market/stream.js'
+import { byOperation, type Operation, specifiedPerSecond } from '../market/operation.js'
 
 export interface LimitOptions {
   readonly perSecond: Readonly<Record<Operation, number>>

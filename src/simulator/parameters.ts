@@ -6,7 +6,7 @@ import {
   tradedCategories,
   type TradedCategory,
 } from '../market/category.js'
-import type { Operation } from '../market/stream.js'
+import type { Operation } from '../market/operation.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import type { Quirks } from './world/quirks.js'
 import { type ServedInterval, servedIntervals, specifiedIntervals } from './world/intervals.js'

@@ -1,4 +1,4 @@
-import type { Operation } from '../market/stream.js'
+import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import type { BookRow } from './world/books.js'
 import { mixWide } from './world/hash.js'

@@ -1,5 +1,5 @@
 import type { Category, TradedCategory } from '../market/category.js'
-import type { Operation } from '../market/stream.js'
+import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { bookText, brokenData, type ResponseData } from './responseData.js'
 import { createFutures } from './futures.js'

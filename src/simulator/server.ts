@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { type Operation, operations } from '../market/stream.js'
+import { type Operation, operations } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { type Control, respondToControl } from './control.js'
 import { compressed, connectionsLookedAt, deliver, deliverSlowly, deliverTorn, type Outgoing } from './delivery.js'

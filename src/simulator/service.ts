@@ -1,4 +1,4 @@
-import { type Operation, operations, specifiedPerSecond } from '../market/stream.js'
+import { type Operation, operations, specifiedPerSecond } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { type Control, createControl, Journal } from './control.js'
 import { type Outcome, type Outgoing, spoiled } from './delivery.js'

@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
-import type { Operation } from '../../src/market/stream.js'
+import type { Operation } from '../../src/market/operation.js'
 
 /** A request that is answered by the attacker, with what an honest service would have said. */
 export interface Attacked {

@@ -1,4 +1,4 @@
-import { type Operation, operations } from '../../src/market/stream.js'
+import { type Operation, operations } from '../../src/market/operation.js'
 
 /** Arrivals of one kind within the width of a window, oldest first. */
 class Window {

@@ -1,6 +1,6 @@
 import axios, { type AxiosAdapter, AxiosError } from 'axios'
 import { tooLarge } from '../../src/exchange/http/adapter.js'
-import type { Operation } from '../../src/market/stream.js'
+import type { Operation } from '../../src/market/operation.js'
 import { type Query, queryOf } from '../../src/simulator/parameters.js'
 import { operationAt } from '../../src/simulator/server.js'
 import type { Service } from '../../src/simulator/service.js'

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
 import { createService } from '../../src/simulator/service.js'
-import { specifiedPerSecond } from '../../src/market/stream.js'
+import { specifiedPerSecond } from '../../src/market/operation.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
 import type { DeadTime } from '../chaos/compareTables.js'
 import { SimulatedDatabase } from './driver.js'

@@ -1,7 +1,7 @@
 import type { Environment } from '../../src/config/environment.js'
 import { type Config, resolveConfig } from '../../src/config/resolve.js'
 import type { TradedCategory } from '../../src/market/category.js'
-import type { Operation } from '../../src/market/stream.js'
+import type { Operation } from '../../src/market/operation.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
 import type { Quirks } from '../../src/simulator/world/quirks.js'
 import { type PlannedFault, planFaults } from './faultPlan.js'

@@ -2,7 +2,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from '../../src/exchange/client.js'
 import { type Clock, systemClock } from '../../src/runtime/clock.js'
-import { type Operation, operations } from '../../src/market/stream.js'
+import { type Operation, operations } from '../../src/market/operation.js'
 import { createLogger } from '../../src/runtime/logger.js'
 
 export type Handler = (request: http.IncomingMessage, response: http.ServerResponse, url: URL) => void | Promise<void>

@@ -1,6 +1,6 @@
 import type { Departure, Settlement } from '../../src/exchange/limits/penalty.js'
 import { type AcquireOptions, Pacer, type PacerOptions } from '../../src/exchange/limits/pacer.js'
-import type { Operation } from '../../src/market/stream.js'
+import type { Operation } from '../../src/market/operation.js'
 import { createFakeClock, type FakeClock } from './fakeClock.js'
 import { limitsOf } from './fakeService.js'
 import { createLogger } from '../../src/runtime/logger.js'

@@ -275,22 +275,10 @@ export function servedTruth(
   answers: readonly ServedResponse[],
   settleMs: number,
 ): Readonly<Record<RecordedTable, Truth>> {
-  const truth: Record<RecordedTable, Map<string, TruthRow[]>> = {
-    instruments: new Map(),
-    rpi_symbols: new Map(),
-    tickers: new Map(),
-    order_books: new Map(),
-    rpi_order_books: new Map(),
-    fills: new Map(),
-    candles: new Map(),
-    funding_rates: new Map(),
-    funding_forecasts: new Map(),
-    liquidations: new Map(),
-    taker_flow: new Map(),
-    long_short_ratios: new Map(),
-    long_short_accounts: new Map(),
-    long_short_positions: new Map(),
-  }
+  const truth = Object.fromEntries(Object.keys(keyColumns).map((table) => [table, new Map()])) as Record<
+    RecordedTable,
+    Map<string, TruthRow[]>
+  >
   const ends: CountsByCursor = new Map()
   for (const answer of answers) {
     const table = tableOf[answer.operation]

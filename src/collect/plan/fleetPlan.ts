@@ -1,5 +1,6 @@
 import type { Config } from '../../config/resolve.js'
-import { byOperation, type Operation, streamTraits } from '../../market/stream.js'
+import { byOperation, type Operation } from '../../market/operation.js'
+import { streamTraits } from '../../market/stream.js'
 import { groupBy, sum } from '../../market/values.js'
 import { isWithin } from '../schedule/places.js'
 import type { PlanUniverse } from '../universe/planUniverse.js'

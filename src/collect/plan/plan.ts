@@ -1,6 +1,7 @@
 import type { Config } from '../../config/resolve.js'
 import { type Category, categories } from '../../market/category.js'
-import { byOperation, type Operation, type StreamName } from '../../market/stream.js'
+import { byOperation, type Operation } from '../../market/operation.js'
+import type { StreamName } from '../../market/stream.js'
 import { sum } from '../../market/values.js'
 import { isWithin } from '../schedule/places.js'
 import { type StreamDemand, streamDemand, takesWhatFits } from './demand.js'

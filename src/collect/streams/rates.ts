@@ -1,6 +1,6 @@
 import type { Config } from '../../config/resolve.js'
 import type { TradedCategory } from '../../market/category.js'
-import { byOperation, type Operation } from '../../market/stream.js'
+import { byOperation, type Operation } from '../../market/operation.js'
 
 interface SafeRates {
   readonly perSecond: Readonly<Record<Operation, number>>

@@ -1,5 +1,6 @@
 import type { FuturesCategory } from '../../market/category.js'
-import { type FieldStream, type Operation, type RowOf, streamTraits } from '../../market/stream.js'
+import type { Operation } from '../../market/operation.js'
+import { type FieldStream, type RowOf, streamTraits } from '../../market/stream.js'
 import type { FieldType } from '../../market/values.js'
 import {
   checkRepeated,

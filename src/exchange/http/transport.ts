@@ -1,13 +1,13 @@
 import { setMaxListeners } from 'node:events'
 import { Axios, type AxiosAdapter, isAxiosError, isCancel } from 'axios'
 import { Agent, type Dispatcher, errors, Pool, ProxyAgent } from 'undici'
-import type { Operation } from '../../market/stream.js'
+import type { Operation } from '../../market/operation.js'
 import { oneLine } from '../../market/values.js'
 import { onAbort } from '../../runtime/abort.js'
 import type { Clock } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
-import { type RawResponse, responseTraits } from '../response.js'
+import { type RawResponse, responseLimits } from '../response.js'
 import { acceptEncoding, adapterOver, type RequestMoments, tooLargeCode } from './adapter.js'
 import { createLookup } from './lookup.js'
 
@@ -129,7 +129,7 @@ interface TransportRequest extends TransportOptions {
 
 async function get(instance: Axios, address: string, options: TransportRequest): Promise<RawResponse> {
   const { operation, parameters, moments, closing, timeoutMs, clock } = options
-  const maxContentLength = responseTraits(operation).bytes
+  const maxContentLength = responseLimits(operation).bytes
   const cut = new AbortController()
   let isLate = false
   // One deadline covers everything, from connecting to the last byte.

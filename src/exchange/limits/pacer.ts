@@ -1,4 +1,4 @@
-import { byOperation, type Operation, operations } from '../../market/stream.js'
+import { byOperation, type Operation, operations } from '../../market/operation.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'

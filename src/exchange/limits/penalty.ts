@@ -1,4 +1,4 @@
-import type { Operation } from '../../market/stream.js'
+import type { Operation } from '../../market/operation.js'
 import type { Logger } from '../../runtime/logger.js'
 
 /** A reserved place. Its request must be sent now, and settled when its response is known. */

@@ -1,4 +1,4 @@
-import { byOperation, type Operation, operations } from '../../market/stream.js'
+import { byOperation, type Operation, operations } from '../../market/operation.js'
 import type { Departure } from './penalty.js'
 
 /** The classes of requests, from the most to the least urgent. */

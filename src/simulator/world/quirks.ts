@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { candleTypes } from '../../market/candle.js'
 import { categories, tradedCategories } from '../../market/category.js'
-import { operations } from '../../market/stream.js'
+import { operations } from '../../market/operation.js'
 import { hourMs } from '../../market/values.js'
 import { servedIntervals } from './intervals.js'
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { specifiedPerSecond } from '../../../src/market/stream.js'
+import { specifiedPerSecond } from '../../../src/market/operation.js'
 import { ArrivalWindow, Limiter } from '../../../src/simulator/limits.js'
 
 const limits = { perSecond: specifiedPerSecond, perMinute: 6_000, blockMs: 300_000, enforce: true }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Operation, operations } from '../../../../src/market/stream.js'
+import { type Operation, operations } from '../../../../src/market/operation.js'
 import { createFakeClock } from '../../../support/fakeClock.js'
 import { limitsOf } from '../../../support/fakeService.js'
 import { answered, highestCount, randomFrom, setUp } from '../../../support/pacing.js'
