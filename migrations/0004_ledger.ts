@@ -33,17 +33,17 @@ const tables = {
     interval text not null default '' check (interval = '' or interval::market.candle_interval is not null)
       -- Candles: length as the service names it; empty otherwise.
     verdict text not null check (verdict in (${verdicts.map((verdict) => `'${verdict}'`).join(', ')}))
-      -- recorded: proven to be stored in full. silent: part of it, and the service left candles out there, as nothing
-      -- was traded. no trade: silent, and looked at once more, later. before the beginning: the series has no rows
-      -- there. unanswered: asked for, and no response shows anything. missing: a gap that may be repaired. lost: a gap
-      -- that the service no longer fills. repaired: a gap that was filled. unsettled: seen without a break, but fills
-      -- may still turn up there; the next page that follows on claims it. audited: claims of these minutes were
-      -- compared with the candles, or have waited for a candle in vain. reviewed: closed candles were read again, down
-      -- to the beginning of the range; the next stretch ends there.
+      -- recorded: proven to be stored in full. silent: the service sent no candles here, between two that it sent. The
+      -- range is also recorded. no trade: silent, and looked at once more, later. before the beginning: the series has
+      -- no rows there. unanswered: asked for, and no response shows anything. missing: a gap that may be repaired.
+      -- lost: a gap that the service no longer fills. repaired: a gap that was filled. unsettled: seen without a break,
+      -- but fills may still turn up there; the next page that follows on claims it. audited: claims of these minutes
+      -- were compared with the candles, or have waited for a candle in vain. reviewed: closed candles were read again,
+      -- down to the beginning of the range; the next stretch ends there.
     part timestamptz not null default '-infinity'
-      -- Where the part begins. recorded, of fills: the first part begins at -infinity, and each new one after about 128
-      -- ranges. silent, no trade: a new part begins every 1,440 candles. Gaps and unanswered: the beginning of the
-      -- range. All others: always -infinity.
+      -- Start of this row's stretch; of a gap, the start of the gap. A verdict of a series may have several rows, so
+      -- that a write changes only a short one. The start is -infinity in the first row of recorded ranges, and where
+      -- one row holds everything.
     ranges tstzmultirange not null -- The ranges, half-open.
     reason text check (reason <> '') -- Gaps: why it is there.
     noted_at timestamptz not null default now()

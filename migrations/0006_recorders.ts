@@ -34,8 +34,8 @@ const tables = {
     weight integer check (weight > 0) -- Requests a minute that the service allows the address.
     spool text -- Host and folder in which the last owner keeps what waits for the database.`,
   'recorder.want': `
-    -- Rows of the past that somebody asked for. Still missing is: ranges - done - coverage - empty ranges; with
-    -- again, ranges - done. A want is kept for a week after it has ended.
+    -- Rows of the past that somebody asked for. A range is open until it is recorded, known to be empty, or requested
+    -- in vain. With again, recorded ranges are requested too. A want is kept for a week after it has ended.
     id bigint generated always as identity primary key -- Number of the want.
     stream text not null check (stream <> '') -- What is wanted, named as the table that holds it.
     ${key}

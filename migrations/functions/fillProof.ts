@@ -6,10 +6,8 @@ export const fillsOf = (alias: string, instrument: string) =>
 
 /** Functions that keep what is proven of fills: locks, claims, gaps and contradictions. store_fills calls them. */
 export const fillProof = sql.raw(`
-    -- Adds proven ranges of fills, of series that the transaction has locked. Ranges are kept in parts by time, and a
-    -- page writes only the newest part. In one value, months of gaps would cost a page more than all else about it. A
-    -- full part stays as it is, and the next part begins after a gap. parts: the part of the newest range, for claims
-    -- that continue this range. claims: null for series of which nothing is added.
+    -- Adds proven ranges to series that the caller has locked. parts names the row that a claim continues, or is null.
+    -- A null claim adds nothing.
     create function recorder.claim_fills(
       categories market.category[], symbols text[], parts timestamptz[], claims tstzmultirange[]
     )
@@ -44,7 +42,8 @@ export const fillProof = sql.raw(`
             where ${fillsOf('s', 'k.')} and s.verdict = 'recorded'
             order by s.part desc limit 1
           ) n
-          -- A part is full at 128 ranges. Writing them takes a thousandth of a second, and two kilobytes of WAL.
+          -- A part is full at 128 ranges, and the next one begins after a gap. Writing a full part takes a thousandth of
+          -- a second, and two kilobytes of WAL.
           where upper(n.ranges) < lower(k.ranges) and (select count(*) from unnest(n.ranges)) >= 128
         ) as found
       ) p cross join lateral unnest(k.ranges) as r

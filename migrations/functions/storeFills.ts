@@ -86,8 +86,8 @@ const constants = `
  * A run is claimed only up to a margin before the response's own time. Fills show up late, and one may be dated ahead.
  * The rest of a run is unsettled, and a later page that joins it claims it.
  *
- * A full page may lie within one or two milliseconds. It then has no whole millisecond, proves nothing, and leaves no
- * run that later pages could join. It leaves its fills, and the gap before it, which ends where its run would begin.
+ * A full page may lie within one or two milliseconds. Its fills are stored, but they prove no range. The gap before
+ * them ends just after the page's oldest millisecond.
  */
 export const storeFills = sql.raw(`
     create type recorder.compared_page as (

@@ -31,7 +31,9 @@ import { keyColumns, ofSeries, type Series, seriesOf, seriesValues } from '../db
  * | missing              | nothing              | `settleGaps`                                    | it is before the beginning                    |
  * | missing, lost        | recorded             | `dismissEmptyGaps`                              | candles show that no fill was lost            |
  * | before the beginning | nothing              | `recordInstruments`                             | the instrument is listed again                |
- * | any                  | nothing              | `forget`                                        | rows are older than the configuration keeps   |
+ * | recorded, silent,    | nothing              | `forget`                                        | rows are older than the configuration keeps   |
+ * | no trade, missing,   |                      |                                                 |                                               |
+ * | lost, repaired       |                      |                                                 |                                               |
  *
  * Three more verdicts tell how far the recorder has come with a series. Functions of the database use `unsettled` and
  * `audited` of fills. `noteReview` writes `reviewed` of candles.

@@ -6,10 +6,10 @@ export interface TimeRange {
   readonly to: TimeMs
 }
 
-/** Ranges in ascending order that neither overlap nor touch. Every function here takes and gives such lists. */
+/** Ranges in ascending order that do not overlap. Functions of this file need such lists, but for `normalized` and `union`. */
 export type Ranges = readonly TimeRange[]
 
-/** Brings ranges in any order, overlapping or empty, into the normal form. */
+/** Joins ranges, in any order, that overlap or touch. Leaves out empty ones. */
 export function normalized(ranges: Iterable<TimeRange>): TimeRange[] {
   const sorted = [...ranges].filter(({ from, to }) => from < to).sort((a, b) => a.from - b.from)
   const result: TimeRange[] = []
