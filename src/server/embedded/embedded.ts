@@ -112,11 +112,16 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
         // Loaded only to start a server. A command that joins one, such as a query, need not wait for it.
         const { requireCluster } = await import('./cluster.js')
         const cluster = await requireCluster(dataDir, options.logger)
-        const port = await freePort(wantedPort, fixedPort !== undefined)
-        wantedPort = fixedPort ?? 0
-        await writeFile(paths.port, `${port}\n`)
-        child = spawnServer({ dataDir, ...cluster, settings: settingsFor(port) })
-        child.once('error', () => undefined)
+        const port = await freePort(wantedPort, fixedPort !== undefined).catch(async (error: unknown) => {
+          // Another process may have started the server there meanwhile.
+          if ((await readServerState(dataDir)) === undefined) throw error
+        })
+        if (port !== undefined) {
+          wantedPort = fixedPort ?? 0
+          await writeFile(paths.port, `${port}\n`)
+          child = spawnServer({ dataDir, ...cluster, settings: settingsFor(port) })
+          child.once('error', () => undefined)
+        }
       }
       const elapsedMs = performance.now() - startedAt
       if (elapsedMs > longestWaitMs(state)) {

@@ -247,6 +247,18 @@ describe('the embedded PostgreSQL', () => {
     for (const { url } of all) expect(await query(url, 'select 1')).toEqual([1])
   })
 
+  it('is joined by those who wanted to start it at its port while another one did', async () => {
+    const dataDir = await createdDirectory()
+    const port = await lastingPort()
+    const starts = Array.from({ length: 12 }, async (_, index) => {
+      await sleep(25 * index)
+      return startEmbeddedPostgres({ dataDir, port })
+    })
+    const started = await Promise.allSettled(starts)
+    for (const one of started) if (one.status === 'fulfilled') await one.value.stop()
+    expect(started.filter(({ status }) => status === 'rejected')).toEqual([])
+  })
+
   it('starts over what a crash of the machine leaves: a lock file of a process that is somebody else now', async () => {
     const dataDir = await createdDirectory()
     const first = await startEmbeddedPostgres({ dataDir })
