@@ -8,6 +8,7 @@ import {
   filePath,
   type Manifest,
   type ManifestColumn,
+  type ManifestPlace,
   proofDigest,
   sealManifest,
   type SeriesProof,
@@ -143,7 +144,7 @@ async function publish(
     proofSha256: proofDigest(proof),
     proof: [...proof],
   })
-  await removeOrphans(context, name, day, versions)
+  await removeOrphans(context, manifest)
   for (const { localPath, path } of files) await target.publish(localPath, path)
   try {
     await checkDay(context, manifest)
@@ -160,11 +161,13 @@ async function publish(
   return manifest
 }
 
-/** Removes files of the day that belong to no version. A killed archiver leaves such files. */
-async function removeOrphans({ target }: ArchiveContext, table: string, day: Day, versions: readonly number[]) {
+/**
+ * Removes files of a version that has no manifest yet. A killed archiver leaves such files. Files of older versions stay
+ * even without a manifest, because a snapshot of a published table may need them.
+ */
+async function removeOrphans({ target }: ArchiveContext, { table, day, version }: ManifestPlace) {
   for (const { path } of await target.list(dayFolder(table, day))) {
-    const version = Number(/-v(\d+)-\d+\.parquet$/.exec(path)?.[1])
-    if (!versions.includes(version)) await target.remove(path)
+    if (Number(/-v(\d+)-\d+\.parquet$/.exec(path)?.[1]) >= version) await target.remove(path)
   }
 }
 

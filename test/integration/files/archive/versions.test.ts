@@ -1,9 +1,13 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { listNewest, readManifest } from '../../../../src/files/archive/manifest.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
+import { pruneArchive } from '../../../../src/files/archive/verify.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
+import { insertFills } from '../../../support/insertFills.js'
+import { aFill } from '../../../support/marketRows.js'
 
 const dayMs = 86_400_000
 const from = Date.UTC(2026, 2, 1)
@@ -23,6 +27,8 @@ afterEach(async () => {
 const run = () => archiveAll(created.database, archive.target, now)
 const remove = (name: string, retentionDays: number) =>
   removeArchived(created.database, archive.target, [{ name, retentionDays }], { now: () => now })
+const newest = async (table: string) =>
+  Promise.all((await listNewest(archive.target, table)).map((place) => readManifest(archive.target, place)))
 
 test('liquidations of one moment that differ in price or amount alone are kept apart', async () => {
   const { db } = created.database
@@ -46,4 +52,21 @@ test('liquidations of one moment that differ in price or amount alone are kept a
   expect(await stored()).toEqual(['8', '9.5', '10', '10.5', '11'])
   expect((await remove('liquidations', 1)).kept).toEqual([])
   expect(await stored()).toEqual([])
+})
+
+test('a new version leaves the files alone that a snapshot needs of a pruned one', async () => {
+  const { database } = created
+  const change = async (execId: string) => {
+    await insertFills(database.db, [aFill({ ts: from + Number(execId), execId })])
+    await sql`update recorder.archived_day set proof_digest = ''`.execute(database.db)
+    await run()
+    const [manifest] = await newest('fills')
+    return manifest?.files[0]?.path ?? ''
+  }
+  const first = await change('1')
+  await change('2')
+  await pruneArchive(archive.target, { needed: new Set([first]) })
+  await change('3')
+  const files = (await archive.target.list('table=fills/')).map(({ path }) => path)
+  expect(files).toContain(first)
 })
