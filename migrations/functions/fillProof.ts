@@ -42,8 +42,8 @@ export const fillProof = sql.raw(`
             where ${fillsOf('s', 'k.')} and s.verdict = 'recorded'
             order by s.part desc limit 1
           ) n
-          -- A part is full at 128 ranges, and the next one begins after a gap. Writing a full part takes a thousandth of
-          -- a second, and two kilobytes of WAL.
+          -- A part is full at 128 ranges, and the next one begins after a gap. Writing a full part takes a
+          -- thousandth of a second, and two kilobytes of WAL.
           where upper(n.ranges) < lower(k.ranges) and (select count(*) from unnest(n.ranges)) >= 128
         ) as found
       ) p cross join lateral unnest(k.ranges) as r

@@ -116,8 +116,11 @@ interface Period {
 interface AddedColumns {
   order_books: BookTop
   rpi_order_books: BookTop
-  fills: { category: Category; source: Generated<'live' | 'history'> }
+  fills: { category: Category; source: Generated<FillSource> }
 }
+
+/** What fills came from: the responses of live recording, or the service's history. */
+type FillSource = 'live' | 'history'
 
 /** Columns of an order book that the database computes. */
 interface BookTop {
@@ -152,7 +155,7 @@ interface KnownTable extends Series {
   settled_at: NullableInstant
   judged_at: NullableInstant
   times: Generated<number>
-  filled_from: 'live' | 'history' | null
+  filled_from: FillSource | null
   gap_until: GeneratedAlways<TimeMs | null>
 }
 
@@ -161,7 +164,7 @@ interface GapView extends Series {
   reason: string
   state: GapState
   detected_at: TimeMs
-  filled_from: 'live' | 'history' | null
+  filled_from: FillSource | null
 }
 
 /** open: the service may still have the rows. repaired: they are stored now. lost: the service no longer has them. */
@@ -180,10 +183,13 @@ interface CandleReachTable {
   learned_at: Generated<TimeMs>
 }
 
+/** Why ranges are wanted. A `review` reads known ranges again, with the budget that the other kinds leave. */
+export type WantKind = 'repair' | 'backfill' | 'review'
+
 /** `ranges` and `done` are multiranges in the form of text. */
 interface WantTable extends Series {
   id: GeneratedAlways<number>
-  kind: 'repair' | 'backfill' | 'review'
+  kind: WantKind
   ranges: string
   done: Generated<string>
   floor: Instant

@@ -3,6 +3,7 @@ import { type CandleSeries, type CandleType, type Interval, intervalMs } from '.
 import { type InstrumentKey, isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import { minuteMs } from '../market/values.js'
+import { adding } from '../../migrations/relations.js'
 
 /** A stream of an instrument, as columns of schema `recorder` name it. Coverage and gaps are kept for each series. */
 export interface Series extends InstrumentKey {
@@ -53,6 +54,9 @@ export const keyColumns = [
   { name: 'type', kind: 'text' },
   { name: 'interval', kind: 'text' },
 ] as const
+
+/** End of a statement that adds ranges to known ones of the same series. The statement must name its table `k`. */
+export const addingRanges = sql.raw(adding)
 
 /** Returns the values of `keyColumns` for a series, in their order. */
 export function seriesValues(series: Series): string[] {

@@ -13,10 +13,10 @@ import { isFuture, isTradedCategory, type TradedCategory } from '../market/categ
 import { symbolMatcher } from '../market/instrument.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import type { Database } from '../db/schema.js'
+import type { Database, WantKind } from '../db/schema.js'
 import { candlesOf, candleStream, instrumentStream, type Series } from '../db/series.js'
 import { missingCandles, missingEvents } from '../ledger/missing.js'
-import type { NewWant, WantKind } from '../ledger/wants.js'
+import type { NewWant } from '../ledger/wants.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
 import { fillReachMs, historyLateMs } from './pastFills.js'
 

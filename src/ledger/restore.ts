@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { type Series, seriesValues } from '../db/series.js'
+import { addingRanges, type Series, seriesValues } from '../db/series.js'
 import type { TimeMs } from '../market/values.js'
-import { addingRanges, addKnown, knownOf } from './verdicts.js'
+import { addKnown, knownOf } from './verdicts.js'
 
 /** A range as the archive stores it: times as text with microseconds. */
 type TextRange = readonly [string, string]

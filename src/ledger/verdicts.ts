@@ -5,7 +5,7 @@ import type { TimeMs } from '../market/values.js'
 import { instant, rowsFrom } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import { keyColumns, ofSeries, type Series, seriesOf, seriesValues } from '../db/series.js'
+import { addingRanges, keyColumns, ofSeries, type Series, seriesOf, seriesValues } from '../db/series.js'
 
 /**
  * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
@@ -64,11 +64,6 @@ export async function callOfCandles<Result = void>(
   const texts = values.map((value) => (typeof value === 'string' ? value : multirangeText(value)))
   return callFunction(db, `recorder.${name}`, category, symbol, type, interval, ...texts)
 }
-
-/** End of a statement that adds ranges to known ones. The statement must name its table `k`. */
-export const addingRanges = sql`
-  on conflict (stream, category, symbol, type, interval, verdict, part) do update
-    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`
 
 /** Adds ranges, as the text of a multirange, to the ranges with a verdict. All are kept in one row, not in parts. */
 export async function addKnown(db: Kysely<Database>, series: Series, verdict: Verdict, ranges: string): Promise<void> {

@@ -8,11 +8,8 @@ import { ago, rowsFrom } from '../db/columns.js'
 import { hasVerdict, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
-import type { Database } from '../db/schema.js'
+import type { Database, WantKind } from '../db/schema.js'
 import { keyColumns, ofSeries, rowMs, type Series, sameSeries, seriesValues, seriesOf } from '../db/series.js'
-
-/** Why ranges are wanted. A `review` reads known ranges again, with the budget that the other kinds leave. */
-export type WantKind = 'repair' | 'backfill' | 'review'
 
 export interface NewWant {
   readonly kind: WantKind

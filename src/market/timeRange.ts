@@ -6,7 +6,7 @@ export interface TimeRange {
   readonly to: TimeMs
 }
 
-/** Ranges in ascending order that do not overlap. Functions of this file need such lists, but for `normalized` and `union`. */
+/** Ranges in ascending order that do not overlap. `normalized` and `union` make them of any ranges. */
 export type Ranges = readonly TimeRange[]
 
 /** Joins ranges, in any order, that overlap or touch. Leaves out empty ones. */
