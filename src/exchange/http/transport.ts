@@ -1,4 +1,5 @@
 import { setMaxListeners } from 'node:events'
+import type { LookupFunction } from 'node:net'
 import { Axios, type AxiosAdapter, isAxiosError, isCancel } from 'axios'
 import { Agent, type Dispatcher, errors, Pool, ProxyAgent } from 'undici'
 import type { Operation } from '../../market/operation.js'
@@ -52,7 +53,9 @@ export function createTransport(options: TransportOptions): Transport {
   const closing = new AbortController()
   // Every connection adds a listener to this signal. Node.js would warn of a leak.
   setMaxListeners(0, closing.signal)
-  const open = () => openDispatcher(options, clock, closing.signal)
+  // All dispatchers share the addresses: a resolver is often silent when connections break.
+  const lookup = createLookup(clock)
+  const open = () => openDispatcher(options, lookup, closing.signal)
   let dispatcher = open()
   const retired = new Set<Dispatcher>()
   // A router that dropped one idle connection has dropped the others, too. Later requests open new connections.
@@ -89,10 +92,10 @@ export function createTransport(options: TransportOptions): Transport {
 const maxIdleMs = 15_000
 
 /** Opens a dispatcher. Each request under way has its own connection, and idle connections are kept for a while. */
-function openDispatcher(options: TransportOptions, clock: Clock, signal: AbortSignal): Dispatcher {
+function openDispatcher(options: TransportOptions, lookup: LookupFunction, signal: AbortSignal): Dispatcher {
   const { maxConnections, localAddress, proxy, timeoutMs } = options
   // The signal also ends connections that are being opened, because these would keep the process from ending.
-  const connect = { timeout: timeoutMs, keepAliveInitialDelay: 1000, lookup: createLookup(clock), signal }
+  const connect = { timeout: timeoutMs, keepAliveInitialDelay: 1000, lookup, signal }
   const settings: Pool.Options = {
     connections: maxConnections,
     pipelining: 1,

@@ -1,9 +1,10 @@
 import { pbkdf2 } from 'node:crypto'
+import dns from 'node:dns'
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { promisify } from 'node:util'
 import { gzipSync } from 'node:zlib'
-import { afterEach, describe, expect, it, test } from 'vitest'
+import { afterEach, describe, expect, it, test, vi } from 'vitest'
 import { ExchangeError } from '../../../../src/exchange/errors.js'
 import type { RequestMoments } from '../../../../src/exchange/http/adapter.js'
 import { createTransport, type Transport, type TransportOptions } from '../../../../src/exchange/http/transport.js'
@@ -33,7 +34,7 @@ let connections: Socket[]
 /** Starts a server that reads requests. The test decides what it sends for each. */
 async function start(
   onRequest: (request: Received) => void,
-  more: Partial<TransportOptions> & { login?: string; protocol?: string } = {},
+  more: Partial<TransportOptions> & { login?: string; protocol?: string; host?: string } = {},
 ): Promise<void> {
   received = []
   connections = []
@@ -47,10 +48,10 @@ async function start(
     })
   })
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
-  const { protocol = 'http', login = '', ...options } = more
+  const { protocol = 'http', login = '', host = '127.0.0.1', ...options } = more
   transport = createTransport({
     clock: systemClock,
-    baseUrl: `${protocol}://${login}127.0.0.1:${(server.address() as AddressInfo).port}`,
+    baseUrl: `${protocol}://${login}${host}:${(server.address() as AddressInfo).port}`,
     timeoutMs: 10_000,
     maxConnections: 8,
     ...options,
@@ -310,4 +311,27 @@ describe('a response', () => {
     expect(error.kind).toBe('network')
     expect(error.message).toContain('connection reset before the end of the response')
   })
+})
+
+test('the last addresses are used when the network drops connections and the resolver is silent', async () => {
+  const addresses: dns.LookupAddress[] = [{ address: '127.0.0.1', family: 4 }]
+  const resolve = vi.spyOn(dns.promises, 'lookup').mockImplementation(() => Promise.resolve(addresses as never))
+  let aheadMs = 0
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + aheadMs }
+  let isDropping = false
+  try {
+    await start(({ socket }) => (isDropping ? socket.resetAndDestroy() : socket.write(response('[]'))), {
+      host: 'service.test',
+      clock,
+    })
+    expect(await get('first')).toBe('[]')
+    isDropping = true
+    expect((await failure(get('dropped'))).kind).toBe('network')
+    isDropping = false
+    resolve.mockRejectedValue(Object.assign(new Error('no response'), { code: 'EAI_AGAIN' }))
+    aheadMs = 3_600_000
+    expect(await get('later')).toBe('[]')
+  } finally {
+    resolve.mockRestore()
+  }
 })
