@@ -1,6 +1,5 @@
 import { CompiledQuery, type Kysely } from 'kysely'
 import { callFunction, type RunQuery } from './database.js'
-import type { StreamName } from '../market/stream.js'
 import type { Database } from './schema.js'
 import { hostname } from 'node:os'
 import { randomName } from '../runtime/randomness.js'
@@ -15,8 +14,7 @@ import { systemClock } from '../runtime/clock.js'
  * | a row of recorder.slice | the worker that fetches a slice        | a lease in the row | 20 s, extended   |
  * | reconcile               | start and migrate, changing features   | a session          | seconds to hours |
  * | archive                 | who writes or restores the archive     | a session          | minutes to hours |
- * | instruments CATEGORY    | the writer of a list of instruments    | a transaction      | milliseconds     |
- * | versions STREAM         | the writer of another list             | a transaction      | milliseconds     |
+ * | versions TABLE          | the writer of a list with versions     | a transaction      | milliseconds     |
  * | wants                   | who adds a want or takes a slice       | a transaction      | milliseconds     |
  * | a row of recorder.known | the writer of fills of an instrument   | a transaction      | milliseconds     |
  * | recorder.migration_lock | start and migrate, changing the schema | a transaction      | seconds          |
@@ -24,8 +22,7 @@ import { systemClock } from '../runtime/clock.js'
 export const lockNames = {
   reconcile: 'reconcile',
   archive: 'archive',
-  instruments: (category: string) => `instruments ${category}`,
-  versions: (stream: StreamName) => `versions ${stream}`,
+  versions: (table: string) => `versions ${table}`,
   wants: 'wants',
 } as const
 

@@ -4,7 +4,7 @@ import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, type RowTable, streamTable, type WriteResult } from '../db/writeRows.js'
-import { type RowOf, type StreamName, streamTraits, type VersionStream } from '../market/stream.js'
+import { type RowOf, streamTraits, type VersionStream } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import { type Batch, type FuturesTarget, isWholeList } from './batch.js'
 
@@ -29,11 +29,10 @@ interface SeenList<Row> {
  */
 export async function recordVersions<Row>(
   db: Kysely<Database>,
-  stream: StreamName,
-  { key, columns, source }: Pick<RowTable<Row>, 'key' | 'columns' | 'source'>,
+  { name, key, columns, source }: RowTable<Row>,
   { rows, seenAt, whole, compared }: SeenList<Row>,
 ): Promise<VersionsResult> {
-  const table = sql.table(`market.${stream}`)
+  const table = sql.table(name)
   const at = instant(seenAt)
   // The later row counts if a response contains a row twice.
   const listed = sql`(select distinct on (${keyOrder(key)}) * from ${source(rows)} as incoming
@@ -43,7 +42,7 @@ export async function recordVersions<Row>(
   return inTransaction(db, async (trx) => {
     const count = async (statement: RawBuilder<unknown>) => Number((await statement.execute(trx)).numAffectedRows ?? 0n)
     // Takes a lock, because two recorders could otherwise both open a version.
-    await lockInTransaction(trx, lockNames.versions(stream))
+    await lockInTransaction(trx, lockNames.versions(name))
     const updated =
       compared.length === 0
         ? 0
@@ -80,7 +79,7 @@ export async function storeVersions<Name extends VersionStream>(
   const traits = streamTraits[stream]
   const moving = 'moving' in traits ? traits.moving.map(snakeCase) : []
   const rest: readonly string[] = [...table.key, ...moving, 'extra']
-  return recordVersions(db, stream, table, {
+  return recordVersions(db, table, {
     rows: batch.rows,
     seenAt: batch.requestTime,
     whole: isWholeList(batch) ? sql`known.category = ${category} ${ofInstrument}` : null,
