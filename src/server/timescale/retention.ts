@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type TimeTable, timeTables } from '../../market/stream.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
+import { callFunction } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
 import { noteRemoval } from './rollups.js'
 import { detectServer } from './server.js'
@@ -59,13 +60,12 @@ async function deleteRejected(db: Kysely<Database>, before: Date, signal?: Abort
 }
 
 async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {
-  const { rows } = await db.transaction().execute(async (trx) => {
+  const dropped = await db.transaction().execute(async (trx) => {
     // While a table lock waits behind a reader's transaction, recording would wait behind the lock.
     await sql`set local lock_timeout = '10s'`.execute(trx)
-    return sql`
-      select public.drop_chunks(${`market.${name}`}::regclass, older_than => ${before}::timestamptz)`.execute(trx)
+    return callFunction<number>(trx, 'recorder.drop_chunks', name, before)
   })
-  return rows.length === 0 ? undefined : counted(rows.length, 'chunk')
+  return dropped === 0 ? undefined : counted(dropped, 'chunk')
 }
 
 /**
