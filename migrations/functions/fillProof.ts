@@ -208,7 +208,9 @@ export const fillProof = sql.raw(`
             perform recorder.withdraw_fills(s.category, s.symbol, doubted);
             perform recorder.miss_fills(s.category, s.symbol, doubted, why);
             return query
-              select s.category, s.symbol, lower(m) from unnest(s.lacking) as m where tstzmultirange(m) && doubted order by 3;
+              select s.category, s.symbol, m from unnest(s.lacking) as r
+              cross join lateral generate_series(lower(r), upper(r) - a_minute, a_minute) as m
+              where doubted && tstzrange(m, m + a_minute) order by m;
           end if;
         end if;
         if s.until > s.begins then

@@ -71,6 +71,15 @@ describe('claims of fills', () => {
     ])
   })
 
+  it('are withdrawn of minutes in a row, and each is named', async () => {
+    await storePage(99)
+    await storePage(180, [130])
+    await storePage(270, [190])
+    await store(candle(0), candle(1), candle(2), candle(3))
+    expect(await audit(5)).toEqual([2, 3])
+    expect(await rangesOf('market.gaps')).toEqual([[120, 240]])
+  })
+
   it('are given back when the fills come after all', async () => {
     for (const to of [99, 180, 270]) await storePage(to, to === 180 ? [130] : [])
     await store(candle(0, '118'), candle(1), candle(2), candle(3))
