@@ -26,7 +26,7 @@ const nearCandles = 100
  * Reads parts of the past again, with the budget that all other requests leave:
  *
  * - Ranges that were silent or empty in one look: after an hour.
- * - Each silence between two candles: once, a day after it was noted.
+ * - Each silence between two candles: once, a day after the last silence of its part of the ledger was noted.
  * - A stretch of each series: once a week, from its newest candles to its oldest, then from the newest again. When an
  *   instrument is listed again, the next stretch is read at once.
  *
