@@ -9,6 +9,7 @@ const tables = {
     version integer not null check (version > 0) -- Version of the day in the archive, from 1.
     rows bigint not null -- Rows that it has.
     digest text not null -- SHA-256 that the manifest of this version has.
+    next_digest text -- SHA-256 of the manifest of a later version that may have been written; NULL once it is noted.
     proof_digest text not null
       -- SHA-256 of what the database had proven of the day then; empty when the day has to be written again.
     archived_at timestamptz not null default now() -- When this version was written.

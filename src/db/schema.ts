@@ -268,6 +268,7 @@ interface ArchivedDayTable {
   version: number
   rows: number
   digest: string
+  next_digest: string | null
   proof_digest: string
   archived_at: Generated<TimeMs>
   removed_at: NullableInstant

@@ -16,7 +16,7 @@ import {
 import { mergeProof, readProof } from './proof.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { type StagedDay, stageDay } from './stageDay.js'
-import type { ArchivedDay } from './state.js'
+import { type ArchivedDay, noteNextVersion } from './state.js'
 import type { ArchivedTable, Day } from './tables.js'
 import { DamagedArchive } from './target.js'
 
@@ -88,7 +88,7 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
   }
   const isSame = former?.proofSha256 === proofDigest(proof) && isSameRows(staged.digests, former.digests)
   const isNew = !isSame || due.isReshaped === true
-  const manifest = isNew ? await publish(context, due, staged, proof) : former
+  const manifest = isNew ? await publish(context, due, { staged, proof, former }) : former
   return { manifest, proofDigest: proofDigest(own), isNew }
 
   /** Reads the newest version, whose rows the next one must contain. Resolves to null if none can be trusted. */
@@ -119,9 +119,9 @@ function needed(problem: string): DamagedArchive {
 async function publish(
   context: ArchiveContext,
   { table: { name }, day, versions }: DueDay,
-  staged: StagedDay,
-  proof: readonly SeriesProof[],
+  next: { readonly staged: StagedDay; readonly proof: readonly SeriesProof[]; readonly former: Manifest | null },
 ): Promise<Manifest> {
+  const { staged, proof, former } = next
   const { target } = context
   const version = (versions.at(-1) ?? 0) + 1
   const files = staged.files.map(({ localPath, number, ...file }) => ({
@@ -153,6 +153,7 @@ async function publish(
     for (const { path } of files) await target.remove(path)
     throw new Error(`${name} of ${day} was not archived: ${messageOf(error)}`, { cause: error })
   }
+  await noteNextVersion(context.database.db, manifest, former)
   if (!(await createManifest(target, manifest))) {
     throw new Error(
       `somebody else has just written version ${version} of ${name} of ${day} into ${target.name}: let one database write there`,

@@ -9,7 +9,7 @@ import { hasHypertables } from '../../server/timescale/server.js'
 import { checkDay } from './checkDay.js'
 import { listDays, readManifest } from './manifest.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
-import { markDayDue, noteRemoved, withArchiveLock } from './state.js'
+import { markDayDue, noteRemoved, readArchivedDays, whyForeign, withArchiveLock } from './state.js'
 import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween, firstTime } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 import { counted } from '../../runtime/text.js'
@@ -78,6 +78,7 @@ async function removeSafeDays(
   range: { readonly days: readonly Day[]; readonly isHypertable: boolean; readonly signal?: AbortSignal },
 ): Promise<Removed> {
   const versions = await listDays(target, name)
+  const notedDays = await readArchivedDays(database.db, name)
   const { days, signal, isHypertable } = range
   const table = archivedTable(name)
   /** Number of rows on safe days. In a plain table, they are already deleted. */
@@ -123,6 +124,8 @@ async function removeSafeDays(
       return null
     }
     const manifest = await readManifest(target, { table: name, day, version })
+    const foreign = whyForeign(manifest, notedDays.get(day))
+    if (foreign !== null) return { day, reason: foreign, isDue: true }
     const { difference } = await checkDay({ target, signal }, manifest, snapshot)
     if (difference !== null) return { day, reason: `the archive has something else: ${difference}`, isDue: true }
     if (isHypertable) fingerprints.set(day, await dayFingerprint(snapshot, table, day))

@@ -168,9 +168,7 @@ const fullAt = { days: 30, rows: 1_000_000 } as const
 
 function isFull(noted: readonly NotedDay[]): boolean {
   const rows = sum(noted.map(({ manifest }) => manifest.rows))
-  // A later run recognises an unrecorded first version as its own, but no later version.
-  const isUrgent = noted.some(({ manifest }) => manifest.version > 1)
-  return isUrgent || noted.length >= fullAt.days || rows >= fullAt.rows
+  return noted.length >= fullAt.days || rows >= fullAt.rows
 }
 
 /** Keeps what is recorded of a day. A whole manifest takes memory. */

@@ -16,6 +16,8 @@ export interface ArchivedDay {
   readonly rows: number
   /** SHA-256 of the manifest of this version. */
   readonly digest: string
+  /** SHA-256 of the manifest of a later version. A killed archiver may have written it. */
+  readonly nextDigest: string | null
   /** SHA-256 of the proof in the database when the day was archived. Empty if the day must be archived again. */
   readonly proofDigest: string
   readonly isRemoved: boolean
@@ -24,14 +26,29 @@ export interface ArchivedDay {
 export async function readArchivedDays(db: Kysely<Database>, table: string): Promise<Map<Day, ArchivedDay>> {
   const rows = await db
     .selectFrom('recorder.archived_day')
-    .select(['version', 'rows', 'digest', 'proof_digest', 'removed_at', sql<string>`day::text`.as('day')])
+    .select([
+      'version',
+      'rows',
+      'digest',
+      'next_digest',
+      'proof_digest',
+      'removed_at',
+      sql<string>`day::text`.as('day'),
+    ])
     .where('table_name', '=', table)
     .orderBy('recorder.archived_day.day')
     .execute()
   return new Map(
-    rows.map(({ day, version, rows: count, digest, proof_digest, removed_at }) => [
+    rows.map(({ day, version, rows: count, digest, next_digest, proof_digest, removed_at }) => [
       day,
-      { version, rows: count, digest, proofDigest: proof_digest, isRemoved: removed_at !== null },
+      {
+        version,
+        rows: count,
+        digest,
+        nextDigest: next_digest,
+        proofDigest: proof_digest,
+        isRemoved: removed_at !== null,
+      },
     ]),
   )
 }
@@ -45,13 +62,27 @@ export interface NotedDay {
 
 export async function noteArchivedDay(db: Kysely<Database>, { manifest, proofDigest }: NotedDay): Promise<void> {
   const { table, day, version, rows, sha256 } = manifest
-  const values = { version, rows, digest: sha256, proof_digest: proofDigest }
+  const values = { version, rows, digest: sha256, next_digest: null, proof_digest: proofDigest }
   await db
     .insertInto('recorder.archived_day')
     .values({ table_name: table, day, ...values })
     .onConflict((conflict) =>
       conflict.columns(['table_name', 'day']).doUpdateSet({ ...values, archived_at: sql`now()`, removed_at: null }),
     )
+    .execute()
+}
+
+/**
+ * Notes the manifest of a later version before it is written, so that it is known after a kill. Has no effect on a day
+ * that is not noted. The former version is noted too, because a killed archiver may have written it.
+ */
+export async function noteNextVersion(db: Kysely<Database>, next: Manifest, former: Manifest | null): Promise<void> {
+  const known = former && { version: former.version, rows: former.rows, digest: former.sha256 }
+  await db
+    .updateTable('recorder.archived_day')
+    .set({ ...known, next_digest: next.sha256 })
+    .where('table_name', '=', next.table)
+    .where('day', '=', sql<string>`${next.day}::date`)
     .execute()
 }
 
@@ -78,7 +109,7 @@ export async function noteRemoved(db: Kysely<Database>, table: string, before: D
 
 /** Returns why a manifest is not the one that this database noted. Null if it is, or if no manifest is noted. */
 export function whyForeign({ table, day, version, sha256 }: Manifest, noted: ArchivedDay | undefined): string | null {
-  if (noted === undefined || (noted.version === version && noted.digest === sha256)) return null
+  if (noted === undefined || noted.digest === sha256 || noted.nextDigest === sha256) return null
   const has = noted.version === version ? 'another content' : `version ${version}`
   return `${table} of ${day} has ${has} in the archive, and this database noted version ${noted.version}, ${noted.digest.slice(0, 8)}`
 }

@@ -310,6 +310,7 @@ const columns: {
     version: 'value',
     rows: 'value',
     digest: 'value',
+    next_digest: 'null',
     proof_digest: 'value',
     archived_at: 'value',
     removed_at: 'null',

@@ -4,6 +4,7 @@ import { listNewest, readManifest } from '../../../../src/files/archive/manifest
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { pruneArchive } from '../../../../src/files/archive/verify.js'
+import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { insertFills } from '../../../support/insertFills.js'
@@ -52,6 +53,39 @@ test('liquidations of one moment that differ in price or amount alone are kept a
   expect(await stored()).toEqual(['8', '9.5', '10', '10.5', '11'])
   expect((await remove('liquidations', 1)).kept).toEqual([])
   expect(await stored()).toEqual([])
+})
+
+test('a run goes on from versions that killed runs did not note', async () => {
+  const { database } = created
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
+  await insertFills(database.db, [aFill({ ts: from, execId: '0' })])
+  await addCoverage(database.db, series, [{ from, to: now }])
+  await run()
+  await remove('fills', 5)
+  const { target } = archive
+  for (const isWritten of [true, false]) {
+    const execId = isWritten ? '1' : '2'
+    await insertFills(database.db, [aFill({ ts: from + Number(execId), execId })])
+    const create = async (path: string, text: string) => {
+      if (isWritten) await target.create(path, text)
+      throw new Error('killed')
+    }
+    await expect(archiveAll(database, { ...target, create }, now)).rejects.toThrow('killed')
+  }
+  expect((await run()).problems).toEqual([])
+  expect((await newest('fills'))[0]).toMatchObject({ rows: 3 })
+  expect((await restoreArchive(database, target, { tables: ['fills'] })).problems).toEqual([])
+})
+
+test('rows stay when the database did not note the version that the archive has', async () => {
+  const { database } = created
+  await insertFills(database.db, [aFill({ ts: from })])
+  await run()
+  await sql`update recorder.archived_day set digest = ${'0'.repeat(64)}`.execute(database.db)
+  const reason = expect.stringMatching(/another content in the archive/) as string
+  expect(await remove('fills', 5)).toEqual({ removed: [], kept: [{ table: 'fills', day: '2026-03-01', reason }] })
+  await run()
+  expect((await remove('fills', 5)).kept).toEqual([])
 })
 
 test('a new version leaves the files alone that a snapshot needs of a pruned one', async () => {
