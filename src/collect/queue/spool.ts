@@ -6,7 +6,7 @@ import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { messageOf } from '../../runtime/text.js'
 import { type Batch, seriesKey } from '../../ledger/batch.js'
 import { pack, scanRecords, SegmentWriter, unpack } from './segmentWriter.js'
-import { becomeSpoolOwner, createdAtOf, parseSegmentName, type SpoolOwner } from './spoolOwner.js'
+import { becomeSpoolOwner, createdAtOf, parseSegmentName, requireWritable, type SpoolOwner } from './spoolOwner.js'
 
 export interface SpoolOptions {
   /** Folder of the spools of all recorders on this machine. */
@@ -117,7 +117,7 @@ export class Spool {
     const owner = await becomeSpoolOwner(disk)
     try {
       await disk.mkdir(root, { recursive: true, mode: 0o700 })
-      await tryWriting(disk, join(root, `${owner.name}.try`))
+      await requireWritable(disk, join(root, `${owner.name}.try`))
       const spool = new Spool(options, owner)
       await spool.adopt()
       return spool
@@ -158,15 +158,16 @@ export class Spool {
     return false
   }
 
-  /** Returns true if batches of this series may be on the disk. Segments of other recorders may hold any series. */
+  /**
+   * Returns true if batches of this series may be on the disk. Segments of other recorders may hold any series. Own ones
+   * may hold it up to the newest that did, which may have made room before them.
+   */
   holds(batch: Batch): boolean {
-    for (const { stream, isOwn } of this.#closed.values()) if (stream === batch.stream && !isOwn) return true
     const series = this.#series.get(seriesKey(batch))
-    if (series === undefined) return false
-    const { segment, appending } = series
-    if (appending > 0) return true
-    if (segment === undefined) return false
-    return this.#closed.has(segment) || this.#writers.get(batch.stream)?.current?.name === segment
+    const newest = series?.segment ?? ''
+    for (const [name, { stream, isOwn }] of this.#closed)
+      if (stream === batch.stream && (!isOwn || name <= newest)) return true
+    return series !== undefined && (series.appending > 0 || this.#writers.get(batch.stream)?.current?.name === newest)
   }
 
   /**
@@ -336,15 +337,5 @@ export class Spool {
     } finally {
       this.#inHand.delete(name)
     }
-  }
-}
-
-/** Rejects if the folder cannot be written to. A full disk is no reason, because older segments make room. */
-async function tryWriting(disk: Disk, file: string): Promise<void> {
-  try {
-    await (await disk.open(file, 'ax', 0o600)).close()
-    await disk.rm(file, { force: true })
-  } catch (error) {
-    if (!isFullDisk(error)) throw error
   }
 }

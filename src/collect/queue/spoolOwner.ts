@@ -1,6 +1,6 @@
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
-import type { Disk } from '../../runtime/disk.js'
+import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { isRunning } from '../../runtime/process.js'
 import { randomName } from '../../runtime/randomness.js'
 
@@ -33,6 +33,16 @@ export function parseSegmentName(name: string): { readonly stream: StreamName; r
 export async function hasSegments(disk: Disk, root: string): Promise<boolean | null> {
   const names = await disk.readdir(root).catch(() => null)
   return names === null ? null : names.some((name) => parseSegmentName(name) !== null)
+}
+
+/** Rejects if this file cannot be written. A full disk is no reason, because older segments make room. */
+export async function requireWritable(disk: Disk, file: string): Promise<void> {
+  try {
+    await (await disk.open(file, 'ax', 0o600)).close()
+    await disk.rm(file, { force: true })
+  } catch (error) {
+    if (!isFullDisk(error)) throw error
+  }
 }
 
 /** Reads from a segment's name when the segment was created. */

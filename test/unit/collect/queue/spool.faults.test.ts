@@ -194,6 +194,20 @@ describe('a spool that is full', () => {
     expect((await drain(spool))[0]).toBe(nameOf(book(0)))
   })
 
+  test('holds a series while one of its segments is being stored, although its newest one made room', async () => {
+    await spool.close()
+    spool = await open(800)
+    const candle = (time: number) => spooledBatch('candles', 'BTCUSDT', time)
+    await spool.append(candle(1))
+    await spool.append(candle(2))
+    const taken = await spool.takeOldest('candles')
+    for (let time = 3; dropped.length === 0; time++) await spool.append(book(time))
+    expect(dropped.map(nameOf)).toEqual([nameOf(candle(2))])
+    expect(spool.holds(candle(3))).toBe(true)
+    if (taken !== null) await spool.release(taken, true)
+    expect(spool.holds(candle(3))).toBe(false)
+  })
+
   test('counts what is about to be written', async () => {
     await spool.close()
     spool = await open(800)
