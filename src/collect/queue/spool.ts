@@ -105,7 +105,14 @@ export class Spool {
         directory: options.root,
         segmentBytes: Math.min(maxSegmentBytes, options.maxBytes / 8),
         disk: this.#disk,
-        nextName: () => owner.nameSegment(this.#clock.now(), this.#sequence++, stream),
+        nextName: () => {
+          // The clock may have been set back, but the order of names must be that of writing.
+          const createdAt = Math.max(
+            this.#clock.now(),
+            ...[...this.#closed.keys()].map((name) => createdAtOf(name) + 1),
+          )
+          return owner.nameSegment(createdAt, this.#sequence++, stream)
+        },
         onClosed: (name, bytes) => this.#closed.set(name, { stream, isOwn: true, bytes }),
       })
     this.#writers = new Map(streamNames.map((stream) => [stream, writer(stream)]))

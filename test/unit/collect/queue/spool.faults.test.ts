@@ -110,6 +110,15 @@ describe('a segment that cannot be read', () => {
   })
 })
 
+test('segments have the order in which they were written, although the clock was set back', async () => {
+  await spool.close()
+  spool = await open(800)
+  await spool.append(book(0))
+  nowMs -= 3_600_000
+  await spool.append(book(1))
+  expect(await drain(spool)).toEqual([0, 1].map((time) => nameOf(book(time))))
+})
+
 describe('a spool that is full', () => {
   test('drops the oldest of what can be fetched again, then the oldest of the rest, and reports each batch', async () => {
     await spool.close()
