@@ -22,8 +22,11 @@ interface ErrorTraits {
   readonly isPassing: boolean
   /** The server cannot be reached and only waiting helps. A wrong host name, password or full disk is another matter. */
   readonly isAway: boolean
-  /** No other session can write now, either. A read-only server does not prove that: another may have taken its place. */
-  readonly stopsAllWriters: boolean
+  /**
+   * True if the error shows that no recorder can take the lease now. The lease may then be extended. A read-only server
+   * does not show it: another may have taken its place. Nor does a lock: its holder may be taking the lease.
+   */
+  readonly preventsTakeover: boolean
   /** The transaction was ended because of another one: a deadlock, or a serialization conflict. */
   readonly isConflict: boolean
   /** Another session held a lock that the statement needs, and the statement did not wait longer. */
@@ -40,7 +43,7 @@ const noTraits: ErrorTraits = {
   advice: null,
   isPassing: false,
   isAway: false,
-  stopsAllWriters: false,
+  preventsTakeover: false,
   isConflict: false,
   isLocked: false,
   isCancelled: false,
@@ -57,7 +60,7 @@ const authority = { advice: "give the certificate's authority with sslrootcert=F
 const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   ECONNREFUSED: {
     ...connection,
-    stopsAllWriters: true,
+    preventsTakeover: true,
     advice: 'nothing listens there; is the server running, and are host and port right?',
   },
   ENOTFOUND: { isPassing: true, advice: 'that host name does not exist; check the host in DATABASE_URL' },
@@ -89,22 +92,21 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   },
   '28P01': { advice: 'check user and password in DATABASE_URL' },
   '3D000': { advice: 'create it (createdb) or correct the name in DATABASE_URL' },
-  '3F000': { stopsAllWriters: true, advice: 'run market-recorder migrate if it is a schema of the recorder' },
+  '3F000': { preventsTakeover: true, advice: 'run market-recorder migrate if it is a schema of the recorder' },
   '40': { isPassing: true, isConflict: true },
   '42501': { advice: 'grant it, or connect as the owner of the tables' },
   '42710': { isDuplicate: true },
   '42P06': { isDuplicate: true },
   '42P07': { isDuplicate: true },
-  '42P01': { stopsAllWriters: true, advice: 'run market-recorder migrate if it is a table of the recorder' },
+  '42P01': { preventsTakeover: true, advice: 'run market-recorder migrate if it is a table of the recorder' },
   /** Resources: connections, disk, memory. */
   '53': { isPassing: true },
-  '53100': { stopsAllWriters: true, advice: "the server's disk is full; free space on it or set a shorter retention" },
+  '53100': { preventsTakeover: true, advice: "the server's disk is full; free space on it or set a shorter retention" },
   '53200': { advice: 'the server is out of memory; lower its work_mem or ask for less at once' },
   '53300': { advice: 'the server has no connection left; raise max_connections (a recorder takes up to 22)' },
   '55P03': {
     isPassing: true,
     isLocked: true,
-    stopsAllWriters: true,
     advice: 'another session holds a lock; see pg_stat_activity',
   },
   '57014': {
@@ -112,8 +114,8 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
     advice: 'the statement exceeded its time limit; narrow it down or raise the timeout',
   },
   '57P01': { ...connection, advice: 'the server is shutting down or restarting' },
-  '57P02': { ...connection, stopsAllWriters: true, advice: 'the server crashed and is recovering; see its log' },
-  '57P03': { ...connection, stopsAllWriters: true, advice: 'the server is starting up; try again in a moment' },
+  '57P02': { ...connection, preventsTakeover: true, advice: 'the server crashed and is recovering; see its log' },
+  '57P03': { ...connection, preventsTakeover: true, advice: 'the server is starting up; try again in a moment' },
   /** The database was dropped, or the session was idle for too long. */
   '57P04': { isPassing: true },
   '57P05': { isPassing: true },

@@ -52,8 +52,10 @@ interface LeaseOptions {
  * 2. A row that was given back can be taken at once. Any other or missing row is taken only after 3.5 s without
  *    renewal. The recorder looks at it each half second, on one connection. The take compares the row with what was
  *    seen.
- * 3. Each look writes to the row. A lock, a full disk or a missing server keeps the owner from renewing, and the others
- *    from looking. The 3.5 s of the others begin anew afterwards. So the owner may extend a right that holds by 3 s.
+ * 3. A look writes to the row, so whatever stops the owner's renewal also stops waiting recorders. Their 3.5 s then begin
+ *    anew. So the owner may go on for 3 s after each such failure. A short lock may stop a renewal and no look, so a lock
+ *    counts only if it stops two renewals in a row. It never gives a right that does not hold: its holder may be taking
+ *    the row.
  * 4. A renewal that finds no row of its own ends the right at once. A deleted row or a connection pooler may thus stop
  *    a recorder, and never makes two of them send.
  * 5. While the database is silent, the owner goes on sending, unless another recorder was waiting before. Otherwise the
@@ -182,9 +184,9 @@ export class Lease {
       this.#options.logger.debug(`the lease of ${this.#egress}: ${describeDatabaseError(error)}`)
       this.#watch = null
       // Rules 3, 5 and 6 say which failures extend the right.
-      const isGivenToNobody = traitsOf(error).stopsAllWriters
-      this.#right.failed(sentAt, isGivenToNobody ? 'given to nobody' : 'unknown')
-      if (isGivenToNobody) await this.#goOnWithout(sentAt)
+      const { preventsTakeover, isLocked } = traitsOf(error)
+      this.#right.failed(sentAt, preventsTakeover ? 'takeover prevented' : isLocked ? 'row locked' : 'unknown')
+      if (preventsTakeover) await this.#goOnWithout(sentAt)
       if (!isReply(error)) await this.#disconnect()
       return error instanceof Error ? error : new Error(String(error))
     } finally {

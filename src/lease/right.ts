@@ -6,9 +6,10 @@ export const rightMs = 3_000
 export const leaseMs = rightMs + 500
 
 /**
- * Why a renewal failed. `given to nobody`: no recorder can take the row now, as with a full disk. `unknown`: the rest.
+ * Why a renewal failed. `takeover prevented`: no recorder can take the row now, as with a full disk. `row locked`: another
+ * session locked the row, perhaps a recorder that takes it. `unknown`: the rest.
  */
-type Failure = 'given to nobody' | 'unknown'
+type Failure = 'takeover prevented' | 'row locked' | 'unknown'
 
 /** The right of one recorder to send, as far as the recorder knows. */
 export class SendingRight {
@@ -19,6 +20,8 @@ export class SendingRight {
   #isWaitedFor = false
   /** When the database was last asked. */
   #askedAt: Moment | null = null
+  /** Why the last renewals failed; null after a proof. */
+  #failure: Failure | null = null
   #hasSlept = false
 
   constructor(clock: Clock) {
@@ -36,24 +39,33 @@ export class SendingRight {
     this.#isOwner = true
     this.#isWaitedFor = isWaitedFor
     this.#askedAt = sentAt
+    this.#failure = null
     this.#hasSlept = false
   }
 
   /**
-   * Records a failed renewal. While no other recorder waits, the failure extends the right, even a right that has
-   * ended. While another recorder waits, it extends only a right that still holds, and only if nobody can take the row.
-   * After a suspension of the machine, it never extends the right.
+   * Records a failed renewal. If nobody waited at the last contact, nobody can take the row soon. The right therefore
+   * continues, even after it expired. If another recorder waits, only a right that holds continues, and only if nobody
+   * can take the row. A lock proves that once it has stopped two renewals in a row, because it has then stopped each
+   * look, too. It gives back no right that expired. After a suspension of the machine, no failure extends the right.
    */
   failed(sentAt: Moment, failure: Failure): void {
     const before = this.#askedAt
+    const isRepeated = this.#failure === failure
     this.#askedAt = sentAt
+    this.#failure = failure
     // Rule 6 of lease.ts. During a suspension the monotonic clock stands still, and the wall clock goes on.
     if (before !== null && sentAt.wall - before.wall - (sentAt.ms - before.ms) >= rightMs) this.#hasSlept = true
     if (this.#hasSlept) return
     // The process was stopped for 3 s or more during this query, so the failure says nothing about the present.
     if (elapsedMs(this.#clock, sentAt) >= rightMs) return
-    // Rules 5 and 3.
-    if (!this.#isWaitedFor || (failure === 'given to nobody' && this.holds())) this.#provenAt = sentAt
+    // Rules 3 and 5.
+    const goesOn = {
+      'takeover prevented': !this.#isWaitedFor || this.holds(),
+      'row locked': isRepeated && this.holds(),
+      unknown: !this.#isWaitedFor,
+    }
+    if (goesOn[failure]) this.#provenAt = sentAt
   }
 
   /** Records that the database denied this recorder's ownership. */

@@ -128,6 +128,25 @@ describe('the right to send from an address', () => {
     await waiting
   })
 
+  test.concurrent('is not given by a lock to a start without the database', async (context) => {
+    const { address, acquire } = await anAddress(context)
+    const first = await acquire()
+    let second: Lease | undefined
+    const blocking = await database.database.pool.connect()
+    try {
+      await blocking.query('begin')
+      await blocking.query('select from recorder.lease where egress = $1 for update', [address])
+      const waiting = acquire(database.url, { isPatient: true }).then((lease) => (second = lease))
+      for (const untilMs = performance.now() + 6_000; performance.now() < untilMs; await sleep(50))
+        expect([first.maySend, second?.maySend]).toEqual([true, undefined])
+      await blocking.query('rollback')
+      await first.release()
+      expect((await waiting).maySend).toBe(true)
+    } finally {
+      blocking.release(true)
+    }
+  })
+
   test.concurrent('stays with one that nobody waits for, though nothing is known of the database', async (context) => {
     const { proxy, proxied, acquire } = await anAddress(context)
     const first = await acquire(proxied)

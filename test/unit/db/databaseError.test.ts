@@ -16,16 +16,16 @@ describe('traits', () => {
   test.each([
     ['08006', ['isAway', 'isPassing']],
     ['57P01', ['isAway', 'isPassing']],
-    ['57P03', ['isAway', 'isPassing', 'stopsAllWriters']],
+    ['57P03', ['isAway', 'isPassing', 'preventsTakeover']],
     ['57P04', ['isPassing']],
-    ['ECONNREFUSED', ['isAway', 'isPassing', 'stopsAllWriters']],
+    ['ECONNREFUSED', ['isAway', 'isPassing', 'preventsTakeover']],
     ['ENOTFOUND', ['isPassing']],
     ['25006', ['isPassing']],
-    ['53100', ['isPassing', 'stopsAllWriters']],
+    ['53100', ['isPassing', 'preventsTakeover']],
     ['53300', ['isPassing']],
-    ['55P03', ['isLocked', 'isPassing', 'stopsAllWriters']],
+    ['55P03', ['isLocked', 'isPassing']],
     ['40P01', ['isConflict', 'isPassing']],
-    ['42P01', ['stopsAllWriters']],
+    ['42P01', ['preventsTakeover']],
     ['57014', ['isCancelled']],
     ['22P02', ['isOfRow']],
     ['23505', ['isDuplicate']],
@@ -42,7 +42,7 @@ describe('traits', () => {
   })
 
   test('of several failed addresses are those of the first', () => {
-    expect(named(new AggregateError([withCode('ECONNREFUSED'), withCode('ENETUNREACH')]))).toContain('stopsAllWriters')
+    expect(named(new AggregateError([withCode('ECONNREFUSED'), withCode('ENETUNREACH')]))).toContain('preventsTakeover')
   })
 })
 
