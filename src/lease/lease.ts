@@ -19,7 +19,7 @@ const responseWithinMs = 1_000
  * different errors.
  */
 const lockTimeoutMs = 700
-const shareEveryMs = 1_000
+const listEveryMs = 1_000
 
 interface LeaseOptions {
   readonly logger: Logger
@@ -89,7 +89,7 @@ export class Lease {
   #maySend = false
   #isStandby = false
   #noted: boolean | undefined
-  #sharedMs = -Infinity
+  #listedMs = -Infinity
   #hasLeft = false
   #attempt: Promise<unknown> = Promise.resolve()
   #loops: Promise<unknown> = Promise.resolve()
@@ -196,11 +196,11 @@ export class Lease {
 
   async #renew(epoch: string, sentAt: Moment): Promise<void> {
     const { sharing } = this.#options
-    const looks = sharing !== undefined && sentAt.ms - this.#sharedMs >= shareEveryMs - beatMs / 2
+    const listsFleet = sharing !== undefined && sentAt.ms - this.#listedMs >= listEveryMs - beatMs / 2
     const part = {
       fleet: sharing?.takesPart() === true && !this.#hasLeft ? sharing.streamsDigest : null,
       weight: sharing?.weight ?? null,
-      lookAt: looks ? sharing.streamsDigest : null,
+      listedFleet: listsFleet ? sharing.streamsDigest : null,
     }
     const renewed = await renewRow(this.#run, this.#claimant, epoch, part)
     if (renewed === null) {
@@ -212,9 +212,9 @@ export class Lease {
     }
     this.#right.proven(sentAt, renewed.isWaitedFor)
     this.#note(renewed.isWaitedFor)
-    if (!looks) return
-    this.#sharedMs = sentAt.ms
-    sharing.onSight(renewed.recorders, this.#clock.monotonicMs() - this.#connectedMs)
+    if (!listsFleet) return
+    this.#listedMs = sentAt.ms
+    sharing.onFleetRead(renewed.fleet, this.#clock.monotonicMs() - this.#connectedMs)
   }
 
   /** Takes the row, or looks at it if another recorder holds it. */

@@ -13,8 +13,8 @@ interface Claimant {
   readonly place: string
 }
 
-/** A recorder that shares the work, in the view of the others. */
-export interface SeenRecorder {
+/** The lease of a recorder that shares the work, as the others read it. */
+export interface FleetLease {
   readonly egress: string
   /** Requests a minute that the service allows the recorder's address. */
   readonly weight: number
@@ -35,11 +35,11 @@ export interface Sharing {
   /** Returns true if the other recorders can rely on this one for its part of the work. */
   takesPart(): boolean
   /**
-   * Called about once a second with the recorders of the fleet.
+   * Called about once a second with the leases of the fleet.
    *
    * @param connectedMs time since the connection to the database was opened
    */
-  onSight(recorders: readonly SeenRecorder[], connectedMs: number): void
+  onFleetRead(leases: readonly FleetLease[], connectedMs: number): void
 }
 
 /** State of a row as text. Each renewal changes it. `absent`: no row. `free`: the row was given back. */
@@ -90,12 +90,12 @@ interface Part {
   readonly fleet: string | null
   readonly weight: number | null
   /** Fleet whose recorders the renewal lists; null at most renewals, because a list costs more. */
-  readonly lookAt: string | null
+  readonly listedFleet: string | null
 }
 
 interface Renewed {
   readonly isWaitedFor: boolean
-  readonly recorders: readonly SeenRecorder[]
+  readonly fleet: readonly FleetLease[]
 }
 
 /** Renews the owner's row. Resolves to null if the owner no longer holds it. */
@@ -103,7 +103,7 @@ export async function renewRow(
   run: RunQuery,
   { egress, owner }: Claimant,
   epoch: string,
-  { fleet, weight, lookAt }: Part,
+  { fleet, weight, listedFleet }: Part,
 ): Promise<Renewed | null> {
   const { rows } = await run(
     `with mine as (
@@ -114,12 +114,12 @@ export async function renewRow(
        select coalesce(json_agg(json_build_object('egress', egress, 'weight', weight, 'place', place,
          'isLive', until > now(),
          'silentMs', greatest(0, round(extract(epoch from now() - until) * 1000) + ${leaseMs})) order by egress), '[]')
-       from recorder.lease where fleet = $6 and until > now() - interval '1 day') as recorders
+       from recorder.lease where fleet = $6 and until > now() - interval '1 day') as leases
      from mine`,
-    [egress, owner, epoch, fleet, weight, lookAt],
+    [egress, owner, epoch, fleet, weight, listedFleet],
   )
-  const [row] = rows as readonly { readonly waited: boolean; readonly recorders: readonly SeenRecorder[] }[]
-  return row === undefined ? null : { isWaitedFor: row.waited, recorders: row.recorders }
+  const [row] = rows as readonly { readonly waited: boolean; readonly leases: readonly FleetLease[] }[]
+  return row === undefined ? null : { isWaitedFor: row.waited, fleet: row.leases }
 }
 
 /** Gives the row back, so that the next recorder need not wait. */

@@ -7,7 +7,7 @@ export const leaseMs = rightMs + 500
 
 /**
  * Why a renewal failed. `takeover prevented`: no recorder can take the row now, as with a full disk. `row locked`: another
- * session locked the row, perhaps a recorder that takes it. `unknown`: the rest.
+ * session locks the row or its table, perhaps a recorder that takes the row. `unknown`: the rest.
  */
 type Failure = 'takeover prevented' | 'row locked' | 'unknown'
 

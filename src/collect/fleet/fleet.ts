@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { hostname } from 'node:os'
 import type { Config } from '../../config/resolve.js'
-import type { SeenRecorder, Sharing } from '../../lease/leaseRow.js'
+import type { FleetLease, Sharing } from '../../lease/leaseRow.js'
 import { leaseMs } from '../../lease/right.js'
 import type { Clock } from '../../runtime/clock.js'
 import { type Disk, readNote, writeNote } from '../../runtime/disk.js'
@@ -33,12 +33,12 @@ export interface FleetReport {
 /** Reports how the work is shared. A single recorder is listed without a share. */
 function reportOf(
   self: string,
-  recorders: readonly SeenRecorder[],
+  leases: readonly FleetLease[],
   rendezvous: Rendezvous | null,
   demand: () => readonly InstrumentDemand[],
 ): FleetReport {
   if (rendezvous === null) return { recorders: [], unowned: 0 }
-  const live = new Set(recorders.filter(({ isLive }) => isLive).map(({ egress }) => egress)).add(self)
+  const live = new Set(leases.filter(({ isLive }) => isLive).map(({ egress }) => egress)).add(self)
   const shares = new Map<string, { instruments: number; perSecond: number }>()
   let unowned = 0
   for (const { key, perSecond } of rendezvous.members.length > 1 ? demand() : []) {
@@ -49,7 +49,7 @@ function reportOf(
   }
   return {
     unowned,
-    recorders: recorders.map(({ egress, place, silentMs }) => ({
+    recorders: leases.map(({ egress, place, silentMs }) => ({
       egress,
       place,
       state: live.has(egress) ? 'recording' : 'gone',
@@ -97,7 +97,7 @@ export class Fleet implements Sharing {
   readonly weight: number
   readonly place: string
   readonly #options: FleetOptions
-  #recorders: readonly SeenRecorder[] = []
+  #leases: readonly FleetLease[] = []
   #rendezvous: Rendezvous | null = null
   #before: Rendezvous | null = null
   /** Time until which this recorder also requests its previous share, on the monotonic clock. */
@@ -131,29 +131,31 @@ export class Fleet implements Sharing {
 
   /** Reports the known recorders, and how they share the work. */
   report(): FleetReport {
-    return reportOf(this.#options.egress, this.#recorders, this.#rendezvous, () => this.#demandOfLate())
+    return reportOf(this.#options.egress, this.#leases, this.#rendezvous, () => this.#demandOfLate())
   }
 
   takesPart(): boolean {
     return this.#options.isReady() && !this.#hasYielded && !this.#isLeaving
   }
 
-  onSight(recorders: readonly SeenRecorder[], connectedMs: number): void {
+  onFleetRead(leases: readonly FleetLease[], connectedMs: number): void {
     const { egress } = this.#options
     const before = new Set(this.#rendezvous?.members.map((member) => member.egress))
     // Just after the database was away, the others may not have been able to renew their leases yet.
-    const isThere = (seen: SeenRecorder) => seen.isLive || (connectedMs < leaseMs && before.has(seen.egress))
-    const others = recorders
-      .filter((seen) => seen.egress !== egress && isThere(seen))
+    const isThere = (lease: FleetLease) => lease.isLive || (connectedMs < leaseMs && before.has(lease.egress))
+    const others = leases
+      .filter((lease) => lease.egress !== egress && isThere(lease))
       .map(({ egress: other, weight }): FleetMember => ({ egress: other, weight }))
-    this.#recorders = recorders
+    this.#leases = leases
     this.#yieldWhenBlocked(others.length)
     const isMember = others.length === 0 || !(this.#hasYielded || this.#isLeaving)
     const self = isMember ? [{ egress, weight: this.weight }] : []
     this.#follow([...others, ...self].toSorted((a, b) => (a.egress < b.egress ? -1 : 1)))
   }
 
-  /** Resolves when the others request this recorder's share. @param tell tells them that this recorder leaves */
+  /**
+   * Tells the others that this recorder leaves. Then it waits long enough for each of them to read the leases once.
+   */
   async leave(tell: () => Promise<void> | undefined): Promise<void> {
     this.#isLeaving = true
     await tell()

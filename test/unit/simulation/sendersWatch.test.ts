@@ -111,7 +111,7 @@ test.each([
 })
 
 const me = { egress: 'address', owner: 'me', place: 'here' }
-const part = { fleet: null, weight: null, lookAt: null }
+const part = { fleet: null, weight: null, listedFleet: null }
 
 /** What a recorder hears when the functions of its lease ask, and the database says this. */
 async function hearing(
