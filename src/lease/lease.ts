@@ -111,7 +111,7 @@ export class Lease {
 
   /**
    * Returns true if requests may be sent now (rule 1). In a process that was stopped for a while, it returns false until
-   * the database has confirmed the right.
+   * the database was asked again.
    */
   check(): boolean {
     this.#judge()

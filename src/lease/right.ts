@@ -45,9 +45,10 @@ export class SendingRight {
 
   /**
    * Records a failed renewal. If nobody waited at the last contact, nobody can take the row soon. The right therefore
-   * continues, even after it expired. If another recorder waits, only a right that holds continues, and only if nobody
-   * can take the row. A lock proves that once it has stopped two renewals in a row, because it has then stopped each
-   * look, too. It gives back no right that expired. After a suspension of the machine, no failure extends the right.
+   * continues, even after it expired. An expired right needs a second `unknown` failure in a row, because the first may
+   * be that of an old connection. If another recorder waits, only a right that holds continues, and only if nobody can
+   * take the row. A lock proves that once it has stopped two renewals in a row, because it has then stopped each look,
+   * too. It gives back no right that expired. After a suspension of the machine, no failure extends the right.
    */
   failed(sentAt: Moment, failure: Failure): void {
     const before = this.#askedAt
@@ -63,7 +64,7 @@ export class SendingRight {
     const goesOn = {
       'takeover prevented': !this.#isWaitedFor || this.holds(),
       'row locked': isRepeated && this.holds(),
-      unknown: !this.#isWaitedFor,
+      unknown: !this.#isWaitedFor && (isRepeated || this.holds()),
     }
     if (goesOn[failure]) this.#provenAt = sentAt
   }

@@ -115,6 +115,18 @@ test('a lock gives back no right that has ended, because its holder may have tak
   }
 })
 
+test('a process that was stopped asks the database again, should the first renewal get no response', () => {
+  const { right, now, passes } = aMachine()
+  right.proven(now(), false)
+  passes(10_000)
+  // Its old connection is broken, which says nothing of the database.
+  right.failed(now(), 'unknown')
+  expect(right.holds()).toBe(false)
+  passes(500)
+  right.failed(now(), 'unknown')
+  expect(right.holds()).toBe(true)
+})
+
 test('silence ends it while another recorder waits, and does not while nobody does', () => {
   for (const isWaitedFor of [true, false]) {
     const { right, now, passes } = aMachine()
