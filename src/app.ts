@@ -18,7 +18,7 @@ import { type Operation, operations } from './market/operation.js'
 import { openStore, type OpenStore } from './openStore.js'
 import { configureBeside, prepareOrWait } from './prepareStore.js'
 import { type Clock, systemClock, within } from './runtime/clock.js'
-import { type Disk, systemDisk } from './runtime/disk.js'
+import { type Disk, noteFileOf, systemDisk } from './runtime/disk.js'
 import { Incidents } from './runtime/incidents.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
@@ -166,7 +166,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
       isPatient: isDatabaseAway,
       disk,
-      noteFile: join(config.database.dataDir, 'lease.json'),
+      noteFile: noteFileOf(config.database.dataDir, 'lease', egressOf(config)),
       sharing: fleet,
       ...(signal && { signal }),
     })
@@ -200,7 +200,7 @@ function createFleet({ config, logger, clock, disk, client }: Omit<Base, 'fleet'
     clock,
     logger,
     disk,
-    file: join(config.database.dataDir, 'fleet.json'),
+    file: noteFileOf(config.database.dataDir, 'fleet', egressOf(config)),
     universe: () => parts.collector?.universe.planned() ?? { kind: 'listed', instruments: [] },
     isReady: () => parts.collector?.phase === 'collecting',
     pausedMs: () => client.stats().pausedMs,

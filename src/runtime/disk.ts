@@ -1,5 +1,6 @@
+import { createHash } from 'node:crypto'
 import fs from 'node:fs/promises'
-import { dirname } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { Logger } from './logger.js'
 
 /** A file that is being written. */
@@ -57,6 +58,12 @@ export async function makeFolder(path: string, mode?: number): Promise<void> {
     await makeFolder(dirname(path), mode)
     await makeFolder(path, mode)
   }
+}
+
+/** Names the file of a note. Recorders of several addresses may share the folder, so each address has its own file. */
+export function noteFileOf(folder: string, what: string, egress: string): string {
+  const id = createHash('sha256').update(egress).digest('hex').slice(0, 12)
+  return join(folder, `${what}-${id}.json`)
 }
 
 /** Reads a note that a recorder left on its own disk. Returns null if the note is missing or is not JSON. */
