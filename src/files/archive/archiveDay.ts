@@ -42,6 +42,8 @@ export interface DueDay {
   readonly noted: ArchivedDay | undefined
   /** Columns of earlier days, with the digits that their decimals needed. */
   readonly columns: readonly ManifestColumn[]
+  /** True if candles of a removed day may reach into this one. Their proof has left the database. Default false. */
+  readonly isReached?: boolean
   /** True if files with other columns must be written, even if the rows are the same. Default false. */
   readonly isReshaped?: boolean
   /** Digests of the day before. Only tables that are archived whole have them. */
@@ -77,7 +79,8 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
   const { staged, own } = await withSnapshot(context.database, write)
   // If the database lacks a part of the day, its proof is added to that of the former version. Otherwise it replaces
   // the old proof, because the database may have withdrawn claims since.
-  const isPart = former !== null && (noted === undefined || noted.isRemoved || staged.rowsOnlyArchived > 0)
+  const isPart =
+    former !== null && (noted === undefined || noted.isRemoved || due.isReached === true || staged.rowsOnlyArchived > 0)
   const proof = isPart ? mergeProof(former.proof, own) : own
   if (staged.rows === 0 && proof.length === 0) return null
   if (due.dayBefore !== undefined && isSameRows(staged.digests, due.dayBefore)) return null

@@ -1,4 +1,5 @@
 import { sql } from 'kysely'
+import { intervalMs } from '../../market/candle.js'
 import { dayMs, hourMs, sum } from '../../market/values.js'
 import type { RecorderDatabase } from '../../db/database.js'
 import { archiveDay, type DueDay } from './archiveDay.js'
@@ -20,6 +21,7 @@ import {
   dayEnd,
   dayOf,
   daysBetween,
+  dayStart,
   firstTime,
   lastTime,
 } from './tables.js'
@@ -95,8 +97,7 @@ export async function runArchive(
       const dayBefore = table.timeColumn === undefined ? newest?.digests : undefined
       let columns = newest?.columns ?? []
       for (const day of await daysDue(database, table, days, notedDays, settledAt)) {
-        const due = { table, day, columns, versions: days.get(day) ?? [], noted: notedDays.get(day), dayBefore }
-        columns = (await run.write(due))?.columns ?? columns
+        columns = (await run.write({ ...dueDay(table, day, days, notedDays), columns, dayBefore }))?.columns ?? columns
       }
     }
     if (request.isDryRun === true) return run.result
@@ -104,13 +105,28 @@ export async function runArchive(
     for (const { table: name, days, columns } of first.narrow) {
       const versions = await listDays(target, name)
       const notedDays = await readArchivedDays(database.db, name)
-      const reshaped = { table: archivedTable(name), columns, isReshaped: true }
       for (const day of days)
-        await run.write({ ...reshaped, day, versions: versions.get(day) ?? [], noted: notedDays.get(day) })
+        await run.write({ ...dueDay(archivedTable(name), day, versions, notedDays), columns, isReshaped: true })
     }
     run.result.problems.push(...(first.narrow.length === 0 ? first : await run.publish()).problems)
     return run.result
   })
+}
+
+const longestCandleMs = Math.max(...Object.values(intervalMs))
+
+/** Collects what is known of a day. */
+function dueDay(
+  table: ArchivedTable,
+  day: Day,
+  versions: ReadonlyMap<Day, readonly number[]>,
+  notedDays: ReadonlyMap<Day, ArchivedDay>,
+): Omit<DueDay, 'columns'> {
+  const since = dayOf(dayStart(day) - longestCandleMs)
+  const isReached =
+    table.name === 'candles' &&
+    [...notedDays].some(([other, { isRemoved }]) => isRemoved && other >= since && other < day)
+  return { table, day, versions: versions.get(day) ?? [], noted: notedDays.get(day), isReached }
 }
 
 /** Writes days one after the other, and publishes those that are written. */

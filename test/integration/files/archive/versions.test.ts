@@ -5,12 +5,14 @@ import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { pruneArchive } from '../../../../src/files/archive/verify.js'
 import { addCoverage } from '../../../../src/ledger/verdicts.js'
+import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { insertFills } from '../../../support/insertFills.js'
-import { aFill } from '../../../support/marketRows.js'
+import { aCandle, aFill } from '../../../support/marketRows.js'
 
-const dayMs = 86_400_000
+const hourMs = 3_600_000
+const dayMs = 24 * hourMs
 const from = Date.UTC(2026, 2, 1)
 const now = from + 10 * dayMs
 
@@ -53,6 +55,22 @@ test('liquidations of one moment that differ in price or amount alone are kept a
   expect(await stored()).toEqual(['8', '9.5', '10', '10.5', '11'])
   expect((await remove('liquidations', 1)).kept).toEqual([])
   expect(await stored()).toEqual([])
+})
+
+test('a day keeps the proof of a candle that began on a day that was removed', async () => {
+  const { db } = created.database
+  const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1D' } as const
+  const opens = Array.from({ length: 9 }, (_, day) => from + day * dayMs + 16 * hourMs)
+  await upsertCandles(
+    db,
+    opens.map((openTime) => aCandle({ ...series, openTime })),
+  )
+  await addCoverage(db, { stream: 'candles', ...series }, [{ from: from + 16 * hourMs, to: from + 9.5 * dayMs }])
+  await run()
+  const before = await newest('candles')
+  expect((await remove('candles', 5)).removed).not.toEqual([])
+  expect((await run()).written).toEqual([])
+  expect(await newest('candles')).toEqual(before)
 })
 
 test('a run goes on from versions that killed runs did not note', async () => {
