@@ -192,13 +192,13 @@ export class Lane {
     let rows = 0
     const take = <From extends Entry>(waiting: From[]): From[] =>
       waiting.filter((entry) => {
-        const { length } = entry.batch.rows
-        const isFull = group.length >= maxBatchesPerCall || (group.length > 0 && rows + length > maxRowsPerCall)
+        const more = rowsIn(entry.batch)
+        const isFull = group.length >= maxBatchesPerCall || (group.length > 0 && rows + more > maxRowsPerCall)
         if (isFull) rows = Infinity
         if (isFull || this.#busy.has(entry.key)) return true
         // Only one batch of a series is stored at a time. If it fails, no later one may be stored before it.
         this.#busy.add(entry.key)
-        rows += length
+        rows += more
         group.push(entry)
         return false
       })
@@ -320,10 +320,10 @@ export class Lane {
   }
 
   #storeSpooled(batch: Batch, onSettled: (isStored: boolean) => void): Promise<void> {
-    this.#rowsInHand += batch.rows.length
+    this.#rowsInHand += rowsIn(batch)
     return new Promise((resolve) => {
       const settle = (isStored: boolean) => {
-        this.#rowsInHand -= batch.rows.length
+        this.#rowsInHand -= rowsIn(batch)
         this.#onRoom()
         onSettled(isStored)
         resolve()
@@ -332,4 +332,8 @@ export class Lane {
       this.#dispatch()
     })
   }
+}
+
+function rowsIn({ rows, rejected }: Batch): number {
+  return rows.length + rejected.length
 }
