@@ -251,7 +251,7 @@ async function daysDue(
     const isDue = await withSnapshot(database, async (snapshot) => {
       const isAsNoted = noted !== undefined && noted.version === version
       if (isAsNoted && proofDigest(await readProof(snapshot, table, day)) === noted.proofDigest) return false
-      if (version === undefined && noted?.isRemoved !== true) return true
+      if (noted === undefined ? version === undefined : !noted.isRemoved) return true
       // A day removed for its age keeps only gaps that extend beyond it. Such gaps alone do not make it due.
       return (await symbolsOfDay(snapshot, table, day)).size > 0
     })

@@ -4,6 +4,7 @@ import { listNewest, readManifest } from '../../../../src/files/archive/manifest
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { pruneArchive } from '../../../../src/files/archive/verify.js'
+import { recordGap } from '../../../../src/ledger/gaps.js'
 import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
@@ -121,4 +122,17 @@ test('a new version leaves the files alone that a snapshot needs of a pruned one
   await change('3')
   const files = (await archive.target.list('table=fills/')).map(({ path }) => path)
   expect(files).toContain(first)
+})
+
+test('a day without rows is written again when its proof changes', async () => {
+  const { db } = created.database
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
+  await addCoverage(db, series, [{ from, to: from + dayMs }])
+  await recordGap(db, { ...series, range: { from: from + dayMs, to: from + 2 * dayMs }, reason: 'no network' })
+  await addCoverage(db, series, [{ from: from + 2 * dayMs, to: from + 3 * dayMs }])
+  await run()
+  await sql`select recorder.lose_gaps('fills', ${new Date(now)})`.execute(db)
+  expect((await run()).written).toMatchObject([{ day: '2026-03-02', version: 2, rows: 0 }])
+  expect((await newest('fills'))[1]?.proof[0]?.gaps).toMatchObject([{ state: 'lost' }])
+  expect((await run()).written).toEqual([])
 })
