@@ -46,7 +46,7 @@ it('a gap that the service leaves is told, listed, and repaired when the service
 
   simulator.control.setQuirks({ hiddenCandles: [] })
   // A recorder does the work, so the command need not know the service.
-  await writeFile(config, 'serve: { enabled: false }\n')
+  await writeFile(config, 'serve: { enabled: false }\nstreams: { fills: { enabled: false } }\n')
   const recorder = start('start', '--allow-overload', '--config', config)
   await recorder.printed(/collecting /)
   const repaired = await startProgram(['gaps', '--repair'], { DATABASE_URL: test.url }).finished

@@ -96,7 +96,7 @@ describe('query', () => {
       DATABASE_URL: created.url,
     })
     expect(exitCode).toBe(1)
-    expect(stderr).toMatch(/^error: .*statement timeout.*\n$/)
+    expect(stderr).toMatch(/^error: .*the statement exceeded its time limit.*\n$/)
   })
 
   test.each([
