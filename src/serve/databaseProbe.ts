@@ -19,7 +19,8 @@ const pingEveryMs = 1_000
 const overviewEveryMs = 15_000
 /** Maximum share of the database's time that overviews take. Slow overviews are read less often. */
 const overviewShare = 1 / 20
-const patienceMs = 3_000
+/** Longest wait for the database. One that hangs is as bad as one that is away. */
+export const patienceMs = 3_000
 /** Longest wait for a new overview, milliseconds. After that wait the previous overview is used. */
 const overviewPatienceMs = 500
 const late = Symbol('late')
@@ -28,6 +29,7 @@ const away = { isReachable: false, latencyMs: null, lagMs: null }
 /** Checks whether the database responds, at most once a second for all callers. */
 export class DatabaseProbe {
   readonly #database: RecorderDatabase
+  readonly #pings: RecorderDatabase
   readonly #clock: Clock
   #checking: Promise<DatabaseState> | undefined
   #state: DatabaseState = { ...away, error: 'not asked yet', overview: null, wasReachable: false }
@@ -35,8 +37,10 @@ export class DatabaseProbe {
   #nextOverviewMs = -Infinity
   #counting: Promise<void> | undefined
 
-  constructor(database: RecorderDatabase, clock: Clock) {
+  /** @param pings connections for pings alone, so that slow requests of the page hold none up */
+  constructor(database: RecorderDatabase, pings: RecorderDatabase, clock: Clock) {
     this.#database = database
+    this.#pings = pings
     this.#clock = clock
   }
 
@@ -53,7 +57,7 @@ export class DatabaseProbe {
   async #check(): Promise<DatabaseState> {
     const startedMs = this.#clock.monotonicMs()
     try {
-      const lagMs = await withPatience(this.#clock, ping(this.#database.db))
+      const lagMs = await withPatience(this.#clock, ping(this.#pings.db))
       const latencyMs = this.#clock.monotonicMs() - startedMs
       this.#state = { ...this.#state, isReachable: true, wasReachable: true, latencyMs, lagMs, error: null }
     } catch (error) {
@@ -82,7 +86,6 @@ export class DatabaseProbe {
   }
 }
 
-/** Limits the wait, because a database that hangs is as bad as one that is away. */
 async function withPatience<T>(clock: Clock, work: Promise<T>): Promise<T> {
   work.catch(() => undefined)
   const result = await within(clock, patienceMs, work, late)

@@ -1,5 +1,5 @@
 import type { Config } from '../config/resolve.js'
-import type { Clock } from '../runtime/clock.js'
+import { type Clock, within } from '../runtime/clock.js'
 import type { RecorderDatabase } from '../db/database.js'
 import type { BackfillStatus, Status, StreamStatus } from './api/contract.js'
 import { DatabaseProbe, type DatabaseState } from './databaseProbe.js'
@@ -15,12 +15,16 @@ interface ReporterOptions {
   readonly config: Config
   readonly source: RecorderSource
   readonly database: RecorderDatabase
+  /** Connections that only check whether the database responds. */
+  readonly pings: RecorderDatabase
   readonly version: string
   readonly instanceId: string
   readonly clock: Clock
 }
 
 const backfillsEveryMs = 2_000
+/** Longest wait for the backfills. After it the previous list is used. */
+const backfillsPatienceMs = 500
 
 /** Reports on the recorder. Data that costs a query is read at most once per interval. */
 export class StatusReporter {
@@ -30,11 +34,12 @@ export class StatusReporter {
   readonly #limits
   #backfills: readonly BackfillStatus[] = []
   #backfillsMs = -Infinity
+  #readingBackfills: Promise<void> | undefined
 
   constructor(options: ReporterOptions) {
     this.#options = options
     this.#sampler = new Sampler(options.source, options.clock)
-    this.#probe = new DatabaseProbe(options.database, options.clock)
+    this.#probe = new DatabaseProbe(options.database, options.pings, options.clock)
     this.#limits = freshnessLimits(options.config)
   }
 
@@ -55,14 +60,21 @@ export class StatusReporter {
     })
   }
 
-  /** Reads the backfills. Keeps the previous list if the database does not respond. */
+  /** Reads the backfills. Keeps the previous list if the database does not respond, or not soon. Never rejects. */
   async #readBackfills(): Promise<void> {
     const { source, clock } = this.#options
     if (clock.monotonicMs() - this.#backfillsMs < backfillsEveryMs) return
-    this.#backfillsMs = clock.monotonicMs()
-    const all = await source.backfills().catch(() => null)
-    if (all === null) return
-    this.#backfills = all
+    this.#readingBackfills ??= source
+      .backfills()
+      .then(
+        (all) => void (this.#backfills = all),
+        () => undefined,
+      )
+      .finally(() => {
+        this.#backfillsMs = clock.monotonicMs()
+        this.#readingBackfills = undefined
+      })
+    await within(clock, backfillsPatienceMs, this.#readingBackfills, undefined)
   }
 
   close(): void {

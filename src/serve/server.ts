@@ -19,6 +19,7 @@ import { describeApi, healthz, readyz } from './api/endpoints.js'
 import { wrongParameters } from './api/parameters.js'
 import { addRoutes } from './api/routes.js'
 import { createBoundedServer, renderOnce } from './connections.js'
+import { patienceMs } from './databaseProbe.js'
 import { openProtection } from './protection.js'
 import { StatusReporter } from './reporter.js'
 import { guardsAgainstSites } from './security.js'
@@ -46,21 +47,19 @@ export interface RunningServer {
 
 const poolSize = 3
 const statementTimeoutMs = 5_000
+/** A connection that is silent for longer is lost on the way, because the server ends every statement by then. */
+const silenceTimeoutMs = 2 * statementTimeoutMs
 const maxPortsTried = 100
 
 /** Serves metrics, health, the API and the page until it is closed. Rejects if it cannot listen on the address. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { config, source, version, logger, clock } = options
   const protection = await openProtection(config.serve, logger, clock)
-  const database = openDatabase({
-    url: options.databaseUrl,
-    poolSize,
-    statementTimeoutMs,
-    isReadOnly: true,
-    applicationName: 'market-recorder page',
-  })
+  const common = { url: options.databaseUrl, isReadOnly: true, applicationName: 'market-recorder page' }
+  const database = openDatabase({ ...common, poolSize, statementTimeoutMs, silenceTimeoutMs })
+  const pings = openDatabase({ ...common, poolSize: 1, silenceTimeoutMs: patienceMs })
   const instanceId = randomName(16)
-  const reporter = new StatusReporter({ config, source, database, version, instanceId, clock })
+  const reporter = new StatusReporter({ config, source, database, pings, version, instanceId, clock })
   const status = () => reporter.report()
   const app = new OpenAPIHono({
     defaultHook(result, context) {
@@ -96,7 +95,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     protection?.close()
     hub.close()
     reporter.close()
-    await database.close()
+    await Promise.all([database.close(), pings.close()])
   }
   try {
     await listen(server, config.serve, options.takesNextPort === true ? maxPortsTried : 1)

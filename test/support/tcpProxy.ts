@@ -8,6 +8,8 @@ export interface TcpProxy {
   through(url: string): string
   /** Connections that exist fall silent, and new ones are not answered: nobody is told. */
   stall(): void
+  /** Connections that exist fall silent for ever, as when a router forgets them. New ones work. */
+  forget(): void
   /** Every connection is cut, and new ones are refused. */
   refuse(): Promise<void>
   /** Everything works again; what was stalled goes on. */
@@ -76,6 +78,9 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
     },
     stall() {
       isStalled = true
+      for (const pair of pairs) stallPair(pair)
+    },
+    forget() {
       for (const pair of pairs) stallPair(pair)
     },
     refuse: stopListening,

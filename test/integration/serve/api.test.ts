@@ -285,7 +285,7 @@ test('the connections of the page cannot change anything, and are few', async ()
   const { rows } = await testDatabase.database.pool.query<{ count: string }>(
     `select count(*) from pg_stat_activity where application_name = 'market-recorder page' and datname = current_database()`,
   )
-  expect(Number(rows[0]?.count)).toBeLessThanOrEqual(3)
+  expect(Number(rows[0]?.count)).toBeLessThanOrEqual(4)
 })
 
 describe('health', () => {

@@ -17,7 +17,7 @@ test('a database whose overview takes long responds all the same, and the overvi
   await blocking.query('begin; lock table recorder.known in access exclusive mode')
   let ms = 0
   const clock = { ...systemClock, monotonicMs: () => (ms += 2_000) }
-  const probe = new DatabaseProbe(database, clock)
+  const probe = new DatabaseProbe(database, database, clock)
   try {
     for (let look = 0; look < 3; look++) {
       expect(await probe.state()).toMatchObject({ isReachable: true, wasReachable: true, error: null, overview: null })

@@ -1,0 +1,61 @@
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import type { Status } from '../../../src/serve/api/contract.js'
+import type { RunningServer } from '../../../src/serve/server.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { untilSomebodyWaits } from '../../support/lockWait.js'
+import { freshen, serveSource, settableSource, type SettableSource } from '../../support/recorderSource.js'
+import { startTcpProxy, type TcpProxy } from '../../support/tcpProxy.js'
+
+let created: TestDatabase
+let proxy: TcpProxy
+let server: RunningServer
+beforeAll(async () => {
+  created = await createTestDatabase()
+  proxy = await startTcpProxy(created.url)
+})
+afterEach(() => server.close())
+afterAll(async () => {
+  await proxy?.close()
+  await created?.drop()
+})
+
+async function serve(change: (source: SettableSource) => SettableSource = (source) => source): Promise<void> {
+  const source = settableSource(Date.now() - 60_000)
+  freshen(source, Date.now())
+  server = await serveSource(change(source), proxy.through(created.url))
+}
+
+const get = (path: string) => fetch(server.url + path, { signal: AbortSignal.timeout(8_000) })
+const status = async () => (await (await get('/api/status')).json()) as Status
+/** Asks for so much at once that the page opens all of its connections. */
+const askMuch = () => Promise.all(['a', 'b', 'c', 'd', 'e', 'f'].map((name) => get(`/api/instruments?search=${name}`)))
+
+test('the status comes although the backfills cannot be read', async () => {
+  await serve((source) => ({ ...source, backfills: () => new Promise(() => undefined) }))
+  expect((await status()).backfills).toEqual([])
+  expect((await get('/metrics')).status).toBe(200)
+})
+
+test('requests that the database holds up do not make it count as away', async () => {
+  await serve()
+  const blocking = await created.database.pool.connect()
+  await blocking.query('begin; lock table market.instruments in access exclusive mode')
+  const held = askMuch()
+  try {
+    await untilSomebodyWaits(created.database.db)
+    expect(await (await get('/readyz')).json()).toEqual({ ok: true, reasons: [] })
+  } finally {
+    await blocking.query('rollback')
+    blocking.release()
+  }
+  for (const { status: code } of await held) expect(code).toBe(200)
+})
+
+test('connections that fall silent are replaced', async () => {
+  await serve()
+  await askMuch()
+  proxy.forget()
+  await expect.poll(async () => (await status()).database.isReachable, { timeout: 30_000 }).toBe(true)
+  const codes = async () => new Set((await askMuch()).map(({ status: code }) => code))
+  await expect.poll(codes, { timeout: 30_000 }).toEqual(new Set([200]))
+})
