@@ -10,7 +10,16 @@ import { checkDay } from './checkDay.js'
 import { listDays, readManifest } from './manifest.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import { markDayDue, noteRemoved, readArchivedDays, whyForeign, withArchiveLock } from './state.js'
-import { archivedTable, type ArchivedTable, type Day, dayEnd, dayOf, daysBetween, firstTime } from './tables.js'
+import {
+  archivedTable,
+  type ArchivedTable,
+  type Day,
+  dayEnd,
+  dayOf,
+  dayStart,
+  daysBetween,
+  firstTime,
+} from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 import { counted } from '../../runtime/text.js'
 
@@ -74,9 +83,10 @@ interface Removed {
 async function removeSafeDays(
   database: RecorderDatabase,
   target: ArchiveTarget,
-  { name }: TimeTable,
+  timeTable: TimeTable,
   range: { readonly days: readonly Day[]; readonly isHypertable: boolean; readonly signal?: AbortSignal },
 ): Promise<Removed> {
+  const { name } = timeTable
   const versions = await listDays(target, name)
   const notedDays = await readArchivedDays(database.db, name)
   const { days, signal, isHypertable } = range
@@ -95,6 +105,9 @@ async function removeSafeDays(
   if (!isHypertable || end === null) {
     return { what: rows === 0 ? null : counted(rows, 'row'), end, stays }
   }
+  // Only whole chunks are removed. The claims of safe days in a chunk that stays are kept with their rows.
+  end = await lastChunkEnd(database, timeTable, end)
+  for (const day of fingerprints.keys()) if (dayStart(day) >= end) fingerprints.delete(day)
   const { chunks, changed } = await dropIfSame(database, name, end, fingerprints)
   if (changed !== null) {
     const reason = 'its rows changed while days were compared'

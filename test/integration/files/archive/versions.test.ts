@@ -136,3 +136,21 @@ test('a day without rows is written again when its proof changes', async () => {
   expect((await newest('fills'))[1]?.proof[0]?.gaps).toMatchObject([{ state: 'lost' }])
   expect((await run()).written).toEqual([])
 })
+
+test('what is claimed stays as long as its rows', async () => {
+  const { db } = created.database
+  const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1H' } as const
+  const opens = Array.from({ length: 240 }, (_, hour) => from + hour * hourMs)
+  await upsertCandles(
+    db,
+    opens.map((openTime) => aCandle({ ...series, openTime })),
+  )
+  await addCoverage(db, { stream: 'candles', ...series }, [{ from, to: now }])
+  await run()
+  await sql`update market.candles set close = close + 1 where open_time = ${new Date(from + 3 * dayMs)}`.execute(db)
+  expect((await remove('candles', 3)).kept).toMatchObject([{ day: '2026-03-04' }])
+  const { rows } = await sql<{ first: number; covered: number }>`
+    select (select min(open_time) from market.candles) as first,
+      (select min(from_time) from market.coverage) as covered`.execute(db)
+  expect(rows[0]?.covered).toBe(rows[0]?.first)
+})
