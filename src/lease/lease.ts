@@ -89,6 +89,7 @@ export class Lease {
   #maySend = false
   #isStandby = false
   #noted: boolean | undefined
+  #isNoteWritten = false
   #listedMs = -Infinity
   #hasLeft = false
   #attempt: Promise<unknown> = Promise.resolve()
@@ -274,14 +275,17 @@ export class Lease {
     return note?.egress === this.#egress && note.isContended === true
   }
 
-  /** Notes whether another recorder waits, for a start without the database. The file is only written on a change. */
+  /** Notes whether another recorder waits, for a start without the database. Writes the file on a change, until it is written. */
   #note(isContended: boolean): void {
     const { noteFile, disk = systemDisk, logger } = this.#options
-    if (this.#noted === isContended) return
+    if (this.#noted === isContended && this.#isNoteWritten) return
     this.#noted = isContended
     if (noteFile === undefined) return
+    this.#isNoteWritten = true
     const note: LeaseNote = { egress: this.#egress, isContended }
-    void writeNote(disk, noteFile, note, { logger, what: 'lease' })
+    void writeNote(disk, noteFile, note, { logger, what: 'lease' }).then((isWritten) => {
+      if (!isWritten) this.#isNoteWritten = false
+    })
   }
 
   #judge(): void {

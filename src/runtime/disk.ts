@@ -83,22 +83,23 @@ interface NoteOptions {
 }
 
 /** The last note per file that is being written or waits for the one before. */
-const lastWrites = new WeakMap<Disk, Map<string, Promise<void>>>()
+const lastWrites = new WeakMap<Disk, Map<string, Promise<boolean>>>()
 
 /**
  * Writes a note whole or not at all, and durably. Notes for the same file are written one after the other, so the
- * last one stays. Never rejects: failures are logged.
+ * last one stays. Never rejects: a failure is logged, and resolves to false.
  */
-export async function writeNote(disk: Disk, file: string, note: object, options: NoteOptions): Promise<void> {
-  const ofDisk = lastWrites.get(disk) ?? new Map<string, Promise<void>>()
+export async function writeNote(disk: Disk, file: string, note: object, options: NoteOptions): Promise<boolean> {
+  const ofDisk = lastWrites.get(disk) ?? new Map<string, Promise<boolean>>()
   lastWrites.set(disk, ofDisk)
-  const writing = (ofDisk.get(file) ?? Promise.resolve()).then(() => write(disk, file, note, options))
+  const writing = Promise.resolve(ofDisk.get(file)).then(() => write(disk, file, note, options))
   ofDisk.set(file, writing)
-  await writing
+  const isWritten = await writing
   if (ofDisk.get(file) === writing) ofDisk.delete(file)
+  return isWritten
 }
 
-async function write(disk: Disk, file: string, note: object, { logger, what }: NoteOptions): Promise<void> {
+async function write(disk: Disk, file: string, note: object, { logger, what }: NoteOptions): Promise<boolean> {
   try {
     await disk.mkdir(dirname(file), { recursive: true })
     const partial = `${file}.${process.pid}`
@@ -106,7 +107,9 @@ async function write(disk: Disk, file: string, note: object, { logger, what }: N
     await syncToDisk(disk, partial)
     await disk.rename(partial, file)
     await syncToDisk(disk, dirname(file))
+    return true
   } catch (error) {
     logger.debug(`${what}: ${file}: ${(error as Error).message}`)
+    return false
   }
 }

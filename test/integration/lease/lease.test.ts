@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, expect, test, type TestContext, vi } fro
 import { acquireLease, type Lease } from '../../../src/lease/lease.js'
 import { leaseMs } from '../../../src/lease/right.js'
 import { systemClock } from '../../../src/runtime/clock.js'
+import { type Disk, systemDisk } from '../../../src/runtime/disk.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { startTcpProxy } from '../../support/tcpProxy.js'
 
@@ -278,6 +279,26 @@ describe('the right to send from an address', () => {
       await owner.release()
       await waiting
     }
+  })
+
+  test('is noted once the disk takes the note, should it be full at first', async (context) => {
+    const { acquire } = await anAddress(context)
+    const folder = await mkdtemp(join(tmpdir(), 'market-recorder-lease-'))
+    context.onTestFinished(() => rm(folder, { recursive: true, force: true }))
+    const noteFile = join(folder, 'lease.json')
+    let refused = 0
+    const disk: Disk = {
+      ...systemDisk,
+      writeFile: async (...parameters) => {
+        if (refused++ < 2) throw new Error('no room')
+        return systemDisk.writeFile(...parameters)
+      },
+    }
+    await acquire(database.url, { noteFile, disk })
+    await vi.waitFor(
+      async () => expect(JSON.parse(await readFile(noteFile, 'utf8'))).toMatchObject({ isContended: false }),
+      within,
+    )
   })
 
   test('is taken by the first recorder of a database at once, and at another address after a lease', async () => {
