@@ -189,6 +189,8 @@ export class Sender {
     let outcome: RequestEvent['outcome'] = 'ok'
     try {
       raw = await this.#transport.get(operation, parameters, {
+        // Connecting takes up to ten seconds. Another process may send from this address by then.
+        mayLeave: () => this.#options.mayDepart(),
         onSent: () => this.pacer.sent(departure),
         onResponse: () => this.pacer.responded(departure),
       })

@@ -12,6 +12,8 @@ declare module 'axios' {
 }
 
 export interface RequestMoments {
+  /** Asked when the request could leave, over an open connection. If it returns false, the request fails instead. */
+  readonly mayLeave?: () => boolean
   /** Called when the request leaves, over an open connection. */
   readonly onSent: () => void
   /** Called when the head of the response is here. */
@@ -72,6 +74,10 @@ export function tooLarge(config: InternalAxiosRequestConfig): Error {
   return Object.assign(new Error(`more than ${maxBytesOf(config)} bytes`), { code: tooLargeCode })
 }
 
+export function notAllowed(): Error {
+  return new Error('the right to send was lost before the request left')
+}
+
 function maxBytesOf({ maxContentLength = Infinity }: InternalAxiosRequestConfig): number {
   return maxContentLength
 }
@@ -97,6 +103,7 @@ function receive(dispatcher: Dispatcher, config: InternalAxiosRequestConfig): Pr
         onRequestStart(controller) {
           cut = (reason) => controller.abort(reason)
           if (signal?.aborted === true) cut(new axios.CanceledError(undefined, config))
+          else if (moments?.mayLeave?.() === false) cut(notAllowed())
           else moments?.onSent()
         },
         onResponseStart(_, status, headers) {
