@@ -145,8 +145,10 @@ export async function pruneArchive(
   for (const table of marketTables) {
     for (const [day, versions] of await listDays(target, table)) {
       for (const version of versions.slice(0, -1)) former.push(manifestPath({ table, day, version }))
-      const { files } = await readManifest(target, { table, day, version: versions.at(-1) ?? 0 })
-      for (const { path } of files) named.add(path)
+      const manifest = await readManifest(target, { table, day, version: versions.at(-1) ?? 0 })
+      // The former version may be the only one whose files are whole.
+      if (versions.length > 1) await checkDay({ target, signal }, manifest)
+      for (const { path } of manifest.files) named.add(path)
     }
   }
   const remove = async (path: string) => {

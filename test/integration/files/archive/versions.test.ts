@@ -137,6 +137,19 @@ test('a day without rows is written again when its proof changes', async () => {
   expect((await run()).written).toEqual([])
 })
 
+test('prune leaves everything while a file of a newest version is damaged', async () => {
+  const { database } = created
+  await insertFills(database.db, [aFill({ ts: from, execId: '1' })])
+  await run()
+  await insertFills(database.db, [aFill({ ts: from, execId: '2' })])
+  await sql`update recorder.archived_day set proof_digest = ''`.execute(database.db)
+  await run()
+  await archive.target.remove((await newest('fills'))[0]?.files[0]?.path ?? '')
+  await expect(pruneArchive(archive.target)).rejects.toThrow('fills-v2-0.parquet is missing')
+  const paths = (await archive.target.list('manifests/')).map(({ path }) => path)
+  expect(paths).toContain('manifests/table=fills/day=2026-03-01/v0001.json')
+})
+
 test('what is claimed stays as long as its rows', async () => {
   const { db } = created.database
   const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1H' } as const
