@@ -236,6 +236,9 @@ async function daysDue(
   settledAt: number,
 ): Promise<Day[]> {
   if (table.timeColumn === undefined) {
+    const newest = [...versions.keys()].at(-1)
+    // Only the newest day of such a table is read, so only that one is written again when it is damaged.
+    if (newest !== undefined && notedDays.get(newest)?.proofDigest === '') return [newest]
     const day = dayOf(settledAt - dayMs)
     return versions.has(day) ? [] : [day]
   }

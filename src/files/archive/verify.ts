@@ -44,6 +44,8 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
     const notedDays = database === undefined ? new Map<Day, ArchivedDay>() : await readArchivedDays(database.db, table)
     const archived = await listDays(target, table)
     const named = new Set<string>()
+    const isWhole = archivedTable(table).timeColumn === undefined
+    const last = [...archived.keys()].at(-1)
     for (const day of [...new Set([...archived.keys(), ...notedDays.keys()])].toSorted()) {
       if (!isInRange(day, options)) continue
       const noted = notedDays.get(day)
@@ -64,7 +66,8 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
       else {
         // Marks the day as due here. Rows from a spool may change it without its proof, so no run would notice.
         if (database !== undefined) await markDayDue(database.db, table, day)
-        const isGone = noted?.isRemoved === true && newest.isEqual !== false
+        // Of a table that is archived whole, the database has only the newest day.
+        const isGone = isWhole ? day !== last : noted?.isRemoved === true && newest.isEqual !== false
         const next = database === undefined ? advice.ask : isGone ? advice.copy : advice.writeAnew
         yield withAdvice(newest, next)
       }

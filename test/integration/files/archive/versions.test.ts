@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { listNewest, readManifest } from '../../../../src/files/archive/manifest.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
-import { pruneArchive } from '../../../../src/files/archive/verify.js'
+import { pruneArchive, verifyArchive } from '../../../../src/files/archive/verify.js'
 import { recordGap } from '../../../../src/ledger/gaps.js'
 import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
@@ -148,6 +148,32 @@ test('prune leaves everything while a file of a newest version is damaged', asyn
   await expect(pruneArchive(archive.target)).rejects.toThrow('fills-v2-0.parquet is missing')
   const paths = (await archive.target.list('manifests/')).map(({ path }) => path)
   expect(paths).toContain('manifests/table=fills/day=2026-03-01/v0001.json')
+})
+
+test('of a table that is kept whole, a damaged day is written anew if it is the newest one', async () => {
+  const { database } = created
+  const damage = async (at: number) => archive.target.remove((await newest('rpi_symbols'))[at]?.files[0]?.path ?? '')
+  const problems = async () => {
+    const found: string[] = []
+    for await (const day of verifyArchive(archive.target, { database })) found.push(...day.problems)
+    return found
+  }
+  for (const [i, symbol] of ['BTCUSDT', 'ETHUSDT'].entries()) {
+    await sql`
+      insert into market.rpi_symbols (category, symbol, valid_from)
+      values ('SPOT', ${symbol}, ${new Date(from)})`.execute(database.db)
+    await archiveAll(database, archive.target, now + i * dayMs)
+  }
+  await damage(1)
+  const anew = expect.stringMatching(/is missing; the next market-recorder archive writes the day anew$/) as string
+  expect(await problems()).toEqual([anew])
+  expect((await archiveAll(database, archive.target, now + dayMs)).written).toMatchObject([
+    { table: 'rpi_symbols', version: 2, rows: 2 },
+  ])
+  await pruneArchive(archive.target)
+  expect(await problems()).toEqual([])
+  await damage(0)
+  expect(await problems()).toEqual([expect.stringMatching(/bring the day back from a copy of the archive$/)])
 })
 
 test('what is claimed stays as long as its rows', async () => {
