@@ -1,5 +1,5 @@
 // This module does not import the schema, which takes longer to load than most commands run.
-import { readText } from './configError.js'
+import { ConfigError, readText } from './configError.js'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -30,10 +30,10 @@ function withSecretFiles(env: Environment): Environment {
   for (const variable of secretVariables) {
     const file = env[`${variable}_FILE`]
     if (!isSet(file) || isSet(env[variable])) continue
-    fromFiles[variable] = readText(
-      file,
-      `${variable}_FILE is the path of a file that holds what ${variable} would`,
-    ).trim()
+    const advice = `${variable}_FILE is the path of a file that holds what ${variable} would`
+    const text = readText(file, advice).trim()
+    if (text === '') throw new ConfigError([`${file}: it is empty; ${advice}`])
+    fromFiles[variable] = text
   }
   return { ...env, ...fromFiles }
 }

@@ -116,6 +116,9 @@ describe('environment', () => {
     )
     expect(url({ DATABASE_URL_FILE: '' })).toBeUndefined()
     expect(() => url({ DATABASE_URL_FILE: join(folder, 'nowhere') })).toThrow(ConfigError)
+    // Not yet written by whoever makes the secret. Without the option, an embedded database would be recorded into.
+    writeFileSync(path, '\n')
+    expect(() => url({ DATABASE_URL_FILE: path })).toThrow(`${path}: it is empty; DATABASE_URL_FILE is the path`)
   })
 
   test('a wrong value names the variable, and a connection string is never repeated', () => {
