@@ -4,7 +4,7 @@ import type { Database } from '../../db/schema.js'
 import { type Series, seriesOf } from '../../db/series.js'
 import { addCoverages } from '../../ledger/verdicts.js'
 import { restoreGaps, restoreSilence } from '../../ledger/restore.js'
-import { archivedRows, type ArchiveReader, readCheckedDay } from './checkDay.js'
+import { archivedRows, type ArchiveReader, checkDay, readCheckedDay } from './checkDay.js'
 import {
   listNewest,
   type Manifest,
@@ -106,8 +106,15 @@ async function restoreDay(database: RecorderDatabase, reader: ArchiveReader, man
     }
   }
   await database.db.transaction().execute((trx) => restoreProof(trx, manifest.proof))
-  const proof = await withSnapshot(database, (snapshot) => readProof(snapshot, archivedTable(table), day))
-  await noteArchivedDay(database.db, { manifest, proofDigest: proofDigest(proof) })
+  const isAsArchived = await withSnapshot(database, async (snapshot) => {
+    if (archivedTable(table).timeColumn === undefined) return true
+    const proof = await readProof(snapshot, archivedTable(table), day)
+    return (
+      proofDigest(proof) === manifest.proofSha256 && (await checkDay(reader, manifest, snapshot)).difference === null
+    )
+  })
+  // The database may have had more of the day than the archive. Such a day is due.
+  await noteArchivedDay(database.db, { manifest, proofDigest: isAsArchived ? manifest.proofSha256 : '' })
   return inserted
 }
 

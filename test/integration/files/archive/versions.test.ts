@@ -193,3 +193,22 @@ test('what is claimed stays as long as its rows', async () => {
       (select min(from_time) from market.coverage) as covered`.execute(db)
   expect(rows[0]?.covered).toBe(rows[0]?.first)
 })
+
+test.each([
+  ['was to be archived again', false],
+  ['had left the database', true],
+])('restore does not hide rows that came to a day that %s', async (_, isRemoved) => {
+  const { database } = created
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
+  await insertFills(database.db, [aFill({ ts: from, execId: 'first' })])
+  await addCoverage(database.db, series, [{ from, to: from + dayMs }])
+  await run()
+  if (isRemoved) await remove('fills', 5)
+  await restoreArchive(database, archive.target, { tables: ['fills'] })
+  expect((await run()).due.filter(({ day }) => day === '2026-03-01')).toEqual([])
+  if (isRemoved) await remove('fills', 5)
+  else await sql`update recorder.archived_day set proof_digest = ''`.execute(database.db)
+  await insertFills(database.db, [aFill({ ts: from + 1, execId: 'late' })])
+  await restoreArchive(database, archive.target, { tables: ['fills'] })
+  expect((await run()).written).toMatchObject([{ day: '2026-03-01', version: 2, rows: 2 }])
+})
