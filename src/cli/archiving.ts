@@ -28,6 +28,8 @@ const hourly = '0 43 * * * *'
 /** Longest wait for the service's first response. The service's clock helps to decide whether to remove anything. */
 const maxWaitForServiceMs = 60_000
 const waitStepMs = 1_000
+/** Time for the archiver to end in order. */
+const endWithinMs = 5_000
 
 /**
  * Archives all days that are due, now and every hour. A separate process of the lowest priority does the work, so that
@@ -58,7 +60,11 @@ export function startArchiving(
       stdio: ['ignore', 'pipe', 'pipe'],
     })
     if (child.pid !== undefined) lowerPriority(child.pid)
-    const end = () => child.kill('SIGTERM')
+    const end = () => {
+      child.kill('SIGTERM')
+      // A statement may hold up the archiver for minutes. The archive also bears a sudden end.
+      setTimeout(() => child.kill('SIGKILL'), endWithinMs).unref()
+    }
     stopping.signal.addEventListener('abort', end, { once: true })
     try {
       const [[code], said, complaints] = await Promise.all([

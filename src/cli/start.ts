@@ -69,9 +69,10 @@ async function runStart(options: StartOptions): Promise<void> {
       serviceNow: () => serviceClock.now(),
     })
     await sleepUnlessStopped(options.for, ending)
-    await archiving?.stop()
+    const archived = archiving?.stop()
     logger.info('stopping: storing what has been received')
     const isStored = await recorder.stop()
+    await archived
     if (isStored) logger.info('stopped')
     else logger.error('not everything that was received could be stored in time')
     lost.signal.throwIfAborted()

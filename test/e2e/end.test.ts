@@ -10,6 +10,7 @@ import { lockNames, withSessionLock } from '../../src/db/locks.js'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { type TestDatabase, createTestDatabase } from '../support/database.js'
 import { entryPoint, type Running, startProgram } from '../support/program.js'
+import { untilSomebodyWaits } from '../support/lockWait.js'
 import { startTcpProxy } from '../support/tcpProxy.js'
 
 /** Of the whole end: what is received has so long, and closing ten seconds more. A busy machine takes longer to get that far. */
@@ -58,6 +59,7 @@ afterAll(async () => {
 
 interface Surroundings {
   readonly serviceUrl?: string
+  readonly archive?: object
   readonly within?: readonly string[]
 }
 
@@ -65,7 +67,7 @@ async function start(
   name: string,
   url: string,
   { onTestFinished }: Pick<TestContext, 'onTestFinished'>,
-  { serviceUrl = simulator.url, within = [] }: Surroundings = {},
+  { serviceUrl = simulator.url, archive = {}, within = [] }: Surroundings = {},
 ) {
   const config = join(folder, `${name}.json`)
   const dataDir = join(folder, name)
@@ -74,6 +76,7 @@ async function start(
     collector: { egress: name, allowOverload: true },
     streams: { orderBooks: { everySeconds: 1 } },
     serve: { port: 0 },
+    archive,
   }
   await writeFile(config, JSON.stringify(settings))
   const env = { DATABASE_URL: url, EXCHANGE_BASE_URL: serviceUrl }
@@ -173,4 +176,16 @@ test('a recorder records while another process is at work on the features of the
     await terminate(daemon)
     expect((await daemon.finished).stderr).toMatch(/collecting instruments/)
   })
+})
+
+test('a recorder ends in order while its archiver waits for the database', async (context) => {
+  const blocking = await database.database.pool.connect()
+  await blocking.query('begin; lock table recorder.archived_day in access exclusive mode')
+  context.onTestFinished(() => blocking.release(true))
+  const archive = { folder: join(folder, 'archive'), tables: ['fills'] }
+  const daemon = await start('archiving', database.url, context, { archive })
+  await daemon.printed(/collecting instruments/)
+  await untilSomebodyWaits(database.database.db)
+  const { exitCode, stderr } = await terminate(daemon)
+  expect(exitCode, stderr).toBe(0)
 })
