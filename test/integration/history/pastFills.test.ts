@@ -314,7 +314,7 @@ describe('a gap in fills', () => {
       return rows.map(({ symbol }) => String(symbol))
     }
     expect(await wanted()).toEqual(['BTCUSDT'])
-    await test.database.pool.query('update recorder.want set ended_at = $1', [new Date(now)])
+    await test.database.pool.query('update recorder.want set ended_at = now()')
     expect(await wanted()).toEqual(['BTCUSDT', 'ETHUSDT'])
     expect(await wanted()).toEqual(['BTCUSDT', 'ETHUSDT'])
   })

@@ -109,24 +109,33 @@ describe('the right to send from an address', () => {
 
   test.concurrent('stays while the table is locked, and is nobody else’s afterwards', async (context) => {
     const { acquire, isWaitedFor } = await anAddress(context)
-    const first = await acquire()
-    let second: Lease | undefined
-    const waiting = acquire().then((lease) => (second = lease))
-    await isWaitedFor()
-    await sleep(aLookMs)
-    const blocking = await database.database.pool.connect()
-    try {
-      await blocking.query('begin; lock table recorder.lease in exclusive mode')
-      for (const untilMs = performance.now() + 6_000; performance.now() < untilMs; await sleep(50))
-        expect(first.maySend).toBe(true)
-    } finally {
-      await blocking.query('rollback')
-      blocking.release()
+    const leases = [await acquire()]
+    void acquire().then((lease) => leases.push(lease))
+    const theOwner = () => leases.filter(({ maySend }) => maySend)
+    const staysWhileLocked = async () => {
+      const [owner] = theOwner()
+      await isWaitedFor()
+      await sleep(aLookMs)
+      const blocking = await database.database.pool.connect()
+      let isKept = true
+      try {
+        await blocking.query('begin; lock table recorder.lease in exclusive mode')
+        for (const untilMs = performance.now() + 6_000; performance.now() < untilMs; await sleep(50))
+          isKept &&= owner?.maySend === true
+      } finally {
+        await blocking.query('rollback')
+        blocking.release()
+      }
+      await sleep(leaseMs + aLookMs)
+      await vi.waitFor(() => expect(theOwner()).toHaveLength(1), within)
+      return isKept
     }
-    await sleep(leaseMs + aLookMs)
-    await vi.waitFor(() => expect([first.maySend, second?.maySend].filter(Boolean)).toHaveLength(1), within)
-    if (first.maySend) await first.release()
-    await waiting
+    // On a busy machine, two renewals may take longer than the right lasts. It then ends, as it should.
+    let isKept = false
+    for (let round = 1; round <= 5 && !isKept; round++) isKept = await staysWhileLocked()
+    expect(isKept).toBe(true)
+    await leases[0]?.release()
+    await vi.waitFor(() => expect(leases).toHaveLength(2), within)
   })
 
   test.concurrent('is not given by a lock to a start without the database', async (context) => {
