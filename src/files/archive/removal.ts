@@ -7,7 +7,8 @@ import { dayMs } from '../../market/values.js'
 import { noteRemoval } from '../../server/timescale/rollups.js'
 import { hasHypertables } from '../../server/timescale/server.js'
 import { checkDay } from './checkDay.js'
-import { listDays, readManifest } from './manifest.js'
+import { listDays, type Manifest, proofDigest, readManifest, type SeriesProof } from './manifest.js'
+import { mergeProof, readProof } from './proof.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import { markDayDue, noteRemoved, readArchivedDays, whyForeign, withArchiveLock } from './state.js'
 import {
@@ -137,10 +138,15 @@ async function removeSafeDays(
       return null
     }
     const manifest = await readManifest(target, { table: name, day, version })
-    const foreign = whyForeign(manifest, notedDays.get(day))
+    const noted = notedDays.get(day)
+    const foreign = whyForeign(manifest, noted)
     if (foreign !== null) return { day, reason: foreign, isDue: true }
     const { difference } = await checkDay({ target, signal }, manifest, snapshot)
     if (difference !== null) return { day, reason: `the archive has something else: ${difference}`, isDue: true }
+    // A gap may reach from a removed day into others, and change with them.
+    if (noted?.isRemoved === false && !hasProof(manifest, await readProof(snapshot, table, day))) {
+      return { day, reason: 'the archive lacks what the database has proven of it since', isDue: true }
+    }
     if (isHypertable) fingerprints.set(day, await dayFingerprint(snapshot, table, day))
     else {
       rows += await deleteDay(snapshot, table, day, symbols)
@@ -149,6 +155,11 @@ async function removeSafeDays(
     }
     return null
   }
+}
+
+/** Returns true if a manifest has all proof of the database. It may have more, because proof leaves with older days. */
+function hasProof({ proof }: Manifest, own: readonly SeriesProof[]): boolean {
+  return proofDigest(mergeProof(proof, own)) === proofDigest(mergeProof(proof, proof))
 }
 
 /** Returns the end of the newest chunk that lies wholly before a time; 0 if there is none. */

@@ -69,7 +69,7 @@ test('a day keeps the proof of a candle that began on a day that was removed', a
   await addCoverage(db, { stream: 'candles', ...series }, [{ from: from + 16 * hourMs, to: from + 9.5 * dayMs }])
   await run()
   const before = await newest('candles')
-  expect((await remove('candles', 5)).removed).not.toEqual([])
+  expect(await remove('candles', 5)).toMatchObject({ removed: [expect.anything()], kept: [] })
   expect((await run()).written).toEqual([])
   expect(await newest('candles')).toEqual(before)
 })
@@ -174,6 +174,20 @@ test('of a table that is kept whole, a damaged day is written anew if it is the 
   expect(await problems()).toEqual([])
   await damage(0)
   expect(await problems()).toEqual([expect.stringMatching(/bring the day back from a copy of the archive$/)])
+})
+
+test('claims that the archive lacks stay, with their rows', async () => {
+  const { db } = created.database
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
+  await insertFills(db, [aFill({ ts: from })])
+  await addCoverage(db, series, [{ from, to: from + hourMs }])
+  await run()
+  await addCoverage(db, series, [{ from, to: from + dayMs }])
+  const reason = 'the archive lacks what the database has proven of it since'
+  expect(await remove('fills', 5)).toEqual({ removed: [], kept: [{ table: 'fills', day: '2026-03-01', reason }] })
+  await run()
+  expect(await remove('fills', 5)).toMatchObject({ removed: [expect.anything()], kept: [] })
+  expect((await newest('fills'))[0]?.proof[0]?.coverage).toEqual([['2026-03-01T00:00:00Z', '2026-03-02T00:00:00Z']])
 })
 
 test('what is claimed stays as long as its rows', async () => {
