@@ -4,7 +4,7 @@ import { createInterface } from 'node:readline'
 import { Command, Option } from 'commander'
 import { type Config, resolveConfig } from '../config/resolve.js'
 import { parseYaml, yamlText } from '../config/yaml.js'
-import { categories, type Category, tradedCategories } from '../market/category.js'
+import { categories, type Category, futuresCategories, tradedCategories } from '../market/category.js'
 import { exitCodes, Failed } from './end.js'
 import { namesOption, wholeNumber } from './options.js'
 import { planOf } from './plan.js'
@@ -165,16 +165,18 @@ interface StreamOptions {
 function streamOf(name: string, record: readonly string[], { category, symbol }: Decisions): StreamOptions {
   const options = defaultStreams[name as keyof typeof defaultStreams]
   const selects = 'select' in options
+  const hasCategories = 'categories' in options
+  // What has no categories to choose from records all futures.
   const possible: readonly string[] = selects
     ? options.select.categories
-    : 'categories' in options
+    : hasCategories
       ? options.categories
-      : []
+      : futuresCategories
   const covered = category?.filter((each) => possible.includes(each) || (selects && each === 'MARGIN'))
   const isRecorded = record.includes(name) && covered?.length !== 0
   const enabled = isRecorded === options.enabled ? {} : { enabled: isRecorded }
   if (!isRecorded) return enabled
-  if (!selects) return { ...enabled, ...(covered && { categories: covered }) }
+  if (!selects) return { ...enabled, ...(covered && hasCategories && { categories: covered }) }
   const select = { ...(covered && { categories: covered }), ...(symbol && { symbols: symbol }) }
   return Object.keys(select).length === 0 ? enabled : { ...enabled, select }
 }

@@ -52,6 +52,18 @@ test('writes the decisions and no more, shows what they cost, and says how to go
   expect(config.storage.tickers).not.toHaveProperty('retentionDays')
 })
 
+test.for([
+  ['USDT-FUTURES', true],
+  ['SPOT', false],
+] as const)('what records all futures at once is recorded with %s: %s', async ([category, isRecorded]) => {
+  const file = newFile()
+  const record = ['--record', 'tickers', 'fundingForecasts', 'futuresTerms']
+  const made = await runProgram(['init', '--out', file, '--category', category, ...record])
+  expect(made).toMatchObject({ exitCode: 0 })
+  const { fundingForecasts, futuresTerms } = configIn(file).streams
+  expect([fundingForecasts.enabled, futuresTerms.enabled]).toEqual([isRecorded, isRecorded])
+})
+
 test('without decisions everything keeps its default', async () => {
   const file = newFile()
   const made = await runProgram(['init', '--out', file])
