@@ -54,6 +54,8 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, s
     if ((category === undefined) !== (symbol === undefined)) {
       throw badRequest('category, symbol: an instrument needs both')
     }
+    // Nobody reads the stream of a HEAD request, and nothing would end it.
+    if (context.req.method === 'HEAD') return context.body(null, 200, { 'Content-Type': 'text/event-stream' })
     if (hub.size >= maxPages) return context.json({ error: `${maxPages} pages are open already; close some` }, 503)
     const series = category === undefined || symbol === undefined ? null : { category, symbol, type, interval }
     return streamEvents(context, hub, series)

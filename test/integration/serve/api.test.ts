@@ -313,6 +313,13 @@ test('a fault of the program is not told as one of the database', async () => {
   await expect.poll(async () => (await fetch(`${server.url}/readyz`)).status).toBe(200)
 })
 
+test('who asks for no more than the head of the events counts as no page', async () => {
+  const response = await fetch(`${server.url}/api/events`, { method: 'HEAD' })
+  expect(response.status).toBe(200)
+  expect(response.headers.get('content-type')).toBe('text/event-stream')
+  expect(await (await fetch(`${server.url}/metrics`)).text()).toMatch(/^market_recorder_page_clients 0$/m)
+})
+
 test('events tell of the status at once and of the instrument that is watched', async () => {
   const response = await fetch(`${server.url}/api/events?category=SPOT&symbol=BTCUSDT`)
   expect(response.headers.get('content-type')).toContain('text/event-stream')
