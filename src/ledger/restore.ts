@@ -58,10 +58,25 @@ export async function restoreGaps(db: Kysely<Database>, series: Series, gaps: re
       .where('part', '=', sql<TimeMs>`${from}::timestamptz`)
       .executeTakeFirst()
     if (known !== undefined) continue
-    const range = multirangeOf([[from, to]])
+    const range = verdict === 'repaired' ? multirangeOf([[from, to]]) : await unknownPart(db, series, [from, to])
     const settledAt = repairedAt ?? lostAt
     await callFunction(db, 'recorder.note_gaps', ...seriesValues(series), verdict, range, reason, detectedAt, settledAt)
   }
+}
+
+/** Resolves to the part of a gap that the database does not know. The gap may have been closed since it was archived. */
+async function unknownPart(db: Kysely<Database>, series: Series, range: TextRange): Promise<string> {
+  const { rows } = await sql<{ rest: string }>`
+    select (given.ranges - coalesce((
+      select range_agg(r) from recorder.known k cross join lateral unnest(k.ranges) as r
+      where ${knownOf(series, 'recorded', 'k')} and k.ranges && given.ranges), '{}'))::text as rest
+    from (select ${multirangeOf([range])}::tstzmultirange as ranges) as given
+    where not exists (
+      select from recorder.known k
+      where ${knownOf(series, 'repaired', 'k')} and k.part = lower(given.ranges) and k.ranges = given.ranges)`.execute(
+    db,
+  )
+  return rows[0]?.rest ?? '{}'
 }
 
 function multirangeOf(ranges: readonly TextRange[]): string {

@@ -66,7 +66,8 @@ export async function restoreArchive(
       for (const day of isWhole ? [] : notedDays.keys()) {
         if (isInRange(day, range) && !wanted.some((one) => one.day === day)) problems.push(goneFrom(table, day))
       }
-      for (const place of wanted) {
+      // Of a gap over several days, the newest day knows most.
+      for (const place of wanted.toReversed()) {
         try {
           const manifest = await readCheckedDay(reader, place, notedDays.get(place.day))
           const one = { ...place, rows: manifest.rows, inserted: await restoreDay(database, reader, manifest) }

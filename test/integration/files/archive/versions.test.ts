@@ -226,3 +226,41 @@ test.each([
   await restoreArchive(database, archive.target, { tables: ['fills'] })
   expect((await run()).written).toMatchObject([{ day: '2026-03-01', version: 2, rows: 2 }])
 })
+
+test('restore opens no gap that has been closed since it was archived', async () => {
+  const { database } = created
+  const { db } = database
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
+  const [begin, middle, end] = [20, 22, 30].map((hours) => from + hours * hourMs) as [number, number, number]
+  const close = async (until: number) => {
+    await addCoverage(db, series, [{ from: begin, to: until }])
+    await sql`
+      select recorder.close_gaps('fills', 'SPOT', 'BTCUSDT', '', '',
+        tstzmultirange(tstzrange(${new Date(begin)}, ${new Date(until)})))`.execute(db)
+  }
+  const gaps = async (of: TestDatabase) => {
+    const { rows } = await sql<{ from: number; to: number; state: string }>`
+      select from_time as from, to_time as to, state from market.gaps order by 1`.execute(of.database.db)
+    return rows
+  }
+  await insertFills(db, [aFill({ ts: from }), aFill({ ts: from + dayMs, execId: '2' })])
+  await recordGap(db, { ...series, range: { from: begin, to: end }, reason: 'no network' })
+  await run()
+  await close(middle)
+  await restoreArchive(database, archive.target, { tables: ['fills'] })
+  expect(await gaps(created)).toEqual([{ from: middle, to: end, state: 'open' }])
+  await run()
+  // The first day has left the database, and its proof in the archive stays as it was.
+  await sql`delete from market.fills where ts < ${new Date(from + dayMs)}`.execute(db)
+  await sql`update recorder.archived_day set removed_at = now() where day = '2026-03-01'`.execute(db)
+  await close(end)
+  await run()
+  const other = await createTestDatabase()
+  try {
+    const before = await gaps(created)
+    await restoreArchive(other.database, archive.target, { tables: ['fills'] })
+    expect(await gaps(other)).toEqual(before)
+  } finally {
+    await other.drop()
+  }
+})
