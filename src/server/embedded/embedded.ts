@@ -15,6 +15,7 @@ import {
   type Passwords,
   readPasswords,
   readServerState,
+  removeStaleLock,
   type ServerState,
   spawnServer,
   UserPlace,
@@ -119,6 +120,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
         if (port !== undefined) {
           wantedPort = fixedPort ?? 0
           await writeFile(paths.port, `${port}\n`)
+          await removeStaleLock(dataDir)
           child = spawnServer({ dataDir, ...cluster, settings: settingsFor(port) })
           child.once('error', () => undefined)
         }

@@ -1,8 +1,9 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
+import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { isRunning } from '../../runtime/process.js'
 import type { Account } from './binaries.js'
 
 const run = promisify(execFile)
@@ -57,10 +58,29 @@ export interface ServerState {
 
 /** Reads the state of the server on a data directory; undefined if none runs. A dead server's file does not count. */
 export async function readServerState(dataDir: string): Promise<ServerState | undefined> {
-  const text = await readFile(join(embeddedPaths(dataDir).cluster, 'postmaster.pid'), 'utf8').catch(() => '')
+  const state = await readLockFile(dataDir)
+  return state !== undefined && (await isPostgres(state.pid)) ? state : undefined
+}
+
+/**
+ * Removes the lock file of a dead server if its number is now another program's, as after a crash of the machine.
+ * PostgreSQL would not start: it only looks whether its user has a process of this number.
+ */
+export async function removeStaleLock(dataDir: string): Promise<void> {
+  const state = await readLockFile(dataDir)
+  if (state === undefined || !isRunning(state.pid) || (await isPostgres(state.pid))) return
+  await rm(lockFile(dataDir), { force: true })
+}
+
+function lockFile(dataDir: string): string {
+  return join(embeddedPaths(dataDir).cluster, 'postmaster.pid')
+}
+
+async function readLockFile(dataDir: string): Promise<ServerState | undefined> {
+  const text = await readFile(lockFile(dataDir), 'utf8').catch(() => '')
   const lines = text.split('\n').map((line) => line.trim())
   const pid = Number(lines[0])
-  if (!Number.isInteger(pid) || pid <= 0 || !(await isPostgres(pid))) return undefined
+  if (!Number.isInteger(pid) || pid <= 0) return undefined
   return { pid, port: Number(lines[3] ?? 0), status: lines[7] ?? '' }
 }
 

@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { serverAccount } from '../../../src/server/embedded/binaries.js'
 import { startEmbeddedPostgres } from '../../../src/server/embedded/embedded.js'
 import { readServerState } from '../../../src/server/embedded/process.js'
 import { lastingPort } from '../../support/lastingPort.js'
@@ -263,7 +264,10 @@ describe('the embedded PostgreSQL', () => {
     const dataDir = await createdDirectory()
     const first = await startEmbeddedPostgres({ dataDir })
     await first.stop()
-    const lines = [process.pid, join(dataDir, 'cluster'), 1, new URL(first.url).port, '', '127.0.0.1', '0 0', 'ready']
+    // PostgreSQL itself looks no further than whether its own user has such a process.
+    const other = spawn('sleep', ['600'], { stdio: 'ignore', cwd: '/', ...(await serverAccount()) })
+    owners.push(other)
+    const lines = [other.pid, join(dataDir, 'cluster'), 1, new URL(first.url).port, '', '127.0.0.1', '0 0', 'ready']
     writeFileSync(join(dataDir, 'cluster', 'postmaster.pid'), `${lines.join('\n')}\n`)
     const again = await startEmbeddedPostgres({ dataDir })
     expect(await query(again.url, 'select 1')).toEqual([1])
