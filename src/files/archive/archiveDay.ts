@@ -82,8 +82,9 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
   const isPart =
     former !== null && (noted === undefined || noted.isRemoved || due.isReached === true || staged.rowsOnlyArchived > 0)
   const proof = isPart ? mergeProof(former.proof, own) : own
-  if (staged.rows === 0 && proof.length === 0) return null
-  if (versions.length === 0 && due.dayBefore !== undefined && isSameRows(staged.digests, due.dayBefore)) return null
+  const isFirst = versions.length === 0
+  if (isFirst && staged.rows === 0 && proof.length === 0) return null
+  if (isFirst && due.dayBefore !== undefined && isSameRows(staged.digests, due.dayBefore)) return null
   if (former === null && noted !== undefined && staged.rows < noted.rows) {
     throw new DamagedArchive(
       `${table.name} of ${day} is damaged in the archive, which had ${noted.rows} rows, and the database has only ${staged.rows} of them: bring the day back from a copy of the archive`,
