@@ -45,10 +45,15 @@ async function readFile(file: string): Promise<Config> {
   return loadConfig({ file, env: process.env })
 }
 
+/** Returns true for a day of the calendar. JavaScript reads 2026-02-31 as the third of March. */
+function isDay(text: string): boolean {
+  const time = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
+}
+
 /** Parses a day in UTC, such as 2026-03-01. */
 export function day(text: string): string {
-  const isDay = /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text))
-  if (!isDay) throw new InvalidArgumentError('Write a day in UTC, such as 2026-03-01.')
+  if (!isDay(text)) throw new InvalidArgumentError('Write a day in UTC, such as 2026-03-01.')
   return text
 }
 
@@ -60,7 +65,7 @@ export function moment(text: string): TimeMs {
     /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}\S*?)(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i.exec(text) ?? []
   const fullZone = zone !== undefined && /^[+-]\d{2}$/.test(zone) ? `${zone}:00` : (zone ?? 'Z')
   const moment = time === undefined ? Date.parse(date ?? '') : Date.parse(`${date}T${time}${fullZone}`)
-  if (Number.isNaN(moment)) {
+  if (Number.isNaN(moment) || !isDay(date ?? '')) {
     throw new InvalidArgumentError('Give a time such as 2026-01-31 or 2026-01-31T12:00, in UTC unless it has a zone.')
   }
   return moment

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { moment } from '../../../src/cli/options.js'
+import { day, moment } from '../../../src/cli/options.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
@@ -121,10 +121,21 @@ describe('names and times', () => {
     expect(new Date(moment(text)).toISOString()).toBe(expected)
   })
 
-  test.for(['yesterday', '2026', '2026-13-01', '2026-03-01T', '2026-03-01T12:00Zulu', '12:00'])(
-    'is no time: %s',
-    (text) => {
-      expect(() => moment(text)).toThrow(/UTC unless it has a zone/)
-    },
-  )
+  test.for([
+    'yesterday',
+    '2026',
+    '2026-13-01',
+    '2026-02-29',
+    '2026-04-31T12:00',
+    '2026-03-01T',
+    '2026-03-01T12:00Zulu',
+    '12:00',
+  ])('is no time: %s', (text) => {
+    expect(() => moment(text)).toThrow(/UTC unless it has a zone/)
+  })
+
+  test('a day is one of the calendar', () => {
+    expect(day('2028-02-29')).toBe('2028-02-29')
+    expect(() => day('2026-02-29')).toThrow('Write a day in UTC')
+  })
 })
