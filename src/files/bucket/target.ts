@@ -53,7 +53,7 @@ export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): 
     async stagingFolder() {
       await removeLeftFolders(root)
       // Unfinished uploads are invisible, but they take space and cost money.
-      await abortUploads(bucket, 'table=')
+      for (const prefix of ['table=', 'iceberg/']) await abortUploads(bucket, prefix)
       return ownFolder(staged)
     },
     async publish(localPath, path) {

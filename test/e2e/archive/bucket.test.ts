@@ -209,21 +209,24 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
     await fetched.release()
   })
 
-  test('keeps the parts of an upload that was given up no longer than until the next run', async () => {
-    const local = join(folder, 'given-up')
-    await writeFile(local, randomBytes(6_000_000))
-    target = open(bucket, { ...patience, totalMs: 20 })
-    faults.decide = ({ url = '' }) => (url.includes('partNumber=2') || url.includes('uploadId') ? slowDown : null)
-    await expect(target.publish(local, 'table=fills/given-up')).rejects.toThrow('could not write')
-    expect(await uploads()).toHaveLength(1)
-    faults.decide = () => null
-    const Key = 'elsewhere/upload'
-    const { UploadId } = await server.client.send(new CreateMultipartUploadCommand({ Bucket: bucket, Key }))
-    await server.client.send(new UploadPartCommand({ Bucket: bucket, Key, UploadId, PartNumber: 1, Body: 'part' }))
-    await target.stagingFolder()
-    expect((await uploads()).map((upload) => upload.Key)).toEqual([Key])
-    expect(await target.list('')).toEqual([])
-  })
+  test.each(['table=fills/given-up', 'iceberg/coverage/data/given-up'])(
+    'keeps the parts of an upload that was given up no longer than until the next run (%s)',
+    async (path) => {
+      const local = join(folder, 'given-up')
+      await writeFile(local, randomBytes(6_000_000))
+      target = open(bucket, { ...patience, totalMs: 20 })
+      faults.decide = ({ url = '' }) => (url.includes('partNumber=2') || url.includes('uploadId') ? slowDown : null)
+      await expect(target.publish(local, path)).rejects.toThrow('could not write')
+      expect(await uploads()).toHaveLength(1)
+      faults.decide = () => null
+      const Key = 'elsewhere/upload'
+      const { UploadId } = await server.client.send(new CreateMultipartUploadCommand({ Bucket: bucket, Key }))
+      await server.client.send(new UploadPartCommand({ Bucket: bucket, Key, UploadId, PartNumber: 1, Body: 'part' }))
+      await target.stagingFolder()
+      expect((await uploads()).map((upload) => upload.Key)).toEqual([Key])
+      expect(await target.list('')).toEqual([])
+    },
+  )
 
   test.each(['', 'unconditional-'])('lets one of two write a manifest, whatever gets lost (%s)', async (kind) => {
     const other = open(bucket)
