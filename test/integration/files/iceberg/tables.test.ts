@@ -227,7 +227,16 @@ describe('the tables of an archive', () => {
     await sql`update recorder.archived_day set proof_digest = ''`.execute(db)
     await archiveAll(source.database, target, later)
     const files = { folder: await target.stagingFolder() }
-    const context = { ...files, db, target, now: () => later, snapshotDays: 30 }
+    // Neither goes on before both have read the pointers.
+    let goOn = () => {}
+    const bothCame = new Promise<void>((resolve) => (goOn = resolve))
+    let came = 0
+    const create = async (path: string, text: string) => {
+      if (++came === 2) goOn()
+      await bothCame
+      return target.create(path, text)
+    }
+    const context = { ...files, db, target: { ...target, create }, now: () => later, snapshotDays: 30 }
     const both = await Promise.allSettled([publishTables(context, []), publishTables(context, [])])
     expect(both.map(({ status }) => status).toSorted()).toEqual(['fulfilled', 'rejected'])
     expect(both.find((one) => one.status === 'rejected')?.reason).toMatchObject({
