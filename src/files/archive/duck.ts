@@ -63,7 +63,9 @@ async function askDuck(
   views: string,
   query: ArchiveQuery,
 ): Promise<QueryResult> {
-  const instance = await DuckDBInstance.create(':memory:', { threads: '2', memory_limit: '2GB' })
+  // By default, DuckDB would keep what does not fit into memory in the working directory.
+  const limits = { threads: '2', memory_limit: '2GB', temp_directory: query.folder }
+  const instance = await DuckDBInstance.create(':memory:', limits)
   const connection = await instance.connect()
   const release = interruptOnAbort(connection, query.signal)
   try {

@@ -102,6 +102,10 @@ describe('a query over archive and database', () => {
     expect(rows).toEqual([['["1.50","2.25"]', '{"is":true}']])
   })
 
+  test('keeps what does not fit into memory in the folder that goes with it', async () => {
+    expect((await asked("select current_setting('temp_directory')")).rows).toEqual([[folder]])
+  })
+
   test.each(questions)('gives what the database alone gave: %s', async (question) => {
     const expected = await runReadOnlyQuery(source.database, question, { timeoutMs: 60_000 })
     expect(expected.rows.length).toBeGreaterThan(0)
