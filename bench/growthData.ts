@@ -66,7 +66,7 @@ export async function growTo(
     ['fills', 'SPOT', fillsFrom],
   ] as const)
     await pool.query(
-      `insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+      `insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
         select $1, $2::market.category, s, $3, $4, 'recorded', tstzmultirange(tstzrange($5, $6)) from unnest($7::text[]) as s`,
       [
         stream,

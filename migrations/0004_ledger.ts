@@ -21,7 +21,7 @@ const isOneGap =
  * `gap_until`, because a change of an indexed column costs an entry in every index.
  */
 const tables = {
-  'recorder.known': `
+  'recorder.ledger': `
     -- The ledger: what is known of each stretch of time of a series. As rows: market.coverage, market.gaps,
     -- market.no_trade. Ranges of a verdict are kept in parts by time, so that a response writes one of them, however
     -- long the series is.
@@ -117,15 +117,15 @@ const views = {
 export async function up(db: Kysely<unknown>): Promise<void> {
   await createTables(db, tables)
   await sql`
-    alter table recorder.known set (fillfactor = 70);
-    create index known_gap_until on recorder.known (stream, category, symbol, gap_until) where gap_until is not null;
-    create index known_long_gap on recorder.known (stream, category, symbol, gap_until)
+    alter table recorder.ledger set (fillfactor = 70);
+    create index ledger_gap_until on recorder.ledger (stream, category, symbol, gap_until) where gap_until is not null;
+    create index ledger_long_gap on recorder.ledger (stream, category, symbol, gap_until)
       where gap_until - part >= interval '1 hour';
-    create index known_missing on recorder.known (noted_at) where verdict = 'missing';
-    create index known_silent on recorder.known (noted_at) where verdict = 'silent';
-    create index known_unanswered on recorder.known (noted_at) where verdict = 'unanswered';
-    create index known_fill_gap on recorder.known (id) where stream = 'fills' and verdict in ('missing', 'lost');
-    create index known_not_judged on recorder.known (id)
+    create index ledger_missing on recorder.ledger (noted_at) where verdict = 'missing';
+    create index ledger_silent on recorder.ledger (noted_at) where verdict = 'silent';
+    create index ledger_unanswered on recorder.ledger (noted_at) where verdict = 'unanswered';
+    create index ledger_fill_gap on recorder.ledger (id) where stream = 'fills' and verdict in ('missing', 'lost');
+    create index ledger_not_judged on recorder.ledger (id)
       where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null;
 
     create schema recorder_page;
@@ -135,17 +135,17 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create view recorder_page.coverage as
       select k.stream, k.category, k.symbol, k.type, k.interval,
         case when k.stream = 'fills' then (
-          select coalesce(range_agg(r), '{}') from recorder.known p cross join lateral unnest(p.ranges) as r
+          select coalesce(range_agg(r), '{}') from recorder.ledger p cross join lateral unnest(p.ranges) as r
           where p.stream = k.stream and p.category = k.category and p.symbol = k.symbol and p.type = k.type
             and p.interval = k.interval and p.verdict = 'recorded'
         ) else k.ranges end as ranges
-      from recorder.known k
+      from recorder.ledger k
       where k.verdict = 'recorded' and k.part = '-infinity';
 
     create view recorder_page.gap as
       select stream, category, symbol, type, interval, tstzrange(part, upper(ranges)) as range, reason,
         case verdict when 'missing' then 'open' else verdict end as state, noted_at as detected_at, filled_from
-      from recorder.known where verdict in ${sql.raw(gapVerdicts)};
+      from recorder.ledger where verdict in ${sql.raw(gapVerdicts)};
 
     create view market.coverage as
       select c.category, c.symbol, c.stream,
@@ -165,7 +165,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       select category, symbol, nullif(type, '')::market.candle_type as type,
         nullif(interval, '')::market.candle_interval as interval,
         lower(r) as from_time, upper(r) as to_time, verdict = 'no trade' as is_confirmed
-      from recorder.known cross join lateral unnest(ranges) as r
+      from recorder.ledger cross join lateral unnest(ranges) as r
       where verdict in ('silent', 'no trade');
   `.execute(db)
   for (const functions of [gapFunctions, candleProof, fillProof, storeFills]) await functions.execute(db)

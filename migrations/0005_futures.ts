@@ -124,7 +124,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       gaps tstzmultirange;
       found bigint;
     begin
-      insert into recorder.known as k (stream, category, symbol, verdict, ranges)
+      insert into recorder.ledger as k (stream, category, symbol, verdict, ranges)
       values (of_stream, of_category, of_symbol, 'recorded', claim)
       ${sql.raw(adding)} returning ranges into whole;
       if whole is null then
@@ -132,12 +132,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       end if;
       gaps := tstzmultirange(range_merge(whole)) - whole;
       perform recorder.close_gaps(of_stream, of_category, of_symbol, '', '', whole);
-      delete from recorder.known k
+      delete from recorder.ledger k
       where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict = 'missing'
         and not exists (select from unnest(gaps) as r where tstzmultirange(r) = k.ranges);
       select count(*) into found from unnest(gaps) as r
       where not exists (
-        select from recorder.known k
+        select from recorder.ledger k
         where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict in ('missing', 'lost')
           and k.part = lower(r) and k.ranges @> r);
       perform recorder.note_gaps(of_stream, of_category, of_symbol, '', '', 'missing', gaps, why);

@@ -36,7 +36,7 @@ export async function measureBulk(rounds: number): Promise<Check[]> {
 }
 
 async function rowsPerSecond(database: RecorderDatabase, store: (database: RecorderDatabase) => Promise<void>) {
-  await database.pool.query('truncate market.candles, recorder.known')
+  await database.pool.query('truncate market.candles, recorder.ledger')
   await database.pool.query('checkpoint').catch(() => undefined)
   const startedMs = performance.now()
   await store(database)

@@ -79,7 +79,7 @@ async function fill({ db }: RecorderDatabase, { instruments, days }: Size): Prom
       array_fill(1.5, array[50]), array(select 100 + n * 0.1 from generate_series(1, 50) n), array_fill(2.5, array[50]), now()
     from market.instruments`.execute(db)
   await sql`
-    insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+    insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
     select 'candles', category, symbol, 'market', '1m', 'recorded', tstzmultirange(
       tstzrange(now() - make_interval(days => ${days}), now() - interval '10 days'),
       tstzrange(now() - interval '9 days', now()))

@@ -8,7 +8,7 @@ const isOf = (alias: string, verdict: string) =>
 const ofCandles = 'of_category market.category, of_symbol text, of_type text, of_interval text'
 const silence = `in ('silent', 'no trade')`
 const rangesOf = (verdict: string) =>
-  `coalesce((select p.ranges from recorder.known p where ${isOf('p', `= '${verdict}'`)}), '{}')`
+  `coalesce((select p.ranges from recorder.ledger p where ${isOf('p', `= '${verdict}'`)}), '{}')`
 
 /** Functions that move ranges of candles between verdicts. src/ledger/verdicts.ts lists the moves. */
 export const candleProof = sql.raw(`
@@ -22,13 +22,13 @@ export const candleProof = sql.raw(`
       late_reason constant text := 'the service left these candles out at first, as if nothing had been traded, and gave them later';
       late tstzmultirange;
     begin
-      insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
+      insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
       values ('candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled)
       ${adding};
-      select range_agg(r) into late from recorder.known k cross join lateral unnest(k.ranges * filled) as r
+      select range_agg(r) into late from recorder.ledger k cross join lateral unnest(k.ranges * filled) as r
       where ${isOf('k', silence)} and k.part < upper(filled) and upper(k.ranges) > lower(filled);
       if late is not null then
-        update recorder.known k set ranges = k.ranges - late where ${isOf('k', silence)} and k.ranges && late;
+        update recorder.ledger k set ranges = k.ranges - late where ${isOf('k', silence)} and k.ranges && late;
         perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired', late, late_reason);
       end if;
       if not isempty(left_out) and of_type = 'market' then
@@ -41,14 +41,14 @@ export const candleProof = sql.raw(`
       end if;
       if not isempty(left_out) then
         -- Silence is kept in parts of 1,440 candles, so that a row stays short.
-        insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
+        insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges)
         select 'candles', of_category, of_symbol, of_type, of_interval, 'silent',
           date_bin(length * 1440, lower(r), timestamptz 'epoch') as begins, range_agg(r)
         from unnest(left_out - ${rangesOf('recorded')}) as r
         group by begins
         on conflict (stream, category, symbol, type, interval, verdict, part) do update
           set ranges = k.ranges + excluded.ranges, noted_at = now() where not k.ranges @> excluded.ranges;
-        update recorder.known k set ranges = k.ranges + left_out
+        update recorder.ledger k set ranges = k.ranges + left_out
         where ${isOf('k', `= 'recorded'`)} and not k.ranges @> left_out;
       end if;
       return (select coalesce(round(sum(extract(epoch from upper(r) - lower(r))) / extract(epoch from length)), 0)
@@ -60,27 +60,27 @@ export const candleProof = sql.raw(`
     create function recorder.confirm_no_trade(${ofCandles}, seen_again tstzmultirange)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       with seen as (
-        select * from recorder.known s where ${isOf('s', `= 'silent'`)} and s.ranges && seen_again for update
+        select * from recorder.ledger s where ${isOf('s', `= 'silent'`)} and s.ranges && seen_again for update
       ), left_over as (
-        update recorder.known k set ranges = k.ranges - seen_again from seen
+        update recorder.ledger k set ranges = k.ranges - seen_again from seen
         where ${isOf('k', `= 'silent'`)} and k.part = seen.part
       )
-      insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
+      insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges)
       select stream, category, symbol, type, interval, 'no trade', part, ranges * seen_again from seen
       ${adding};
-      delete from recorder.known k where ${isOf('k', `= 'silent'`)} and isempty(k.ranges);
+      delete from recorder.ledger k where ${isOf('k', `= 'silent'`)} and isempty(k.ranges);
     $$;
 
     -- Replaces the unanswered ranges within the requested ones by fresh ones. Ranges in kept stay as they are.
     create function recorder.replace_unanswered(${ofCandles}, asked tstzmultirange, fresh tstzmultirange, kept tstzmultirange)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
-      insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges, times)
+      insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, times)
       select 'candles', of_category, of_symbol, of_type, of_interval, 'unanswered', lower(r), tstzmultirange(r),
-        1 + coalesce((select max(u.times) from recorder.known u where ${isOf('u', `= 'unanswered'`)} and u.ranges && r), 0)
+        1 + coalesce((select max(u.times) from recorder.ledger u where ${isOf('u', `= 'unanswered'`)} and u.ranges && r), 0)
       from unnest(fresh) as r
       on conflict (stream, category, symbol, type, interval, verdict, part) do update
         set ranges = excluded.ranges, noted_at = excluded.noted_at, times = excluded.times;
-      delete from recorder.known k
+      delete from recorder.ledger k
       where ${isOf('k', `= 'unanswered'`)} and k.ranges && asked
         and not exists (
           select from unnest(array[fresh, kept]) as stays cross join lateral unnest(stays) as r where tstzmultirange(r) = k.ranges);
@@ -89,7 +89,7 @@ export const candleProof = sql.raw(`
     -- Closes the gaps of a series that are known by now. Deletes gaps before the beginning of the series.
     create function recorder.settle_gaps(${ofCandles})
     returns void language sql set search_path = pg_catalog, pg_temp as $$
-      delete from recorder.known k where ${isOf('k', `= 'missing'`)} and k.ranges <@ ${rangesOf('before the beginning')};
+      delete from recorder.ledger k where ${isOf('k', `= 'missing'`)} and k.ranges <@ ${rangesOf('before the beginning')};
       select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval,
         ${rangesOf('recorded')} + ${rangesOf('before the beginning')});
     $$;
@@ -99,12 +99,12 @@ export const candleProof = sql.raw(`
     create function recorder.replace_gaps(${ofCandles}, asked tstzmultirange, still_missing tstzmultirange, why text)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval, coalesce((
-        select range_agg(r) from recorder.known k cross join lateral unnest(k.ranges) as r
+        select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
         where ${isOf('k', `= 'missing'`)} and k.ranges && asked), '{}') - still_missing);
-      delete from recorder.known k
+      delete from recorder.ledger k
       where ${isOf('k', `= 'missing'`)} and k.ranges && asked
         and not exists (select from unnest(still_missing) as r where tstzmultirange(r) = k.ranges);
-      update recorder.known k set reason = why where ${isOf('k', `= 'missing'`)} and k.ranges && asked and k.reason <> why;
+      update recorder.ledger k set reason = why where ${isOf('k', `= 'missing'`)} and k.ranges && asked and k.reason <> why;
       select recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'missing', still_missing, why);
       select recorder.settle_gaps(of_category, of_symbol, of_type, of_interval);
     $$;

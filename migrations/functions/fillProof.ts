@@ -13,7 +13,7 @@ export const fillProof = sql.raw(`
     )
     returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
     begin
-      insert into recorder.known as c (stream, category, symbol, type, interval, verdict, part, ranges)
+      insert into recorder.ledger as c (stream, category, symbol, type, interval, verdict, part, ranges)
       select 'fills', k.category, k.symbol, '', '', 'recorded', k.part, k.ranges
       from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges)
       where k.part is not null and k.ranges is not null
@@ -24,21 +24,21 @@ export const fillProof = sql.raw(`
       then
         return;
       end if;
-      insert into recorder.known as c (stream, category, symbol, type, interval, verdict, part, ranges)
+      insert into recorder.ledger as c (stream, category, symbol, type, interval, verdict, part, ranges)
       select 'fills', k.category, k.symbol, '', '', 'recorded', p.part, range_agg(r * tstzrange(p.part, p.until))
       from unnest(categories, symbols, parts, claims) as k (category, symbol, part, ranges)
       cross join lateral (
         select part, lead(part) over (order by part) as until from (
           -- Parts of the series, from the part that the claim begins in.
-          select s.part from recorder.known s
+          select s.part from recorder.ledger s
           where ${fillsOf('s', 'k.')} and s.verdict = 'recorded'
             and s.part >= (
-              select max(b.part) from recorder.known b
+              select max(b.part) from recorder.ledger b
               where ${fillsOf('b', 'k.')} and b.verdict = 'recorded'
                 and b.part <= lower(k.ranges))
           union
           select upper(n.ranges) from (
-            select s.ranges from recorder.known s
+            select s.ranges from recorder.ledger s
             where ${fillsOf('s', 'k.')} and s.verdict = 'recorded'
             order by s.part desc limit 1
           ) n
@@ -89,13 +89,13 @@ export const fillProof = sql.raw(`
     -- Withdraws a claim, of a series that the transaction has locked.
     create function recorder.withdraw_fills(of_category market.category, of_symbol text, doubted tstzmultirange)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
-      update recorder.known c set ranges = c.ranges - doubted
+      update recorder.ledger c set ranges = c.ranges - doubted
       where ${fillsOf('c', 'of_')} and c.verdict = 'recorded'
         and c.ranges && doubted
     $$;
 
     -- Notes gaps of fills as open, because the service may have a history of them.
-    create function recorder.miss_fills(of_category market.category, of_symbol text, missed tstzmultirange, why text)
+    create function recorder.note_missing_fills(of_category market.category, of_symbol text, missed tstzmultirange, why text)
     returns void language sql set search_path = pg_catalog, pg_temp as $$
       select recorder.note_gaps('fills', of_category, of_symbol, '', '', 'missing', missed, why)
     $$;
@@ -105,17 +105,17 @@ export const fillProof = sql.raw(`
     create function recorder.lock_fills(categories market.category[], symbols text[])
     returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
     begin
-      insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+      insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
       select 'fills', k.category, k.symbol, '', '', 'recorded', '{}'
       from unnest(categories, symbols) as k (category, symbol)
       where not exists (
-        select from recorder.known c
+        select from recorder.ledger c
         where ${fillsOf('c', 'k.')} and c.verdict = 'recorded'
           and c.part = '-infinity')
       order by k.category, k.symbol
       on conflict do nothing;
       perform from unnest(categories, symbols) as k (category, symbol)
-      join recorder.known c using (category, symbol)
+      join recorder.ledger c using (category, symbol)
       where c.stream = 'fills' and c.type = '' and c.interval = '' and c.verdict = 'recorded' and c.part = '-infinity'
       order by c.category, c.symbol for update of c;
     end
@@ -172,16 +172,16 @@ export const fillProof = sql.raw(`
         with series as materialized (
           select c.category, c.symbol, k.claimed, date_trunc('minute', lower(k.claimed), 'UTC') as begins,
             date_trunc('minute', upper(k.claimed), 'UTC') as ends
-          from recorder.known c
-          left join recorder.known f on ${fillsOf('f', 'c.')} and f.verdict = 'audited' and f.part = '-infinity'
+          from recorder.ledger c
+          left join recorder.ledger f on ${fillsOf('f', 'c.')} and f.verdict = 'audited' and f.part = '-infinity'
           cross join lateral date_trunc('minute', greatest(upper(f.ranges), since), 'UTC') as next_minute
           cross join lateral (
             -- The minutes that were not audited yet may lie in several parts.
-            select range_agg(r) as claimed from recorder.known p
+            select range_agg(r) as claimed from recorder.ledger p
             cross join lateral unnest(p.ranges * tstzmultirange(tstzrange(next_minute, null))) as r
             where ${fillsOf('p', 'c.')} and p.verdict = 'recorded'
               and p.part >= (
-                select max(b.part) from recorder.known b
+                select max(b.part) from recorder.ledger b
                 where ${fillsOf('b', 'c.')} and b.verdict = 'recorded' and b.part <= next_minute)
           ) k
           where c.stream = 'fills' and c.type = '' and c.interval = '' and c.verdict = 'recorded' and c.part = '-infinity'
@@ -202,11 +202,11 @@ export const fillProof = sql.raw(`
           perform recorder.lock_fills(array[s.category], array[s.symbol]);
           -- Only ranges that are still claimed under the lock are withdrawn.
           select range_agg(r * tstzrange(lower(m), upper(m))) into doubted
-          from recorder.known c cross join lateral unnest(c.ranges) as r cross join lateral unnest(s.lacking) as m
+          from recorder.ledger c cross join lateral unnest(c.ranges) as r cross join lateral unnest(s.lacking) as m
           where ${fillsOf('c', 's.')} and c.verdict = 'recorded' and r && m;
           if not isempty(doubted) then
             perform recorder.withdraw_fills(s.category, s.symbol, doubted);
-            perform recorder.miss_fills(s.category, s.symbol, doubted, why);
+            perform recorder.note_missing_fills(s.category, s.symbol, doubted, why);
             return query
               select s.category, s.symbol, m from unnest(s.lacking) as r
               cross join lateral generate_series(lower(r), upper(r) - a_minute, a_minute) as m
@@ -214,7 +214,7 @@ export const fillProof = sql.raw(`
           end if;
         end if;
         if s.until > s.begins then
-          insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+          insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
           values ('fills', s.category, s.symbol, '', '', 'audited', tstzmultirange(tstzrange(null, s.until)))
           on conflict (stream, category, symbol, type, interval, verdict, part) do update set ranges = excluded.ranges;
         end if;

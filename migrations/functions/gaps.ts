@@ -10,7 +10,7 @@ const gapColumns =
 
 /** Returns a statement that writes gaps from a source. `changes` has SQL for the columns that differ from the source. */
 const writeGaps = (source: string, changes: Readonly<Record<string, string>>) => `
-      insert into recorder.known as k (${gapColumns})
+      insert into recorder.ledger as k (${gapColumns})
       select ${gapColumns.replaceAll(/\w+/g, (column) => changes[column] ?? column)}
       from ${source}
       ${adding}`
@@ -24,7 +24,7 @@ const isOfSeries = (alias: string) =>
 /** Changes the verdict of gaps of single instruments. The verdict is a constant, so that indexes of gaps are used. */
 const turn = (from: string, to: string, settledAt: string, condition: string) => `
       with turned as (
-        delete from recorder.known k
+        delete from recorder.ledger k
         where k.stream = of_stream and k.verdict = '${from}' and k.symbol <> '*' and ${condition}
           and (categories is null or k.category = any (categories))
         returning *
@@ -40,13 +40,13 @@ export const gapFunctions = sql.raw(`
       as_verdict text, gaps tstzmultirange, why text, found timestamptz default null, settled timestamptz default null
     )
     returns void language sql set search_path = pg_catalog, pg_temp as $$
-      insert into recorder.known as k
+      insert into recorder.ledger as k
         (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
       select of_stream, of_category, of_symbol, of_type, of_interval, as_verdict, lower(r), tstzmultirange(r), why,
         coalesce(found, now()), case when as_verdict <> 'missing' then coalesce(settled, found, now()) end
       from unnest(gaps) as r
       where not exists (
-        select from recorder.known s
+        select from recorder.ledger s
         where ${isOfSeries('s')} and s.verdict in ('missing', 'lost', 'repaired')
           and s.part = lower(r) and s.ranges = tstzmultirange(r))
       ${adding}
@@ -64,15 +64,15 @@ export const gapFunctions = sql.raw(`
     set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as $$
       with near as (
         -- Short gaps begin within an hour before the ranges or in them. Long ones are few, and have an index of their own.
-        select k.verdict, k.part from recorder.known k
+        select k.verdict, k.part from recorder.ledger k
         where ${isOfSeries('k')} and k.verdict in ('missing', 'lost')
           and k.part > lower(filled) - interval '1 hour' and k.part < upper(filled)
         union
-        select k.verdict, k.part from recorder.known k
+        select k.verdict, k.part from recorder.ledger k
         where ${isOfSeries('k')} and k.gap_until - k.part >= interval '1 hour'
           and k.gap_until > lower(filled) and k.part < upper(filled)
       ), touched as (
-        delete from recorder.known k using near n
+        delete from recorder.ledger k using near n
         where ${isOfSeries('k')} and k.verdict = n.verdict and k.part = n.part and k.ranges && filled
         returning k.*
       ), closed as (

@@ -49,16 +49,16 @@ const comparedPages = `
           last.part = '-infinity' and upper(last.ranges) - lower(last.ranges) <= a_ms, coalesce(o.ranges, '{}')
         from asked a left join shown s using (page) left join there t using (page)
         left join lateral (
-          select c.ranges, c.part from recorder.known c
+          select c.ranges, c.part from recorder.ledger c
           where ${fillsOf('c', 'a.')} and c.verdict = 'recorded'
           order by c.part desc limit 1
         ) last on true
         left join lateral (
-          select range_agg(r) as ranges from recorder.known c cross join lateral unnest(c.ranges) as r
+          select range_agg(r) as ranges from recorder.ledger c cross join lateral unnest(c.ranges) as r
           where ${fillsOf('c', 'a.')} and c.verdict = 'recorded'
             and not coalesce(lower(last.ranges) < a.oldest, false)
         ) whole on true
-        left join recorder.known o on ${fillsOf('o', 'a.')} and o.verdict = 'unsettled' and o.part = '-infinity'`
+        left join recorder.ledger o on ${fillsOf('o', 'a.')} and o.verdict = 'unsettled' and o.part = '-infinity'`
 
 const constants = `
       a_ms constant interval := '1 millisecond';
@@ -135,7 +135,7 @@ export const storeFills = sql.raw(`
           where lower(r) - a_ms <= p.shared and p.shared <= upper(r) order by r desc limit 1;
           if joined is null or joined = p.shared then
             -- At the very end of a run, the shared fill may belong to a later page that left no run.
-            select coalesce(max(g.gap_until), joined) into joined from recorder.known g
+            select coalesce(max(g.gap_until), joined) into joined from recorder.ledger g
             where ${fillsOf('g', 'p.')} and g.gap_until between p.shared and p.shared + a_ms;
           end if;
         end if;
@@ -255,15 +255,15 @@ export const storeFills = sql.raw(`
 
         if not isempty(conflicts) then
           perform recorder.withdraw_fills(p.category, p.symbol, conflicts);
-          perform recorder.miss_fills(p.category, p.symbol, conflicts, conflict_reason);
+          perform recorder.note_missing_fills(p.category, p.symbol, conflicts, conflict_reason);
         end if;
         if not isempty(p.unread) then
-          perform recorder.miss_fills(p.category, p.symbol, (p.unread * run) - conflicts, unread_reason);
+          perform recorder.note_missing_fills(p.category, p.symbol, (p.unread * run) - conflicts, unread_reason);
         end if;
         if not p.claimed @> claim then
           -- A claim fills no gap if it begins in the newest run, or after it, and if no gap begins in the claim.
           if not runs @> tstzrange(least(lower(claim), upper(runs)), upper(runs)) or exists (
-            select from recorder.known k
+            select from recorder.ledger k
             where ${fillsOf('k', 'p.')} and k.verdict in ('missing', 'lost') and k.part >= lower(claim) and k.part < upper(claim))
           then
             perform recorder.close_gaps('fills', p.category, p.symbol, '', '', claim, p.received, 'live');
@@ -276,7 +276,7 @@ export const storeFills = sql.raw(`
         end if;
         if not isempty(gap) then
           -- This comes after the closing, so that the rest of a gap that is known is not noted again.
-          perform recorder.miss_fills(p.category, p.symbol, gap, missed_reason);
+          perform recorder.note_missing_fills(p.category, p.symbol, gap, missed_reason);
         end if;
         if unsettled <> p.unsettled then
           page_unsettled[p.page] := unsettled;
@@ -290,7 +290,7 @@ export const storeFills = sql.raw(`
         return next;
       end loop;
       perform recorder.claim_fills(page_category, page_symbol, page_part, page_claim);
-      insert into recorder.known (stream, category, symbol, verdict, ranges)
+      insert into recorder.ledger (stream, category, symbol, verdict, ranges)
       select 'fills', u.category, u.symbol, 'unsettled', u.ranges
       from unnest(page_category, page_symbol, page_unsettled) as u (category, symbol, ranges) where u.ranges is not null
       on conflict (stream, category, symbol, type, interval, verdict, part) do update set ranges = excluded.ranges;

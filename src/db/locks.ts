@@ -16,7 +16,7 @@ import { systemClock } from '../runtime/clock.js'
  * | archive                 | who writes or restores the archive     | a session          | minutes to hours |
  * | versions TABLE          | the writer of a list with versions     | a transaction      | milliseconds     |
  * | wants                   | who adds a want or takes a slice       | a transaction      | milliseconds     |
- * | a row of recorder.known | the writer of fills of an instrument   | a transaction      | milliseconds     |
+ * | a row of recorder.ledger | the writer of fills of an instrument   | a transaction      | milliseconds     |
  * | recorder.migration_lock | start and migrate, changing the schema | a transaction      | seconds          |
  */
 export const lockNames = {

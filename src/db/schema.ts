@@ -34,7 +34,7 @@ export interface Database extends FieldTables {
   'market.rpi_symbols': InstrumentKeyColumns & { valid_from: Instant; valid_to: NullableInstant }
   'market.candles': ColumnsOf<Candle>
   'recorder.migration': { name: string; timestamp: string }
-  'recorder.known': KnownTable
+  'recorder.ledger': LedgerTable
   'recorder.candle_reach': CandleReachTable
   'recorder.want': WantTable
   'recorder.slice': SliceTable
@@ -145,7 +145,7 @@ type Verdict =
   | 'reviewed'
 
 /** Ranges have the form of text, and `part` is an instant that may be infinite. */
-interface KnownTable extends Series {
+interface LedgerTable extends Series {
   id: GeneratedAlways<number>
   verdict: Verdict
   part: Generated<TimeMs>

@@ -30,7 +30,7 @@ import { type CandlePage, CandleWriter } from './candleWriter.js'
 import { fetchRange, type FetchTask } from './fetchRange.js'
 import { Reach } from './reach.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
-import type { Concluding, Patience, SliceContext, SliceWork } from './sliceWork.js'
+import type { Concluding, SliceContext, SliceRequests, SliceWork } from './sliceWork.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import { pageParameters, type PageRequest, type PageResponse } from './sources.js'
@@ -47,28 +47,28 @@ export class CandleFetcher {
   /** Fetches the missing candles of a slice. Whatever happens, the received candles are committed and counted. */
   async fetch(series: CandleSeries, slice: Slice, work: SliceWork): Promise<Concluding> {
     const { db, client, clock, logger, settleMs } = this.#context
-    const { patience, request, counts, onAsk, signal } = work
+    const { requests, request, counts, onAsk, signal } = work
     const task = await this.#taskOf(series, slice)
     const reach = await this.#reachOf(series)
     const revisionBefore = slice.again ? await lastRevision(db) : 0
     const writer = new CandleWriter(db, { series, clock, logger, signal })
     const store = (page: CandlePage) => writer.add(page)
-    const source = new PageSource({ client, series, settleMs, request, patience, store })
+    const source = new PageSource({ client, series, settleMs, request, requests, store })
     try {
       const { empty, silent, anchor } = await fetchRange(task, {
         ask: (page) => {
           onAsk(page.operation)
           return source.ask(page)
         },
-        now: () => patience.now(),
+        now: () => requests.now(),
         sleep: (ms) => clock.sleep(ms, signal),
         reach,
       })
       await writer.finish()
-      const { updated, turnedUp, rejected } = writer.counts
-      if (turnedUp > 0) {
+      const { updated, lateCandles, rejected } = writer.counts
+      if (lateCandles > 0) {
         logger.warn(
-          `${seriesText(series)}: ${turnedUp} candle(s) came that the service had left out before; they are stored`,
+          `${seriesText(series)}: ${lateCandles} candle(s) came that the service had left out before; they are stored`,
         )
       }
       // Silence that was found below the slice counts as done, so that the next slice does not look there.
@@ -202,7 +202,7 @@ interface PageSourceOptions {
   /** How long after its close a candle counts as final. */
   readonly settleMs: number
   readonly request: RequestOptions
-  readonly patience: Patience
+  readonly requests: SliceRequests
   /** Stores a page; resolves when another page may come. */
   readonly store: (page: CandlePage) => Promise<void>
 }
@@ -247,10 +247,10 @@ class PageSource {
   }
 
   async #request(page: PageRequest): Promise<Page<Candle>> {
-    const { client, series, settleMs, request, patience } = this.#options
+    const { client, series, settleMs, request, requests } = this.#options
     const { category, symbol, type, interval } = series
     const query = { category, symbol, type, interval, settleMs, ...pageParameters(page, intervalMs[interval]) }
-    return patience.ask(() =>
+    return requests.ask(() =>
       page.operation === 'candles' ? client.candles(query, request) : client.historyCandles(query, request),
     )
   }

@@ -44,7 +44,7 @@ export class CandleWriter {
   #isEnding = false
   /** Ends the wait for more pages. */
   #hasEnough: (() => void) | undefined
-  readonly counts = { inserted: 0, updated: 0, rejected: 0, turnedUp: 0 }
+  readonly counts = { inserted: 0, updated: 0, rejected: 0, lateCandles: 0 }
 
   constructor(db: Kysely<Database>, options: CandleWriterOptions) {
     this.#db = db
@@ -134,11 +134,11 @@ export class CandleWriter {
     }
     for (let failures = 1; ; failures++) {
       try {
-        const { inserted, updated, rejected, turnedUp } = await storeBatch(this.#db, batch)
+        const { inserted, updated, rejected, lateCandles } = await storeBatch(this.#db, batch)
         this.counts.inserted += inserted
         this.counts.updated += updated
         this.counts.rejected += rejected
-        this.counts.turnedUp += turnedUp
+        this.counts.lateCandles += lateCandles
         return
       } catch (error) {
         if (!traitsOf(error).isPassing) throw error

@@ -16,8 +16,8 @@ import {
   type Concluding,
   type EventHistory,
   type EventSeries,
-  Patience,
   type SliceContext,
+  SliceRequests,
   type SliceWork,
 } from './sliceWork.js'
 import type { Asking } from './workload.js'
@@ -48,11 +48,11 @@ export class SliceRunner {
   async run(slice: Slice, onAsk: (operation: Asking) => void, signal: AbortSignal): Promise<SliceResult> {
     const { db, clock } = this.#context
     const counts = { received: 0, inserted: 0, updated: 0 }
-    const patience = new Patience(clock, signal)
+    const requests = new SliceRequests(clock, signal)
     const request: RequestOptions = { priority: slice.kind === 'repair' ? 'repair' : 'backfill', signal }
-    const counted = (): WantCounts => ({ requests: patience.requests, ...counts })
+    const counted = (): WantCounts => ({ requests: requests.sent, ...counts })
     try {
-      const conclude = await this.#fetch(slice, { patience, request, counts, onAsk, signal })
+      const conclude = await this.#fetch(slice, { requests, request, counts, onAsk, signal })
       return await db.transaction().execute(async (trx) => {
         // Slices are concluded one at a time, because each replaces the verdicts on the time around it.
         await lockInTransaction(trx, lockNames.wants)
@@ -81,16 +81,16 @@ export class SliceRunner {
     history: EventHistory,
     series: EventSeries,
     ranges: Ranges,
-    { patience, request, counts, onAsk }: SliceWork,
+    { requests, request, counts, onAsk }: SliceWork,
   ): Promise<Concluding> {
     const { db, client, states, incidents } = this.#context
     const operation = history.operationOf(series.category)
     const known = states.stateOf(operation)
     if (known === 'absent' || known === 'resting') return finished(ranges, `${operation} is not asked: it is ${known}`)
     onAsk(operation)
-    const ask: typeof patience.ask = async (send) => {
+    const ask: typeof requests.ask = async (send) => {
       try {
-        const page = await patience.ask(send)
+        const page = await requests.ask(send)
         states.note(operation, 'present')
         await insertRejectedRows(db, page.rejected, page.receivedAt)
         return page
@@ -99,7 +99,7 @@ export class SliceRunner {
         throw error
       }
     }
-    const context = { client, request, ask, now: () => patience.now(), counts }
+    const context = { client, request, ask, now: () => requests.now(), counts }
     const { refused, refusalOfAll } = await history.fetch(series, ranges, context)
     if (refusalOfAll !== undefined) {
       states.note(operation, 'resting')

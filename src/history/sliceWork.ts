@@ -31,7 +31,7 @@ export interface SliceContext {
 
 /** Objects that the work on one slice uses. */
 export interface SliceWork {
-  readonly patience: Patience
+  readonly requests: SliceRequests
   readonly request: RequestOptions
   readonly counts: { received: number; inserted: number; updated: number }
   readonly onAsk: (operation: Asking) => void
@@ -79,8 +79,8 @@ const retry: Backoff = { minMs: 500, maxMs: 15_000 }
 const patienceMs = 180_000
 
 /** Repeats the requests of one slice while the service is away, and counts them. */
-export class Patience {
-  requests = 0
+export class SliceRequests {
+  sent = 0
   readonly #clock: Clock
   readonly #signal: AbortSignal
   #respondedMs: number
@@ -101,7 +101,7 @@ export class Patience {
   async ask<Row>(request: () => Promise<Page<Row>>): Promise<Page<Row>> {
     for (let failures = 1; ; failures++) {
       try {
-        this.requests += 1
+        this.sent += 1
         const page = await request()
         this.#respondedMs = this.#clock.monotonicMs()
         this.#skewMs = page.requestTime - page.receivedAt

@@ -48,7 +48,7 @@ export async function dismissEmptyGaps(
       // Adds the coverage first, as the writers of fills do. In another order two transactions could deadlock.
       await addCoverage(trx, series, [{ from, to }])
       await trx
-        .deleteFrom('recorder.known')
+        .deleteFrom('recorder.ledger')
         .where(ofSeries(series))
         .where('verdict', 'in', ['missing', 'lost'])
         .where('part', '=', instant(from))
@@ -77,13 +77,13 @@ async function judgeFillGaps(db: Kysely<Database>, since: TimeMs, after: number)
       select id, category, symbol, ${gapRange} as range,
         -- Longer gaps do not come from two responses that adjoin.
         noted_at < ${instant(since)} or gap_until - part >= interval '1 hour' as is_given_up
-      from recorder.known
+      from recorder.ledger
       where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null and id > ${after}
       order by id limit ${gapsPerLook}
     ), looked as materialized (
       select due.*, coalesce(m.is_empty, false) as is_empty,
         due.is_given_up or (m.has_candles and not m.is_empty and coalesce(
-          (select upper(v.ranges) from recorder.known v
+          (select upper(v.ranges) from recorder.ledger v
             where v.stream = 'fills' and v.category = due.category and v.symbol = due.symbol and v.type = '' and v.interval = ''
               and v.verdict = 'recorded' and not isempty(v.ranges)
             order by v.part desc limit 1)
@@ -95,7 +95,7 @@ async function judgeFillGaps(db: Kysely<Database>, since: TimeMs, after: number)
         where not due.is_given_up
       ) m on true
     ), judged as (
-      update recorder.known g set judged_at = now() from looked
+      update recorder.ledger g set judged_at = now() from looked
       where g.id = looked.id and g.stream = 'fills' and g.category = looked.category and g.symbol = looked.symbol
         and g.type = '' and g.interval = '' and g.verdict in ('missing', 'lost') and g.part = lower(looked.range) and looked.is_judged
     )

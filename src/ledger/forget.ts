@@ -14,7 +14,7 @@ export async function forget(db: Kysely<Database>, stream: string, before: Date)
   // where the next candle opens. The subquery finds this time in the range that contains `kept_from`. That range ends
   // with a candle, so its candles open at whole lengths before its end.
   await sql`
-    update recorder.known set ranges = ranges - tstzmultirange(tstzrange(null, coalesce((
+    update recorder.ledger set ranges = ranges - tstzmultirange(tstzrange(null, coalesce((
       select upper(r) - length * floor(extract(epoch from upper(r) - kept_from) / extract(epoch from length))::float8
       from unnest(ranges) as r
       cross join market.interval_length(nullif(interval, '')::market.candle_interval) as length
@@ -24,7 +24,7 @@ export async function forget(db: Kysely<Database>, stream: string, before: Date)
       and ranges && tstzmultirange(tstzrange(null, kept_from))`.execute(db)
   // Keeps the first part of the recorded ranges, because its row is the lock on the series.
   await db
-    .deleteFrom('recorder.known')
+    .deleteFrom('recorder.ledger')
     .where('stream', '=', stream as StreamName)
     .where('verdict', 'in', ['recorded', 'silent', 'no trade'])
     .where('part', '>', Number.NEGATIVE_INFINITY)
@@ -36,8 +36,8 @@ export async function forget(db: Kysely<Database>, stream: string, before: Date)
 async function deleteGaps(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   for (;;) {
     const { numAffectedRows = 0n } = await sql`
-      delete from recorder.known where ctid = any(array(
-        select ctid from recorder.known
+      delete from recorder.ledger where ctid = any(array(
+        select ctid from recorder.ledger
         where stream = ${stream} and verdict in ('missing', 'lost', 'repaired') and part < ${before}::timestamptz
           and upper(ranges) <= ${before}::timestamptz
         limit ${sql.lit(rowsPerDelete)}

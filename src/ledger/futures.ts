@@ -187,7 +187,7 @@ export async function claimEvents(
 /** Resolves to the end of the proven time of an instrument; null if nothing is proven. */
 async function recordedUntil(db: Kysely<Database>, series: Series): Promise<TimeMs | null> {
   const row = await db
-    .selectFrom('recorder.known')
+    .selectFrom('recorder.ledger')
     .select(({ fn }) => fn<TimeMs | null>('upper', ['ranges']).as('until'))
     .where(knownOf(series, 'recorded'))
     .executeTakeFirst()
@@ -208,7 +208,7 @@ export async function missingOfStream(
   const begin = instant(since)
   const { rows } = await sql<Omit<MissingRange, 'range'> & TimeRange>`
     select k.category, k.symbol, lower(missing) as "from", upper(missing) as "to", w.*
-    from recorder.known k
+    from recorder.ledger k
     cross join lateral unnest(
       tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges) as missing
     cross join lateral (${attemptsWhere(sql`${sameSeries('w', 'k')} and w.ranges && missing`)}) w

@@ -88,7 +88,7 @@ export async function newestGaps(
 
 async function gapsWhere(db: Kysely<Database>, { verdicts, streams, categories, isSymbol }: GapFilter) {
   let query = db
-    .selectFrom('recorder.known')
+    .selectFrom('recorder.ledger')
     .select(sql<TimeMs>`upper(ranges)`.as('to'))
     .where('verdict', 'in', verdicts ?? gapVerdicts)
   if (streams !== undefined) query = query.where('stream', 'in', streams)
@@ -99,7 +99,7 @@ async function gapsWhere(db: Kysely<Database>, { verdicts, streams, categories, 
   return query.where(({ eb, fn, val }) => eb('symbol', '=', fn.any(val(symbols))))
 }
 
-function gapOf(row: Selectable<Database['recorder.known']> & { readonly to: TimeMs }): Gap {
+function gapOf(row: Selectable<Database['recorder.ledger']> & { readonly to: TimeMs }): Gap {
   return {
     id: row.id,
     ...seriesOf(row),
@@ -115,7 +115,7 @@ function gapOf(row: Selectable<Database['recorder.known']> & { readonly to: Time
 /** Resolves to the series of candles that have open gaps. */
 export async function candlesWithGaps(db: Kysely<Database>): Promise<CandleSeries[]> {
   const rows = await db
-    .selectFrom('recorder.known')
+    .selectFrom('recorder.ledger')
     .select(['stream', 'category', 'symbol', 'type', 'interval'])
     .distinct()
     .where('stream', '=', 'candles')
@@ -168,7 +168,7 @@ export async function selectFillGaps(
 ): Promise<FillGap[]> {
   const { rows } = await sql<Omit<FillGap, 'range'> & TimeRange>`
     with due as materialized (
-      select id, category, symbol, ${gapRange} as range from recorder.known
+      select id, category, symbol, ${gapRange} as range from recorder.ledger
       where stream = 'fills' and ${hasVerdict(verdict)} and symbol <> '*' and category = any (${categories})
         and id < ${before ?? Number.MAX_SAFE_INTEGER} and gap_until > ${instant(since)}
       order by id desc limit ${limit}

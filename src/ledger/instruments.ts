@@ -56,7 +56,7 @@ async function describeAnew(trx: Kysely<Database>, category: Category, seenAt: T
   ) as changed`
   // Deletes what is known of the old listing of a relisted instrument. It says nothing about the new listing.
   await sql`
-    delete from recorder.known e using ${changed}, market.instruments listed
+    delete from recorder.ledger e using ${changed}, market.instruments listed
     where listed.category = changed.category and listed.symbol = changed.symbol
       and listed.launch_time is distinct from changed.launch_time
       and e.stream = 'candles' and e.category = listed.category and e.symbol = listed.symbol

@@ -48,13 +48,13 @@ export async function missingCandles(
   const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
     select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
     from ${source} as s
-    left join recorder.known c on ${sameSeries('c', 's')} and ${hasVerdict('recorded', 'c')}
-    left join recorder.known e on ${sameSeries('e', 's')} and ${hasVerdict('before the beginning', 'e')}
+    left join recorder.ledger c on ${sameSeries('c', 's')} and ${hasVerdict('recorded', 'c')}
+    left join recorder.ledger e on ${sameSeries('e', 's')} and ${hasVerdict('before the beginning', 'e')}
     left join lateral unnest(
       case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
         - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - coalesce((
           -- A range is requested again after one hour, then after four, and so on, up to a day.
-          select range_agg(r) from recorder.known u cross join lateral unnest(u.ranges) as r
+          select range_agg(r) from recorder.ledger u cross join lateral unnest(u.ranges) as r
           where ${options.leaveOutAskedLately ?? false} and ${sameSeries('u', 's')} and ${hasVerdict('unanswered', 'u')}
             and u.noted_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()), '{}')
     ) as m(range) on true
@@ -80,7 +80,7 @@ export async function missingEvents(db: Kysely<Database>, series: Series, range:
   const { rows } = await sql<{ ranges: [TimeMs, TimeMs][] }>`
     select ${rangesAsJson('missing')} as ranges from (
       select ${multirange([range])} - coalesce(range_agg(r), '{}') as missing
-      from recorder.known c cross join lateral unnest(c.ranges) as r
+      from recorder.ledger c cross join lateral unnest(c.ranges) as r
       where ${knownOf(series, 'recorded', 'c')}
     ) as m`.execute(db)
   return toRanges(rows[0]?.ranges ?? [])
@@ -122,7 +122,7 @@ export async function replaceGaps(
 /** Reads the open gaps of a series, ascending. */
 export async function openGaps(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
   const rows = await db
-    .selectFrom('recorder.known')
+    .selectFrom('recorder.ledger')
     .select(({ fn }) => ['part as from', fn<TimeMs>('upper', ['ranges']).as('to')])
     .where(knownOf(candleStream(series), 'missing'))
     .execute()
@@ -142,7 +142,7 @@ export async function isSparse(db: Kysely<Database>, series: CandleSeries): Prom
       >= ${sparseShare} * coalesce(sum(length) filter (where verdict = 'recorded'), 0) as "isSparse"
     from (
       select verdict, extract(epoch from upper(r) - lower(r)) as length
-      from recorder.known cross join lateral unnest(ranges) as r
+      from recorder.ledger cross join lateral unnest(ranges) as r
       where ${ofSeries(candleStream(series))} and verdict in ('recorded', 'silent', 'no trade')
     ) as known`.execute(db)
   return rows[0]?.isSparse ?? true
@@ -172,7 +172,7 @@ export async function unansweredRanges(
   ranges: readonly TimeRange[],
 ): Promise<Unanswered[]> {
   return db
-    .selectFrom('recorder.known')
+    .selectFrom('recorder.ledger')
     .select(({ fn }) => ['part as from', fn<TimeMs>('upper', ['ranges']).as('to'), 'noted_at as askedAt'])
     .where(knownOf(candleStream(series), 'unanswered'))
     .where('ranges', '&&', multirange(ranges))

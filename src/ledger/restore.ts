@@ -33,7 +33,7 @@ export async function restoreSilence(
   if (known.noTrade.length === 0) return
   const confirmed = multirangeOf(known.noTradeConfirmed)
   await sql`
-    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, part, ranges)
+    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges)
     select ${stream}, ${category}::market.category, ${symbol}, ${type}, ${interval}, verdict, date_bin(market.interval_length(${interval}::market.candle_interval) * 1440, lower(r),
       timestamptz 'epoch') as begins, range_agg(r)
     from (
@@ -52,7 +52,7 @@ export async function restoreGaps(db: Kysely<Database>, series: Series, gaps: re
   for (const { from, to, reason, state, detectedAt, repairedAt, lostAt } of gaps) {
     const verdict = state === 'open' ? 'missing' : state
     const known = await db
-      .selectFrom('recorder.known')
+      .selectFrom('recorder.ledger')
       .select('id')
       .where(knownOf(series, verdict))
       .where('part', '=', sql<TimeMs>`${from}::timestamptz`)
@@ -68,11 +68,11 @@ export async function restoreGaps(db: Kysely<Database>, series: Series, gaps: re
 async function unknownPart(db: Kysely<Database>, series: Series, range: TextRange): Promise<string> {
   const { rows } = await sql<{ rest: string }>`
     select (given.ranges - coalesce((
-      select range_agg(r) from recorder.known k cross join lateral unnest(k.ranges) as r
+      select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
       where ${knownOf(series, 'recorded', 'k')} and k.ranges && given.ranges), '{}'))::text as rest
     from (select ${multirangeOf([range])}::tstzmultirange as ranges) as given
     where not exists (
-      select from recorder.known k
+      select from recorder.ledger k
       where ${knownOf(series, 'repaired', 'k')} and k.part = lower(given.ranges) and k.ranges = given.ranges)`.execute(
     db,
   )

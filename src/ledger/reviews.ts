@@ -30,10 +30,10 @@ export async function dueReviews(
   const { rows } = await sql<CandleSeries & TimeRange & Omit<DueReview, 'series' | 'range'>>`
     select c.category, c.symbol, c.type, c.interval, lower(c.ranges) as "from", upper(c.ranges) as "to",
       r.next_to as "nextTo", relisted.at as "relistedAt"
-    from recorder.known c
+    from recorder.ledger c
     join market.instruments i on i.category = c.category and i.symbol = c.symbol and i.disappeared_at is null
     left join lateral (
-      select noted_at as reviewed_at, lower(ranges) as next_to from recorder.known r
+      select noted_at as reviewed_at, lower(ranges) as next_to from recorder.ledger r
       where ${sameSeries('r', 'c')} and ${hasVerdict('reviewed', 'r')}
     ) as r on true
     left join lateral (
@@ -66,7 +66,7 @@ export async function seriesToReadAgain(
 ): Promise<{ readonly series: CandleSeries; readonly range: TimeRange }[]> {
   const { rows } = await sql<CandleSeries & TimeRange>`
     select category, symbol, type, interval, lower(ranges) as "from", upper(ranges) as "to"
-    from recorder.known c
+    from recorder.ledger c
     where stream = 'candles' and verdict = 'recorded' and category = ${category} and symbol = ${symbol} and not isempty(ranges)
       and (c.type = ${type} and c.interval = ${interval} or not exists (
         select from recorder.restatement r
@@ -85,7 +85,7 @@ export async function askedOnce(
   { before, limit }: { readonly before: TimeMs; readonly limit: number },
 ): Promise<{ readonly series: CandleSeries; readonly range: TimeRange }[]> {
   const rows = await db
-    .selectFrom('recorder.known')
+    .selectFrom('recorder.ledger')
     .select(['stream', 'category', 'symbol', 'type', 'interval', 'part as from'])
     .select(({ fn }) => fn<TimeMs>('upper', ['ranges']).as('to'))
     .where(hasVerdict('unanswered'))
@@ -106,7 +106,7 @@ export async function unconfirmedParts(
   { before, limit }: { readonly before: TimeMs; readonly limit: number },
 ): Promise<{ readonly series: CandleSeries; readonly silent: readonly TimeRange[] }[]> {
   const rows = await db
-    .selectFrom('recorder.known')
+    .selectFrom('recorder.ledger')
     .select(['stream', 'category', 'symbol', 'type', 'interval'])
     .select(rangesAsJson('ranges').as('silent'))
     .where(hasVerdict('silent'))
@@ -146,7 +146,7 @@ export async function confirmNoTrade(
 /** Delays the next look at the silence in ranges that were just requested, whatever the result. */
 async function putOffLook(db: Kysely<Database>, series: CandleSeries, asked: readonly TimeRange[]): Promise<void> {
   await db
-    .updateTable('recorder.known')
+    .updateTable('recorder.ledger')
     .set(({ fn }) => ({ noted_at: fn('now') }))
     .where(knownOf(candleStream(series), 'silent'))
     .where('ranges', '&&', multirange(asked))
@@ -162,7 +162,7 @@ async function noteReview(
 ): Promise<void> {
   const ranges = `{[${new Date(nextTo ?? at).toISOString()},)}`
   await sql`
-    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
+    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
     values (${sql.join(seriesValues(candleStream(series)))}, 'reviewed', ${ranges}, ${instant(at)})
     on conflict (stream, category, symbol, type, interval, verdict, part) do update
       set noted_at = excluded.noted_at, ranges = case when ${nextTo === null} then k.ranges else excluded.ranges end

@@ -15,7 +15,7 @@ export interface StoredBatch extends WriteResult {
   readonly rejected: number
   readonly gapsFound: number
   /** Number of candles that arrived in stretches that had been recorded as silent. */
-  readonly turnedUp: number
+  readonly lateCandles: number
   /** Remarks about the data of the service for a person, one line each. */
   readonly remarks: readonly string[]
 }
@@ -148,14 +148,14 @@ async function write(db: Kysely<Database>, stream: StreamName, batches: readonly
 
 /** Builds the result of one batch: counts of its rows, found gaps, late candles, and remarks. */
 function accountOf(batch: Batch, written: Written): StoredBatch {
-  const { inserted, updated, gapsFound = 0, turnedUp = 0, conflicting = 0 } = written
+  const { inserted, updated, gapsFound = 0, lateCandles = 0, conflicting = 0 } = written
   return {
     inserted,
     updated,
     unchanged: batch.rows.length - inserted - updated - conflicting,
     rejected: batch.rejected.length + (batch.unkept ?? 0) + conflicting,
     gapsFound,
-    turnedUp,
+    lateCandles,
     remarks: remarksOn(batch, written),
   }
 }

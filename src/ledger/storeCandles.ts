@@ -11,7 +11,7 @@ import { callOfCandles, multirangeText } from './verdicts.js'
 
 export interface StoredCandles extends WriteResult {
   /** Number of candles that arrived in stretches that had been recorded as silent. */
-  readonly turnedUp: number
+  readonly lateCandles: number
 }
 
 /**
@@ -26,17 +26,17 @@ export async function storeCandles(
   silence: readonly TimeRange[] = [],
 ): Promise<StoredCandles> {
   const [series] = candles
-  if (series === undefined) return { inserted: 0, updated: 0, unchanged: 0, turnedUp: 0 }
+  if (series === undefined) return { inserted: 0, updated: 0, unchanged: 0, lateCandles: 0 }
   if (!candles.every((candle) => isSameSeries(series, candle))) throw new RangeError('candles of several series')
   const filled = filledBy(
     candles.filter(({ isClosed }) => isClosed).map(({ openTime }) => openTime),
     intervalMs[series.interval],
   )
-  if (filled.length === 0) return { turnedUp: 0, ...(await upsertCandles(db, candles)) }
+  if (filled.length === 0) return { lateCandles: 0, ...(await upsertCandles(db, candles)) }
   if (candles.length < bulkRows) return storeAtOnce(db, series, candles, filled, silence)
   return inTransaction(db, async (trx) => {
     const written = (await insertNewCandles(trx, series, candles)) ?? (await upsertCandles(trx, candles))
-    return { turnedUp: await callOfCandles<number>(trx, 'claim_candles', series, filled, silence), ...written }
+    return { lateCandles: await callOfCandles<number>(trx, 'claim_candles', series, filled, silence), ...written }
   })
 }
 
@@ -53,13 +53,13 @@ async function storeAtOnce(
   silence: readonly TimeRange[],
 ): Promise<StoredCandles> {
   // Writes rows before the claim, in the same order as a transaction. So two writers of a series cannot deadlock.
-  const { rows } = await sql<{ inserted: number; updated: number; turnedUp: number }>`
+  const { rows } = await sql<{ inserted: number; updated: number; lateCandles: number }>`
     with written as (${upsertOf(candles)}), counted as materialized (
       select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written)
     select inserted, updated, recorder.claim_candles(${category}, ${symbol}, ${type}, ${interval},
-      ${multirangeText(filled)}, ${multirangeText(silence)}) as "turnedUp" from counted`.execute(db)
-  const { inserted = 0, updated = 0, turnedUp = 0 } = rows[0] ?? {}
-  return { inserted, updated, unchanged: candles.length - inserted - updated, turnedUp }
+      ${multirangeText(filled)}, ${multirangeText(silence)}) as "lateCandles" from counted`.execute(db)
+  const { inserted = 0, updated = 0, lateCandles = 0 } = rows[0] ?? {}
+  return { inserted, updated, unchanged: candles.length - inserted - updated, lateCandles }
 }
 
 const { key, columns, source } = rowTable<Candle>(

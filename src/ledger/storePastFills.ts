@@ -132,7 +132,7 @@ export async function storePastFills(
 async function judgeAgain(trx: Kysely<Database>, key: FillKey, { from, to }: TimeRange): Promise<void> {
   const minutes = { from: minuteOf(from), to: minuteOf(to) + minuteMs }
   await trx
-    .updateTable('recorder.known')
+    .updateTable('recorder.ledger')
     .set({ judged_at: null })
     .where(ofSeries(streamOf(key)))
     .where('verdict', 'in', ['missing', 'lost'])
@@ -185,7 +185,7 @@ async function unconfirmedMinutes(
   const candles = candleStream({ ...key, type: 'market', interval: '1m' })
   const [from, to] = [minuteOf(first.from), last.to]
   const around = (series: Series) => sql`
-    select coalesce(range_agg(r), '{}') as ranges from recorder.known k cross join lateral unnest(k.ranges) as r
+    select coalesce(range_agg(r), '{}') as ranges from recorder.ledger k cross join lateral unnest(k.ranges) as r
     where ${knownOf(series, 'recorded', 'k')} and k.part < ${instant(to + minuteMs)}
       and k.ranges && ${timeRange({ from, to: to + minuteMs })}`
   const { rows } = await sql<TimeRange>`
@@ -193,7 +193,7 @@ async function unconfirmedMinutes(
     candles as materialized (${around(candles)}),
     recorded as materialized (
       select min(lower(ranges)) as since, max(upper(ranges)) + ${duration(candleLateMs)} as until
-      from recorder.known where ${knownOf(candles, 'recorded')}
+      from recorder.ledger where ${knownOf(candles, 'recorded')}
     )
     select minute as "from", minute + interval '1 minute' as "to"
     from recorder.fill_minutes(${key.category}, ${key.symbol}, ${instant(from)}, ${instant(to)})
@@ -214,7 +214,7 @@ export async function explainFills(
   reason: string,
 ): Promise<void> {
   const { numUpdatedRows } = await db
-    .updateTable('recorder.known')
+    .updateTable('recorder.ledger')
     .set({ reason })
     .where(ofSeries(streamOf(key)))
     .where('verdict', 'in', ['missing', 'lost'])

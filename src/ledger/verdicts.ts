@@ -8,7 +8,7 @@ import type { Database } from '../db/schema.js'
 import { addingRanges, keyColumns, ofSeries, type Series, seriesOf, seriesValues } from '../db/series.js'
 
 /**
- * Knowledge about a range of time of a series in `recorder.known`. Nothing is known of a range without a verdict.
+ * Knowledge about a range of time of a series in `recorder.ledger`. Nothing is known of a range without a verdict.
  * Functions of this folder write verdicts, or call functions of the database that do (`migrations/functions`):
  *
  * | from                 | to                   | by                                              | when                                          |
@@ -38,11 +38,11 @@ import { addingRanges, keyColumns, ofSeries, type Series, seriesOf, seriesValues
  * Three more verdicts tell how far the recorder has come with a series. Functions of the database use `unsettled` and
  * `audited` of fills. `noteReview` writes `reviewed` of candles.
  */
-type Verdict = Database['recorder.known']['verdict']
+type Verdict = Database['recorder.ledger']['verdict']
 
 const eb = expressionBuilder<Database>()
 
-/** Returns a condition for a series' rows of `recorder.known` with this verdict. `alias` names the table. */
+/** Returns a condition for a series' rows of `recorder.ledger` with this verdict. `alias` names the table. */
 export function knownOf(series: Series, verdict: Verdict, alias?: string): Expression<SqlBool> {
   return eb.and([ofSeries(series, alias), hasVerdict(verdict, alias)])
 }
@@ -68,7 +68,7 @@ export async function callOfCandles<Result = void>(
 /** Adds ranges, as the text of a multirange, to the ranges with a verdict. All are kept in one row, not in parts. */
 export async function addKnown(db: Kysely<Database>, series: Series, verdict: Verdict, ranges: string): Promise<void> {
   await sql`
-    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
+    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
     values (${sql.join(seriesValues(series))}, ${verdict}, ${ranges}) ${addingRanges}`.execute(db)
 }
 
@@ -122,7 +122,7 @@ export async function addCoverages(db: Kysely<Database>, claims: readonly Claim[
   if (whole.length === 0) return
   const source = rowsFrom(whole, columns, (claim, column) => claim[columns[column]?.name ?? 'ranges'])
   await sql`
-    insert into recorder.known as k (stream, category, symbol, type, interval, verdict, ranges)
+    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
     select stream, category, symbol, type, interval, 'recorded', ranges::tstzmultirange from ${source} as claim
     order by stream, category, symbol, type, interval ${addingRanges}`.execute(db)
 }

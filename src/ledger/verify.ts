@@ -76,7 +76,7 @@ interface Found extends TimeRange {
 /** Lists all series of candles that are covered or stored. */
 async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
   const covered = db
-    .selectFrom('recorder.known')
+    .selectFrom('recorder.ledger')
     .select(['category', 'symbol', 'type', 'interval'])
     .where('stream', '=', 'candles')
     .where('verdict', '=', 'recorded')
@@ -107,9 +107,9 @@ async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): P
   const { rows } = await sql<Found>`
     with covered as (
       select lower(r) as from_time, upper(r) as to_time, ${lengthOf(series)} as length
-      from recorder.known c
+      from recorder.ledger c
       cross join lateral unnest(c.ranges - coalesce((
-        select range_agg(silent) from recorder.known n cross join lateral unnest(n.ranges) as silent
+        select range_agg(silent) from recorder.ledger n cross join lateral unnest(n.ranges) as silent
         where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade')), '{}')) as r
       where ${knownOf(candleStream(series), 'recorded', 'c')}
     ), stored as (
@@ -141,7 +141,7 @@ async function rowsWithoutCoverage(
     select min(open_time) as "from", max(open_time + length) as "to", count(*) as count
     from market.candles c cross join ${lengthOf(series)} as length
     where ${ofCandles(series, 'c')} and is_closed and open_time >= ${instant(keptSince)}
-      and not coalesce((select ranges from recorder.known v
+      and not coalesce((select ranges from recorder.ledger v
         where ${knownOf(candleStream(series), 'recorded', 'v')}), '{}') @> tstzrange(open_time, open_time + length)
     having count(*) > 0`.execute(db)
   return disagreements(series, rows, 'stored, but not covered')
@@ -151,7 +151,7 @@ async function rowsWithoutCoverage(
 async function rowsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     select c.open_time as "from", c.open_time + length as "to", 1 as count
-    from recorder.known n
+    from recorder.ledger n
     cross join lateral unnest(n.ranges) as silent
     cross join ${lengthOf(series)} as length
     join market.candles c on ${ofCandles(series, 'c')} and c.open_time >= lower(silent) and c.open_time < upper(silent)
@@ -165,7 +165,7 @@ async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries): Prom
   const minutes: CandleSeries = { ...long, interval: '1m' }
   const { rows } = await sql<Found>`
     with minutes as (
-      select ranges from recorder.known c where ${knownOf(candleStream(minutes), 'recorded', 'c')}
+      select ranges from recorder.ledger c where ${knownOf(candleStream(minutes), 'recorded', 'c')}
     ), compared as (
       select l.open_time, l.open_time + length as close_time, l.open, l.high, l.low, l.close, l.base_volume, l.quote_turnover, m.*
       from market.candles l
@@ -202,7 +202,7 @@ async function volumesThatDiffer(db: Kysely<Database>, minutes: CandleSeries): P
   const { category, symbol } = minutes
   const { rows } = await sql<Found>`
     with recorded as (
-      select range_agg(r) as ranges from recorder.known v cross join lateral unnest(v.ranges) as r
+      select range_agg(r) as ranges from recorder.ledger v cross join lateral unnest(v.ranges) as r
       where ${knownOf(instrumentStream('fills', minutes), 'recorded', 'v')}
     )
     select minute as "from", minute + interval '1 minute' as "to", 1 as count,
@@ -219,7 +219,7 @@ async function fillsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Pr
   const { category, symbol } = series
   const { rows } = await sql<Found>`
     select lower(silent) as "from", upper(silent) as "to", count(*) as count
-    from recorder.known n
+    from recorder.ledger n
     cross join lateral unnest(n.ranges) as silent
     join market.fills f on f.category = ${category} and f.symbol = ${symbol} and f.ts >= lower(silent) and f.ts < upper(silent)
     where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade')

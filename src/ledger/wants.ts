@@ -73,7 +73,7 @@ const columns = [
  */
 export const provenOfWant = sql<string>`
   case when w.again then '{}' else coalesce((
-    select range_agg(r) from recorder.known c cross join lateral unnest(c.ranges) as r
+    select range_agg(r) from recorder.ledger c cross join lateral unnest(c.ranges) as r
     where ${sameSeries('c', 'w')} and (${hasVerdict('recorded', 'c')} or ${hasVerdict('before the beginning', 'c')})
       and c.part < upper(w.ranges) and upper(c.ranges) > lower(w.ranges)), '{}') end`
 
@@ -168,13 +168,13 @@ export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter
       .where('ended_at', 'is', null)
       .orderBy('id')
       .execute()
-    const isMeant = (names: readonly string[] | undefined, name: string) => names === undefined || names.includes(name)
+    const matches = (names: readonly string[] | undefined, name: string) => names === undefined || names.includes(name)
     const meant = open.filter(
       ({ stream, category, symbol, type, interval }) =>
         (filter.stream === undefined || filter.stream === stream) &&
-        isMeant(filter.categories, category) &&
-        isMeant(filter.types, type) &&
-        isMeant(filter.intervals, interval) &&
+        matches(filter.categories, category) &&
+        matches(filter.types, type) &&
+        matches(filter.intervals, interval) &&
         filter.isSymbol(symbol),
     )
     const ids = meant.map(({ id }) => id)
@@ -318,7 +318,7 @@ export async function rangeOutcomes(
     select place, verdict, reason, ${rangesAsJson('known')} as ranges
     from (
       select ordinality as place, t.verdict, t.reason, t.ranges * wanted as known
-      from source s join recorder.known t on ${sameSeries('t', 's')}
+      from source s join recorder.ledger t on ${sameSeries('t', 's')}
         and t.verdict in ('before the beginning', 'unanswered', 'missing', 'lost')
     ) as found where not isempty(known)
     order by place, lower(known)`.execute(db)

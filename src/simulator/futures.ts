@@ -75,8 +75,8 @@ export function createFutures(
       world.fundingForecasts(futuresOf('current-fund-rate', query), at),
     // Requests for index components need no category, because it follows from the symbol. A given category is used.
     'index-components'(query: Query, at: TimeMs) {
-      const isMeant = ({ category, symbol }: Listing) => category.endsWith('FUTURES') && symbol === query['symbol']
-      const named = query['category'] ?? world.listings().find(isMeant)?.category ?? 'USDT-FUTURES'
+      const matches = ({ category, symbol }: Listing) => category.endsWith('FUTURES') && symbol === query['symbol']
+      const named = query['category'] ?? world.listings().find(matches)?.category ?? 'USDT-FUTURES'
       const { category, symbol } = futureOf('index-components', { ...query, category: named }, at)
       const { baseCoin } = existing('index-components', category, symbol, at)
       const draw = stageOf('index-components', symbol, at)

@@ -108,9 +108,9 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
 
   const pastFills = (operation: PastFillsOperation, query: Query, at: TimeMs): ResponseData => {
     const request = pastFillsQueryOf(operation, query, at)
-    const isMeant = (listing: Listing) =>
+    const matches = (listing: Listing) =>
       listing.category === request.category && historySymbol(listing) === request.symbol
-    const { symbol } = existing(operation, request.category, world.listings().find(isMeant)?.symbol ?? '', at)
+    const { symbol } = existing(operation, request.category, world.listings().find(matches)?.symbol ?? '', at)
     return plain(pastFillPage(world, quirks(), { ...request, symbol }, at))
   }
 

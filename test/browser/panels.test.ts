@@ -32,7 +32,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
       select category, symbol, now() - h * interval '1 hour' - interval '20 seconds', 100 + h, 99, 101,
         case when category <> 'SPOT' then 0.0001 end, 1000, now()
       from market.instruments cross join generate_series(0, 9) as h;
-      insert into recorder.known (stream, category, symbol, type, interval, verdict, ranges)
+      insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
       select 'candles', category, symbol, 'market', '1m', 'recorded',
         tstzmultirange(tstzrange(now() - interval '12 hours 10 minutes', now()))
       from market.instruments where symbol = 'BTCUSDT';

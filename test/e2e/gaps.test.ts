@@ -73,7 +73,7 @@ it('a gap of settled funding rates is repaired', async () => {
     (await pool.query(`select ts, funding_rate from market.funding_rates where ${one} order by ts`)).rows
   const all = await stored()
   await pool.query(`delete from market.funding_rates where ${one} and ts >= $1 and ts < $2`, [day(19), day(3)])
-  await pool.query(`delete from recorder.known where stream = 'funding_rates' and ${one}`)
+  await pool.query(`delete from recorder.ledger where stream = 'funding_rates' and ${one}`)
   await pool.query(
     "select recorder.claim_events('funding_rates', 'USDT-FUTURES', 'BTCUSDT', $1, 'the recorder was off')",
     [`{[${day(20)}, ${day(19)}), [${day(3)}, ${day(2)})}`],

@@ -29,7 +29,7 @@ export async function archiveAll(database: RecorderDatabase, target: ArchiveTarg
 }
 
 const bookkeeping: Readonly<Record<string, string>> = {
-  'recorder.known':
+  'recorder.ledger':
     'stream, category, symbol, type, interval, verdict, part, ranges, reason, ' +
     'case when reason is not null then noted_at end as noted_at, settled_at',
   'recorder.candle_revision':

@@ -100,7 +100,7 @@ export function queueUnderTest(): QueueUnderTest {
     own.lines = []
     own.proxy = await startTcpProxy(own.database.url)
     own.folder = await mkdtemp(join(tmpdir(), 'market-recorder-queue-'))
-    await own.query('truncate market.fills, market.candles, market.tickers, recorder.known, recorder.rejected_row')
+    await own.query('truncate market.fills, market.candles, market.tickers, recorder.ledger, recorder.rejected_row')
     await own.openQueue()
   })
   afterEach(async () => {

@@ -63,8 +63,8 @@ function planWith(config: Config, universe: PlanUniverse): Plan {
 function totalsOf(config: Config, streams: readonly StreamDemand[]) {
   const safe = safeRates(config)
   const total = (value: (demand: StreamDemand) => number) => sum(streams.map(value))
-  const use = (isMeant: (demand: StreamDemand) => boolean, safePerSecond: number): LimitUse => {
-    const requestsPerSecond = total((demand) => (isMeant(demand) ? demand.requestsPerSecond : 0))
+  const use = (matches: (demand: StreamDemand) => boolean, safePerSecond: number): LimitUse => {
+    const requestsPerSecond = total((demand) => (matches(demand) ? demand.requestsPerSecond : 0))
     return { requestsPerSecond, safePerSecond, share: requestsPerSecond / safePerSecond }
   }
   return {

@@ -182,10 +182,10 @@ export class FillSchedule<Target> {
   }
 
   /** Fills per millisecond of these instruments together: the current rate, or the usual one where that is higher. */
-  flow(isMeant: (target: Target) => boolean): number {
+  flow(matches: (target: Target) => boolean): number {
     let [moment, usual] = [0, 0]
     for (const { target, estimate } of this.#list) {
-      if (!isMeant(target)) continue
+      if (!matches(target)) continue
       moment += estimate.rate
       usual += estimate.usualRate
     }

@@ -32,7 +32,7 @@ function eachFuture<Row extends { readonly receivedAt: number }>(
 }
 
 /** Makes a stream of periods of five minutes. A response shows the periods of some hours. */
-function positioning<Row extends { readonly receivedAt: number }>(
+function fiveMinutePeriods<Row extends { readonly receivedAt: number }>(
   name: StreamName,
   ask: (client: ExchangeClient, query: FuturesQuery, options: RequestOptions) => Promise<Page<Row>>,
 ): FutureStream<Row> {
@@ -49,11 +49,11 @@ function positioning<Row extends { readonly receivedAt: number }>(
 }
 
 /** Makes a stream of lists that rarely change, one for each future that the funding rates select. */
-function terms<Row extends { readonly receivedAt: number }>(
+function rarelyChangingList<Row extends { readonly receivedAt: number }>(
   name: StreamName,
   ask: (client: ExchangeClient, query: FuturesQuery, options: RequestOptions) => Promise<Page<Row>>,
 ): FutureStream<Row> {
-  return eachFuture(hourMs, termsBytes, {
+  return eachFuture(hourMs, listBytes, {
     name,
     select: ({ streams }) => streams.fundingRates.select,
     fetch: ask,
@@ -61,7 +61,7 @@ function terms<Row extends { readonly receivedAt: number }>(
     rowsPerDayOf: () => () => 0,
   })
 }
-const termsBytes = { plain: 150, compressed: 150 }
+const listBytes = { plain: 150, compressed: 150 }
 const listedFutures = ({ streams: { instruments } }: Config) =>
   instruments.enabled
     ? futuresCategories.filter((category) => instruments.categories.includes(category))
@@ -113,14 +113,16 @@ export const futuresStreams = {
       },
     },
   ),
-  taker_flow: positioning('taker_flow', (client, ...request) => client.takerFlow(...request)),
-  long_short_ratios: positioning('long_short_ratios', (client, ...request) => client.longShortRatios(...request)),
-  long_short_accounts: positioning('long_short_accounts', (client, ...request) => client.longShortAccounts(...request)),
-  long_short_positions: positioning('long_short_positions', (client, ...request) =>
+  taker_flow: fiveMinutePeriods('taker_flow', (client, ...request) => client.takerFlow(...request)),
+  long_short_ratios: fiveMinutePeriods('long_short_ratios', (client, ...request) => client.longShortRatios(...request)),
+  long_short_accounts: fiveMinutePeriods('long_short_accounts', (client, ...request) =>
+    client.longShortAccounts(...request),
+  ),
+  long_short_positions: fiveMinutePeriods('long_short_positions', (client, ...request) =>
     client.longShortPositions(...request),
   ),
-  index_components: terms('index_components', (client, ...request) => client.indexComponents(...request)),
-  position_tiers: terms('position_tiers', (client, ...request) => client.positionTiers(...request)),
+  index_components: rarelyChangingList('index_components', (client, ...request) => client.indexComponents(...request)),
+  position_tiers: rarelyChangingList('position_tiers', (client, ...request) => client.positionTiers(...request)),
   open_interest_limits: {
     kind: 'lists',
     name: 'open_interest_limits',
@@ -129,6 +131,6 @@ export const futuresStreams = {
     fetch: (client, { category }, options) => client.openInterestLimits({ category }, options),
     rowsOf: () => 0,
     covers: isFuture,
-    bytes: termsBytes,
+    bytes: listBytes,
   } satisfies ListStream<FuturesTarget, RowOf<'open_interest_limits'>>,
 }

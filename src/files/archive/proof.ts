@@ -32,7 +32,7 @@ export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, d
     await collect(
       `select ${series}, ${rangesJson('ranges')} from (
          select category, symbol, type, interval, range_agg(r) as ranges
-         from recorder.known cross join lateral unnest(ranges * tstzmultirange(${inDay})) as r
+         from recorder.ledger cross join lateral unnest(ranges * tstzmultirange(${inDay})) as r
          where stream = $1 and verdict = '${verdict}' and ranges && ${inDay}
          group by category, symbol, type, interval
        ) as known`,
@@ -43,7 +43,7 @@ export async function readProof(snapshot: Snapshot, { stream }: ArchivedTable, d
     `select ${series}, json_build_object('from', part, 'to', upper(ranges), 'reason', reason,
        'state', case verdict when 'missing' then 'open' else verdict end, 'detectedAt', noted_at,
        'repairedAt', case verdict when 'repaired' then settled_at end, 'lostAt', case verdict when 'lost' then settled_at end)
-     from recorder.known
+     from recorder.ledger
      where stream = $1 and verdict in ('missing', 'lost', 'repaired') and ranges && ${inDay}
      order by part, upper(ranges), verdict`,
     (known, json) => ({ gaps: [...known.gaps, json as SeriesProof['gaps'][number]] }),
@@ -62,7 +62,7 @@ async function collectCandles(
      from (
        select category, symbol, type, interval, range_agg(r) as silent,
          coalesce(range_agg(r) filter (where verdict = 'no trade'), '{}') as looked_at
-       from recorder.known cross join lateral unnest(ranges * tstzmultirange(${inDay})) as r
+       from recorder.ledger cross join lateral unnest(ranges * tstzmultirange(${inDay})) as r
        where stream = $1 and verdict in ('silent', 'no trade') and part < $3::timestamptz and upper(ranges) > $2::timestamptz
        group by category, symbol, type, interval
      ) n`,

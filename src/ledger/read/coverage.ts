@@ -154,7 +154,7 @@ async function findSeries(
 ): Promise<{ rows: Series[]; total: number }> {
   const eb = expressionBuilder<Database, 'recorder_page.coverage'>()
   const named = Object.entries({ stream, category, symbol }).filter(([, value]) => value !== undefined)
-  const isMeant = eb.and([
+  const matches = eb.and([
     eb.and(Object.fromEntries(named)),
     eb(eb.fn<number>('strpos', [eb.fn('upper', ['symbol']), eb.val(text.toUpperCase())]), '>', 0),
   ])
@@ -170,14 +170,14 @@ async function findSeries(
             .filterWhere('range', '&&', timeRange(range))
             .as('count'),
         )
-        .where(isMeant)
+        .where(matches)
         .groupBy(keyNames),
     )
     .with('known', (query) =>
       query
         .selectFrom('recorder_page.coverage')
         .select(keyNames)
-        .where(isMeant)
+        .where(matches)
         .union(query.selectFrom('gaps').select(keyNames)),
     )
     .selectFrom('known')

@@ -195,7 +195,7 @@ describe('a read-only query', () => {
       'explain analyze delete from market.fills',
       'select 1; delete from market.fills',
       'select 1; commit; delete from market.fills',
-      "select nextval('recorder.known_id_seq')",
+      "select nextval('recorder.ledger_id_seq')",
       '/* select */ drop table market.fills',
     ]
     for (const attempt of attempts) await expect(run(attempt), attempt).rejects.toThrow()

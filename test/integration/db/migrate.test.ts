@@ -192,7 +192,7 @@ describe('the schema', () => {
       await sql`set role market_reader`.execute(connection)
       await sql`select from market.latest_tickers`.execute(connection)
       await sql`select from market.gaps`.execute(connection)
-      const forbidden = [sql`select from recorder.known`, sql`delete from market.fills`]
+      const forbidden = [sql`select from recorder.ledger`, sql`delete from market.fills`]
       for (const statement of forbidden) {
         const error: unknown = await statement.execute(connection).catch((caught: unknown) => caught)
         expect(describeDatabaseError(error)).toMatch(/permission denied.*grant it/)

@@ -160,7 +160,7 @@ const columns: {
     name: 'value',
     timestamp: 'value',
   },
-  'recorder.known': {
+  'recorder.ledger': {
     id: 'value',
     stream: 'value',
     category: 'value',

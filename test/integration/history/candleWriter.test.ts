@@ -14,7 +14,7 @@ beforeAll(async () => {
   created = await createTestDatabase()
 })
 afterAll(() => created?.drop())
-beforeEach(() => sql`truncate market.candles, recorder.known`.execute(created.database.db))
+beforeEach(() => sql`truncate market.candles, recorder.ledger`.execute(created.database.db))
 
 function createWriter() {
   const clock = createFakeClock()

@@ -22,7 +22,7 @@ it('goes through six hundred gaps that were found at the same moment in two look
     const from = now - hourMs - number * minuteMs
     await recordGap(db, { ...series, range: { from, to: from + 1 }, reason: 'away' })
   }
-  await pool.query(`update recorder.known set noted_at = '2026-11-19 12:00:00.000456Z'`)
+  await pool.query(`update recorder.ledger set noted_at = '2026-11-19 12:00:00.000456Z'`)
   const states = new OperationStates(systemClock)
   states.note('futures-fills-history', 'present')
   const repair = new FillRepair({ db, isOwn: () => true, states, clock: { ...systemClock, now: () => now } })

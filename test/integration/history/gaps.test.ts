@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   await test.database.pool.query(
-    'truncate market.candles, recorder.known, recorder.candle_reach, recorder.candle_revision, recorder.rejected_row',
+    'truncate market.candles, recorder.ledger, recorder.candle_reach, recorder.candle_revision, recorder.rejected_row',
   )
 })
 afterEach(async () => {
@@ -100,7 +100,7 @@ describe('a backfill from a service that', () => {
     const asked = () => runBackfill(test, service, request(from), { serviceNow: now })
     const hourPasses = () =>
       test.database.pool.query(
-        `update recorder.known set noted_at = noted_at - interval '1 hour 1 second' where verdict = 'unanswered'`,
+        `update recorder.ledger set noted_at = noted_at - interval '1 hour 1 second' where verdict = 'unanswered'`,
       )
     expect((await asked()).summary).toMatchObject({ empty: [], unanswered: [{ to: lie.to }], left: 0 })
     // What is asked again at once proves no more, and is not asked for.
@@ -112,10 +112,12 @@ describe('a backfill from a service that', () => {
     await asked()
     await expectTruth(service, from)
     expect(await listGaps(test.database.db, { verdicts: ['missing', 'lost'] })).toEqual([])
-    expect((await test.database.pool.query("select from recorder.known where verdict = 'unanswered'")).rows).toEqual([])
+    expect((await test.database.pool.query("select from recorder.ledger where verdict = 'unanswered'")).rows).toEqual(
+      [],
+    )
 
     await test.database.pool.query(
-      "truncate market.candles, recorder.want cascade; delete from recorder.known where verdict <> 'before the beginning'",
+      "truncate market.candles, recorder.want cascade; delete from recorder.ledger where verdict <> 'before the beginning'",
     )
     service.control.setQuirks({ hiddenCandles: [lie] })
     await asked()

@@ -31,7 +31,7 @@ beforeAll(async () => {
 })
 afterAll(() => test.drop())
 beforeEach(() =>
-  test.database.pool.query('truncate market.fills, market.candles, recorder.known, recorder.want, recorder.slice'),
+  test.database.pool.query('truncate market.fills, market.candles, recorder.ledger, recorder.want, recorder.slice'),
 )
 afterEach(async () => {
   await simulator?.close()
@@ -192,7 +192,7 @@ describe('a gap in fills', () => {
     await recordAround(service, 10_000)
     await recordCandles(service, { from: now - 12 * hourMs, to: now - 10 * hourMs })
     await test.database.pool.query(
-      `update recorder.known set ranges = ranges - tstzmultirange(tstzrange(to_timestamp($1), to_timestamp($2)))
+      `update recorder.ledger set ranges = ranges - tstzmultirange(tstzrange(to_timestamp($1), to_timestamp($2)))
        where stream = 'fills' and verdict = 'recorded'`,
       [minute / 1_000 + 30, minute / 1_000 + 40],
     )

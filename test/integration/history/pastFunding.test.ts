@@ -23,7 +23,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   now = start
-  await test.database.pool.query('truncate market.funding_rates, recorder.known, recorder.want, recorder.slice')
+  await test.database.pool.query('truncate market.funding_rates, recorder.ledger, recorder.want, recorder.slice')
   simulator = await startSimulator({ scale: 'tiny', now: () => now, limits: { enforce: false } })
 })
 afterEach(() => simulator.close())
@@ -152,7 +152,7 @@ it.each([199, 200, 201])(
       new Date(gap.from),
       new Date(gap.to),
     ])
-    await pool.query('truncate recorder.known, recorder.want, recorder.slice')
+    await pool.query('truncate recorder.ledger, recorder.want, recorder.slice')
     const known = [
       { from: start - 90 * dayMs, to: gap.from },
       { from: gap.to, to: now },

@@ -22,7 +22,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   now = start
-  await test.database.pool.query('truncate market.liquidations, recorder.known, recorder.want, recorder.slice')
+  await test.database.pool.query('truncate market.liquidations, recorder.ledger, recorder.want, recorder.slice')
   simulator = await startSimulator({ scale: 'tiny', now: () => now, limits: { enforce: false } })
 })
 afterEach(() => simulator.close())
@@ -140,7 +140,7 @@ it('a gap that is filled in part was found when the whole was, and is no new one
   const claim = (from: number, to: number) => claimEvents(db, series, minute(from, to), 'away')
   expect(await claim(0, 10)).toBe(0)
   expect(await claim(40, 50)).toBe(1)
-  await pool.query(`update recorder.known set noted_at = $1 where verdict = 'missing'`, [new Date(start)])
+  await pool.query(`update recorder.ledger set noted_at = $1 where verdict = 'missing'`, [new Date(start)])
   expect(await claim(10, 20)).toBe(0)
   expect(await claim(30, 35)).toBe(0)
   const left = [...minute(20, 30), ...minute(35, 40)].map((range) => ({ range, detectedAt: start, state: 'open' }))

@@ -28,7 +28,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   await test.database.pool.query(
-    `truncate market.candles, market.instruments, market.instrument_history, recorder.known, recorder.candle_reach, recorder.candle_revision, recorder.restatement`,
+    `truncate market.candles, market.instruments, market.instrument_history, recorder.ledger, recorder.candle_reach, recorder.candle_revision, recorder.restatement`,
   )
 })
 afterEach(async () => {
@@ -170,7 +170,7 @@ describe('looking at the past again', () => {
        from market.instrument_history where symbol = 'RSTOCKUSDT' order by valid_from`,
     )
     expect(versions).toMatchObject([{ launched: launch, is_open: false }, { is_open: true }])
-    expect(await rows("select from recorder.known where verdict = 'before the beginning'")).toEqual([])
+    expect(await rows("select from recorder.ledger where verdict = 'before the beginning'")).toEqual([])
     const [instrument] = (await listInstruments(db)).filter(({ symbol }) => symbol === 'RSTOCKUSDT')
     expect(instrument?.firstLaunchTime).toBe(launch)
     expect(instrument?.launchTime).toBeGreaterThan(now)

@@ -33,7 +33,7 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   await test.database.pool.query(
-    'truncate market.candles, recorder.known, recorder.candle_reach, recorder.candle_revision',
+    'truncate market.candles, recorder.ledger, recorder.candle_reach, recorder.candle_revision',
   )
 })
 afterEach(async () => {
@@ -108,7 +108,7 @@ describe('a series that is silent where nothing was traded', () => {
       new Date(hour + 2 * hourMs),
     ])
     await test.database.pool.query(
-      `update recorder.known set ranges = ranges - tstzmultirange(tstzrange($1, $2)) where verdict in ('recorded', 'silent', 'no trade')`,
+      `update recorder.ledger set ranges = ranges - tstzmultirange(tstzrange($1, $2)) where verdict in ('recorded', 'silent', 'no trade')`,
       [new Date(hour + hourMs), new Date(hour + 2 * hourMs)],
     )
     const found = await test.database.pool.query<{ minutes: number; filled: number; unknown: number }>(

@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate recorder.known, market.fills, market.candles`.execute(test.database.db)
+  await sql`truncate recorder.ledger, market.fills, market.candles`.execute(test.database.db)
 })
 
 const start = Math.ceil(someTime / minuteMs) * minuteMs
@@ -121,7 +121,7 @@ describe('claims of fills', () => {
     await store(candle(0, '118'), candle(1))
     expect(await audit(5)).toEqual([])
     await storePage(700)
-    const { rows: parts } = await sql`select from recorder.known where verdict = 'recorded'`.execute(db)
+    const { rows: parts } = await sql`select from recorder.ledger where verdict = 'recorded'`.execute(db)
     expect(parts).toHaveLength(2)
     await store(candle(2))
     expect(await audit(12)).toEqual([2])

@@ -20,7 +20,7 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate recorder.known, market.fills`.execute(test.database.db)
+  await sql`truncate recorder.ledger, market.fills`.execute(test.database.db)
 })
 
 const candles: Series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' }
@@ -59,7 +59,7 @@ describe('coverage', () => {
     )
     await fc.assert(
       fc.asyncProperty(ranges, ranges, async (first, second) => {
-        await sql`truncate recorder.known`.execute(db)
+        await sql`truncate recorder.ledger`.execute(db)
         await addCoverage(db, fills, first)
         await addCoverage(db, fills, second)
         const missing = await missingRanges(db, fills, range(0, 40))

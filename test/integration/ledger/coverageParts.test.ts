@@ -17,7 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate recorder.known, market.fills`.execute(test.database.db)
+  await sql`truncate recorder.ledger, market.fills`.execute(test.database.db)
 })
 
 const fills: Series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' }
@@ -29,7 +29,7 @@ const parts = async () =>
   (
     await sql<{ part: string; ranges: number; xmin: string }>`
       select part::text, xmin::text, (select count(*)::int from unnest(ranges)) as ranges
-      from recorder.known order by known.part`.execute(test.database.db)
+      from recorder.ledger order by ledger.part`.execute(test.database.db)
   ).rows
 const asRows = async () =>
   (
@@ -99,7 +99,7 @@ describe('what is proven of fills', () => {
     let mostParts = 0
     await fc.assert(
       fc.asyncProperty(claims, start, async ([drawn, isInOrder], since) => {
-        await sql`truncate recorder.known`.execute(db)
+        await sql`truncate recorder.ledger`.execute(db)
         const ordered = isInOrder ? drawn.toSorted((a, b) => (a[0]?.from ?? 0) - (b[0]?.from ?? 0)) : drawn
         for (const ranges of ordered) await addCoverage(db, fills, ranges)
         mostParts = Math.max(mostParts, (await parts()).length)

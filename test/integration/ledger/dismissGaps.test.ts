@@ -18,7 +18,7 @@ beforeAll(async () => {
 })
 afterAll(() => created?.drop())
 beforeEach(async () => {
-  await sql`truncate recorder.known, market.fills, market.candles`.execute(created.database.db)
+  await sql`truncate recorder.ledger, market.fills, market.candles`.execute(created.database.db)
 })
 
 const minuteMs = 60_000
@@ -28,7 +28,7 @@ const found = { reason: 'pages did not overlap', verdict: 'lost', detectedAt: so
 /** What the index of the gaps that wait for judgement holds. */
 async function waiting(): Promise<number> {
   const { rows } = await sql<{ count: number }>`
-    select count(*) from recorder.known where stream = 'fills' and verdict = 'lost' and judged_at is null`.execute(
+    select count(*) from recorder.ledger where stream = 'fills' and verdict = 'lost' and judged_at is null`.execute(
     created.database.db,
   )
   return rows[0]?.count ?? 0
@@ -48,7 +48,7 @@ test('of thousands of lost gaps the one that is none is taken back, and each is 
   const { db } = created.database
   const gaps = 2_400
   await sql`
-    insert into recorder.known (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at)
+    insert into recorder.ledger (stream, category, symbol, verdict, part, ranges, reason, noted_at, settled_at)
     select 'fills', 'SPOT', 'BTCUSDT', 'lost', at, tstzmultirange(tstzrange(at, at + interval '5 ms')),
       'pages did not overlap', at, at
     from generate_series(1, ${gaps}) as n
@@ -112,7 +112,7 @@ test('a gap is judged again when the history has brought fills of its minute', a
     aFill({ ts: someTime + after, size: '1', execId: String(after) }),
   ) as [Fill, Fill, Fill]
   await insertFills(db, [first, last])
-  await sql`update recorder.known set judged_at = now()`.execute(db)
+  await sql`update recorder.ledger set judged_at = now()`.execute(db)
   const page = { from: someTime + 1_000, to: someTime + 50_001 }
   // The minute is not claimed, because its candle is still to come.
   const stored = await storePastFills(

@@ -59,7 +59,7 @@ async function watch(
   { order = (polls) => polls, beside, askedAfterMs = 60_000 }: Watching = {},
 ): Promise<Watched> {
   const { db } = database.database
-  await sql`truncate market.fills, recorder.known`.execute(db)
+  await sql`truncate market.fills, recorder.ledger`.execute(db)
   const ordered = { ...market, pollAfter: order([...market.pollAfter]) }
   const { shown: stored, pages } = pagesOf('BTCUSDT', ordered, askedAfterMs)
   const others = beside === undefined ? [] : pagesOf('ETHUSDT', beside, askedAfterMs).pages

@@ -17,7 +17,7 @@ beforeAll(async () => {
   test = await createTestDatabase()
 })
 afterAll(() => test?.drop())
-const clear = () => sql`truncate market.fills, recorder.known, recorder.rejected_row`.execute(test.database.db)
+const clear = () => sql`truncate market.fills, recorder.ledger, recorder.rejected_row`.execute(test.database.db)
 beforeEach(clear)
 
 const at = (ms: number) => someTime + ms
@@ -140,7 +140,7 @@ describe('a gap', () => {
   it('that a claim fills is found without a look at thousands of others before and after it', async () => {
     const { db } = test.database
     await sql`
-      insert into recorder.known (stream, category, symbol, verdict, part, ranges, reason)
+      insert into recorder.ledger (stream, category, symbol, verdict, part, ranges, reason)
       select 'fills', 'SPOT', 'BTCUSDT', 'missing', t, tstzmultirange(tstzrange(t, t + length)), 'lost on the way'
       from (
         select ${new Date(at(0))}::timestamptz + n * interval '1 minute' as t, interval '10 seconds' as length
@@ -151,13 +151,13 @@ describe('a gap', () => {
         union all
         select ${new Date(at(-2 * dayMs))}::timestamptz, interval '2 days'
       ) as found`.execute(db)
-    await sql`analyze recorder.known`.execute(db)
+    await sql`analyze recorder.ledger`.execute(db)
     const read = await db.transaction().execute(async (trx) => {
       const claim = `{[${new Date(at(-60_000)).toISOString()},${new Date(at(70_000)).toISOString()})}`
       await callFunction(trx, 'recorder.close_gaps', 'fills', 'SPOT', 'BTCUSDT', '', '', claim, new Date(at(0)), 'live')
       const { rows } = await sql<{ read: number }>`
         select (seq_tup_read + idx_tup_fetch)::int as read from pg_stat_xact_all_tables
-        where relid = 'recorder.known'::regclass`.execute(trx)
+        where relid = 'recorder.ledger'::regclass`.execute(trx)
       return rows[0]?.read
     })
     const found = await lost()

@@ -116,11 +116,11 @@ describe('verify', () => {
     expect(gone[checks.rollups]).toHaveLength(1)
 
     await sql(`insert into market.candles select * from kept`)
-    await sql(`update recorder.known set ranges = ranges - tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
+    await sql(`update recorder.ledger set ranges = ranges - tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
       where verdict = 'recorded' and symbol = 'BTCUSDT' and type = 'market' and interval = '1m'`)
     expect(await verified()).toEqual({ ...sound, [checks.covered]: ['BTCUSDT 1m 1 stored, but not covered'] })
 
-    await sql(`update recorder.known set ranges = ranges + tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
+    await sql(`update recorder.ledger set ranges = ranges + tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute'))
       where verdict = 'recorded' and symbol = 'BTCUSDT' and type = 'market' and interval = '1m'`)
     await sql(`update market.candles set base_volume = base_volume + 1 where ${candle}`)
     const changed = await verified()
@@ -133,7 +133,7 @@ describe('verify', () => {
     await sql(`update market.candles set base_volume = base_volume - 1 where ${candle}`)
     expect(await verified()).toEqual(sound)
 
-    await sql(`insert into recorder.known (stream, category, symbol, type, interval, verdict, part, ranges)
+    await sql(`insert into recorder.ledger (stream, category, symbol, type, interval, verdict, part, ranges)
       values ('candles', 'SPOT', 'BTCUSDT', 'market', '1m', 'silent', '${at}',
         tstzmultirange(tstzrange('${at}', timestamptz '${at}' + interval '1 minute')))`)
     const silenced = await verified()
@@ -141,7 +141,7 @@ describe('verify', () => {
     expect(silenced[checks.silentFills]).toEqual([
       expect.stringMatching(/^BTCUSDT 1m [1-9]\d* fills are stored, but claimed is no trade$/),
     ])
-    await sql(`delete from recorder.known where verdict = 'silent' and part = '${at}'`)
+    await sql(`delete from recorder.ledger where verdict = 'silent' and part = '${at}'`)
     expect(await verified()).toEqual(sound)
   })
 })

@@ -28,7 +28,7 @@ beforeAll(async () => {
 })
 afterAll(() => test.drop())
 beforeEach(async () => {
-  await test.database.pool.query('truncate recorder.want, recorder.slice, recorder.known')
+  await test.database.pool.query('truncate recorder.want, recorder.slice, recorder.ledger')
 })
 
 function want(symbol: string, range: TimeRange, more: Partial<NewWant> = {}): NewWant {

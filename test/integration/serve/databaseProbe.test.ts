@@ -14,7 +14,7 @@ test('a database whose overview takes long responds all the same, and the overvi
   const { database } = created
   // Whoever counts gaps waits until this transaction ends.
   const blocking = await database.pool.connect()
-  await blocking.query('begin; lock table recorder.known in access exclusive mode')
+  await blocking.query('begin; lock table recorder.ledger in access exclusive mode')
   let ms = 0
   const clock = { ...systemClock, monotonicMs: () => (ms += 2_000) }
   const probe = new DatabaseProbe(database, database, clock)

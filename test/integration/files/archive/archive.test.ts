@@ -143,7 +143,7 @@ describe('an archive', () => {
     const left = await readdir(archive.folder, { recursive: true })
     expect(left.filter((path) => path.includes('day=2026-03-02') && path.includes('fills-v1-'))).toEqual([])
     await sql`delete from market.fills where symbol = 'LATEUSDT'`.execute(db)
-    await sql`delete from recorder.known where verdict = 'recorded' and symbol = 'LATEUSDT'`.execute(db)
+    await sql`delete from recorder.ledger where verdict = 'recorded' and symbol = 'LATEUSDT'`.execute(db)
   })
 
   test('never gets a version that has less: what is missing in the database is taken from the version before', async () => {
@@ -173,7 +173,7 @@ describe('an archive', () => {
       expect(before.filter((row) => !restored.includes(row))).toHaveLength(1)
       expect(restored).toEqual(expect.arrayContaining(await fills(copy.database)))
       const covered = async (database: typeof copy.database) =>
-        (await everything(database))['recorder.known']?.filter(
+        (await everything(database))['recorder.ledger']?.filter(
           (row) => row.includes('"fills"') && row.includes('"recorded"'),
         ) ?? []
       expect((await covered(whole.database)).some((row) => row.includes('NEWUSDT'))).toBe(true)

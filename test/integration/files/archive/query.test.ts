@@ -186,7 +186,7 @@ describe('query --archive ends and leaves no files behind', () => {
   test.each(['fills', 'coverage'])('when it is stopped while the database has not given %s', async (name) => {
     const locker = await source.database.pool.connect()
     onTestFinished(() => locker.release(true))
-    await locker.query(`begin; lock table ${name === 'fills' ? 'market.fills' : 'recorder.known'}`)
+    await locker.query(`begin; lock table ${name === 'fills' ? 'market.fills' : 'recorder.ledger'}`)
     const { finished, process, temporary } = await start(`select count(*) from market.${name}`)
     const waiting = "select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"
     await vi.waitFor(async () => expect((await source.database.pool.query(waiting)).rowCount).toBe(1), 20_000)

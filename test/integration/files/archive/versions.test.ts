@@ -134,7 +134,7 @@ test('a day without rows is written again when its proof changes', async () => {
   await sql`select recorder.lose_gaps('fills', ${new Date(now)})`.execute(db)
   expect((await run()).written).toMatchObject([{ day: '2026-03-02', version: 2, rows: 0 }])
   expect((await newest('fills'))[1]?.proof[0]?.gaps).toMatchObject([{ state: 'lost' }])
-  await sql`delete from recorder.known where verdict = 'lost'`.execute(db)
+  await sql`delete from recorder.ledger where verdict = 'lost'`.execute(db)
   expect((await run()).written).toMatchObject([{ day: '2026-03-02', version: 3, rows: 0 }])
   expect((await newest('fills'))[1]?.proof).toEqual([])
   expect((await run()).written).toEqual([])

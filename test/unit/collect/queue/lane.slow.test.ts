@@ -24,7 +24,7 @@ test('a slow database has two calls younger than 2 s at most; one that takes lon
   let mostYoung = 0
   const store = (batches: readonly Batch[]) =>
     new Promise<StoreOutcome[]>((resolve) => {
-      const nothing = { updated: 0, unchanged: 0, rejected: 0, gapsFound: 0, turnedUp: 0, remarks: [] }
+      const nothing = { updated: 0, unchanged: 0, rejected: 0, gapsFound: 0, lateCandles: 0, remarks: [] }
       const call: Call = {
         startedMs: clock.monotonicMs(),
         symbols: batches.map(({ target }) => (target as { readonly symbol: string }).symbol),

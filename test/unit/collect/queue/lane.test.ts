@@ -39,7 +39,7 @@ beforeEach(async () => {
     onDropped: () => expect.unreachable('there is room'),
     onSetAside: () => expect.unreachable('all can be read'),
   })
-  const nothing = { updated: 0, unchanged: 0, rejected: 0, gapsFound: 0, turnedUp: 0, remarks: [] }
+  const nothing = { updated: 0, unchanged: 0, rejected: 0, gapsFound: 0, lateCandles: 0, remarks: [] }
   lane = new Lane({
     stream: 'fills',
     store: (batches) =>

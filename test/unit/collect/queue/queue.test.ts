@@ -46,7 +46,7 @@ async function store(batches: readonly Batch[]): Promise<StoreOutcome[]> {
   return batches.map((batch) => {
     if (refuses(batch)) return { isStored: false, error: new Error('connection refused') }
     stored.push(batch)
-    const nothing = { updated: 0, unchanged: 0, rejected: 0, gapsFound: 0, turnedUp: 0, remarks: [] }
+    const nothing = { updated: 0, unchanged: 0, rejected: 0, gapsFound: 0, lateCandles: 0, remarks: [] }
     return { isStored: true, inserted: batch.rows.length, ...nothing }
   })
 }

@@ -34,18 +34,18 @@ function takeAll(schedule: FillSchedule<string>, nowMs: number): string[] {
 
 test('the flow of some instruments is that of the moment in a burst, and the usual one before it', () => {
   const schedule = scheduleOf({ A: 100, B: 200, C: 10 })
-  const isMeant = (name: string) => name !== 'C'
-  const usual = schedule.flow(isMeant)
+  const matches = (name: string) => name !== 'C'
+  const usual = schedule.flow(matches)
   expect(usual).toBeCloseTo(1 / 100 + 1 / 200, 2)
   for (const name of ['A', 'B', 'C']) takeTicker(schedule, name, { ts: service + 1, volume24h: '1000', lastPrice: '1' })
   takeTicker(schedule, 'C', { ts: service + 1_000, volume24h: '1400', lastPrice: '2' })
-  expect(schedule.flow(isMeant)).toBeCloseTo(usual, 2)
+  expect(schedule.flow(matches)).toBeCloseTo(usual, 2)
   takeTicker(schedule, 'A', { ts: service + 1_000, volume24h: '1400', lastPrice: '2' })
-  expect(schedule.flow(isMeant)).toBeGreaterThan(2 * usual)
+  expect(schedule.flow(matches)).toBeGreaterThan(2 * usual)
   // And it is over when tickers say so.
   for (let at = 2_000; at <= 120_000; at += 1_000)
     for (const name of ['A', 'B']) takeTicker(schedule, name, { ts: service + at, volume24h: '1400', lastPrice: '2' })
-  expect(schedule.flow(isMeant)).toBeLessThan(1.5 * usual)
+  expect(schedule.flow(matches)).toBeLessThan(1.5 * usual)
 })
 
 describe('whose fills are asked for', () => {
