@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
+import { streamNames } from '../market/stream.js'
 import type { TimeMs } from '../market/values.js'
 import type { Database } from './schema.js'
 
@@ -43,7 +44,7 @@ export async function noteService(
 }
 
 async function hasRecorded(db: Kysely<Database>): Promise<boolean> {
-  const tables = ['market.instruments', 'market.fills', 'market.candles', 'market.tickers'] as const
+  const tables = streamNames.map((name) => `market.${name}` as const)
   const { found } = await db
     .selectNoFrom((eb) =>
       eb.or(tables.map((table) => eb.exists(eb.selectFrom(table).select(eb.lit(1).as('one'))))).as('found'),

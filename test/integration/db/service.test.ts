@@ -57,6 +57,16 @@ describe('a database that holds a service', () => {
     expect(await stored()).toEqual([real])
   })
 
+  it('tells of another host whatever was recorded', async () => {
+    const { db } = test.database
+    await noteService(db, real)
+    await sql`insert into market.rpi_symbols (category, symbol, valid_from) values ('SPOT', 'BTCUSDT', now())`.execute(
+      db,
+    )
+    expect(await noteService(db, another)).toMatchObject({ baseUrl: real })
+    await sql`truncate market.rpi_symbols`.execute(db)
+  })
+
   it('tells of another host, and takes it only when it is accepted', async () => {
     await noteService(test.database.db, real)
     await recordSomething()
