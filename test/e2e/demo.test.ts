@@ -58,7 +58,7 @@ test('every table has rows soon, and kill -9 loses none of them', async () => {
   await expect.poll(() => serversOf(dataDir), { timeout: 60_000 }).toEqual([])
 
   const second = await runProgram(['demo', '--for', '8', '--data-dir', dataDir])
-  expect(second.exitCode).toBe(0)
+  expect(second.exitCode, second.stderr + second.stdout).toBe(0)
   const [after] = await query(`select ${countAll}`)
   for (const table of tables) {
     expect(Number(after?.[table]), table).toBeGreaterThanOrEqual(Number(before?.[table]))
