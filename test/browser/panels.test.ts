@@ -151,6 +151,8 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
   })
 
   test('the last candle and its price follow the fills', async () => {
+    // A ticker of this minute would form a candle, too.
+    await sql(`delete from market.tickers where category = 'USDT-FUTURES' and symbol = 'ETHUSDT'`)
     await sql(`insert into market.candles values
       ('USDT-FUTURES', 'ETHUSDT', 'market', '1m', date_trunc('minute', now() - interval '1 minute'), 10, 12, 9, 11, 1, 10, true)`)
     await page.goto(`${server.url}/?category=USDT-FUTURES&symbol=ETHUSDT`)
