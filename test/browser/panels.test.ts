@@ -95,7 +95,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('the chart goes to a time, and is walked from there without an end', async () => {
     await page.goto(server.url + instrument)
-    await chart(/^Chart of 50\d 1m candles/).waitFor({ timeout: 120_000 })
+    await chart(/^Chart of \d+ 1m candles/).waitFor({ timeout: 120_000 })
     await page.getByLabel('Go to').fill('2026-01-10T12:00')
     await chart(/newest opened 2026-01-10 16:09:00, closed/).waitFor()
     expect(page.url()).toContain('at=2026-01-10T12%3A00')
@@ -139,15 +139,15 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('the chart takes longer candles when it is zoomed out', async () => {
     await page.goto(`${server.url}${instrument}&at=2026-01-20T12:00`)
-    await chart(/^Chart of 50\d 1m candles/).waitFor()
+    await chart(/^Chart of \d+ 1m candles/).waitFor()
     await expect
       .poll(async () => {
         await page.getByRole('button', { name: 'Zoom out' }).click()
-        return page.getByRole('radio', { name: '15m' }).isChecked()
+        return page.getByRole('radio', { name: '1m', exact: true }).isChecked()
       })
-      .toBe(true)
+      .toBe(false)
     await page.getByText('rolled up from 1m').waitFor()
-    expect(page.url()).toContain('at=2026-01-')
+    expect(page.url()).toMatch(/&interval=.*&at=202/)
   })
 
   test('the last candle and its price follow the fills', async () => {
