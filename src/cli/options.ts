@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
 import { setsOptions } from '../config/environment.js'
 import type { Config } from '../config/resolve.js'
-import type { TimeMs } from '../market/values.js'
+import { isDay, type TimeMs } from '../market/values.js'
 
 /** Configuration of defaults, computed by the build. Loading the schema takes longer than most commands run. */
 declare const bundledDefaults: Config
@@ -43,12 +43,6 @@ async function withoutFile(): Promise<Config> {
 async function readFile(file: string): Promise<Config> {
   const { loadConfig } = await import('../config/resolve.js')
   return loadConfig({ file, env: process.env })
-}
-
-/** Returns true for a day of the calendar. JavaScript reads 2026-02-31 as the third of March. */
-function isDay(text: string): boolean {
-  const time = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN
-  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
 }
 
 /** Parses a day in UTC, such as 2026-03-01. */

@@ -9,15 +9,15 @@ import { systemClock } from '../runtime/clock.js'
  * All locks that the recorder takes in the database. They are rows or tables of schema `recorder`. Taking one needs the
  * right to write there, so a login that only reads cannot hold up the recording. Any login could take an advisory lock.
  *
- * | lock                    | who takes it                           | what holds it      | for how long     |
- * | ----------------------- | -------------------------------------- | ------------------ | ---------------- |
- * | a row of recorder.slice | the worker that fetches a slice        | a lease in the row | 20 s, extended   |
- * | reconcile               | start and migrate, changing features   | a session          | seconds to hours |
- * | archive                 | who writes or restores the archive     | a session          | minutes to hours |
- * | versions TABLE          | the writer of a list with versions     | a transaction      | milliseconds     |
- * | wants                   | who adds a want or takes a slice       | a transaction      | milliseconds     |
+ * | lock                     | who takes it                           | what holds it      | for how long     |
+ * | ------------------------ | -------------------------------------- | ------------------ | ---------------- |
+ * | a row of recorder.slice  | the worker that fetches a slice        | a lease in the row | 20 s, extended   |
+ * | reconcile                | start and migrate, changing features   | a session          | seconds to hours |
+ * | archive                  | who writes or restores the archive     | a session          | minutes to hours |
+ * | versions TABLE           | the writer of a list with versions     | a transaction      | milliseconds     |
+ * | wants                    | who adds a want or takes a slice       | a transaction      | milliseconds     |
  * | a row of recorder.ledger | the writer of fills of an instrument   | a transaction      | milliseconds     |
- * | recorder.migration_lock | start and migrate, changing the schema | a transaction      | seconds          |
+ * | recorder.migration_lock  | start and migrate, changing the schema | a transaction      | seconds          |
  */
 export const lockNames = {
   reconcile: 'reconcile',

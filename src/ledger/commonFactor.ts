@@ -1,4 +1,4 @@
-import type { Decimal, TimeMs } from '../market/values.js'
+import { type Decimal, placesOf, type TimeMs, unitsAt } from '../market/values.js'
 
 /** A change of a closed candle by the service that belongs to no restatement yet. */
 export interface OpenRevision {
@@ -38,7 +38,7 @@ const seeds = 5
  */
 export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | null {
   if (revisions.length < minCandles) return null
-  const scale = Math.max(...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
+  const scale = Math.max(...revisions.flatMap(({ new: { prices } }) => prices.map(placesOf)))
   const step = Math.max(1, Math.floor(revisions.length / seeds))
   let best: FoundFactor | null = null
   for (let seed = 0; seed < revisions.length; seed += step) {
@@ -51,7 +51,7 @@ export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | 
 
 /** Returns the revisions that a known factor explains. */
 export function explainedBy(revisions: readonly OpenRevision[], factor: Fraction): OpenRevision[] {
-  const scale = Math.max(0, ...revisions.flatMap(({ new: { prices } }) => prices.map(decimalsOf)))
+  const scale = Math.max(0, ...revisions.flatMap(({ new: { prices } }) => prices.map(placesOf)))
   return revisions.filter((revision) => {
     const bounds = boundsOf(revision, scale)
     const isWithin = bounds !== null && !isLess(factor, bounds.low) && !isLess(bounds.high, factor)
@@ -90,9 +90,9 @@ function factorFrom(revisions: readonly OpenRevision[], seed: number, scale: num
 function boundsOf({ old, new: now }: OpenRevision, scale: number): Bounds | null {
   let bounds: Bounds | null = null
   for (const [index, price] of old.prices.entries()) {
-    const before = scaled(price, Math.max(scale, decimalsOf(price)))
-    const unit = 10n ** BigInt(Math.max(0, decimalsOf(price) - scale))
-    const after = scaled(now.prices[index] ?? '0', Math.max(scale, decimalsOf(price)))
+    const before = unitsAt(price, Math.max(scale, placesOf(price)))
+    const unit = 10n ** BigInt(Math.max(0, placesOf(price) - scale))
+    const after = unitsAt(now.prices[index] ?? '0', Math.max(scale, placesOf(price)))
     if (before <= 0n || after <= 0n) return null
     const low = after > unit ? after - unit : 1n
     const own = {
@@ -110,11 +110,11 @@ function boundsOf({ old, new: now }: OpenRevision, scale: number): Bounds | null
  * fills, so small differences are allowed for.
  */
 function fitsVolume({ old, new: now }: OpenRevision, { numerator, denominator }: Fraction): boolean {
-  const scale = Math.max(decimalsOf(old.volume), decimalsOf(now.volume))
-  const before = scaled(old.volume, scale)
-  const after = scaled(now.volume, scale)
+  const scale = Math.max(placesOf(old.volume), placesOf(now.volume))
+  const before = unitsAt(old.volume, scale)
+  const after = unitsAt(now.volume, scale)
   if (before === after) return true
-  const unit = 10n ** BigInt(scale - Math.min(decimalsOf(old.volume), decimalsOf(now.volume)))
+  const unit = 10n ** BigInt(scale - Math.min(placesOf(old.volume), placesOf(now.volume)))
   const difference = after * numerator - before * denominator
   const rounding = (before * denominator) / 100n
   const byUnit = unit * (numerator + denominator)
@@ -143,14 +143,4 @@ export function simplestBetween(low: Fraction, high: Fraction): Fraction {
     { numerator: low.denominator, denominator: low.numerator - whole * low.denominator },
   )
   return { numerator: whole * rest.numerator + rest.denominator, denominator: rest.numerator }
-}
-
-function decimalsOf(decimal: Decimal): number {
-  const point = decimal.indexOf('.')
-  return point === -1 ? 0 : decimal.length - point - 1
-}
-
-function scaled(decimal: Decimal, scale: number): bigint {
-  const [whole = '0', fraction = ''] = decimal.split('.')
-  return BigInt(whole + fraction.padEnd(scale, '0'))
 }

@@ -38,6 +38,24 @@ export function minuteOf(time: TimeMs): TimeMs {
   return Math.floor(time / minuteMs) * minuteMs
 }
 
+/** Returns true for a day of the calendar, such as 2026-03-01. JavaScript reads 2026-02-31 as the third of March. */
+export function isDay(text: string): boolean {
+  const time = /^\d{4}-\d{2}-\d{2}$/.test(text) ? Date.parse(text) : Number.NaN
+  return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
+}
+
+/** Returns the number of digits after the point of a decimal. */
+export function placesOf(decimal: string): number {
+  const point = decimal.indexOf('.')
+  return point === -1 ? 0 : decimal.length - point - 1
+}
+
+/** Returns a decimal in units of its last place, if it had `places` digits after the point. It may not have more. */
+export function unitsAt(decimal: string, places: number): bigint {
+  const [whole = '0', fraction = ''] = decimal.split('.')
+  return BigInt(whole + fraction.padEnd(places, '0'))
+}
+
 export function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
 }

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { z } from 'zod'
 import { type MarketTable, marketTables } from '../../market/stream.js'
 import { categories } from '../../market/category.js'
-import { sum } from '../../market/values.js'
+import { isDay, sum } from '../../market/values.js'
 import { messageOf } from '../../runtime/text.js'
 import { archivedTable, type Day, dayEnd, type DayRange, dayStart, isInRange } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
@@ -216,9 +216,8 @@ function parseManifestPath(path: string): ManifestPlace | null {
   if (match === null) return null
   const [, table = '', day = '', version = ''] = match
   // Each place has only one valid spelling, so that no version exists twice.
-  const isDay = !Number.isNaN(Date.parse(day)) && new Date(day).toISOString().startsWith(day)
   const place = { table, day, version: Number(version) }
-  return isDay && manifestPath(place) === path ? place : null
+  return isDay(day) && manifestPath(place) === path ? place : null
 }
 
 /** Lists the archived days of a table with their versions, both ascending. Only manifests count as versions. */

@@ -1,3 +1,5 @@
+import { placesOf, unitsAt } from '../../market/values.js'
+
 /**
  * Digits of every stored decimal, in whole units of the last one. Smaller decimals would overflow in DuckDB, which
  * multiplies up to 18 digits in 64 bits.
@@ -86,10 +88,8 @@ export function trimmedDecimal(text: string): string {
 
 /** Orders decimals, given as text, by their values. */
 export function compareDecimals(a: string, b: string): number {
-  const [wholeA = '', fractionA = ''] = a.split('.')
-  const [wholeB = '', fractionB = ''] = b.split('.')
-  const scale = Math.max(fractionA.length, fractionB.length)
-  return Number(BigInt(wholeA + fractionA.padEnd(scale, '0')) - BigInt(wholeB + fractionB.padEnd(scale, '0')))
+  const places = Math.max(placesOf(a), placesOf(b))
+  return Number(unitsAt(a, places) - unitsAt(b, places))
 }
 
 const zero = 0x30
