@@ -76,11 +76,13 @@ test('a start before the database is there records to the disk, and stores it al
     [new Date(backAt)],
   )
   expect(rows[0]?.early).toBeGreaterThan(0)
+  const stoppedAt = Date.now()
   daemon.process.kill('SIGTERM')
   expect((await daemon.finished).exitCode).toBe(0)
   // A busy database may have taken too long at the end.
   await storeSpooled(dataDir, database.database)
-  const reports = await compareTables(database.database.pool, simulator.control.journal(), [], [], settleMs)
+  const served = simulator.control.journal()
+  const reports = await compareTables(database.database.pool, served, [], [], settleMs, stoppedAt)
   expect(reports.flatMap(({ wrong }) => wrong)).toEqual([])
 })
 

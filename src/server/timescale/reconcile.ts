@@ -102,11 +102,15 @@ function hypertableChanges(
       {
         text: `make market.${name} a hypertable with chunks of ${hours(chunkHours)}`,
         async apply(db) {
-          // Creates no default index: the primary key serves every query of one instrument, and others need none.
-          await sql`
-            select public.create_hypertable(${relation(name)},
-              public.by_range(${timeColumn}, make_interval(hours => ${chunkHours}::int)),
-              migrate_data => true, create_default_indexes => false, if_not_exists => true)`.execute(db)
+          await db.transaction().execute(async (trx) => {
+            // create_hypertable looks for rows with a snapshot older than its lock. It would hide rows committed between.
+            await sql`lock table ${sql.table(`market.${name}`)} in access exclusive mode`.execute(trx)
+            // Creates no default index: the primary key serves every query of one instrument, and others need none.
+            await sql`
+              select public.create_hypertable(${relation(name)},
+                public.by_range(${timeColumn}, make_interval(hours => ${chunkHours}::int)),
+                migrate_data => true, create_default_indexes => false, if_not_exists => true)`.execute(trx)
+          })
         },
       },
     ]

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { pino } from 'pino'
 import { afterEach, describe, expect, it } from 'vitest'
 import { insertFills } from '../../../support/insertFills.js'
+import { untilSomebodyWaits } from '../../../support/lockWait.js'
 import { resolveConfig, storageOf } from '../../../../src/config/resolve.js'
 import { prepareBeside, prepareStore } from '../../../../src/prepareStore.js'
 import { migrateToLatest } from '../../../../src/db/migrate.js'
@@ -186,6 +187,22 @@ describe('the time-series features', () => {
     expect(await upsertCandles(db, [aCandle({ close: '12' })])).toMatchObject({ updated: 1 })
     const revisions = await db.selectFrom('recorder.candle_revision').select(['old_close', 'new_close']).execute()
     expect(revisions).toEqual([{ old_close: '11', new_close: '12' }])
+  })
+
+  it('come to an empty table while its first rows are on their way, and keep them', async () => {
+    const database = await opened(createEmptyDatabase)
+    const { db } = database
+    await migrateToLatest(database)
+    const found = await edition(database)
+    const reconciling = await db.transaction().execute(async (trx) => {
+      await insertFills(trx, [aFill()])
+      const changes = reconcile(db, { settings: testStorage })
+      // A server without these features has nothing to change, and does not wait.
+      await (found === 'none' ? changes : untilSomebodyWaits(db))
+      return { changes }
+    })
+    await reconciling.changes
+    expect(await column(database, 'select exec_id from market.fills')).toEqual([aFill().execId])
   })
 
   it('keep every column and comment of the rollups', async () => {
