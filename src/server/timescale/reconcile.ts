@@ -59,7 +59,8 @@ async function plannedChanges(db: Kysely<Database>, settings: StorageSettings): 
 async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
   const done: string[] = []
   if ((await detectServer(db)).kind === 'postgresql' && (await canCreateExtension(db))) {
-    await sql`create extension if not exists timescaledb`.execute(db)
+    // Its functions are called in schema public. A schema with the name of the login would otherwise take them.
+    await sql`create extension if not exists timescaledb schema public`.execute(db)
     done.push(createExtension)
   }
   const kind = supportedKind(await detectServer(db))

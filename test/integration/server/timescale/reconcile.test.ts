@@ -205,6 +205,14 @@ describe('the time-series features', () => {
     expect(await column(database, 'select exec_id from market.fills')).toEqual([aFill().execId])
   })
 
+  it('come where a schema has the name of the login, as schema recorder does in the documented setup', async () => {
+    const database = await opened(createEmptyDatabase)
+    await sql`do $$ begin execute format('create schema if not exists %I', current_user); end $$`.execute(database.db)
+    await migrateToLatest(database)
+    await reconcile(database.db, { settings: testStorage })
+    if ((await edition(database)) !== 'none') expect(await hypertables(database)).toEqual(timeTables)
+  })
+
   it('keep every column and comment of the rollups', async () => {
     const database = await opened(createTestDatabase)
     const columns = (name: string) =>
