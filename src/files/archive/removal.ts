@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import type { RecorderDatabase } from '../../db/database.js'
+import { callFunction, type RecorderDatabase } from '../../db/database.js'
 import { traitsOf } from '../../db/databaseError.js'
 import { type TimeTable, timeTables } from '../../market/stream.js'
 import { forget as forgetRange } from '../../ledger/forget.js'
@@ -256,9 +256,7 @@ async function dropIfSame(
     }
     if (changed !== null) return { chunks: 0, changed }
     await forget(database, table, before)
-    const { rows: dropped } = await sql`
-      select public.drop_chunks(${name}::regclass, older_than => ${end}::timestamptz)`.execute(trx)
-    return { chunks: dropped.length, changed: null }
+    return { chunks: await callFunction<number>(trx, 'recorder.drop_chunks', table, end), changed: null }
   })
 }
 

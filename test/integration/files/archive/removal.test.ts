@@ -16,6 +16,7 @@ import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { archiveAll, everything, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
+import { login } from '../../../support/login.js'
 import { aCandle, aFill } from '../../../support/marketRows.js'
 
 const hourMs = 3_600_000
@@ -73,6 +74,18 @@ test('rows leave when their day is in the archive, and come back from there with
   expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
   await restoreArchive(created.database, archive.target, { tables: ['fills'] })
   expect(await everything(created.database)).toEqual(before)
+})
+
+test('a login that may only record removes rows, too', async () => {
+  await archiveAll(created.database, archive.target, now)
+  const writer = await login(created, 'recorder_writer')
+  try {
+    const { kept } = await removeArchived(writer.database, archive.target, tables, { now: () => now })
+    expect(kept).toEqual([])
+  } finally {
+    await writer.remove()
+  }
+  expect(await days()).toEqual(all.slice(6))
 })
 
 test('rows stay, with all after them, when the archive has something else', async () => {
