@@ -41,14 +41,16 @@ export function startRetention(
       running = undefined
     })
   }
+  const warn = (line: string) => logger.warn(`old rows were not removed, the next attempt is in an hour: ${line}`)
   const removeOld = async () => {
     try {
       const now = await earliestNow()
       if (now === null) return
-      const lines = await applyRetention(db, forget, storageOf(config), now, stopping.signal)
-      for (const line of lines) logger.info(line)
+      const { removed, kept } = await applyRetention(db, forget, storageOf(config), now, stopping.signal)
+      for (const line of removed) logger.info(line)
+      for (const line of kept) warn(line)
     } catch (error) {
-      logger.warn(`old rows were not removed, the next attempt is in an hour: ${describeDatabaseError(error)}`)
+      warn(describeDatabaseError(error))
     }
   }
   /** Resolves to null if the clocks do not agree, or if removal is stopped before the service responds. */

@@ -2,9 +2,10 @@ import { type Kysely, sql } from 'kysely'
 import { type TimeTable, timeTables } from '../../market/stream.js'
 import { dayMs, type TimeMs } from '../../market/values.js'
 import { callFunction } from '../../db/database.js'
+import { describeDatabaseError, traitsOf } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
 import { noteRemoval } from './rollups.js'
-import { detectServer } from './server.js'
+import { hasHypertables, readChunkEnds } from './server.js'
 import { seriesByKey } from '../../db/series.js'
 import type { StorageSettings } from './reconcile.js'
 import { counted } from '../../runtime/text.js'
@@ -15,10 +16,17 @@ const rejectedDays = 30
 /** Rows that one statement deletes. They are few, so that it ends soon and holds its locks briefly. */
 const rowsPerDelete = 10_000
 
+interface RetentionResult {
+  /** Describes what was removed, one line per table. */
+  readonly removed: readonly string[]
+  /** Tables that still have old rows, and why, one line each. The next removal tries again. */
+  readonly kept: readonly string[]
+}
+
 /**
- * Removes rows past the configured age, and what is claimed of them. Returns what was removed, one line per table.
- * `forget` removes the ledger's claims of a stream. A policy of TimescaleDB would not know these claims, nor whether the
- * database's clock is right. Cannot run in a transaction.
+ * Removes rows past the configured age, and what is claimed of them. A table that cannot be changed now does not affect
+ * others. `forget` removes the ledger's claims of a stream. A policy of TimescaleDB would not know these claims, nor
+ * whether the database's clock is right. Cannot run in a transaction.
  */
 export async function applyRetention(
   db: Kysely<Database>,
@@ -26,24 +34,35 @@ export async function applyRetention(
   settings: StorageSettings,
   now: TimeMs,
   signal?: AbortSignal,
-): Promise<string[]> {
-  const { kind } = await detectServer(db)
+): Promise<RetentionResult> {
+  const isHypertable = await hasHypertables(db)
+  const isStopping = () => signal?.aborted === true
   const removed: string[] = []
+  const kept: string[] = []
   for (const table of timeTables) {
     const { retentionDays, isArchived } = settings[table.name]
-    if (retentionDays === undefined || isArchived === true || signal?.aborted === true) continue
+    if (retentionDays === undefined || isArchived === true || isStopping()) continue
     const before = new Date(now - retentionDays * dayMs)
-    // Claims are removed before their rows, so that no claim lacks its rows. A row may stay longer, with its chunk.
-    await forget(db, table.name, before)
-    if (table.name === 'candles') await noteRemoval(db, before)
-    const what =
-      kind === 'postgresql' ? await deleteRows(db, table, before, signal) : await dropChunks(db, table, before)
-    if (what !== undefined) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
+    let total = 0
+    try {
+      // Claims are removed before their rows, so that no claim lacks its rows. A row may stay longer, with its chunk.
+      await forget(db, table.name, before)
+      if (table.name === 'candles') await noteRemoval(db, before)
+      for await (const count of isHypertable ? dropChunks(db, table, before) : deleteRows(db, table, before)) {
+        total += count
+        if (isStopping()) break
+      }
+    } catch (error) {
+      if (traitsOf(error).isAway) throw error
+      kept.push(`market.${table.name}: ${describeDatabaseError(error)}`)
+    }
+    const what = counted(total, isHypertable ? 'chunk' : 'row')
+    if (total > 0) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
   }
   const before = new Date(now - rejectedDays * dayMs)
   const rejected = await deleteRejected(db, before, signal)
   if (rejected > 0) removed.push(`removed ${rejected} of recorder.rejected_row from before ${before.toISOString()}`)
-  return removed
+  return { removed, kept }
 }
 
 /** Deletes rejected rows that were last seen before a time. */
@@ -59,29 +78,28 @@ async function deleteRejected(db: Kysely<Database>, before: Date, signal?: Abort
   }
 }
 
-async function dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): Promise<string | undefined> {
-  const dropped = await db.transaction().execute(async (trx) => {
-    // While a table lock waits behind a reader's transaction, recording would wait behind the lock.
-    await sql`set local lock_timeout = '10s'`.execute(trx)
-    return callFunction<number>(trx, 'recorder.drop_chunks', name, before)
-  })
-  return dropped === 0 ? undefined : counted(dropped, 'chunk')
+/**
+ * Drops chunks from the oldest, each in a transaction of its own, and yields how many were dropped. A chunk takes
+ * several locks, and the server lacks room for those of a year of chunks at once.
+ */
+async function* dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): AsyncGenerator<number> {
+  for (const end of await readChunkEnds(db, name, before.getTime())) {
+    yield await db.transaction().execute(async (trx) => {
+      // While a table lock waits behind a reader's transaction, recording would wait behind the lock.
+      await sql`set local lock_timeout = '10s'`.execute(trx)
+      return callFunction<number>(trx, 'recorder.drop_chunks', name, new Date(end))
+    })
+  }
 }
 
 /**
- * Deletes rows series by series, along the key. A plain table has no index on the time alone, because one would slow
- * down every insert. A series without old rows costs one look-up.
+ * Deletes rows series by series, along the key, and yields the number of each statement. A plain table has no index on
+ * the time alone, because one would slow down every insert. A series without old rows costs one look-up.
  */
-async function deleteRows(
-  db: Kysely<Database>,
-  table: TimeTable,
-  before: Date,
-  signal?: AbortSignal,
-): Promise<string | undefined> {
+async function* deleteRows(db: Kysely<Database>, table: TimeTable, before: Date): AsyncGenerator<number> {
   const { series, keyOf } = seriesByKey(table)
   const rows = sql.table(`market.${table.name}`)
   const time = sql.ref(`t.${table.timeColumn}`)
-  let total = 0
   for (;;) {
     const { numAffectedRows = 0n } = await sql`
       with recursive ${sql.raw(series)}
@@ -93,8 +111,7 @@ async function deleteRows(
         ) old
         limit ${sql.lit(rowsPerDelete)}
       ))`.execute(db)
-    total += Number(numAffectedRows)
-    if (numAffectedRows < rowsPerDelete || signal?.aborted === true) break
+    yield Number(numAffectedRows)
+    if (numAffectedRows < rowsPerDelete) return
   }
-  return total === 0 ? undefined : counted(total, 'row')
 }

@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
+import type { TimeMs } from '../../market/values.js'
 
 interface ServerInfo {
   readonly kind: ServerKind
@@ -25,6 +26,16 @@ export async function detectServer(db: Kysely<Database>): Promise<ServerInfo> {
 /** Returns true if the server keeps tables that grow with time in chunks, not as plain tables. */
 export async function hasHypertables(db: Kysely<Database>): Promise<boolean> {
   return (await detectServer(db)).kind !== 'postgresql'
+}
+
+/** Reads when the chunks of a market table end that lie wholly before a time, from the oldest. */
+export async function readChunkEnds(db: Kysely<Database>, table: string, before: TimeMs): Promise<TimeMs[]> {
+  const { rows } = await sql<{ end: TimeMs }>`
+    select distinct range_end as "end" from timescaledb_information.chunks
+    where hypertable_schema = 'market' and hypertable_name = ${table}
+      and range_end <= ${new Date(before)}::timestamptz
+    order by 1`.execute(db)
+  return rows.map(({ end }) => end)
 }
 
 /** Returns true if the extension is installed, its library is loaded, and the current role may create it. */

@@ -77,8 +77,8 @@ describe('recorder_writer', () => {
     await insertRejectedRows(db, [rejectedRow({ operation: 'fills', parameters: {} }, 'a test', '{}')], someTime)
     await refreshRollups(db, [range])
     const settings = { ...testStorage, tickers: { ...testStorage.tickers, retentionDays: 1 } }
-    const [removed] = await applyRetention(db, forget, settings, Date.now())
-    expect(removed).toMatch(/^removed 1 (row|chunk) of market\.tickers from before /)
+    const { removed } = await applyRetention(db, forget, settings, Date.now())
+    expect(removed[0]).toMatch(/^removed 1 (row|chunk) of market\.tickers from before /)
   })
 
   it.each([

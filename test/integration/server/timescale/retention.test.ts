@@ -11,6 +11,7 @@ import { insertRejectedRows } from '../../../../src/ledger/rejectedRows.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { forget } from '../../../../src/ledger/forget.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
+import { hasHypertables } from '../../../../src/server/timescale/server.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
 import { aCandle, aFill } from '../../../support/marketRows.js'
@@ -46,7 +47,7 @@ it('removes what is older than the configuration keeps, and nothing else', async
   await addCoverage(db, series, [{ from: daysAgo(20), to: now }])
   await reconcile(db, { settings })
 
-  const lines = await applyRetention(db, forget, settings, now)
+  const { removed: lines } = await applyRetention(db, forget, settings, now)
   expect(lines).toHaveLength(1)
   expect(lines[0]).toMatch(/^removed (20 rows|10 chunks) of market\.fills from before /)
   expect(lines[0]).toContain(new Date(daysAgo(10)).toISOString())
@@ -59,7 +60,7 @@ it('removes what is older than the configuration keeps, and nothing else', async
   expect(await missingRanges(db, series, { from: daysAgo(20), to: now })).toEqual([
     { from: daysAgo(20), to: daysAgo(10) },
   ])
-  expect(await applyRetention(db, forget, settings, now)).toEqual([])
+  expect(await applyRetention(db, forget, settings, now)).toEqual({ removed: [], kept: [] })
 })
 
 it('removes more rows than one statement does', async () => {
@@ -72,10 +73,33 @@ it('removes more rows than one statement does', async () => {
   expect(await countBefore(10)).toBe(0)
 })
 
+it('keeps at most what somebody reads just now, and removes older rows and those of other tables', async () => {
+  const { db, pool } = created.database
+  await insertFills(db, fills)
+  await upsertCandles(db, [aCandle({ openTime: daysAgo(400) })])
+  const old = { ...settings, candles: { ...testStorage.candles, retentionDays: 100 } }
+  const reader = await pool.connect()
+  try {
+    await reader.query('begin')
+    const read = 'select from market.fills where ts >= $1 and ts < $2'
+    await reader.query(read, [new Date(daysAgo(11)), new Date(daysAgo(10))])
+    const { kept } = await applyRetention(db, forget, old, now)
+    const isHypertable = await hasHypertables(db)
+    expect(kept).toEqual(isHypertable ? [expect.stringMatching(/^market\.fills: .*lock timeout/)] : [])
+    expect(await countBefore(11)).toBe(0)
+    expect(await countBefore(10)).toBe(isHypertable ? symbols.length : 0)
+    expect(await db.selectFrom('market.candles').select('symbol').execute()).toEqual([])
+  } finally {
+    reader.release(true)
+  }
+  expect((await applyRetention(db, forget, old, now)).kept).toEqual([])
+  expect(await countBefore(10)).toBe(0)
+})
+
 it('keeps everything when nothing is configured', async () => {
   const { db } = created.database
   await insertFills(db, [aFill({ ts: daysAgo(1000) })])
-  expect(await applyRetention(db, forget, testStorage, now)).toEqual([])
+  expect(await applyRetention(db, forget, testStorage, now)).toEqual({ removed: [], kept: [] })
   expect(await countBefore(900)).toBe(1)
 })
 
@@ -93,7 +117,7 @@ it('removes rejected rows that have not come again for as long as the configurat
     [again, fresh].filter((row) => row !== undefined),
     daysAgo(29),
   )
-  expect(await applyRetention(db, forget, testStorage, now)).toEqual([
+  expect((await applyRetention(db, forget, testStorage, now)).removed).toEqual([
     `removed 1 of recorder.rejected_row from before ${new Date(daysAgo(30)).toISOString()}`,
   ])
   const kept = await db.selectFrom('recorder.rejected_row').select('raw').orderBy('raw').execute()
