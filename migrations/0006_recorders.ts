@@ -73,14 +73,6 @@ const tables = {
     leased_by text not null -- Host, process and name of the worker that fetches it.
     leased_until timestamptz not null -- When it is missing again, unless the worker extends the lease.
     taken_at timestamptz not null default now() -- When it was taken.`,
-  'recorder.candle_reach': `
-    -- How far back the operation candles was seen to respond; what is older comes from history-candles.
-    category market.category not null -- Product line of the service: SPOT, MARGIN or one of the futures lines.
-    type market.candle_type not null -- What the candles are made of: market, mark, index or premium.
-    interval market.candle_interval not null -- Length of the candles, as the service names it.
-    age interval not null -- Age of an opening time at which history-candles had a candle and it had none.
-    learned_at timestamptz not null default now() -- When this was last learned. It is learned anew after an hour.
-    primary key (category, type, interval)`,
 }
 
 /** The recorders of this database: their service, the owner of each address, and the wants for the past. */

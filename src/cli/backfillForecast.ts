@@ -7,9 +7,8 @@ import { candlesOf } from '../db/series.js'
 import { fillPageRows, fillSpanMs } from '../history/pastFills.js'
 import type { PastStream, PlannedSeries } from '../history/request.js'
 import { candleSource, pagePlaces } from '../history/sources.js'
-import { loadReach } from '../ledger/missing.js'
 import { fundingFrequencies, recentFillRates } from '../ledger/read/instruments.js'
-import { candlesIn, type CandleSeries, gridOf, intervalMs } from '../market/candle.js'
+import { candlesIn, gridOf, intervalMs } from '../market/candle.js'
 import { instrumentText } from '../market/category.js'
 import { fundingPageRows } from '../market/funding.js'
 import { type Operation, pastFillsOperations } from '../market/operation.js'
@@ -35,7 +34,7 @@ export async function forecastBackfill(
 ): Promise<{ readonly estimate: Forecast['estimate']; readonly text: string }> {
   const { estimate, requests, rows } =
     stream === 'candles'
-      ? await forecastCandles(db, config, planned, now)
+      ? forecastCandles(config, planned, now)
       : await forecastEvents(stream, db, config, planned, now)
   const { minutes, bytes } = estimate
   const incomplete = planned.filter(({ missing }) => missing.length > 0).length
@@ -49,22 +48,9 @@ export async function forecastBackfill(
   return { estimate, text: `${lines.join('\n')}\n` }
 }
 
-async function forecastCandles(
-  db: Kysely<Database>,
-  config: Config,
-  planned: readonly PlannedSeries[],
-  now: TimeMs,
-): Promise<Forecast> {
-  const kindOf = ({ category, type, interval }: CandleSeries) => `${category} ${type} ${interval}`
-  const candles = planned.flatMap(({ series }) => candlesOf(series) ?? [])
-  const kinds = new Map(candles.map((series) => [kindOf(series), series]))
-  const known = await Promise.all(
-    [...kinds].map(async ([kind, series]) => [kind, await loadReach(db, series)] as const),
-  )
-  const reach = new Map(known)
+function forecastCandles(config: Config, planned: readonly PlannedSeries[], now: TimeMs): Forecast {
   const { perSecond, overall } = safeRates(config)
   const estimate = estimateCandles(planned, now, {
-    reachOf: (series) => reach.get(kindOf(series))?.ageMs ?? null,
     requestsPerSecond: { candles: perSecond.candles, historyCandles: perSecond['history-candles'], overall },
     bytesPerRow: streams.candles.bytes(config).plain,
   })
@@ -76,13 +62,11 @@ async function forecastCandles(
   }
 }
 
-/** Assumed reach of `candles` until it is learned. It was seen for candles of a minute; longer ones reach further. */
+/** Assumed reach of `candles`. It was seen for candles of a minute; longer ones reach further. */
 const assumedReachMs = 30 * dayMs
 
 /** Properties of candles that their estimate needs. */
 interface CandleTraits {
-  /** Returns the age up to which `candles` gives rows of a series; null if the age is not known. */
-  readonly reachOf: (series: CandleSeries) => number | null
   /** Largest number of requests per second, with an allowance for latency jitter. */
   readonly requestsPerSecond: { readonly candles: number; readonly historyCandles: number; readonly overall: number }
   /** Bytes of a candle with its index before compression. */
@@ -93,15 +77,15 @@ interface CandleTraits {
 export function estimateCandles(
   planned: readonly PlannedSeries[],
   now: TimeMs,
-  { reachOf, requestsPerSecond: limits, bytesPerRow }: CandleTraits,
+  { requestsPerSecond: limits, bytesPerRow }: CandleTraits,
 ) {
   let candles = 0
   const requests = { candles: 0, historyCandles: 0 }
+  const reached = now - assumedReachMs
   for (const { series: stream, missing } of planned) {
     const series = candlesOf(stream)
     if (series === null) continue
     const lengthMs = intervalMs[series.interval]
-    const reached = now - (reachOf(series) ?? assumedReachMs)
     const recent = intersect(missing, [{ from: reached, to: Number.POSITIVE_INFINITY }])
     const old = intersect(missing, [{ from: Number.NEGATIVE_INFINITY, to: reached }])
     candles += candlesIn(gridOf(series.interval, null), missing)

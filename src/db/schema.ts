@@ -35,7 +35,6 @@ export interface Database extends FieldTables {
   'market.candles': ColumnsOf<Candle>
   'recorder.migration': { name: string; timestamp: string }
   'recorder.ledger': LedgerTable
-  'recorder.candle_reach': CandleReachTable
   'recorder.want': WantTable
   'recorder.slice': SliceTable
   'recorder.candle_revision': CandleRevisionTable
@@ -173,15 +172,6 @@ export type GapState = 'open' | 'repaired' | 'lost'
 type Values<When extends 'old' | 'new'> = {
   [Name in 'open' | 'high' | 'low' | 'close' as `${When}_${Name}`]: Decimal
 } & { [Name in 'base_volume' | 'quote_turnover' as `${When}_${Name}`]: Decimal | null }
-
-/** Ages are intervals of the database; the recorder reads and writes them as milliseconds. */
-interface CandleReachTable {
-  category: Category
-  type: CandleType
-  interval: Interval
-  age: string
-  learned_at: Generated<TimeMs>
-}
 
 /** Why ranges are wanted. A `review` reads known ranges again, with the budget that the other kinds leave. */
 export type WantKind = 'repair' | 'backfill' | 'review'

@@ -13,12 +13,10 @@ import type { TimeMs } from '../market/values.js'
 import {
   addEmptyRanges,
   isSparse,
-  loadReach,
   missingCandles,
   openGaps,
   replaceGaps,
   replaceUnanswered,
-  saveReach,
   unansweredRanges,
 } from '../ledger/missing.js'
 import { missingRows } from '../ledger/batch.js'
@@ -38,7 +36,7 @@ import { pageParameters, type PageRequest, type PageResponse } from './sources.j
 /** Fetches slices of candles. All slices share what is learned about the reach of an operation. */
 export class CandleFetcher {
   readonly #context: SliceContext
-  readonly #reach = new Map<string, Promise<Reach>>()
+  readonly #reach = new Map<string, Reach>()
 
   constructor(context: SliceContext) {
     this.#context = context
@@ -49,7 +47,7 @@ export class CandleFetcher {
     const { db, client, clock, logger, settleMs } = this.#context
     const { requests, request, counts, onAsk, signal } = work
     const task = await this.#taskOf(series, slice)
-    const reach = await this.#reachOf(series)
+    const reach = this.#reachOf(series)
     const revisionBefore = slice.again ? await lastRevision(db) : 0
     const writer = new CandleWriter(db, { series, clock, logger, signal })
     const store = (page: CandlePage) => writer.add(page)
@@ -117,15 +115,10 @@ export class CandleFetcher {
     await readAllAgain(trx, series, factor)
   }
 
-  #reachOf({ category, type, interval }: CandleSeries): Promise<Reach> {
-    const { db, clock } = this.#context
+  #reachOf({ category, type, interval }: CandleSeries): Reach {
     const key = `${category} ${type} ${interval}`
-    const kind = { category, type, interval }
-    const save = (ageMs: number) => saveReach(db, kind, ageMs)
-    const reach = this.#reach.get(key) ?? loadReach(db, kind).then((known) => new Reach(known, save, clock))
+    const reach = this.#reach.get(key) ?? new Reach(this.#context.clock)
     this.#reach.set(key, reach)
-    // After a failed load the next slice tries again.
-    reach.catch(() => this.#reach.delete(key))
     return reach
   }
 }

@@ -170,7 +170,7 @@ class Walk {
       const window = this.#windowBelow(range, source, nearest)
       const { openTimes, older, showsTop } = await this.#ask(source, window, top)
       if (source.hasReach) searchedInVainFrom = older.length > 0 ? null : window.from
-      else if (searchedInVainFrom !== null) await this.#noteMissing(older, searchedInVainFrom)
+      else if (searchedInVainFrom !== null) this.#noteMissing(older, searchedInVainFrom)
       if (isProgress()) break
       if (showsTop && older.length === 0) isAlone = true
       const reachesEdge = nearest === null ? showsTop : openTimes.includes(nearest - this.#lengthMs)
@@ -256,7 +256,7 @@ class Walk {
     const { openTimes, silence } = await this.#context.ask({ operation: source.operation, window })
     this.#known = union(this.#known, union(filledBy(openTimes, this.#lengthMs), normalized(silence)))
     this.#silentMs += totalMs(normalized(silence))
-    if (openTimes.length > 0) await this.#noteCandles(source, openTimes)
+    if (openTimes.length > 0) this.#noteCandles(source, openTimes)
     return {
       openTimes,
       older: openTimes.filter((time) => time < top),
@@ -264,13 +264,13 @@ class Walk {
     }
   }
 
-  async #noteCandles(source: Source, openTimes: readonly TimeMs[]): Promise<void> {
+  #noteCandles(source: Source, openTimes: readonly TimeMs[]): void {
     const oldest = Math.min(...openTimes)
     this.#anchor ??= oldest
     this.#oldestKnown = Math.min(oldest, this.#oldestKnown ?? oldest)
     if (source.hasReach) {
       this.#oldestReached = Math.min(oldest, this.#oldestReached)
-      await this.#context.reach.noteSeen(this.#context.now() - oldest)
+      this.#context.reach.noteSeen(this.#context.now() - oldest)
     } else {
       // A service that counts places may count them from the newest candle that it has.
       const spanMs = Math.max(...openTimes) - oldest
@@ -279,10 +279,10 @@ class Walk {
   }
 
   /** Notes that the source with a reach lacked candles of the other source, in a window that began at `vainFrom`. */
-  async #noteMissing(openTimes: readonly TimeMs[], vainFrom: TimeMs): Promise<void> {
+  #noteMissing(openTimes: readonly TimeMs[], vainFrom: TimeMs): void {
     const newest = Math.max(...openTimes)
     if (newest < vainFrom || this.#oldestReached <= newest) return
-    await this.#context.reach.noteMissing(this.#context.now() - newest)
+    this.#context.reach.noteMissing(this.#context.now() - newest)
   }
 
   #isKnown(openTime: TimeMs): boolean {

@@ -1,22 +1,18 @@
-import type { KnownReach } from '../ledger/missing.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Operation } from '../market/operation.js'
-import { dayMs, hourMs } from '../market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../market/values.js'
 
 /** A learned reach expires after this time. The service may reach further, or pages were empty for another reason. */
 const trustedMs = hourMs
 
 /** How far back an operation gives candles, as the age of their opening times. All slices of a kind of series share it. */
 export class Reach {
-  #known: KnownReach | null
-  readonly #save: (ageMs: number) => Promise<void>
   readonly #clock: Pick<Clock, 'now'>
+  #known: { readonly ageMs: number; readonly learnedAt: TimeMs } | null = null
   /** Age of a candle that was missing once. A single empty page may be a fault; the second one counts. */
   #suspectedMs: number | null = null
 
-  constructor(known: KnownReach | null, save: (ageMs: number) => Promise<void>, clock: Pick<Clock, 'now'>) {
-    this.#known = known
-    this.#save = save
+  constructor(clock: Pick<Clock, 'now'>) {
     this.#clock = clock
   }
 
@@ -27,24 +23,23 @@ export class Reach {
   }
 
   /** Notes that the operation has given a candle of this age. */
-  async noteSeen(ageMs: number): Promise<void> {
+  noteSeen(ageMs: number): void {
     if (this.#suspectedMs !== null && ageMs >= this.#suspectedMs) this.#suspectedMs = null
     const known = this.ageMs()
-    if (known !== null && ageMs >= known) await this.#set(ageMs + 1)
+    if (known !== null && ageMs >= known) this.#set(ageMs + 1)
   }
 
   /** Notes that the operation did not give a candle of this age, although another operation did. */
-  async noteMissing(ageMs: number): Promise<void> {
+  noteMissing(ageMs: number): void {
     const suspected = this.#suspectedMs
     const known = this.ageMs()
     if (suspected === null && known === null) this.#suspectedMs = ageMs
-    else if (known === null || ageMs < known) await this.#set(Math.min(ageMs, suspected ?? ageMs))
+    else if (known === null || ageMs < known) this.#set(Math.min(ageMs, suspected ?? ageMs))
   }
 
-  async #set(ageMs: number): Promise<void> {
+  #set(ageMs: number): void {
     this.#suspectedMs = null
     this.#known = { ageMs, learnedAt: this.#clock.now() }
-    await this.#save(ageMs)
   }
 }
 

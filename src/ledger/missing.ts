@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { TimeMs } from '../market/values.js'
-import { type ColumnSpec, duration, rowsFrom } from '../db/columns.js'
+import { type ColumnSpec, rowsFrom } from '../db/columns.js'
 import {
   addKnown,
   callOfCandles,
@@ -177,43 +177,5 @@ export async function unansweredRanges(
     .where(knownOf(candleStream(series), 'unanswered'))
     .where('ranges', '&&', multirange(ranges))
     .orderBy('part')
-    .execute()
-}
-
-type ReachKey = Pick<CandleSeries, 'category' | 'type' | 'interval'>
-
-/** How far back the operation `candles` reaches for an interval. */
-export interface KnownReach {
-  /** Age of an opening time for which the operation has no candle. */
-  readonly ageMs: number
-  readonly learnedAt: TimeMs
-}
-
-/** Reads the learned reach of the operation `candles`; null if it is not known. */
-export async function loadReach(db: Kysely<Database>, key: ReachKey): Promise<KnownReach | null> {
-  const known = await db
-    .selectFrom('recorder.candle_reach')
-    .select((eb) => eb.fn<number>('date_part', [eb.val('epoch'), 'age']).as('seconds'))
-    .select('learned_at as learnedAt')
-    .where('category', '=', key.category)
-    .where('type', '=', key.type)
-    .where('interval', '=', key.interval)
-    .executeTakeFirst()
-  return known === undefined ? null : { ageMs: known.seconds * 1000, learnedAt: known.learnedAt }
-}
-
-export async function saveReach(
-  db: Kysely<Database>,
-  { category, type, interval }: ReachKey,
-  ageMs: number,
-): Promise<void> {
-  await db
-    .insertInto('recorder.candle_reach')
-    .values({ category, type, interval, age: duration(ageMs) })
-    .onConflict((conflict) =>
-      conflict
-        .columns(['category', 'type', 'interval'])
-        .doUpdateSet((eb) => ({ age: eb.ref('excluded.age'), learned_at: eb.fn('now') })),
-    )
     .execute()
 }

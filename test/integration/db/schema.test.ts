@@ -178,13 +178,6 @@ const columns: {
     filled_from: 'null',
     gap_until: 'null',
   },
-  'recorder.candle_reach': {
-    category: 'value',
-    type: 'value',
-    interval: 'value',
-    age: 'value',
-    learned_at: 'value',
-  },
   'recorder.want': {
     id: 'value',
     stream: 'value',

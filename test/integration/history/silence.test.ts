@@ -32,9 +32,7 @@ beforeAll(async () => {
 })
 afterAll(() => test.drop())
 beforeEach(async () => {
-  await test.database.pool.query(
-    'truncate market.candles, recorder.ledger, recorder.candle_reach, recorder.candle_revision',
-  )
+  await test.database.pool.query('truncate market.candles, recorder.ledger, recorder.candle_revision')
 })
 afterEach(async () => {
   await simulator?.close()

@@ -15,18 +15,16 @@ function planned(missing: readonly TimeRange[]): PlannedSeries {
 describe('the estimate', () => {
   const traits = { requestsPerSecond: { candles: 20, historyCandles: 20, overall: 100 }, bytesPerRow: 192 }
 
-  it('counts pages of each operation by what is known of the reach', () => {
+  it('counts pages of each operation by the assumed reach', () => {
     const missing = [{ from: now - 40 * dayMs, to: now }]
-    const reachOf = () => 10 * dayMs
-    const { requests, candles, minutes, bytes } = estimateCandles([planned(missing)], now, { ...traits, reachOf })
-    expect(requests).toEqual({ candles: Math.ceil(14_400 / 1000), historyCandles: (30 * 1440) / 100 })
+    const { requests, candles, minutes, bytes } = estimateCandles([planned(missing)], now, traits)
+    expect(requests).toEqual({ candles: Math.ceil(43_200 / 1000), historyCandles: (10 * 1440) / 100 })
     expect(candles).toBe(57_600)
-    expect(minutes).toBeCloseTo(432 / 20 / 60)
+    expect(minutes).toBeCloseTo(144 / 20 / 60)
     expect(bytes).toBe(57_600 * 192)
   })
 
   it('is nothing for nothing', () => {
-    const reachOf = () => null
-    expect(estimateCandles([planned([])], now, { ...traits, reachOf })).toMatchObject({ candles: 0, minutes: 0 })
+    expect(estimateCandles([planned([])], now, traits)).toMatchObject({ candles: 0, minutes: 0 })
   })
 })

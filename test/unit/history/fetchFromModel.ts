@@ -63,6 +63,8 @@ export async function fill(
 
 /** What is believed of the reach beforehand; null for nothing. */
 export function reachOf(ageMs: number | null): Reach {
-  const known = ageMs === null ? null : { ageMs, learnedAt: now }
-  return new Reach(known, () => Promise.resolve(), { now: () => now })
+  const reach = new Reach({ now: () => now })
+  // The second missing candle counts.
+  if (ageMs !== null) for (let i = 0; i < 2; i++) reach.noteMissing(ageMs)
+  return reach
 }
