@@ -1,5 +1,5 @@
 import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
-import type { Fill, TradeSign } from '../../market/rows.js'
+import type { Fill } from '../../market/rows.js'
 import { streamTraits } from '../../market/stream.js'
 import { fillShortage, worthOfTickers } from '../schedule/fillShare.js'
 import { FillSchedule } from '../schedule/fillSchedule.js'
@@ -33,12 +33,11 @@ export function fillsPoller(
   const { client, clock, universe, stats, incidents, logger } = context
   const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
   const deadlines = new WeakMap<InstrumentKey, number>()
-  let signs = new Map<InstrumentKey, { readonly tradeSign: TradeSign | null } | undefined>()
   let learnTrades = () => {}
 
   const poller = createPoller<InstrumentKey>(context, (wake) => {
     learnTrades = () => {
-      const { isIdle } = schedule.takeTickers((target) => signs.get(target)?.tradeSign ?? null)
+      const { isIdle } = schedule.takeTickers((target) => universe.tradeSign(target))
       if (isIdle) stats[stream.name].lastIdleAt = clock.now()
       wake()
     }
@@ -58,7 +57,6 @@ export function fillsPoller(
           const perSecond = universe.find(target)?.measuredFillsPerSecond ?? null
           if (perSecond !== null) schedule.assume(target, perSecond / 1000)
         }
-        signs = new Map(schedule.targets().map((target) => [target, universe.find(target)]))
         stats[stream.name].targets = targets.length
       },
       waitMs() {

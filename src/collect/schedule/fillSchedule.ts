@@ -84,10 +84,6 @@ export class FillSchedule<Target> {
     this.#list = [...this.#entries.values()]
   }
 
-  targets(): Target[] {
-    return this.#list.map(({ target }) => target)
-  }
-
   /** Takes the rate that an earlier run recorded, in fills per millisecond. It holds until the first response. */
   assume(target: Target, rate: number): void {
     this.#entries.get(this.#keyOf(target))?.estimate.assume(rate)

@@ -19,24 +19,16 @@ import {
   type Select,
 } from './planUniverse.js'
 
-interface KnownInstrument extends PlanInstrument {
-  /** Time, volume and price of the newest ticker with a volume; null without one. It changes in place. */
-  readonly tradeSign: TradeSign | null
-}
-
-interface Known extends KnownInstrument {
+interface Known extends PlanInstrument {
   turnover24h: Decimal | null
   measuredFillsPerSecond: number | null
-  tradeSign: { -readonly [Name in keyof TradeSign]: TradeSign[Name] } | null
-  quotes: Quotes | null
+  /** Time, volume and price of the newest ticker with a volume; null without one. */
+  tradeSign: TradeSign | null
+  /** Best bid and ask of the newest ticker, as text; null without one. */
+  quoteSign: string | null
   /** True when responses bring no trades, whatever the ticker says. */
   isSilent: boolean
   hasRpi: boolean
-}
-
-interface Quotes extends Pick<TickerSigns, 'bid1Price' | 'bid1Size' | 'ask1Price' | 'ask1Size'> {
-  /** The quotes as text, built at the first use; null before it. */
-  text: string | null
 }
 
 /** Properties of an instrument's specification that decide its coverage. */
@@ -67,35 +59,20 @@ export class Universe {
       const { symbol, status } = instrument
       const kind = 'kind' in instrument ? instrument.kind : kindOf(instrument)
       const before = known.get(symbol)
-      // The object is updated in place, because callers may hold it.
       if (before !== undefined) Object.assign(before, { status, kind })
       else known.set(symbol, this.#new({ category, symbol, status, kind }))
     }
   }
 
-  /**
-   * Takes tickers. Objects with unchanged values are kept: tickers come often, and new ones would mostly be garbage.
-   */
   setTickers(tickers: readonly TickerSigns[]): void {
     for (const ticker of tickers) {
       this.#tickersAt.set(ticker.category, ticker.receivedAt)
       const known = this.#find(ticker)
       if (known === undefined) continue
       const { ts, volume24h, lastPrice, bid1Price, bid1Size, ask1Price, ask1Size } = ticker
-      const turnover24h = turnoverHere(known.kind, ticker)
-      if (turnover24h !== known.turnover24h) known.turnover24h = turnover24h
-      const { quotes, tradeSign } = known
-      const areSame =
-        quotes !== null &&
-        bid1Price === quotes.bid1Price &&
-        bid1Size === quotes.bid1Size &&
-        ask1Price === quotes.ask1Price &&
-        ask1Size === quotes.ask1Size
-      if (!areSame) known.quotes = { bid1Price, bid1Size, ask1Price, ask1Size, text: null }
-      if (volume24h === null) continue
-      if (tradeSign !== null && volume24h === tradeSign.volume24h && lastPrice === tradeSign.lastPrice)
-        tradeSign.ts = ts
-      else known.tradeSign = { ts, volume24h, lastPrice }
+      known.turnover24h = turnoverHere(known.kind, ticker)
+      known.quoteSign = `${bid1Price} ${bid1Size} ${ask1Price} ${ask1Size}`
+      if (volume24h !== null) known.tradeSign = { ts, volume24h, lastPrice }
     }
   }
 
@@ -105,8 +82,8 @@ export class Universe {
     for (const known of this.#all()) known.hasRpi = this.#rpi.has(instrumentText(known))
   }
 
-  /** Returns the state of an instrument; undefined if it is not listed. It stays current while it is listed. */
-  find(key: InstrumentKey): KnownInstrument | undefined {
+  /** Returns the state of an instrument; undefined if it is not listed. */
+  find(key: InstrumentKey): PlanInstrument | undefined {
     return this.#find(key)
   }
 
@@ -115,17 +92,14 @@ export class Universe {
     return this.#tickersAt.get(category) ?? null
   }
 
-  /** Time, volume and price of the newest ticker with a volume, as a copy; null without one. */
+  /** Time, volume and price of the newest ticker with a volume; null without one. */
   tradeSign(key: InstrumentKey): TradeSign | null {
-    const sign = this.#find(key)?.tradeSign
-    return sign ? { ...sign } : null
+    return this.#find(key)?.tradeSign ?? null
   }
 
   /** Best bid and ask of the newest ticker, as text. A different text claims that the book has changed. */
   quoteSign(key: InstrumentKey): string | null {
-    const quotes = this.#find(key)?.quotes
-    if (!quotes) return null
-    return (quotes.text ??= `${quotes.bid1Price} ${quotes.bid1Size} ${quotes.ask1Price} ${quotes.ask1Size}`)
+    return this.#find(key)?.quoteSign ?? null
   }
 
   /**
@@ -170,7 +144,7 @@ export class Universe {
       measuredFillsPerSecond: this.#measured.get(key) ?? null,
       turnover24h: null,
       tradeSign: null,
-      quotes: null,
+      quoteSign: null,
       isSilent: false,
       hasRpi: this.#rpi.has(key),
       ...listed,

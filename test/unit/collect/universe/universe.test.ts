@@ -74,24 +74,6 @@ test.each(['bid1Price', 'bid1Size', 'ask1Price', 'ask1Size'] as const)(
   },
 )
 
-test('who holds on to what an instrument traded sees what comes, also when the instrument is listed anew', () => {
-  const universe = new Universe()
-  const key = { category: 'SPOT' as const, symbol: 'A' }
-  expect(universe.find(key)).toBeUndefined()
-  universe.setInstruments('SPOT', [instrument('A')], true)
-  const held = universe.find(key)
-  expect(held).toEqual(expect.objectContaining({ tradeSign: null }))
-  for (const [volume24h, lastPrice] of [
-    ['5', '1'],
-    ['5', '2'],
-    ['6', '2'],
-  ] as const) {
-    universe.setTickers([ticker('A', volume24h, lastPrice)])
-    expect(held?.tradeSign).toMatchObject({ volume24h, lastPrice })
-    universe.setInstruments('SPOT', [instrument('A')], true)
-  }
-})
-
 test('RPI books are chosen among the symbols on the RPI list, whichever list came first', () => {
   const universe = new Universe()
   universe.setRpiSymbols([{ category: 'SPOT', symbol: 'B' }], true)
