@@ -5,7 +5,7 @@ import { type TimeTable, timeTables } from '../../market/stream.js'
 import { forget as forgetRange } from '../../ledger/forget.js'
 import { dayMs } from '../../market/values.js'
 import { noteRemoval } from '../../server/timescale/rollups.js'
-import { hasHypertables } from '../../server/timescale/server.js'
+import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
 import { checkDay } from './checkDay.js'
 import { listDays, type Manifest, proofDigest, readManifest, type SeriesProof } from './manifest.js'
 import { mergeProof, readProof } from './proof.js'
@@ -51,7 +51,7 @@ export async function removeArchived(
       if (table === undefined || first === null || first === undefined) continue
       const cutoff = options.now() - retentionDays * dayMs
       // Chunks are removed whole. Reading days of a chunk that has not ended would gain nothing.
-      const until = isHypertable ? await lastChunkEnd(database, table, cutoff) : cutoff
+      const until = isHypertable ? ((await readChunkEnds(database.db, name, cutoff)).at(-1) ?? 0) : cutoff
       const days = daysBetween(first, until)
       const { what, end, stays } = await removeSafeDays(database, target, table, { days, isHypertable, ...options })
       if (what !== null && end !== null) removed.push(`removed ${what} of market.${name} from before ${dayOf(end)}`)
@@ -107,14 +107,35 @@ async function removeSafeDays(
     return { what: rows === 0 ? null : counted(rows, 'row'), end, stays }
   }
   // Only whole chunks are removed. The claims of safe days in a chunk that stays are kept with their rows.
-  end = await lastChunkEnd(database, timeTable, end)
-  for (const day of fingerprints.keys()) if (dayStart(day) >= end) fingerprints.delete(day)
-  const { chunks, changed } = await dropIfSame(database, name, end, fingerprints)
-  if (changed !== null) {
-    const reason = 'its rows changed while days were compared'
-    return { what: null, end: null, stays: { day: changed, reason, isDue: true } }
+  const ends = await readChunkEnds(database.db, name, end)
+  end = null
+  let chunks = 0
+  // Chunks are dropped day by day. Each takes several locks, and the server lacks room for those of a year at once.
+  for (const next of new Map(ends.map((one) => [dayOf(one - 1), one])).values()) {
+    signal?.throwIfAborted()
+    const compared = new Map([...fingerprints].filter(([day]) => dayStart(day) < next))
+    const dropped = await dropOrKeep(next, compared)
+    if (typeof dropped !== 'number') {
+      stays = dropped
+      break
+    }
+    for (const day of compared.keys()) fingerprints.delete(day)
+    chunks += dropped
+    end = next
   }
   return { what: chunks === 0 ? null : counted(chunks, 'chunk'), end, stays }
+
+  /** Resolves to the number of dropped chunks, or to the first day that stays. */
+  async function dropOrKeep(before: number, compared: ReadonlyMap<Day, string>): Promise<number | Kept> {
+    try {
+      const { dropped, changed } = await dropIfSame(database, name, before, compared)
+      return changed === null
+        ? dropped
+        : { day: changed, reason: 'its rows changed while days were compared', isDue: true }
+    } catch (error) {
+      return keptByOthers(error, [...compared.keys()][0] ?? dayOf(before - 1))
+    }
+  }
 
   async function whyNot(day: Day): Promise<Kept | null> {
     try {
@@ -122,9 +143,7 @@ async function removeSafeDays(
       return await withSnapshot(database, (snapshot) => compareAndRemove(snapshot, day), options)
     } catch (error) {
       if (error instanceof DamagedArchive) return { day, reason: error.message, isDue: true }
-      const { isConflict, isLocked } = traitsOf(error)
-      if (!isConflict && !isLocked) throw error
-      return { day, reason: 'somebody else was writing to it while it was compared', isDue: false }
+      return keptByOthers(error, day)
     }
   }
 
@@ -162,13 +181,11 @@ function hasProof({ proof }: Manifest, own: readonly SeriesProof[]): boolean {
   return proofDigest(mergeProof(proof, own)) === proofDigest(mergeProof(proof, proof))
 }
 
-/** Returns the end of the newest chunk that lies wholly before a time; 0 if there is none. */
-async function lastChunkEnd({ db }: RecorderDatabase, { name }: TimeTable, before: number): Promise<number> {
-  const { rows } = await sql<{ end: number | null }>`
-    select max(range_end) as "end" from timescaledb_information.chunks
-    where hypertable_schema = 'market' and hypertable_name = ${name}
-      and range_end <= ${new Date(before)}::timestamptz`.execute(db)
-  return rows[0]?.end ?? 0
+/** Returns why a day stays if others were at work on it. Throws any other error. */
+function keptByOthers(error: unknown, day: Day): Kept {
+  const { isConflict, isLocked } = traitsOf(error)
+  if (!isConflict && !isLocked) throw error
+  return { day, reason: 'somebody else was reading or writing it at the same time', isDue: false }
 }
 
 /** Limits the wait for a lock. Recording must not wait for long, and a reader may keep a transaction open. */
@@ -226,7 +243,7 @@ async function dropIfSame(
   table: string,
   before: number,
   compared: ReadonlyMap<Day, string>,
-): Promise<{ readonly chunks: number; readonly changed: Day | null }> {
+): Promise<{ readonly dropped: number; readonly changed: Day | null }> {
   return database.db.transaction().execute(async (trx) => {
     await maxWait.execute(trx)
     const name = `market.${table}`
@@ -245,18 +262,24 @@ async function dropIfSame(
         from ${sql.table(name)} t where ${time} < ${end}::timestamptz group by 1`.execute(trx)
       return firstDifferent(compared, new Map(rows.map(({ day, found }) => [dayOf(day), found])))
     }
-    // The lock waits for current writers of a chunk to end, and keeps new writers out.
     const locked = await listChunks()
-    for (const chunk of locked) await sql`lock table ${sql.raw(chunk)} in share row exclusive mode`.execute(trx)
+    const lockChunks = async (mode: 'share row' | 'access') => {
+      for (const chunk of locked)
+        await sql`lock table ${sql.raw(chunk)} in ${sql.raw(mode)} exclusive mode`.execute(trx)
+    }
+    // The lock waits for current writers of a chunk to end, and keeps new writers out.
+    await lockChunks('share row')
     let changed = await firstChanged()
     // This lock prevents new chunks. It is held only briefly, because recording may need a new chunk.
     if (changed === null) {
       await sql`lock table only ${sql.table(name)} in share update exclusive mode`.execute(trx)
       if ((await listChunks()).join() !== locked.join()) changed = await firstChanged()
     }
-    if (changed !== null) return { chunks: 0, changed }
+    if (changed !== null) return { dropped: 0, changed }
+    // While somebody reads a chunk it cannot be dropped. Its claims then stay, too.
+    await lockChunks('access')
     await forget(database, table, before)
-    return { chunks: await callFunction<number>(trx, 'recorder.drop_chunks', table, end), changed: null }
+    return { dropped: await callFunction<number>(trx, 'recorder.drop_chunks', table, end), changed: null }
   })
 }
 

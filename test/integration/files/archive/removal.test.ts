@@ -11,11 +11,13 @@ import { addNoTrade } from '../../../support/noTradeRanges.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { forget } from '../../../../src/ledger/forget.js'
-import { detectServer } from '../../../../src/server/timescale/server.js'
+import { detectServer, hasHypertables } from '../../../../src/server/timescale/server.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { archiveAll, everything, temporaryArchive } from '../../../support/archives.js'
+import { coveredRanges } from '../../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
+import { untilSomebodyWaits } from '../../../support/lockWait.js'
 import { login } from '../../../support/login.js'
 import { aCandle, aFill } from '../../../support/marketRows.js'
 
@@ -86,6 +88,53 @@ test('a login that may only record removes rows, too', async () => {
     await writer.remove()
   }
   expect(await days()).toEqual(all.slice(6))
+})
+
+test('rows and their proof stay while somebody reads them, and older ones and other tables leave', async () => {
+  const { database } = created
+  await upsertCandles(database.db, [aCandle({ interval: '1H', openTime: from })])
+  await archiveAll(database, archive.target, now)
+  const both = [...tables, { name: 'candles', retentionDays: 5 }]
+  const removeBoth = () => removeArchived(database, archive.target, both, { now: () => now })
+  const reader = await database.pool.connect()
+  try {
+    await reader.query('begin')
+    await reader.query(`select from market.fills where ts >= '2026-03-03' and ts < '2026-03-04'`)
+    const { kept } = await removeBoth()
+    const isHypertable = await hasHypertables(database.db)
+    expect(kept).toMatchObject(isHypertable ? [{ table: 'fills', day: '2026-03-03' }] : [])
+    expect(await days()).toEqual(all.slice(isHypertable ? 2 : 6))
+    const keptFrom = from + (isHypertable ? 2 : 6) * dayMs
+    expect(await coveredRanges(database.db, series)).toEqual([{ from: keptFrom, to: now }])
+    expect(await database.db.selectFrom('market.candles').select('symbol').execute()).toEqual([])
+  } finally {
+    reader.release(true)
+  }
+  expect((await removeBoth()).kept).toEqual([])
+  expect(await days()).toEqual(all.slice(6))
+})
+
+test('a writer that needs a new chunk while its claims are removed goes on, and rows leave the next time', async () => {
+  const { database } = created
+  await archiveAll(database, archive.target, now)
+  const writer = await database.pool.connect()
+  try {
+    await writer.query('begin')
+    await writer.query(`select from recorder.ledger where stream = 'fills' for update`)
+    const removing = remove()
+    await untilSomebodyWaits(database.db)
+    await writer.query(
+      `insert into market.fills (category, symbol, ts, exec_id, side, price, size, is_rpi, received_at)
+       select category, symbol, ts + interval '30 days', 'new', side, price, size, is_rpi, received_at
+       from market.fills where exec_id = '1'`,
+    )
+    await writer.query('commit')
+    await removing
+  } finally {
+    writer.release(true)
+  }
+  expect((await remove()).kept).toEqual([])
+  expect(await days()).toEqual([...all.slice(6), '31'].toSorted())
 })
 
 test('rows stay, with all after them, when the archive has something else', async () => {
