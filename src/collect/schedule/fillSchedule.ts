@@ -3,7 +3,8 @@ import type { TimeMs } from '../../market/values.js'
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { maxUnevenness } from './estimateRecords.js'
 import { FillEstimate, type SeenFill } from './fillEstimate.js'
-import { averageRate, type FillsSeen, lateFills, longestWaitMs } from './fillShare.js'
+import { longestWaitMs } from './fillShare.js'
+import { graceMs } from './pace.js'
 
 interface FillScheduleOptions {
   /** Shortest time between two requests for an instrument. */
@@ -12,9 +13,17 @@ interface FillScheduleOptions {
   readonly maxPollMs: number
 }
 
-interface Entry<Target> extends FillsSeen {
+interface Entry<Target> {
   readonly target: Target
   readonly estimate: FillEstimate
+  /** When the instrument was added; if a response was lost, when the last one before it was kept. */
+  sinceMs: number
+  /** When the last response came; null before the first, and when the last was lost. */
+  respondedMs: number | null
+  /** Responses in a row that brought nothing new. */
+  empty: number
+  /** True when the last response held no fills at all. */
+  isQuiet: boolean
   failures: number
   /** When the last request failed; before the first failure, when the instrument was added. */
   failedMs: number
@@ -75,7 +84,7 @@ export class FillSchedule<Target> {
         sinceMs: nowMs,
         respondedMs: null,
         empty: 0,
-        perMs: null,
+        isQuiet: false,
         failures: 0,
         failedMs: nowMs,
         isRequested: false,
@@ -123,7 +132,7 @@ export class FillSchedule<Target> {
     this.#offsetMs = serviceTime - atMs
     entry.respondedMs = atMs
     entry.empty = fresh > 0 ? 0 : entry.empty + 1
-    entry.perMs = averageRate(newestFirst, serviceTime)
+    entry.isQuiet = newestFirst.length === 0
     entry.failures = 0
     entry.isRequested = false
   }
@@ -172,9 +181,19 @@ export class FillSchedule<Target> {
     return { isIdle }
   }
 
-  /** Counts the instruments that trade and were not requested in time, and those without fills. */
-  counts(nowMs: number): ReturnType<typeof lateFills> {
-    return lateFills(this.#list, nowMs, this.#options.maxPollMs, (entry) => this.#unseen(entry, nowMs))
+  /**
+   * Counts the instruments without fills, and those that trade and are late. An instrument is late if it has waited
+   * longer than allowed, or if a response that came now could not show all its unseen fills.
+   */
+  counts(nowMs: number): { readonly lateTargets: number; readonly quietTargets: number } {
+    let [lateTargets, quietTargets] = [0, 0]
+    for (const entry of this.#list) {
+      const waitedMs = nowMs - (entry.respondedMs ?? entry.sinceMs) - graceMs
+      if (entry.isQuiet) quietTargets++
+      else if (waitedMs > longestWaitMs(entry.empty, this.#options.maxPollMs)) lateTargets++
+      else if (waitedMs > 0 && this.#unseen(entry, nowMs) >= fillsPerPage) lateTargets++
+    }
+    return { lateTargets, quietTargets }
   }
 
   /** Fills per millisecond of these instruments together: the current rate, or the usual one where that is higher. */

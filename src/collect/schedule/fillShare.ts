@@ -1,14 +1,5 @@
 import { fillsPerPage } from '../../market/rows.js'
-import { hourMs, type TimeMs } from '../../market/values.js'
-import { graceMs } from './pace.js'
-
-/**
- * Mean rate of these fills, in fills per millisecond, from the oldest until now. Silence since the newest lowers it.
- */
-export function averageRate(newestFirst: readonly { readonly ts: TimeMs }[], now: TimeMs): number {
-  const oldest = newestFirst.at(-1)
-  return oldest === undefined ? 0 : newestFirst.length / Math.max(1, now - oldest.ts)
-}
+import { hourMs } from '../../market/values.js'
 
 /**
  * Share of all fills that is captured, by the mean number of new fills in a response. It was measured on recorded tapes
@@ -96,38 +87,4 @@ export function meanWaitMs(fillsPerMs: number, maxPollMs: number): number {
     if (isLongest) return weighted / weights
     weight *= chanceOfNone
   }
-}
-
-/** State of an instrument after its last response. */
-export interface FillsSeen {
-  /** When the instrument was added; if a response was lost, when the last one before it was kept. */
-  sinceMs: number
-  /** When the last response came, on the monotonic clock; null before the first, and when the last was lost. */
-  respondedMs: number | null
-  /** Fills per millisecond in the last response; null before the first. */
-  perMs: number | null
-  /** Responses in a row that brought nothing new. */
-  empty: number
-}
-
-/**
- * Counts the instruments that trade and were not requested in time, and those without fills. An instrument is late if
- * it has waited longer than allowed. It is also late if its rate and its tickers both suggest a full page of unseen
- * fills. After a burst the rate stays high, but the tickers show that the burst is over. An instrument with half a page
- * of unseen fills is not late.
- */
-export function lateFills<Seen extends FillsSeen>(
-  seen: readonly Seen[],
-  nowMs: number,
-  maxPollMs: number,
-  unseen: (one: Seen) => number,
-): { readonly lateTargets: number; readonly quietTargets: number } {
-  let [lateTargets, quietTargets] = [0, 0]
-  for (const one of seen) {
-    const waitedMs = nowMs - (one.respondedMs ?? one.sinceMs) - graceMs
-    if (one.perMs === 0) quietTargets++
-    else if (waitedMs > longestWaitMs(one.empty, maxPollMs)) lateTargets++
-    else if (waitedMs > fillsPerPage / (one.perMs ?? 0) && unseen(one) >= fillsPerPage) lateTargets++
-  }
-  return { lateTargets, quietTargets }
 }

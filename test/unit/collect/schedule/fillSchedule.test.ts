@@ -1,6 +1,5 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { averageRate } from '../../../../src/collect/schedule/fillShare.js'
 import type { TradeSign } from '../../../../src/market/rows.js'
 import type { SeenFill } from '../../../../src/collect/schedule/fillEstimate.js'
 import { FillSchedule } from '../../../../src/collect/schedule/fillSchedule.js'
@@ -306,10 +305,4 @@ describe('a budget that does not suffice', () => {
     expect(fillsPerSecond).toBeGreaterThan(800)
     expect(fillsPerSecond).toBeLessThan(1_100)
   })
-})
-
-test('an average rate falls in silence', () => {
-  const burst = [...evenly(10, 0, 30), ...evenly(60_000, -300, 70)]
-  expect(averageRate(burst, service)).toBeLessThan(0.001)
-  expect(averageRate([], service)).toBe(0)
 })
