@@ -112,15 +112,11 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       where valid_to is null;
     create unique index rpi_symbols_one_open on market.rpi_symbols (category, symbol) where valid_to is null;
   `.execute(db)
-  // The migrator makes its own tables before the first migration.
+  // The table is there before the first migration.
   await commentOn(db, 'table', {
     'recorder.migration': `
-      -- Migrations that have been applied to this database.
+      -- Migrations that have been applied to this database. The table is locked while migrations run.
       name -- Name of the migration.
       timestamp -- When it was applied (ISO 8601, UTC).`,
-    'recorder.migration_lock': `
-      -- Taken while migrations run, so that two processes do not run them at once.
-      id -- Always migration_lock.
-      is_locked -- Unused: the whole table is locked instead.`,
   })
 }

@@ -62,7 +62,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         grant insert, update, delete on all tables in schema recorder to recorder_writer;
         -- Logged revisions must stay, and only the login of migrations may note migrations.
         revoke update, delete on recorder.candle_revision from recorder_writer;
-        revoke insert, update, delete on recorder.migration, recorder.migration_lock from recorder_writer;
+        revoke insert, update, delete on recorder.migration from recorder_writer;
         grant update (restatement_id) on recorder.candle_revision to recorder_writer;
         grant select, usage on all sequences in schema recorder to recorder_writer;
         grant execute on function recorder.drop_chunks(text, timestamptz) to recorder_writer;

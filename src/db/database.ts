@@ -1,4 +1,4 @@
-import { Kysely, PostgresAdapter, PostgresDialect, type Transaction } from 'kysely'
+import { Kysely, PostgresDialect, type Transaction } from 'kysely'
 import { type DatabaseOptions, type DatabasePool, openPool } from './pool.js'
 import type { Database } from './schema.js'
 import type { TimeMs } from '../market/values.js'
@@ -14,7 +14,7 @@ export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ r
 /** Opens a pool with the query builder on it. Connects at the first query. Throws on a malformed URL. */
 export function openDatabase(options: DatabaseOptions): RecorderDatabase {
   const pool = openPool(options)
-  const db = new Kysely<Database>({ dialect: new Dialect({ pool }) })
+  const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
   return {
     db,
     pool,
@@ -23,23 +23,6 @@ export function openDatabase(options: DatabaseOptions): RecorderDatabase {
       // A Kysely without any query leaves the pool open. Its idle connections would keep the process alive.
       if (!pool.ending) await pool.end()
     },
-  }
-}
-
-class Dialect extends PostgresDialect {
-  override createAdapter(): PostgresAdapter {
-    return new Adapter()
-  }
-}
-
-/** Leaves out the migrator's advisory lock, which any login could hold. `migrate.ts` takes a lock of its own. */
-class Adapter extends PostgresAdapter {
-  override async acquireMigrationLock(): Promise<void> {
-    // The lock was taken before.
-  }
-
-  override async releaseMigrationLock(): Promise<void> {
-    // The lock ends with the transaction.
   }
 }
 

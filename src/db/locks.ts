@@ -17,7 +17,7 @@ import { systemClock } from '../runtime/clock.js'
  * | versions TABLE           | the writer of a list with versions     | a transaction      | milliseconds     |
  * | wants                    | who adds a want or takes a slice       | a transaction      | milliseconds     |
  * | a row of recorder.ledger | the writer of fills of an instrument   | a transaction      | milliseconds     |
- * | recorder.migration_lock  | start and migrate, changing the schema | a transaction      | seconds          |
+ * | recorder.migration       | start and migrate, changing the schema | a transaction      | seconds          |
  */
 export const lockNames = {
   reconcile: 'reconcile',

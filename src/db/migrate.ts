@@ -1,4 +1,4 @@
-import { type Kysely, type Migration, type MigrationProvider, Migrator, sql } from 'kysely'
+import { type Kysely, type Migration, sql } from 'kysely'
 import * as instruments from '../../migrations/0001_instruments.js'
 import * as marketData from '../../migrations/0002_market_data.js'
 import * as corrections from '../../migrations/0003_corrections.js'
@@ -11,6 +11,7 @@ import * as roles from '../../migrations/0009_roles.js'
 import { callFunction, type RecorderDatabase } from './database.js'
 import { traitsOf } from './databaseError.js'
 import type { Database } from './schema.js'
+import { systemClock } from '../runtime/clock.js'
 import { messageOf } from '../runtime/text.js'
 
 /** The migrations in order. A released one never changes. New ones are added at the end. */
@@ -26,8 +27,6 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0009_roles': roles,
 }
 
-const provider: MigrationProvider = { getMigrations: () => Promise.resolve({ ...migrations }) }
-
 /** The oldest major version of PostgreSQL that its makers still fix. */
 const oldestServer = 15
 
@@ -39,49 +38,35 @@ const tableLockTimeout = '10s'
  * the others wait and find nothing to do. Throws if the database is newer than the program, or the server too old.
  */
 export async function migrateToLatest(database: RecorderDatabase): Promise<{ applied: string[]; isNew: boolean }> {
-  return database.db.connection().execute(async (connection) => {
-    await requireServer(connection)
-    const executed = await executedMigrations(connection)
-    requireKnown(executed)
-    if (executed.length === Object.keys(migrations).length) return { applied: [], isNew: false }
-    await createMigrationTables(connection)
-    await sql`begin`.execute(connection)
-    try {
-      const applied = await migrateAlone(connection)
-      await sql`commit`.execute(connection)
-      return { applied, isNew: applied[0] === Object.keys(migrations)[0] }
-    } catch (error) {
-      await sql`rollback`.execute(connection).catch(() => undefined)
-      throw error
-    }
+  if ((await pendingMigrations(database)).length === 0) return { applied: [], isNew: false }
+  await createMigrationTable(database.db)
+  const applied = await database.db.transaction().execute(async (trx) => {
+    // Readers still pass. Another process may have migrated already, and may be newer.
+    await sql`lock table recorder.migration in exclusive mode`.execute(trx)
+    await sql`select set_config('lock_timeout', ${tableLockTimeout}, true)`.execute(trx)
+    const missing = await missingMigrations(trx)
+    for (const [name, migration] of missing) await applyMigration(trx, name, migration)
+    return missing.map(([name]) => name)
   })
+  return { applied, isNew: applied[0] === Object.keys(migrations)[0] }
 }
 
-/** Migrates in the transaction of the connection. Another process may have migrated already, and may be newer. */
-async function migrateAlone(connection: Kysely<Database>): Promise<string[]> {
-  await sql`lock table recorder.migration_lock in exclusive mode`.execute(connection)
-  await sql`select set_config('lock_timeout', ${tableLockTimeout}, true)`.execute(connection)
-  requireKnown(await executedMigrations(connection))
-  const migrator = new Migrator({
-    db: connection,
-    provider,
-    migrationTableSchema: 'recorder',
-    migrationTableName: 'migration',
-    migrationLockTableName: 'migration_lock',
-    disableTransactions: true,
-  })
-  const { error, results = [] } = await migrator.migrateToLatest()
-  if (error === undefined) return results.map(({ migrationName }) => migrationName)
-  // The migration is not the cause if the database was away or busy. The caller may try again.
-  if (error instanceof Error && traitsOf(error).isPassing) throw error
-  const failed = results.find(({ status }) => status === 'Error')?.migrationName ?? 'before the first'
-  throw new Error(`migration failed (${failed}), nothing was changed: ${messageOf(error)}`, { cause: error })
+async function applyMigration(trx: Kysely<Database>, name: string, { up }: Migration): Promise<void> {
+  try {
+    await up(trx)
+  } catch (error) {
+    // The migration is not the cause if the database was away or busy. The caller may try again.
+    if (traitsOf(error).isPassing) throw error
+    throw new Error(`migration failed (${name}), nothing was changed: ${messageOf(error)}`, { cause: error })
+  }
+  const timestamp = new Date(systemClock.now()).toISOString()
+  await trx.insertInto('recorder.migration').values({ name, timestamp }).execute()
 }
 
-/** Creates the migrator's own tables, one of which is the lock. Several processes may call it at once. */
-async function createMigrationTables(connection: Kysely<Database>): Promise<void> {
-  if (await isThere(connection, 'recorder.migration_lock')) return
-  const { schema } = connection
+/** Creates the list of applied migrations. Several processes may call it at once. */
+async function createMigrationTable(db: Kysely<Database>): Promise<void> {
+  if (await isThere(db, 'recorder.migration')) return
+  const { schema } = db
   const text = 'varchar(255)'
   const statements = [
     schema.createSchema('recorder').ifNotExists(),
@@ -90,11 +75,6 @@ async function createMigrationTables(connection: Kysely<Database>): Promise<void
       .ifNotExists()
       .addColumn('name', text, (column) => column.primaryKey())
       .addColumn('timestamp', text, (column) => column.notNull()),
-    schema
-      .createTable('recorder.migration_lock')
-      .ifNotExists()
-      .addColumn('id', text, (column) => column.primaryKey())
-      .addColumn('is_locked', 'integer', (column) => column.notNull().defaultTo(0)),
   ]
   for (const statement of statements) {
     await statement.execute().catch((error: unknown) => {
@@ -112,9 +92,7 @@ export async function requireKnownSchema(db: Kysely<Database>): Promise<void> {
 /** Returns the names of missing migrations, in order. Changes nothing. Throws as `migrateToLatest` does. */
 export async function pendingMigrations(database: RecorderDatabase): Promise<string[]> {
   await requireServer(database.db)
-  const executed = await executedMigrations(database.db)
-  requireKnown(executed)
-  return Object.keys(migrations).filter((name) => !executed.includes(name))
+  return (await missingMigrations(database.db)).map(([name]) => name)
 }
 
 async function requireServer(db: Kysely<Database>): Promise<void> {
@@ -129,6 +107,12 @@ async function requireServer(db: Kysely<Database>): Promise<void> {
   if (major < oldestServer) {
     throw new Error(`the server is PostgreSQL ${major}; market-recorder needs ${oldestServer} or newer`)
   }
+}
+
+async function missingMigrations(db: Kysely<Database>): Promise<[name: string, Migration][]> {
+  const executed = await executedMigrations(db)
+  requireKnown(executed)
+  return Object.entries(migrations).filter(([name]) => !executed.includes(name))
 }
 
 async function executedMigrations(db: Kysely<Database>): Promise<string[]> {

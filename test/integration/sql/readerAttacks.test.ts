@@ -6,13 +6,12 @@ import { storeFills } from '../../../src/ledger/storeFills.js'
 import { type Lease, acquireLease } from '../../../src/lease/lease.js'
 import { recordInstruments, recordRpiSymbols } from '../../../src/ledger/instruments.js'
 import { lockSessionName, tryLock } from '../../../src/db/locks.js'
-import { migrateToLatest } from '../../../src/db/migrate.js'
 import { type Slice, endSatisfiedWants, extendLeases, settleSlice, takeSlice } from '../../../src/ledger/slices.js'
 import { insertWants } from '../../../src/ledger/wants.js'
 import { rightsBeyondReading } from '../../../src/db/service.js'
 import { reconcile } from '../../../src/server/timescale/reconcile.js'
 import { changingFunctions } from '../../support/catalogFunctions.js'
-import { type TestDatabase, createEmptyDatabase, createTestDatabase } from '../../support/database.js'
+import { type TestDatabase, createTestDatabase } from '../../support/database.js'
 import { testStorage } from '../../support/databaseServer.js'
 import { type Login, login } from '../../support/login.js'
 import { aFill, anInstrument, someTime } from '../../support/marketRows.js'
@@ -150,31 +149,10 @@ describe('a login in market_reader', () => {
         await attacker.query('select pg_advisory_lock($1, hashtext($2))', [space, text])
       }
     }
-    // Advisory locks of the migrator's library and of earlier versions.
-    for (const key of ['3853314791062309107', '5627110482', '5627110483']) {
-      await attacker.query('select pg_advisory_lock($1::bigint)', [key])
-    }
     await record(3)
     await lock.release()
     lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }), clock: systemClock })
     expect(lock.maySend).toBe(true)
-  })
-
-  it('does not hold up a migration either', async () => {
-    const empty = await createEmptyDatabase()
-    try {
-      const url = new URL(empty.url)
-      const other = new pg.Client({ connectionString: url.href })
-      await other.connect()
-      try {
-        await other.query('select pg_advisory_lock(3853314791062309107), pg_advisory_lock(5627110482)')
-        expect((await migrateToLatest(empty.database)).applied.length).toBeGreaterThan(5)
-      } finally {
-        await other.end()
-      }
-    } finally {
-      await empty.drop()
-    }
   })
 
   it('cannot pass for the session that holds a lock', async () => {
@@ -213,7 +191,7 @@ describe('a login in market_reader', () => {
       'do $$ begin lock table recorder.lease in share mode; end $$',
       "select nextval('recorder.lease_epoch')",
       "select from recorder.lock where name = 'versions rpi_symbols' for update",
-      'do $$ begin lock table recorder.migration_lock in share mode; end $$',
+      'do $$ begin lock table recorder.migration in share mode; end $$',
       'do $$ begin lock table market.fills in row exclusive mode; end $$',
       'select pg_create_physical_replication_slot($$mine$$)',
       "select pg_read_file('postgresql.conf')",
