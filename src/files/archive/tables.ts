@@ -127,10 +127,19 @@ export async function lastTime(db: Kysely<Database>, table: ArchivedTable): Prom
   return rows[0]?.last ?? null
 }
 
-/** Returns SQL that finds the first or last time. A plain table has no index on the time alone, so it steps by key. */
+/**
+ * Returns SQL that finds the first or last time. No table has an index on the time alone. In chunks, the time is looked
+ * for in the outermost one, and elsewhere only if that one is empty. A plain table is stepped through by key.
+ */
 async function endOfRows(db: Kysely<Database>, table: ArchivedTable, end: 'min' | 'max'): Promise<RawBuilder<unknown>> {
   const { name, timeColumn = '' } = table
-  if (await hasHypertables(db)) return sql.raw(`select ${end}(${timeColumn}) as t from market.${name}`)
+  if (await hasHypertables(db)) {
+    const found = `select ${end}(${timeColumn}) from market.${name}`
+    const bound = end === 'min' ? '< (select min(range_end)' : '>= (select max(range_start)'
+    return sql.raw(`
+      select coalesce((${found} where ${timeColumn} ${bound} from timescaledb_information.chunks
+        where hypertable_schema = 'market' and hypertable_name = '${name}')), (${found})) as t`)
+  }
   const { keyOf, series } = seriesByKey(table)
   return sql.raw(`
     with recursive ${series}
