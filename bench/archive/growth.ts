@@ -28,9 +28,9 @@ export async function benchGrowth({ database, folder }: BenchDatabase): Promise<
       {
         now,
         recorder: 'bench',
-        async publish(folder, noted) {
+        async publish(folder) {
           const startedAt = performance.now()
-          const done = await publishTables({ folder, db: database.db, target, now, snapshotDays: 1 }, noted)
+          const done = await publishTables({ folder, db: database.db, target, now, snapshotDays: 1 })
           ms = performance.now() - startedAt
           return done
         },

@@ -14,7 +14,7 @@ import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { timeTables } from '../market/stream.js'
 import { type Config, storageOf } from '../config/resolve.js'
 import { removalTime } from '../ledger/forget.js'
-import { type NotedDay, withArchiveLock } from '../files/archive/state.js'
+import { withArchiveLock } from '../files/archive/state.js'
 import type { ArchiveTarget } from '../files/archive/target.js'
 import { removeArchived } from '../files/archive/removal.js'
 import { sum, type TimeMs } from '../market/values.js'
@@ -108,7 +108,7 @@ async function openPublisher(
 ) {
   const { publishTables } = await import('../files/iceberg/publish.js')
   const place = { db, target, snapshotDays: archive.snapshotDays, now: Date.now, signal }
-  return (folder: string, noted: readonly NotedDay[]) => publishTables({ ...place, folder }, noted, options)
+  return (folder: string) => publishTables({ ...place, folder }, options)
 }
 
 interface OldRemoval extends Awaited<ReturnType<typeof removeArchived>> {
@@ -167,7 +167,7 @@ async function runRebuild(options: CommonOptions): Promise<void> {
   await withArchive(options, async ({ config, target, store: { database }, signal }) => {
     const { problems } = await withArchiveLock(database.db, async () => {
       const publish = await openPublisher(config, database, target, { isAnew: true, signal })
-      return publish(await target.stagingFolder(), [])
+      return publish(await target.stagingFolder())
     })
     reportProblems(problems)
     if (problems.length === 0) await writeOut('made all tables anew\n')

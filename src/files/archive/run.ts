@@ -13,7 +13,7 @@ import {
 } from './manifest.js'
 import { readProof } from './proof.js'
 import { symbolsOfDay, withSnapshot } from './rows.js'
-import { type ArchivedDay, noteArchivedDay, type NotedDay, readArchivedDays, withArchiveLock } from './state.js'
+import { type ArchivedDay, noteArchivedDay, readArchivedDays, withArchiveLock } from './state.js'
 import {
   archivedTable,
   type ArchivedTable,
@@ -35,26 +35,29 @@ interface ArchiveRequest {
   readonly isDryRun?: boolean
 }
 
-/**
- * Publishes the archive as tables for other engines, and records days in the same transaction. Resolves to days that
- * must first be written again with other columns, and to reasons why tables were not published.
- *
- * @param folder local folder for files that are being written
- */
-type PublishArchive = (folder: string, noted: readonly NotedDay[]) => Promise<Published>
+/** Days of an archived table whose files have too few digits for the decimals of other days. */
+export interface NarrowDays {
+  readonly table: string
+  readonly days: readonly Day[]
+  /** Columns with enough digits for the values of all days. */
+  readonly columns: readonly ManifestColumn[]
+}
 
-interface Published {
-  readonly narrow: readonly {
-    readonly table: string
-    readonly days: readonly Day[]
-    readonly columns: readonly ManifestColumn[]
-  }[]
+export interface Published {
+  /** Days that have to be written again before their tables can be published. */
+  readonly narrow: readonly NarrowDays[]
+  /** Why tables were not published, one line each. */
   readonly problems: readonly string[]
 }
 
 interface ArchiveOptions {
-  /** Publishes archived days as tables. Without it, days are only recorded in the database. */
-  readonly publish?: PublishArchive | undefined
+  /**
+   * Publishes the archive as tables for other engines. A run that fails leaves that to the next one, which publishes
+   * whatever is archived by then.
+   *
+   * @param folder local folder for files that are being written
+   */
+  readonly publish?: ((folder: string) => Promise<Published>) | undefined
   readonly now: () => number
   /** Version of the program. */
   readonly recorder: string
@@ -87,7 +90,8 @@ export async function runArchive(
   options: ArchiveOptions,
 ): Promise<ArchiveResult> {
   return withArchiveLock(database.db, async () => {
-    const run = new ArchiveRun(await openContext(database, target, options), request.isDryRun === true, options)
+    const context = await openContext(database, target, options)
+    const run = new ArchiveRun(context, request.isDryRun === true, options)
     const settledAt = options.now() - request.afterHours * hourMs
     for (const name of request.tables) {
       const table = archivedTable(name)
@@ -100,15 +104,16 @@ export async function runArchive(
         columns = (await run.write({ ...dueDay(table, day, days, notedDays), columns, dayBefore }))?.columns ?? columns
       }
     }
-    if (request.isDryRun === true) return run.result
-    const first = await run.publish()
+    const { publish } = options
+    if (request.isDryRun === true || publish === undefined) return run.result
+    const first = await publish(context.folder)
     for (const { table: name, days, columns } of first.narrow) {
       const versions = await listDays(target, name)
       const notedDays = await readArchivedDays(database.db, name)
       for (const day of days)
         await run.write({ ...dueDay(archivedTable(name), day, versions, notedDays), columns, isReshaped: true })
     }
-    run.result.problems.push(...(first.narrow.length === 0 ? first : await run.publish()).problems)
+    run.result.problems.push(...(first.narrow.length === 0 ? first : await publish(context.folder)).problems)
     return run.result
   })
 }
@@ -129,10 +134,9 @@ function dueDay(
   return { table, day, versions: versions.get(day) ?? [], noted: notedDays.get(day), isReached }
 }
 
-/** Writes days one after the other, and publishes those that are written. */
+/** Writes days one after the other. */
 class ArchiveRun {
   readonly result = { written: [] as WrittenDay[], due: [] as { table: string; day: Day }[], problems: [] as string[] }
-  #noted: NotedDay[] = []
 
   constructor(
     private readonly context: Awaited<ReturnType<typeof openContext>>,
@@ -144,7 +148,7 @@ class ArchiveRun {
   async write(due: DueDay): Promise<Manifest | null> {
     const { day } = due
     const table = due.table.name
-    const { signal, onProgress, publish } = this.options
+    const { signal, onProgress } = this.options
     signal?.throwIfAborted()
     this.result.due.push({ table, day })
     if (this.isDryRun) return null
@@ -156,10 +160,10 @@ class ArchiveRun {
     try {
       const current = await archiveDay({ ...this.context, onRows }, due)
       if (current === null) return null
-      this.#noted.push(noteOf(current))
-      if (current.isNew) this.result.written.push(describe(current.manifest))
-      if (publish === undefined || isFull(this.#noted)) await this.publish()
-      return current.isNew ? current.manifest : null
+      await noteArchivedDay(this.context.database.db, current)
+      if (!current.isNew) return null
+      this.result.written.push(describe(current.manifest))
+      return current.manifest
     } catch (error) {
       // A damaged day does not affect other days.
       if (!(error instanceof DamagedArchive)) throw explainFullDisk(error, this.context.folder)
@@ -167,29 +171,6 @@ class ArchiveRun {
       return null
     }
   }
-
-  /** Publishes the days that are noted. Without tables to publish, it only records them in the database. */
-  async publish(): Promise<Published> {
-    const noted = this.#noted
-    this.#noted = []
-    const { publish } = this.options
-    if (publish !== undefined) return publish(this.context.folder, noted)
-    for (const day of noted) await noteArchivedDay(this.context.database.db, day)
-    return { narrow: [], problems: [] }
-  }
-}
-
-/** Days are recorded together when they are published. A killed run must check up to this many days and rows again. */
-const fullAt = { days: 30, rows: 1_000_000 } as const
-
-function isFull(noted: readonly NotedDay[]): boolean {
-  const rows = sum(noted.map(({ manifest }) => manifest.rows))
-  return noted.length >= fullAt.days || rows >= fullAt.rows
-}
-
-/** Keeps what is recorded of a day. A whole manifest takes memory. */
-function noteOf({ manifest: { table, day, version, rows, sha256 }, proofDigest: proven }: NotedDay): NotedDay {
-  return { manifest: { table, day, version, rows, sha256 }, proofDigest: proven }
 }
 
 function describe({ table, day, version, rows, files }: Manifest): WrittenDay {

@@ -53,14 +53,10 @@ export async function readArchivedDays(db: Kysely<Database>, table: string): Pro
   )
 }
 
-/** An archived day to be recorded in the database. */
-export interface NotedDay {
-  readonly manifest: Pick<Manifest, 'table' | 'day' | 'version' | 'rows' | 'sha256'>
-  /** SHA-256 of the proof in the database. The archive may have more proof. */
-  readonly proofDigest: string
-}
-
-export async function noteArchivedDay(db: Kysely<Database>, { manifest, proofDigest }: NotedDay): Promise<void> {
+export async function noteArchivedDay(
+  db: Kysely<Database>,
+  { manifest, proofDigest }: { readonly manifest: Manifest; readonly proofDigest: string },
+): Promise<void> {
   const { table, day, version, rows, sha256 } = manifest
   const values = { version, rows, digest: sha256, next_digest: null, proof_digest: proofDigest }
   await db

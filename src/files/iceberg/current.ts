@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import { messageOf } from '../../runtime/text.js'
 import { listNewest, type ManifestPlace, readManifest, sha256 } from '../archive/manifest.js'
-import { type NotedDay, readArchivedDays } from '../archive/state.js'
+import { readArchivedDays } from '../archive/state.js'
 import { type ArchiveTarget, DamagedArchive } from '../archive/target.js'
 import { entryStatus, type ListedManifest, type ManifestEntry, readAvro } from './manifests.js'
 import { currentSnapshot, type TableMetadata } from './metadata.js'
@@ -85,24 +85,16 @@ export function hashOf(parts: readonly Part[]): string {
   return sha256(lines.toSorted().join(''))
 }
 
-/**
- * Lists the parts that a table must show, by the manifests of the archive.
- *
- * @param noted archived days that the publication will record in the database
- */
+/** Lists the parts that a table must show, by the manifests of the archive. */
 export async function partsOf(
   { db, target }: { readonly db: Kysely<Database> | null; readonly target: ArchiveTarget },
   { sources, timeColumn }: PublishedTable,
-  noted: readonly NotedDay[] = [],
 ): Promise<Part[]> {
   const parts: Part[] = []
   for (const source of sources) {
     const digests = new Map<string, string>()
     const archived = db === null ? [] : await readArchivedDays(db, source)
     for (const [day, { version, digest }] of archived) digests.set(keyOf({ table: source, day, version }), digest)
-    for (const { manifest } of noted) {
-      if (manifest.table === source) digests.set(keyOf(manifest), manifest.sha256)
-    }
     for (const place of await listNewest(target, source, { isWhole: timeColumn === undefined })) {
       const digest = digests.get(keyOf(place)) ?? (await readManifest(target, place)).sha256
       parts.push({ ...place, sha256: digest })

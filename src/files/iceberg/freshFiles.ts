@@ -4,6 +4,7 @@ import { randomName } from '../../runtime/randomness.js'
 import { type Manifest, type ManifestColumn, readManifest } from '../archive/manifest.js'
 import { byBytes } from '../archive/rows.js'
 import { parquetColumns } from '../archive/rowText.js'
+import type { NarrowDays } from '../archive/run.js'
 import type { Day } from '../archive/tables.js'
 import type { ArchiveTarget } from '../archive/target.js'
 import { widen } from '../parquet/decimals.js'
@@ -12,14 +13,6 @@ import * as current from './current.js'
 import type { DataFile } from './manifests.js'
 import { type Field, fieldOf } from './metadata.js'
 import { dataFile, type PublishedTable } from './tables.js'
-
-/** Days of an archived table whose files have too few digits for the decimals of other days. */
-export interface NarrowDays {
-  readonly table: string
-  readonly days: readonly Day[]
-  /** Columns with enough digits for the values of all days. */
-  readonly columns: readonly ManifestColumn[]
-}
 
 /** Thrown if files of a table have a decimal column with different types. No engine reads them as one column. */
 export class NotUniform extends Error {

@@ -6,10 +6,10 @@ import type { Database } from '../../db/schema.js'
 import type { TimeMs } from '../../market/values.js'
 import { random, randomName } from '../../runtime/randomness.js'
 import { messageOf } from '../../runtime/text.js'
-import { noteArchivedDay, type NotedDay } from '../archive/state.js'
+import type { NarrowDays, Published } from '../archive/run.js'
 import { type ArchiveTarget, DamagedArchive } from '../archive/target.js'
 import { UnfitDecimal } from '../parquet/decimals.js'
-import { FreshFiles, type NarrowDays, NotUniform } from './freshFiles.js'
+import { FreshFiles, NotUniform } from './freshFiles.js'
 import {
   entryStatus,
   type ListedManifest,
@@ -35,22 +35,14 @@ interface PublishContext {
   readonly signal?: AbortSignal | undefined
 }
 
-interface Published {
-  /** Days that have to be written again before their tables can be published. */
-  readonly narrow: readonly NarrowDays[]
-  /** Why tables were not published, one line each. */
-  readonly problems: readonly string[]
-}
-
 /**
- * Publishes the archive as snapshots of the tables. Records archived days in the transaction that moves the pointers.
- * Files are written first, so a process that is killed leaves files that no snapshot names.
+ * Publishes the archive as snapshots of the tables. Files are written first and pointers are moved last, so a process
+ * that is killed leaves files that no snapshot names.
  *
  * @param isAnew writes every manifest again, even if nothing has changed or the tables cannot be read
  */
 export async function publishTables(
   context: PublishContext,
-  noted: readonly NotedDay[],
   { isAnew = false }: { readonly isAnew?: boolean } = {},
 ): Promise<Published> {
   const { db, target } = context
@@ -62,7 +54,7 @@ export async function publishTables(
     context.signal?.throwIfAborted()
     try {
       const pointer = pointers.get(table.name)
-      const plan = await planSnapshot(context, table, { pointer, noted, isAnew })
+      const plan = await planSnapshot(context, table, pointer, isAnew)
       if (plan !== null) moved.set(table.name, await writeSnapshot(context, table, pointer, plan))
     } catch (error) {
       if (error instanceof NotUniform) narrow.push(error.narrow)
@@ -71,7 +63,6 @@ export async function publishTables(
     }
   }
   await db.transaction().execute(async (transaction) => {
-    for (const day of noted) await noteArchivedDay(transaction, day)
     for (const [name, to] of moved)
       await current.movePointer(transaction, { name, from: pointers.get(name) ?? null, to })
   })
@@ -82,13 +73,6 @@ export async function publishTables(
     if ((await target.read(hint))?.toString() !== version) await putFile(context, hint, version)
   }
   return { narrow, problems }
-}
-
-interface From {
-  /** URL of the current metadata. */
-  readonly pointer: string | undefined
-  readonly noted: readonly NotedDay[]
-  readonly isAnew: boolean
 }
 
 /** Contents of the next snapshot of a table. */
@@ -108,11 +92,19 @@ interface SnapshotPlan {
   readonly empty: readonly string[]
 }
 
-/** Decides what the next snapshot holds; null if nothing is new. Files are written only of proofs. */
-async function planSnapshot(context: PublishContext, table: PublishedTable, from: From): Promise<SnapshotPlan | null> {
+/**
+ * Decides what the next snapshot holds; null if nothing is new. Files are written only of proofs.
+ *
+ * @param pointer URL of the current metadata
+ */
+async function planSnapshot(
+  context: PublishContext,
+  table: PublishedTable,
+  pointer: string | undefined,
+  isAnew: boolean,
+): Promise<SnapshotPlan | null> {
   const { target } = context
-  const { pointer, isAnew } = from
-  const parts = await current.partsOf(context, table, from.noted)
+  const parts = await current.partsOf(context, table)
   if (parts.length === 0) return null
   const base = pointer === undefined ? null : await readBase(target, pointer, isAnew)
   const before = isAnew ? undefined : base?.metadata

@@ -100,7 +100,7 @@ async function publish(target: ArchiveTarget): Promise<object> {
       { tables: marketTables, afterHours: 1 },
       {
         ...options,
-        publish: (folder, noted) => publishTables({ folder, ...options, db, target, snapshotDays: 30 }, noted),
+        publish: (folder) => publishTables({ folder, ...options, db, target, snapshotDays: 30 }),
       },
     )
     expect(problems).toEqual([])
