@@ -23,9 +23,12 @@ export async function detectServer(db: Kysely<Database>): Promise<ServerInfo> {
   return { kind: kindOf(license), serverVersion: server, timescaleVersion: timescale }
 }
 
-/** Returns true if the server keeps tables that grow with time in chunks, not as plain tables. */
+/** Returns true if tables that grow with time are in chunks. With a new extension they are plain until the next start. */
 export async function hasHypertables(db: Kysely<Database>): Promise<boolean> {
-  return (await detectServer(db)).kind !== 'postgresql'
+  if ((await detectServer(db)).kind === 'postgresql') return false
+  const { rows } = await sql`
+    select from timescaledb_information.hypertables where hypertable_schema = 'market' limit 1`.execute(db)
+  return rows.length > 0
 }
 
 /** Reads when the chunks of a market table end that lie wholly before a time, from the oldest. */

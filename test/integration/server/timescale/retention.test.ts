@@ -4,6 +4,7 @@ import type { Fill } from '../../../../src/market/rows.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { verify } from '../../../../src/ledger/verify.js'
+import { migrateToLatest } from '../../../../src/db/migrate.js'
 import { listGaps, recordGap } from '../../../../src/ledger/gaps.js'
 import { coveredRanges, missingRanges } from '../../../support/coverage.js'
 import { insertFills } from '../../../support/insertFills.js'
@@ -11,8 +12,8 @@ import { insertRejectedRows } from '../../../../src/ledger/rejectedRows.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { forget } from '../../../../src/ledger/forget.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
-import { hasHypertables } from '../../../../src/server/timescale/server.js'
-import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
+import { canCreateExtension, hasHypertables } from '../../../../src/server/timescale/server.js'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
 import { aCandle, aFill } from '../../../support/marketRows.js'
 
@@ -94,6 +95,21 @@ it('keeps at most what somebody reads just now, and removes older rows and those
   }
   expect((await applyRetention(db, forget, old, now)).kept).toEqual([])
   expect(await countBefore(10)).toBe(0)
+})
+
+it('removes rows where the extension has come, and the next start has not made chunks of the tables yet', async () => {
+  const plain = await createEmptyDatabase()
+  try {
+    const { db, pool } = plain.database
+    await migrateToLatest(plain.database)
+    if (await canCreateExtension(db)) await pool.query('create extension timescaledb schema public')
+    await insertFills(db, fills)
+    const { removed, kept } = await applyRetention(db, forget, settings, now)
+    expect(removed).toEqual([expect.stringMatching(/^removed 20 rows of market\.fills/)])
+    expect(kept).toEqual([])
+  } finally {
+    await plain.drop()
+  }
 })
 
 it('keeps everything when nothing is configured', async () => {
