@@ -2,6 +2,7 @@ import { type Clock, within } from '../runtime/clock.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { ping, type StoreOverview, storeOverview } from '../ledger/read/overview.js'
+import { readNowAndThen } from './nowAndThen.js'
 
 export interface DatabaseState {
   readonly isReachable: boolean
@@ -17,31 +18,26 @@ export interface DatabaseState {
 
 const pingEveryMs = 1_000
 const overviewEveryMs = 15_000
-/** Maximum share of the database's time that overviews take. Slow overviews are read less often. */
-const overviewShare = 1 / 20
 /** Longest wait for the database. One that hangs is as bad as one that is away. */
 export const patienceMs = 3_000
-/** Longest wait for a new overview, milliseconds. After that wait the previous overview is used. */
-const overviewPatienceMs = 500
 const late = Symbol('late')
 const away = { isReachable: false, latencyMs: null, lagMs: null }
 
 /** Checks whether the database responds, at most once a second for all callers. */
 export class DatabaseProbe {
-  readonly #database: RecorderDatabase
   readonly #pings: RecorderDatabase
   readonly #clock: Clock
+  /** A large database is slow to read, so the time that it takes does not count as a failure. */
+  readonly #readOverview: () => Promise<StoreOverview | null>
   #checking: Promise<DatabaseState> | undefined
   #state: DatabaseState = { ...away, error: 'not asked yet', overview: null, wasReachable: false }
   #checkedMs = -Infinity
-  #nextOverviewMs = -Infinity
-  #counting: Promise<void> | undefined
 
   /** @param pings connections for pings alone, so that slow requests of the page hold none up */
   constructor(database: RecorderDatabase, pings: RecorderDatabase, clock: Clock) {
-    this.#database = database
     this.#pings = pings
     this.#clock = clock
+    this.#readOverview = readNowAndThen(clock, overviewEveryMs, null, () => storeOverview(database.db))
   }
 
   /** Returns the state of the database, at most about a second old. Never rejects. */
@@ -64,25 +60,9 @@ export class DatabaseProbe {
       this.#state = { ...this.#state, ...away, error: describeDatabaseError(error) }
       return this.#state
     }
-    if (startedMs >= this.#nextOverviewMs) {
-      this.#counting ??= this.#count()
-      await within(this.#clock, overviewPatienceMs, this.#counting, undefined)
-    }
+    const overview = await this.#readOverview()
+    this.#state = { ...this.#state, overview }
     return this.#state
-  }
-
-  /** Reads the overview. It is slow for a large database, so its time does not count as a failure. Never rejects. */
-  async #count(): Promise<void> {
-    const startedMs = this.#clock.monotonicMs()
-    try {
-      const overview = await storeOverview(this.#database.db)
-      this.#state = { ...this.#state, overview }
-    } catch {
-      // The previous overview is still shown. Only the ping decides whether the database responds.
-    }
-    const endedMs = this.#clock.monotonicMs()
-    this.#nextOverviewMs = Math.max(startedMs + overviewEveryMs, endedMs + (endedMs - startedMs) / overviewShare)
-    this.#counting = undefined
   }
 }
 

@@ -1,9 +1,10 @@
 import type { Config } from '../config/resolve.js'
-import { type Clock, within } from '../runtime/clock.js'
+import type { Clock } from '../runtime/clock.js'
 import type { RecorderDatabase } from '../db/database.js'
 import type { BackfillStatus, Status, StreamStatus } from './api/contract.js'
 import { DatabaseProbe, type DatabaseState } from './databaseProbe.js'
 import { ageMs, freshnessLimits, freshnessOf } from './freshness.js'
+import { readNowAndThen } from './nowAndThen.js'
 import { Sampler } from './sampler.js'
 import type { RecorderSource } from './source.js'
 import { operations } from '../market/operation.js'
@@ -23,8 +24,6 @@ interface ReporterOptions {
 }
 
 const backfillsEveryMs = 2_000
-/** Longest wait for the backfills. After it the previous list is used. */
-const backfillsPatienceMs = 500
 
 /** Reports on the recorder. Data that costs a query is read at most once per interval. */
 export class StatusReporter {
@@ -32,22 +31,22 @@ export class StatusReporter {
   readonly #sampler: Sampler
   readonly #probe: DatabaseProbe
   readonly #limits
+  readonly #readBackfills: () => Promise<readonly BackfillStatus[]>
   #backfills: readonly BackfillStatus[] = []
-  #backfillsMs = -Infinity
-  #readingBackfills: Promise<void> | undefined
 
   constructor(options: ReporterOptions) {
     this.#options = options
     this.#sampler = new Sampler(options.source, options.clock)
     this.#probe = new DatabaseProbe(options.database, options.pings, options.clock)
     this.#limits = freshnessLimits(options.config)
+    this.#readBackfills = readNowAndThen(options.clock, backfillsEveryMs, [], () => options.source.backfills())
   }
 
   /** Reports on the recorder. Never rejects, because the report includes a database that is away. */
   async report(): Promise<Status> {
     const { source, version, instanceId, clock } = this.#options
     const database = await this.#probe.state()
-    if (database.isReachable) await this.#readBackfills()
+    if (database.isReachable) this.#backfills = await this.#readBackfills()
     return statusReport({
       now: clock.now(),
       instanceId,
@@ -58,23 +57,6 @@ export class StatusReporter {
       database,
       backfills: this.#backfills,
     })
-  }
-
-  /** Reads the backfills. Keeps the previous list if the database does not respond, or not soon. Never rejects. */
-  async #readBackfills(): Promise<void> {
-    const { source, clock } = this.#options
-    if (clock.monotonicMs() - this.#backfillsMs < backfillsEveryMs) return
-    this.#readingBackfills ??= source
-      .backfills()
-      .then(
-        (all) => void (this.#backfills = all),
-        () => undefined,
-      )
-      .finally(() => {
-        this.#backfillsMs = clock.monotonicMs()
-        this.#readingBackfills = undefined
-      })
-    await within(clock, backfillsPatienceMs, this.#readingBackfills, undefined)
   }
 
   close(): void {
