@@ -70,7 +70,7 @@ async function withGrown<Result>(
   const reader = openDatabase({ url, isReadOnly: true })
   try {
     await migrateToLatest(database)
-    await reconcile(database.db, { settings: testStorage })
+    await reconcile(database.db, testStorage)
     const { kind } = await detectServer(database.db)
     if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
     return await measure({ database, reader, market: await growTo(database, size) })
@@ -195,8 +195,7 @@ const questionsOfAll: Readonly<Record<string, Work>> = {
   'the calendar of a week': ({ reader: { db }, market }) =>
     coverageCalendar(db, { text: '', limit: 50, offset: 0 }, { from: market.end - 7 * dayMs, to: market.end }),
   'the overview of the page': async ({ reader: { db } }) => [await storeOverview(db), await newestRows(db)],
-  'what a start looks at: tables, policies and compression': ({ database: { db } }) =>
-    reconcile(db, { settings: testStorage }),
+  'what a start looks at: tables, policies and compression': ({ database: { db } }) => reconcile(db, testStorage),
 }
 
 /** A symbol, and the day before the newest. */

@@ -33,7 +33,7 @@ async function migrate(store: Prepared, logger: Logger): Promise<{ readonly isNe
 }
 
 async function configure(store: Prepared, config: Config, logger: Logger): Promise<void> {
-  for (const change of await reconcile(store.database.db, { settings: storageOf(config) })) logger.info(change)
+  for (const change of await reconcile(store.database.db, storageOf(config))) logger.info(change)
 }
 
 /**

@@ -90,7 +90,7 @@ async function createTemplate(adminUrl: string): Promise<string> {
   const database = openDatabase({ url: databaseUrl(adminUrl, template), poolSize: 1 })
   try {
     await migrateToLatest(database)
-    await reconcile(database.db, { settings: testStorage })
+    await reconcile(database.db, testStorage)
     // Else the server converts, refreshes and removes what tests are looking at.
     await endSchedules(database)
   } finally {

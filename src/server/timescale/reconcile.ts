@@ -6,7 +6,7 @@ import { hourMs, type TimeMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import { type Change, type CurrentState, policyKey, readCurrentState } from './currentState.js'
 import { rollupChanges, rollups } from './rollups.js'
-import { canCreateExtension, detectServer, type ServerKind, serverToBe, supportedKind } from './server.js'
+import { canCreateExtension, detectServer, type ServerKind, supportedKind } from './server.js'
 
 /** Storage settings of a table that grows with time. */
 interface TableSettings {
@@ -23,24 +23,17 @@ interface TableSettings {
 /** Storage settings of every table, by table name. */
 export type StorageSettings = Readonly<Record<TimeStream, TableSettings>>
 
-interface ReconcileOptions {
-  /** True to return changes without making them. */
-  readonly dryRun?: boolean
-  readonly settings: StorageSettings
-}
-
 /**
  * Brings the time-series features of a migrated database in line with the configuration. Returns the changes, one line
  * each. PostgreSQL without TimescaleDB needs none. Several processes may call it at once. Cannot run in a transaction.
  * Throws if TimescaleDB is too old.
  */
-export async function reconcile(db: Kysely<Database>, options: ReconcileOptions): Promise<string[]> {
-  if (options.dryRun === true) return plannedChanges(db, options.settings)
+export async function reconcile(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
   return withSessionLock(db, lockNames.reconcile, async (connection) => {
     // While a table lock waits behind a reader's transaction, recording would wait behind the lock.
     await sql`set lock_timeout = '10s'`.execute(connection)
     try {
-      return await applyChanges(connection, options.settings)
+      return await applyChanges(connection, settings)
     } finally {
       await sql`reset lock_timeout`.execute(connection)
     }
@@ -49,11 +42,21 @@ export async function reconcile(db: Kysely<Database>, options: ReconcileOptions)
 
 const createExtension = 'create extension timescaledb'
 
-async function plannedChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
-  const { kind: before } = await detectServer(db)
-  const kind = supportedKind(await serverToBe(db))
-  const changes = changesNeeded(kind, await readCurrentState(db, before), settings).map(({ text }) => text)
-  return kind === before ? changes : [createExtension, ...changes]
+/**
+ * Returns the changes that `reconcile` would make, one line each. Changes nothing. One line stands for all features
+ * while the extension or a migration is missing. Throws if TimescaleDB is too old.
+ */
+export async function plannedChanges(
+  db: Kysely<Database>,
+  settings: StorageSettings,
+  { isMigrated }: { readonly isMigrated: boolean },
+): Promise<string[]> {
+  const server = await detectServer(db)
+  const allFeatures = 'set up the features of TimescaleDB'
+  if (server.kind === 'postgresql') return (await canCreateExtension(db)) ? [createExtension, allFeatures] : []
+  const kind = supportedKind(server)
+  if (!isMigrated) return [allFeatures]
+  return changesNeeded(kind, await readCurrentState(db, kind), settings).map(({ text }) => text)
 }
 
 async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {

@@ -57,41 +57,6 @@ export async function canCreateExtension(db: Kysely<Database>): Promise<boolean>
   return rows[0]?.isPossible === true
 }
 
-/** Describes the server as it will be after setup: with the extension, if the extension can be created. */
-export async function serverToBe(db: Kysely<Database>): Promise<ServerInfo> {
-  const server = await detectServer(db)
-  return server.kind === 'postgresql' && (await canCreateExtension(db)) ? serverWithExtension(db) : server
-}
-
-/** Describes the server as it would be with the extension. Creates the extension and rolls that back. */
-async function serverWithExtension(db: Kysely<Database>): Promise<ServerInfo> {
-  const found = await db.connection().execute(async (connection) => {
-    await sql`begin`.execute(connection)
-    try {
-      await sql`create extension timescaledb`.execute(connection)
-      return await detectServer(connection)
-    } finally {
-      await sql`rollback`.execute(connection)
-      // The library stays loaded in the session, and some versions then refuse to create the extension for good.
-      await sql`select pg_terminate_backend(pg_backend_pid())`.execute(connection).catch(() => undefined)
-    }
-  })
-  await connectAgain(db)
-  return found
-}
-
-/** Waits for a working connection. The pool may still return one that has ended without notice. */
-async function connectAgain(db: Kysely<Database>): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      await sql`select`.execute(db)
-      return
-    } catch (error) {
-      if (attempt === 10) throw error
-    }
-  }
-}
-
 function kindOf(license: string | null): ServerKind {
   return license === 'apache' ? 'timescale-apache' : 'timescale-community'
 }

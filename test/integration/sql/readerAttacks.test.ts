@@ -93,7 +93,7 @@ async function record(round: number): Promise<void> {
     ]),
   )
   expect(stored?.inserted).toBe(1)
-  expect(await reconcile(db, { settings: testStorage })).toEqual([])
+  expect(await reconcile(db, testStorage)).toEqual([])
   const series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
   const flags = { again: false, isUrgent: false, hasOpenBeginning: false }
   const range = { from: seenAt, to: seenAt + 60_000 }

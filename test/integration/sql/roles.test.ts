@@ -58,7 +58,7 @@ describe('recorder_writer', () => {
     const { db } = writer
     // As the daemon does at its start: nothing is left to migrate or to change, and that needs no right.
     expect((await migrateToLatest(writer)).applied).toEqual([])
-    expect(await reconcile(db, { settings: testStorage })).toEqual([])
+    expect(await reconcile(db, testStorage)).toEqual([])
     await recordInstruments(db, 'SPOT', [anInstrument()], someTime)
     await recordInstruments(db, 'SPOT', [anInstrument({ status: 'offline' })], someTime + 1000)
     await recordRpiSymbols(db, [{ category: 'SPOT', symbol: 'BTCUSDT' }], someTime, { complete: true })

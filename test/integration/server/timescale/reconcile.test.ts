@@ -6,7 +6,7 @@ import { untilSomebodyWaits } from '../../../support/lockWait.js'
 import { resolveConfig, storageOf } from '../../../../src/config/resolve.js'
 import { prepareBeside, prepareStore } from '../../../../src/prepareStore.js'
 import { migrateToLatest } from '../../../../src/db/migrate.js'
-import { reconcile } from '../../../../src/server/timescale/reconcile.js'
+import { plannedChanges, reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { detectServer } from '../../../../src/server/timescale/server.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { aCandle, aFill, someTime } from '../../../support/marketRows.js'
@@ -106,19 +106,34 @@ describe('the time-series features', () => {
     const database = await opened(createEmptyDatabase)
     const { db } = database
     await migrateToLatest(database)
-    const dryRun = await reconcile(db, { dryRun: true, settings: testStorage })
-    expect((await detectServer(db)).kind).toBe('postgresql')
-    expect(await reconcile(db, { settings: testStorage })).toEqual(dryRun)
-    expect(await reconcile(db, { settings: testStorage })).toEqual([])
     const found = await edition(database)
+    const planned = await plannedChanges(db, testStorage, { isMigrated: true })
+    expect(planned).toEqual(
+      found === 'none' ? [] : ['create extension timescaledb', 'set up the features of TimescaleDB'],
+    )
+    expect((await detectServer(db)).kind).toBe('postgresql')
+    const done = await reconcile(db, testStorage)
+    expect(await reconcile(db, testStorage)).toEqual([])
     const expected = {
       none: 0,
       apache: 1 + timeTables.length,
       community: 1 + 3 * timeTables.length + 3 * rollups.length,
     }
-    expect(dryRun).toHaveLength(expected[found])
+    expect(done).toHaveLength(expected[found])
     if (found === 'none') return
     expect(await hypertables(database)).toEqual(timeTables)
+  })
+
+  it('are planned in full once the extension and the tables are there', async () => {
+    const database = await opened(createEmptyDatabase)
+    const { db } = database
+    if ((await edition(database)) === 'none') return
+    await sql`create extension timescaledb`.execute(db)
+    expect(await plannedChanges(db, testStorage, { isMigrated: false })).toEqual(['set up the features of TimescaleDB'])
+    await migrateToLatest(database)
+    const planned = await plannedChanges(db, testStorage, { isMigrated: true })
+    expect(await reconcile(db, testStorage)).toEqual(planned)
+    expect(planned.length).toBeGreaterThanOrEqual(timeTables.length)
   })
 
   it('follow the configuration', async () => {
@@ -137,12 +152,12 @@ describe('the time-series features', () => {
       'refresh recorder.ohlcv_5m every 5 minutes',
     ]
     const expected = { none: [], apache: chunks, community: all }[found]
-    expect(await reconcile(db, { dryRun: true, settings })).toEqual(expected)
-    expect(await reconcile(db, { settings })).toEqual(expected)
-    expect(await reconcile(db, { settings })).toEqual([])
-    const back = await reconcile(db, { settings: testStorage })
+    expect(await plannedChanges(db, settings, { isMigrated: true })).toEqual(expected)
+    expect(await reconcile(db, settings)).toEqual(expected)
+    expect(await reconcile(db, settings)).toEqual([])
+    const back = await reconcile(db, testStorage)
     expect(back).toHaveLength(expected.length)
-    expect(await reconcile(db, { settings: testStorage })).toEqual([])
+    expect(await reconcile(db, testStorage)).toEqual([])
   })
 
   it('stay as the recorder has them when another command works on its database with a configuration of its own', async () => {
@@ -155,19 +170,19 @@ describe('the time-series features', () => {
     }
     // One that finds nothing yet sets up what is there from then on.
     await prepareBeside({ database }, configOf(12), silent)
-    const ofRecorder = { dryRun: true, settings: storageOf(configOf(12)) }
-    expect(await reconcile(database.db, ofRecorder)).toEqual([])
+    const plannedOfRecorder = () => plannedChanges(database.db, storageOf(configOf(12)), { isMigrated: true })
+    expect(await plannedOfRecorder()).toEqual([])
     await prepareBeside({ database }, configOf(24), silent)
-    expect(await reconcile(database.db, ofRecorder)).toEqual([])
+    expect(await plannedOfRecorder()).toEqual([])
     await prepareStore({ database }, configOf(24), silent)
     const isTimescale = (await edition(database)) !== 'none'
-    expect((await reconcile(database.db, ofRecorder)).length > 0).toBe(isTimescale)
+    expect((await plannedOfRecorder()).length > 0).toBe(isTimescale)
   })
 
   it('may be brought in line by several processes at once', async () => {
     const database = await opened(createEmptyDatabase)
     await migrateToLatest(database)
-    const results = await Promise.all([1, 2, 3].map(() => reconcile(database.db, { settings: testStorage })))
+    const results = await Promise.all([1, 2, 3].map(() => reconcile(database.db, testStorage)))
     const found = await edition(database)
     expect(results.filter((changes) => changes.length > 0)).toHaveLength(found === 'none' ? 0 : 1)
   })
@@ -181,7 +196,7 @@ describe('the time-series features', () => {
     await upsertCandles(db, [aCandle()])
     const before = await column(database, 'select row_to_json(o)::text from market.ohlcv_1d o')
     expect(before).toHaveLength(1)
-    await reconcile(db, { settings: testStorage })
+    await reconcile(db, testStorage)
     expect(await column(database, 'select row_to_json(o)::text from market.ohlcv_1d o')).toEqual(before)
     expect(await insertFills(db, fills)).toMatchObject({ inserted: 0, unchanged: 4 })
     expect(await upsertCandles(db, [aCandle({ close: '12' })])).toMatchObject({ updated: 1 })
@@ -196,7 +211,7 @@ describe('the time-series features', () => {
     const found = await edition(database)
     const reconciling = await db.transaction().execute(async (trx) => {
       await insertFills(trx, [aFill()])
-      const changes = reconcile(db, { settings: testStorage })
+      const changes = reconcile(db, testStorage)
       // A server without these features has nothing to change, and does not wait.
       await (found === 'none' ? changes : untilSomebodyWaits(db))
       return { changes }
@@ -209,7 +224,7 @@ describe('the time-series features', () => {
     const database = await opened(createEmptyDatabase)
     await sql`do $$ begin execute format('create schema if not exists %I', current_user); end $$`.execute(database.db)
     await migrateToLatest(database)
-    await reconcile(database.db, { settings: testStorage })
+    await reconcile(database.db, testStorage)
     if ((await edition(database)) !== 'none') expect(await hypertables(database)).toEqual(timeTables)
   })
 

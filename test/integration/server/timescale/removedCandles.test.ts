@@ -58,14 +58,14 @@ it('rollups outlive the candles that were removed, whatever is refreshed later',
     context.skip('rollups are kept apart from candles on TimescaleDB Community alone')
   await noteService(db, 'https://api.example.com')
   await store('BTCUSDT', now - days * dayMs, now)
-  await reconcile(db, { settings: daily })
+  await reconcile(db, daily)
   await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
   const expectAll = async () => {
     for (const view of ['ohlcv_5m', 'ohlcv_1h', 'ohlcv_1d']) expect(await rolledUpDays(view), view).toBe(days)
   }
   await expectAll()
 
-  await reconcile(db, { settings: removing })
+  await reconcile(db, removing)
   await applyRetention(db, forget, removing, now)
   const { rows } = await sql<{ count: number }>`
     select count(*)::int as count from market.candles where open_time < ${new Date(now - 21 * dayMs)}`.execute(db)
@@ -79,10 +79,10 @@ it('rollups outlive the candles that were removed, whatever is refreshed later',
   await expectAll()
 
   // Kept for longer from now on, then for good.
-  await reconcile(db, { settings: { ...daily, candles: { ...daily.candles, retentionDays: 65 } } })
+  await reconcile(db, { ...daily, candles: { ...daily.candles, retentionDays: 65 } })
   await refreshOnSchedule()
   await expectAll()
-  expect(await reconcile(db, { settings: daily })).toEqual([])
+  expect(await reconcile(db, daily)).toEqual([])
   await refreshOnSchedule()
   await expectAll()
 })
@@ -102,9 +102,9 @@ async function reconcileAndRefresh(retentionDays: number | undefined): Promise<v
   const { db } = created.database
   const candles = retentionDays === undefined ? daily.candles : { ...daily.candles, retentionDays }
   const settings = { ...daily, candles }
-  await reconcile(db, { settings })
+  await reconcile(db, settings)
   await refreshOnSchedule()
-  expect(await reconcile(db, { settings })).toEqual([])
+  expect(await reconcile(db, settings)).toEqual([])
 }
 
 it('rollups outlive the candles that the archiver removed', async (context) => {
@@ -112,7 +112,7 @@ it('rollups outlive the candles that the archiver removed', async (context) => {
   const { db } = database
   if ((await detectServer(db)).kind !== 'timescale-community')
     context.skip('rollups are kept apart from candles on TimescaleDB Community alone')
-  await reconcile(db, { settings: daily })
+  await reconcile(db, daily)
   await noteService(db, 'https://api.example.com')
   await sql`update recorder.service set rollups_final_before = null`.execute(db)
   await store('BTCUSDT', now - days * dayMs, now)

@@ -46,7 +46,7 @@ it('removes what is older than the configuration keeps, and nothing else', async
   await upsertCandles(db, [aCandle({ openTime: daysAgo(400) })])
   const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
   await addCoverage(db, series, [{ from: daysAgo(20), to: now }])
-  await reconcile(db, { settings })
+  await reconcile(db, settings)
 
   const { removed: lines } = await applyRetention(db, forget, settings, now)
   expect(lines).toHaveLength(1)
