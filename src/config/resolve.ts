@@ -5,6 +5,7 @@ import { dayMs } from '../market/values.js'
 import { withoutLogin } from '../runtime/text.js'
 import { ConfigError, problemsOf, readText } from './configError.js'
 import { type Environment, withEnvironment } from './environment.js'
+import { requirement } from './requirement.js'
 import { configSchema } from './schema.js'
 import { type ConfigSource, parseYaml } from './yaml.js'
 
@@ -90,38 +91,6 @@ function describeMistake({ issue, unknownKey }: Mistake, input: unknown, place: 
     return `${place(whole)}: ${dotted(whole)} is not an option; ${nearestOption(path, unknownKey)}`
   }
   return `${place(path)}: ${dotted(path)} ${requirement(issue)}${received(path, input)}; ${remedy(path)}`
-}
-
-function requirement(issue: z.core.$ZodIssue): string {
-  switch (issue.code) {
-    case 'invalid_type':
-      return issue.message.startsWith('must') ? issue.message : `must be ${typeNames[issue.expected] ?? issue.expected}`
-    case 'invalid_value':
-      return `must be one of ${issue.values.map(String).join(', ')}`
-    case 'too_small':
-      return issue.origin === 'array' || issue.origin === 'string'
-        ? 'must not be empty'
-        : `must be at least ${issue.minimum}`
-    case 'too_big':
-      return issue.origin === 'string' ? `must not be longer than ${issue.maximum}` : `must be at most ${issue.maximum}`
-    case 'invalid_union':
-      return `must be ${unionRequirements(issue.errors)}`
-    default:
-      return issue.message
-  }
-}
-
-function unionRequirements(branches: readonly (readonly z.core.$ZodIssue[])[]): string {
-  const parts = branches.flatMap((issues) => issues.slice(0, 1).map((issue) => requirement(issue)))
-  return parts.map((part) => part.replace(/^must be (one of )?/, '')).join(', or ')
-}
-
-const typeNames: Readonly<Record<string, string>> = {
-  boolean: 'true or false',
-  number: 'a number',
-  string: 'text',
-  array: 'a list',
-  object: 'a group of options',
 }
 
 /** Describes the value that was found, without a login. A connection string may have its password anywhere. */

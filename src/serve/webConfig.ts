@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path'
 import { createSecureContext } from 'node:tls'
 import { z } from 'zod'
 import { ConfigError, unreadable } from '../config/configError.js'
+import { requirement } from '../config/requirement.js'
 import { type ConfigSource, parseYaml } from '../config/yaml.js'
 
 /** Protection of the page: the content of a web configuration file, and of the files that it names. */
@@ -14,17 +15,34 @@ export interface WebConfig {
 }
 
 // Each step of the cost doubles the time of a check, and other checks wait for it. Cost 15 already takes seconds.
-const bcryptHash = z.string().regex(/^\$2[aby]\$(0[4-9]|1[0-5])\$[./A-Za-z0-9]{53}$/)
+const bcryptHash = z
+  .string('must be a bcrypt hash with a cost of 4 to 15, as `htpasswd -nB NAME` makes it; correct it')
+  .regex(/^\$2[aby]\$(0[4-9]|1[0-5])\$[./A-Za-z0-9]{53}$/)
 // A name has no colon, because a colon ends it in the header that carries it.
 const userName = z.string().regex(/^[^:]+$/)
 
-const fileSchema = z.strictObject({
-  tls_server_config: z.strictObject({ cert_file: z.string().min(1), key_file: z.string().min(1) }).exactOptional(),
-  basic_auth_users: z
-    .record(userName, bcryptHash)
-    .refine((users) => Object.keys(users).length > 0)
-    .exactOptional(),
-})
+const pemFile = z.string('must be the path of a PEM file; give it').min(1)
+
+const fileSchema = z.strictObject(
+  {
+    tls_server_config: z
+      .strictObject(
+        { cert_file: pemFile, key_file: pemFile },
+        'must be a group with cert_file and key_file; correct it',
+      )
+      .exactOptional(),
+    basic_auth_users: z
+      .record(userName, bcryptHash, {
+        error: ({ code }) =>
+          code === 'invalid_key'
+            ? 'is no name of a user, which is not empty and has no colon; correct it'
+            : 'must be a group of at least one user with the bcrypt hash of the password; correct it',
+      })
+      .refine((users) => Object.keys(users).length > 0)
+      .exactOptional(),
+  },
+  'must be a group of options; correct it',
+)
 
 /**
  * Reads a file in the format of Prometheus' web configuration. Only options for a certificate and for users are known.
@@ -84,17 +102,4 @@ function problemLines(issue: z.core.$ZodIssue, source: ConfigSource): string[] {
     })
   }
   return [`${source.place(path)}: ${path.length === 0 ? 'the file' : path.join('.')} ${requirement(issue)}`]
-}
-
-function requirement({ code, path }: z.core.$ZodIssue): string {
-  const [section] = path
-  if (section === undefined) return 'must be a group of options; correct it'
-  if (section === 'tls_server_config') {
-    return path.length === 1
-      ? 'must be a group with cert_file and key_file; correct it'
-      : 'must be the path of a PEM file; give it'
-  }
-  if (path.length === 1) return 'must be a group of at least one user with the bcrypt hash of the password; correct it'
-  if (code === 'invalid_key') return 'is no name of a user, which is not empty and has no colon; correct it'
-  return 'must be a bcrypt hash with a cost of 4 to 15, as `htpasswd -nB NAME` makes it; correct it'
 }

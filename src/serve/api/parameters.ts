@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { requirement } from '../../config/requirement.js'
 import { candleTypes, intervals } from '../../market/candle.js'
 import { categories, tradedCategories } from '../../market/category.js'
 import { streamNames } from '../../market/stream.js'
@@ -14,7 +15,7 @@ export const orNull = <T extends z.ZodType>(schema: T) => schema.nullable().desc
 export const category = z.enum(categories).describe('Product line.')
 /** Text without control characters. No name has them, and the database cannot store some of them. */
 const plainText = z
-  .string()
+  .string({ error: ({ code }) => (code === 'invalid_type' ? 'must be text, given once' : undefined) })
   .refine((text) => !/[\p{Cc}\p{Cs}]/u.test(text), { error: 'must not hold control characters' })
 export const symbol = plainText.min(1).max(200).describe('Instrument, as the service spells it.')
 export const stream = z.enum(streamNames).describe('Stream, named as the table that holds it.')
@@ -101,20 +102,7 @@ export function wrongParameters(issues: readonly z.core.$ZodIssue[], given: obje
 }
 
 function describe(issue: z.core.$ZodIssue, given: object): string {
+  if (issue.code === 'unrecognized_keys') return `${issue.keys.join(', ')}: no such parameter; see /api`
   const name = issue.path.join('.')
-  switch (issue.code) {
-    case 'unrecognized_keys':
-      return `${issue.keys.join(', ')}: no such parameter; see /api`
-    case 'invalid_value':
-      return `${name}: ${name in given ? 'must be' : 'is missing; give'} one of ${issue.values.map(String).join(', ')}`
-    case 'too_big':
-      return `${name}: must be at most ${String(issue.maximum)}${issue.origin === 'string' ? ' characters' : ''}`
-    case 'too_small':
-      return `${name}: must be at least ${String(issue.minimum)}${issue.origin === 'string' ? ' character' : ''}`
-    case 'invalid_type':
-      if (!(name in given)) return `${name}: is missing`
-      return `${name}: must be ${issue.expected === 'string' ? 'given once' : 'a whole number'}`
-    default:
-      return `${name}: ${issue.message}`
-  }
+  return `${name}: ${name in given ? '' : 'is missing; it '}${requirement(issue)}`
 }
