@@ -1,9 +1,9 @@
-import { byOperation, type Operation } from '../market/operation.js'
+import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { type Ending, endedByEither } from '../runtime/abort.js'
-import { Circuit, type CircuitPass, outcomeFor } from './limits/circuit.js'
+import { outcomeFor } from './limits/circuit.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
 import { createTransport, type Transport, type TransportOptions } from './http/transport.js'
 import type { Departure, Settlement } from './limits/penalty.js'
@@ -76,28 +76,23 @@ interface Admission {
   readonly departure: Departure
   readonly priority: Priority
   readonly enqueuedMs: number
-  readonly circuit: Circuit
-  readonly pass: CircuitPass
 }
 
-/** Sends each request once, at its place within the limits and while its circuit is closed, and reads the envelope. */
+/** Sends each request once, at its place within the limits, and reads the envelope. */
 export class Sender {
   readonly #options: SenderOptions
   readonly #clock: Clock
   readonly #transport: Transport
   readonly pacer: Pacer
-  readonly #circuits: Readonly<Record<Operation, Circuit>>
   /** Ends waiting when the client is closed. The transport aborts the requests under way. */
   readonly #closing = new AbortController()
   readonly #turns = new Map<Turn, Admission>()
 
   constructor(options: SenderOptions) {
     this.#options = options
-    const { clock } = options
-    this.#clock = clock
+    this.#clock = options.clock
     this.#transport = createTransport(options)
     this.pacer = new Pacer({ ...options, maxInFlight: options.maxConnections })
-    this.#circuits = byOperation(() => new Circuit(clock))
   }
 
   /** Returns a signal that aborts when the caller gives up or the client is closed. */
@@ -123,9 +118,7 @@ export class Sender {
     const admission = await this.#admit(operation, {}, request, this.endOfWaiting(request.signal))
     const turn: Turn = {
       release: () => {
-        if (this.#takeTurn(turn) === undefined) return
-        admission.circuit.leave(admission.pass, 'unknown')
-        this.pacer.settle(admission.departure, { outcome: 'failed' })
+        if (this.#takeTurn(turn) !== undefined) this.pacer.settle(admission.departure, { outcome: 'failed' })
       },
     }
     this.#turns.set(turn, admission)
@@ -152,25 +145,11 @@ export class Sender {
     signal: Ending,
   ): Promise<Admission> {
     const enqueuedMs = this.#clock.monotonicMs()
-    const circuit = this.#circuits[operation]
-    const aborted = (what: string, cause: unknown) =>
-      new ExchangeError('aborted', { operation, parameters, what, cause })
-    let pass: CircuitPass
     try {
-      pass = await circuit.enter(signal)
+      const departure = await this.pacer.acquire(operation, { priority, deadline, signal })
+      return { departure, priority, enqueuedMs }
     } catch (cause) {
-      throw aborted('aborted while the operation is suspended', cause)
-    }
-    try {
-      // A probe goes first: it tests whether the operation works again, for all requests that wait.
-      const departure = await this.pacer.acquire(
-        operation,
-        pass.isProbe ? { priority: 'live', deadline: -Infinity, signal } : { priority, deadline, signal },
-      )
-      return { departure, priority, enqueuedMs, circuit, pass }
-    } catch (cause) {
-      circuit.leave(pass, 'unknown')
-      throw aborted('aborted while waiting for its turn', cause)
+      throw new ExchangeError('aborted', { operation, parameters, what: 'aborted while waiting for its turn', cause })
     }
   }
 
@@ -178,7 +157,7 @@ export class Sender {
     operation: Operation,
     parameters: Parameters,
     attempt: Attempt,
-    { departure, priority, enqueuedMs, circuit, pass }: Admission,
+    { departure, priority, enqueuedMs }: Admission,
   ): Promise<Received> {
     const clock = this.#clock
     attempt.sent()
@@ -209,8 +188,7 @@ export class Sender {
         settlement = { outcome: 'response', remaining: raw?.remaining }
       throw error
     } finally {
-      circuit.leave(pass, outcomeFor(outcome))
-      this.pacer.settle(departure, settlement)
+      this.pacer.settle(departure, settlement, outcomeFor(outcome))
       this.#options.onRequest?.({
         operation,
         outcome,

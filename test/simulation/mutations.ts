@@ -109,8 +109,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a circuit that was tried in vain is not tried again',
     file: 'src/exchange/limits/circuit.ts',
-    find: 'this.#stopPause = undefined\n      this.#wake()',
-    replace: 'if (this.#pauses < 2) this.#stopPause = undefined\n      this.#wake()',
+    find: 'if (isProbe) this.#probe = undefined',
+    replace: "if (isProbe && outcome !== 'fails') this.#probe = undefined",
   },
   {
     name: 'schedules run once',

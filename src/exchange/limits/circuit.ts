@@ -1,6 +1,6 @@
-import { backoffMs, type Clock } from '../../runtime/clock.js'
-import { type Ending, onAbort } from '../../runtime/abort.js'
+import { backoffMs } from '../../runtime/clock.js'
 import { errorKinds, type ExchangeErrorKind } from '../errors.js'
+import type { Departure } from './penalty.js'
 
 /** An operation counts as out of order after this many failures in a row, over at least this time. */
 const failuresToOpen = 10
@@ -8,106 +8,59 @@ const minFailingMs = 2_000
 const pauses = { minMs: 1_000, maxMs: 5_000 }
 
 /** `unknown`: the request told nothing about the operation, because it was aborted, or rejected by the rate limits. */
-type CircuitOutcome = 'works' | 'fails' | 'unknown'
-
-export interface CircuitPass {
-  readonly isProbe: boolean
-}
+export type CircuitOutcome = 'works' | 'fails' | 'unknown'
 
 /**
  * The circuit of one operation.
  *
- * closed ──ten failures in a row──▶ open ──a probe succeeds──▶ closed
+ * closed ──ten failures in a row──▶ open ──a request succeeds──▶ closed
  *
- * While the circuit is open, one request at a time finds out whether the operation works again. The others wait, so
- * that they spend neither budget nor connections. All of them go on when the circuit closes.
+ * While the circuit is open, one request at a time is a probe, which finds out whether the operation works again. Each
+ * failure of a probe begins a longer pause. The other requests wait, so that they spend neither budget nor connections.
+ * All of them go on when the circuit closes.
  */
 export class Circuit {
-  readonly #clock: Clock
-  readonly #waiting = new Set<() => void>()
   #failures = 0
   #firstFailureMs = 0
-  #isOpen = false
-  #isProbing = false
+  /** Number of pauses since the circuit opened; 0 while it is closed. */
   #pauses = 0
-  #stopPause: (() => void) | undefined
+  #pausedUntilMs = 0
+  #probe: Departure | undefined
 
-  constructor(clock: Clock) {
-    this.#clock = clock
+  get isOpen(): boolean {
+    return this.#pauses > 0
   }
 
-  /**
-   * Resolves when a request may be made, which is at once while the circuit is closed. The caller must call `leave`
-   * with the pass. Rejects with the signal's reason.
-   */
-  async enter(signal: Ending): Promise<CircuitPass> {
-    while (this.#isOpen) {
-      // The signal may have aborted in the moment in which this request was woken.
-      if (signal.aborted) throw signal.reason
-      if (!this.#isProbing && this.#stopPause === undefined) {
-        this.#isProbing = true
-        return { isProbe: true }
-      }
-      await this.#change(signal)
-    }
-    if (signal.aborted) throw signal.reason
-    return { isProbe: false }
+  /** Returns when a request may depart; infinite while a probe is under way, because its end makes room for the next. */
+  readyAtMs(): number {
+    if (!this.isOpen) return Number.NEGATIVE_INFINITY
+    return this.#probe === undefined ? this.#pausedUntilMs : Number.POSITIVE_INFINITY
   }
 
-  leave({ isProbe }: CircuitPass, outcome: CircuitOutcome): void {
-    if (isProbe) this.#isProbing = false
+  depart(departure: Departure): void {
+    if (this.isOpen) this.#probe = departure
+  }
+
+  /** Takes the end of a departure. Every departure has one, so that no probe stays under way for ever. */
+  settle(departure: Departure, outcome: CircuitOutcome, nowMs: number): void {
+    const isProbe = this.#probe === departure
+    if (isProbe) this.#probe = undefined
     if (outcome === 'works') this.#close()
-    else if (outcome === 'fails') this.#failed(isProbe)
-    this.#wake()
+    else if (outcome === 'fails') this.#fail(isProbe, nowMs)
   }
 
-  #failed(isProbe: boolean): void {
-    const nowMs = this.#clock.monotonicMs()
-    if (this.#failures++ === 0) this.#firstFailureMs = nowMs
-    if (this.#isOpen) {
-      if (isProbe) this.#pause()
-    } else if (this.#failures >= failuresToOpen && nowMs - this.#firstFailureMs >= minFailingMs) {
-      this.#isOpen = true
-      this.#pauses = 0
-      this.#pause()
-    }
-  }
-
+  /** A probe that is still under way is no longer one, because its failure would be the first of a closed circuit. */
   #close(): void {
     this.#failures = 0
-    this.#isOpen = false
-    this.#stopPause?.()
-    this.#stopPause = undefined
+    this.#pauses = 0
+    this.#probe = undefined
   }
 
-  /** Lets no probe begin for a while. */
-  #pause(): void {
-    this.#stopPause?.()
-    this.#pauses++
-    this.#stopPause = this.#clock.after(backoffMs(this.#pauses, pauses), () => {
-      this.#stopPause = undefined
-      this.#wake()
-    })
-  }
-
-  #wake(): void {
-    const waiting = [...this.#waiting]
-    this.#waiting.clear()
-    for (const wake of waiting) wake()
-  }
-
-  #change(signal: Ending): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const wake = () => {
-        forget()
-        resolve()
-      }
-      const forget = onAbort(signal, () => {
-        this.#waiting.delete(wake)
-        reject(signal.reason as Error)
-      })
-      this.#waiting.add(wake)
-    })
+  #fail(isProbe: boolean, nowMs: number): void {
+    if (this.#failures++ === 0) this.#firstFailureMs = nowMs
+    const isLasting = this.#failures >= failuresToOpen && nowMs - this.#firstFailureMs >= minFailingMs
+    // Requests that departed before the circuit opened call for no further pause.
+    if (isProbe || (isLasting && !this.isOpen)) this.#pausedUntilMs = nowMs + backoffMs(++this.#pauses, pauses)
   }
 }
 

@@ -3,6 +3,7 @@ import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'
 import { Budget, RoundTrip } from './budget.js'
+import { Circuit, type CircuitOutcome } from './circuit.js'
 import { type Departure, Penalty, type Settlement } from './penalty.js'
 import { type Priority, RequestQueues, type Waiting } from './queues.js'
 import { minuteMs, secondMs } from '../../market/values.js'
@@ -62,7 +63,8 @@ const catchUpMs = 300
 /**
  * Decides when each request departs, so that the service never counts more arrivals in a window than it admits.
  * The class `live` goes before `repair`, and `repair` before `backfill`. Within a class the earliest deadline goes
- * first, and equal deadlines go in order of arrival. An operation whose budget is used up holds back no other.
+ * first, and equal deadlines go in order of arrival. An operation whose budget is used up, or whose circuit is open,
+ * holds back no other.
  */
 export class Pacer {
   readonly #clock: Clock
@@ -72,6 +74,7 @@ export class Pacer {
   readonly #budgets: Readonly<Record<Operation, Budget>>
   readonly #overall: Budget
   readonly #roundTrips: Readonly<Record<Operation, RoundTrip>>
+  readonly #circuits = byOperation(() => new Circuit())
   readonly #queues = new RequestQueues()
   readonly #penalty: Penalty
   #sequence = 0
@@ -152,8 +155,8 @@ export class Pacer {
     this.#close(departure, nowMs)
   }
 
-  /** Ends a departure with what its response told about the limits. */
-  settle(departure: Departure, settlement: Settlement): void {
+  /** Ends a departure with what its response told about the limits and about its operation. */
+  settle(departure: Departure, settlement: Settlement, outcome: CircuitOutcome = 'unknown'): void {
     this.#inFlight--
     const nowMs = this.#clock.monotonicMs()
     // A request that was given up may have been counted at any time until now.
@@ -161,6 +164,7 @@ export class Pacer {
     if (settlement.outcome === 'response' && settlement.remaining !== undefined)
       this.#observeRemaining(departure, settlement.remaining, nowMs)
     this.#penalty.settle(departure, settlement, nowMs)
+    this.#circuits[departure.operation].settle(departure, outcome, nowMs)
     this.#dispatchSoon()
   }
 
@@ -180,7 +184,9 @@ export class Pacer {
 
   stats(): PacerStats {
     const nowMs = this.#clock.monotonicMs()
-    const waiting = (priority: Priority) => this.#queues.stats(priority, nowMs)
+    // Requests of an open circuit wait for their operation. Counted here, they would look as if the limits were used up.
+    const inOrder = operations.filter((operation) => !this.#circuits[operation].isOpen)
+    const waiting = (priority: Priority) => this.#queues.stats(priority, inOrder, nowMs)
     const use = (budget: Budget) => ({ used: budget.used(nowMs), limit: budget.limit })
     return {
       waiting: { live: waiting('live'), repair: waiting('repair'), backfill: waiting('backfill') },
@@ -222,6 +228,7 @@ export class Pacer {
       this.#inFlight++
       const departure = { operation: request.operation, atMs: nowMs, number, overallNumber }
       this.#penalty.depart(departure)
+      this.#circuits[request.operation].depart(departure)
       request.depart(departure)
     }
   }
@@ -232,7 +239,8 @@ export class Pacer {
   }
 
   #readyAtMs(operation: Operation, nowMs: number): number {
-    return this.#budgets[operation].readyAtMs(nowMs, this.#roundTrips[operation].fastestMs + this.#jitterMs)
+    const respondsWithinMs = this.#roundTrips[operation].fastestMs + this.#jitterMs
+    return Math.max(this.#budgets[operation].readyAtMs(nowMs, respondsWithinMs), this.#circuits[operation].readyAtMs())
   }
 
   /**

@@ -57,11 +57,12 @@ export class RequestQueues {
     )
   }
 
-  stats(priority: Priority, nowMs: number): WaitingRequests {
+  /** Counts the requests of a class that wait for one of these operations. */
+  stats(priority: Priority, counted: readonly Operation[], nowMs: number): WaitingRequests {
     let count = 0
     let oldestMs = nowMs
     let overdueMs = 0
-    for (const operation of operations)
+    for (const operation of counted)
       for (const { enqueuedAtMs, deadlineMs } of this.queue(priority, operation)) {
         count++
         oldestMs = Math.min(oldestMs, enqueuedAtMs)

@@ -1,108 +1,108 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import { Circuit, outcomeFor, type CircuitPass } from '../../../../src/exchange/limits/circuit.js'
-import { createFakeClock, type FakeClock } from '../../../support/fakeClock.js'
+import { Circuit, type CircuitOutcome, outcomeFor } from '../../../../src/exchange/limits/circuit.js'
+import type { Departure } from '../../../../src/exchange/limits/penalty.js'
 
-const never = new AbortController().signal
-let clock: FakeClock
+let nowMs: number
 let circuit: Circuit
 
 beforeEach(() => {
-  clock = createFakeClock()
-  circuit = new Circuit(clock)
+  nowMs = 1_000_000
+  circuit = new Circuit()
 })
 
-async function fail(times: number, everyMs = 300): Promise<void> {
+function depart(): Departure {
+  const departure = { operation: 'fills', atMs: nowMs, number: 0, overallNumber: 0 } as const
+  circuit.depart(departure)
+  return departure
+}
+
+const settle = (departure: Departure, outcome: CircuitOutcome) => circuit.settle(departure, outcome, nowMs)
+
+function fail(times: number, everyMs = 300): void {
   for (let i = 0; i < times; i++) {
-    circuit.leave(await circuit.enter(never), 'fails')
-    await clock.advance(everyMs)
+    nowMs += everyMs
+    settle(depart(), 'fails')
   }
 }
 
-/** Resolves to true if a request has to wait. */
-async function isOpen(): Promise<boolean> {
-  const stop = new AbortController()
-  const entering = circuit.enter(stop.signal).then(
-    (pass) => circuit.leave(pass, 'unknown'),
-    () => 'waits',
-  )
-  stop.abort()
-  return (await entering) === 'waits'
+/** Advances to the end of the pause. Returns how long it was. */
+function waitForPause(): number {
+  const pauseMs = circuit.readyAtMs() - nowMs
+  nowMs += pauseMs
+  return pauseMs
 }
 
 describe('the circuit of an operation', () => {
-  test('opens after ten failures in a row', async () => {
-    await fail(9)
-    expect(await isOpen()).toBe(false)
-    await fail(1)
-    expect(await isOpen()).toBe(true)
+  test('opens after ten failures in a row', () => {
+    fail(9)
+    expect(circuit.readyAtMs()).toBe(-Infinity)
+    fail(1)
+    expect(circuit.isOpen).toBe(true)
+    expect(circuit.readyAtMs()).toBe(nowMs + 1_000)
   })
 
-  test('stays closed while some requests succeed, and in a moment of trouble', async () => {
+  test('stays closed while some requests succeed, and in a moment of trouble', () => {
     for (let round = 0; round < 20; round++) {
-      await fail(8)
-      circuit.leave(await circuit.enter(never), 'works')
+      fail(8)
+      settle(depart(), 'works')
     }
-    expect(await isOpen()).toBe(false)
-    await fail(15, 10)
-    expect(await isOpen()).toBe(false)
+    fail(15, 10)
+    expect(circuit.readyAtMs()).toBe(-Infinity)
   })
 
-  test('lets one at a time try while it is open, less and less often, and all when one succeeds', async () => {
-    await fail(10)
-    let entered = 0
-    let last: CircuitPass = { isProbe: false }
-    const all = Array.from({ length: 5 }, async () => {
-      last = await circuit.enter(never)
-      entered++
-    })
-    await clock.advance(500)
-    expect(entered).toBe(0)
-    await clock.advance(600)
-    expect(entered).toBe(1)
-    circuit.leave(last, 'fails')
-    await clock.advance(1_900)
-    expect(entered).toBe(1)
-    await clock.advance(200)
-    expect(entered).toBe(2)
-    circuit.leave(last, 'works')
-    await Promise.all(all)
-    expect(entered).toBe(5)
-    expect(await isOpen()).toBe(false)
+  test('lets one at a time try while it is open, less and less often, and all when one succeeds', () => {
+    fail(10)
+    const pauses: number[] = []
+    for (let i = 0; i < 5; i++) {
+      pauses.push(waitForPause())
+      const probe = depart()
+      expect(circuit.readyAtMs()).toBe(Infinity)
+      nowMs += 100
+      settle(probe, 'fails')
+    }
+    expect(pauses).toEqual([1_000, 2_000, 4_000, 5_000, 5_000])
+    waitForPause()
+    settle(depart(), 'works')
+    expect(circuit.readyAtMs()).toBe(-Infinity)
+    fail(10)
+    expect(waitForPause()).toBe(1_000)
   })
 
-  test('a probe that was given up makes room for another', async () => {
-    await fail(10)
-    await clock.advance(1_100)
-    const probe = await circuit.enter(never)
-    let entered = false
-    const next = circuit.enter(never).then(() => (entered = true))
-    await clock.advance(10)
-    expect(entered).toBe(false)
-    circuit.leave(probe, 'unknown')
-    await next
-    expect(entered).toBe(true)
+  test('lets another try at once when a probe told nothing', () => {
+    fail(10)
+    waitForPause()
+    const probe = depart()
+    nowMs += 10
+    settle(probe, 'unknown')
+    expect(circuit.readyAtMs()).toBeLessThanOrEqual(nowMs)
+    expect(circuit.isOpen).toBe(true)
   })
 
-  test('who waits can be called off', async () => {
-    await fail(10)
-    const stop = new AbortController()
-    const waiting = circuit.enter(stop.signal)
-    stop.abort(new Error('stopped'))
-    await expect(waiting).rejects.toThrow('stopped')
+  test('pauses no longer for requests that departed before it opened, and closes when one of them succeeds', () => {
+    const [early, earlier] = [depart(), depart()]
+    fail(10)
+    const readyAtMs = circuit.readyAtMs()
+    nowMs += 500
+    settle(early, 'fails')
+    expect(circuit.readyAtMs()).toBe(readyAtMs)
+    settle(earlier, 'works')
+    expect(circuit.readyAtMs()).toBe(-Infinity)
   })
 
-  test('who waits can be called off in the moment in which it is woken', async () => {
-    await fail(10)
-    await clock.advance(1_100)
-    const probe = await circuit.enter(never)
-    const stop = new AbortController()
-    let reason: unknown = 'none'
-    circuit.enter(stop.signal).catch((error: unknown) => (reason = error))
-    await clock.advance(1)
-    circuit.leave(probe, 'fails')
-    stop.abort(new Error('stopped'))
-    await clock.advance(1)
-    expect(reason).toMatchObject({ message: 'stopped' })
+  test('forgets a probe when another request closes it: that probe blocks no later one, whenever it ends', () => {
+    const early = depart()
+    fail(10)
+    waitForPause()
+    const probe = depart()
+    settle(early, 'works')
+    expect(circuit.readyAtMs()).toBe(-Infinity)
+    fail(10)
+    expect(waitForPause()).toBe(1_000)
+    const next = depart()
+    settle(probe, 'fails')
+    expect(circuit.readyAtMs()).toBe(Infinity)
+    settle(next, 'works')
+    expect(circuit.readyAtMs()).toBe(-Infinity)
   })
 })
 

@@ -6,6 +6,7 @@ import { limitsOf } from '../../../support/fakeService.js'
 import { answered, setUp } from '../../../support/pacing.js'
 
 const rejected: Settlement = { outcome: 'rate-limited' }
+const failed: Settlement = { outcome: 'failed' }
 
 describe('the order', () => {
   it('is live before repair before backfill', async () => {
@@ -104,7 +105,7 @@ describe('what is in flight', () => {
     await clock.advance(2_000)
     expect(departures).toHaveLength(2)
     expect(pacer.stats().inFlight).toBe(2)
-    pacer.settle(departures[0] as Departure, { outcome: 'failed' })
+    pacer.settle(departures[0] as Departure, failed)
     await clock.advance(2_000)
     expect(departures).toHaveLength(3)
   })
@@ -221,8 +222,66 @@ describe('a rejection', () => {
     const { clock, departures, send } = setUp()
     void send('fills', {}, rejected)
     await clock.advance(200)
-    for (let i = 0; i < 20; i++) void send('fills', {}, { outcome: 'failed' })
+    for (let i = 0; i < 20; i++) void send('fills', {}, failed)
     await clock.advance(3_000)
     expect(departures.length).toBeGreaterThan(3)
+  })
+})
+
+describe('an operation that is out of order', () => {
+  /** Fails until the circuit of fills is open. */
+  async function setUpOpen() {
+    const { clock, departures, pacer, send } = setUp()
+    await clock.advance(1_000)
+    for (let i = 0; i < 10; i++) {
+      void pacer.acquire('fills').then((departure) => pacer.settle(departure, failed, 'fails'))
+      await clock.advance(250)
+    }
+    return { clock, departures, pacer, send }
+  }
+
+  it('is tried by one request at a time, the most urgent first, until one succeeds', async () => {
+    const { clock, departures, pacer, send } = await setUpOpen()
+    const order: string[] = []
+    for (const priority of ['backfill', 'repair', 'live', 'live'] as const)
+      void send('fills', { priority }, null).then(() => order.push(priority))
+    await clock.advance(700)
+    expect(order).toEqual([])
+    await clock.advance(60_000)
+    expect(order).toEqual(['live'])
+    pacer.settle(departures[0] as Departure, failed, 'fails')
+    await clock.advance(1_900)
+    expect(order).toEqual(['live'])
+    await clock.advance(60_000)
+    expect(order).toEqual(['live', 'live'])
+    pacer.settle(departures[1] as Departure, answered, 'works')
+    await clock.advance(250)
+    expect(order).toEqual(['live', 'live', 'repair', 'backfill'])
+  })
+
+  it('holds up no other, and what waits for it does not count as waiting for the limits', async () => {
+    const { clock, departures, pacer, send } = await setUpOpen()
+    for (let i = 0; i < 20; i++) void send('fills', { deadline: 0 }, null)
+    for (let i = 0; i < 20; i++) void send('candles', { priority: 'backfill' })
+    await clock.advance(2_500)
+    expect(departures.filter(({ operation }) => operation === 'candles')).toHaveLength(20)
+    expect(departures.filter(({ operation }) => operation === 'fills')).toHaveLength(1)
+    expect(pacer.stats().waiting.live).toEqual({ count: 0, oldestWaitMs: 0, overdueMs: 0 })
+  })
+
+  it('can be given up while it pauses and while it is tried, and leaves no timer behind', async () => {
+    const { clock, send } = await setUpOpen()
+    const giveUp = async () => {
+      const abort = new AbortController()
+      const request = send('fills', { signal: abort.signal })
+      await clock.advance(1)
+      abort.abort(new Error('enough'))
+      await expect(request).rejects.toThrow('enough')
+      expect(clock.pendingSleeps).toBe(0)
+    }
+    await giveUp()
+    void send('fills', {}, null)
+    await clock.advance(2_000)
+    await giveUp()
   })
 })
