@@ -76,7 +76,7 @@ export async function archiveDay(context: ArchiveContext, due: DueDay): Promise<
     }
     return { staged: await stageDay(snapshot, table, day, options), own: await readProof(snapshot, table, day) }
   }
-  const { staged, own } = await withSnapshot(context.database, write)
+  const { staged, own } = await withSnapshot(context.database, write, { table })
   // If the database lacks a part of the day, its proof is added to that of the former version. Otherwise it replaces
   // the old proof, because the database may have withdrawn claims since.
   const isPart =

@@ -161,8 +161,9 @@ async function fromDatabase(
   const files: string[] = []
   for (const day of days) {
     const options = { folder, earlier }
-    const stage = (snapshot: Snapshot) => stageDay(snapshot, archivedTable(name), day, options)
-    const staged = await withSnapshot(database, stage, { signal: query.signal })
+    const table = archivedTable(name)
+    const stage = (snapshot: Snapshot) => stageDay(snapshot, table, day, options)
+    const staged = await withSnapshot(database, stage, { table, signal: query.signal })
     const asked = staged.files.filter(({ category }) => isCategoryAsked(query, category))
     files.push(...asked.map(({ localPath }) => localPath))
   }

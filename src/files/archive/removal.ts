@@ -139,7 +139,7 @@ async function removeSafeDays(
 
   async function whyNot(day: Day): Promise<Kept | null> {
     try {
-      const options = { canWrite: !isHypertable, signal }
+      const options = { table, canWrite: !isHypertable, signal }
       return await withSnapshot(database, (snapshot) => compareAndRemove(snapshot, day), options)
     } catch (error) {
       if (error instanceof DamagedArchive) return { day, reason: error.message, isDue: true }

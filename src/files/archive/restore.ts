@@ -14,7 +14,7 @@ import {
   type SeriesProof,
 } from './manifest.js'
 import { readProof } from './proof.js'
-import { tableColumns, withSnapshot } from './rows.js'
+import { type Snapshot, tableColumns, withSnapshot } from './rows.js'
 import { type FileRow, serverRow, timeText } from './rowText.js'
 import { noteArchivedDay, readArchivedDays, withArchiveLock } from './state.js'
 import { archivedTable, type Day, type DayRange, isInRange } from './tables.js'
@@ -107,13 +107,14 @@ async function restoreDay(database: RecorderDatabase, reader: ArchiveReader, man
     }
   }
   await database.db.transaction().execute((trx) => restoreProof(trx, manifest.proof))
-  const isAsArchived = await withSnapshot(database, async (snapshot) => {
+  const compare = async (snapshot: Snapshot) => {
     if (archivedTable(table).timeColumn === undefined) return true
     const proof = await readProof(snapshot, archivedTable(table), day)
     return (
       proofDigest(proof) === manifest.proofSha256 && (await checkDay(reader, manifest, snapshot)).difference === null
     )
-  })
+  }
+  const isAsArchived = await withSnapshot(database, compare, { table: archivedTable(table) })
   // The database may have had more of the day than the archive. Such a day is due.
   await noteArchivedDay(database.db, { manifest, proofDigest: isAsArchived ? manifest.proofSha256 : '' })
   return inserted

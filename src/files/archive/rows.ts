@@ -15,6 +15,8 @@ export interface Snapshot {
 const rowsPerFetch = 2_000
 
 interface SnapshotOptions {
+  /** Table whose rows are read. Without it, no rows of the market are read. */
+  readonly table?: ArchivedTable
   /**
    * True when the transaction may change rows. It changes rows only as they were read, and does not touch later rows.
    * The server refuses a change (40001) if another transaction has changed the row meanwhile. Default: the transaction
@@ -29,7 +31,7 @@ interface SnapshotOptions {
 export async function withSnapshot<Result>(
   { pool }: Pick<RecorderDatabase, 'pool'>,
   work: (snapshot: Snapshot) => Promise<Result>,
-  { canWrite = false, signal }: SnapshotOptions = {},
+  { table, canWrite = false, signal }: SnapshotOptions = {},
 ): Promise<Result> {
   const client = await pool.connect()
   const query = async (text: string, values: readonly unknown[] = []) => {
@@ -39,6 +41,8 @@ export async function withSnapshot<Result>(
   try {
     await client.query(`begin isolation level repeatable read ${canWrite ? 'read write' : 'read only'};
       set local timezone = 'UTC'; set local jit = off; set local statement_timeout = 0`)
+    // Rows that move into chunks are hidden from an older snapshot. This lock waits for the move, or keeps it waiting.
+    if (table !== undefined) await client.query(`lock table only market.${table.name} in access share mode`)
     const result = await work({
       query,
       async *stream(text, values) {

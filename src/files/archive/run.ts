@@ -12,7 +12,7 @@ import {
   readManifest,
 } from './manifest.js'
 import { readProof } from './proof.js'
-import { symbolsOfDay, withSnapshot } from './rows.js'
+import { type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import { type ArchivedDay, noteArchivedDay, readArchivedDays, withArchiveLock } from './state.js'
 import {
   archivedTable,
@@ -232,14 +232,14 @@ async function daysDue(
   for (const day of daysBetween(first, until)) {
     const noted = notedDays.get(day)
     const version = versions.get(day)?.at(-1)
-    const isDue = await withSnapshot(database, async (snapshot) => {
+    const differs = async (snapshot: Snapshot) => {
       const isAsNoted = noted !== undefined && noted.version === version
       if (isAsNoted && proofDigest(await readProof(snapshot, table, day)) === noted.proofDigest) return false
       if (noted === undefined ? version === undefined : !noted.isRemoved) return true
       // A day removed for its age keeps only gaps that extend beyond it. Such gaps alone do not make it due.
       return (await symbolsOfDay(snapshot, table, day)).size > 0
-    })
-    if (isDue) due.push(day)
+    }
+    if (await withSnapshot(database, differs, { table })) due.push(day)
   }
   return due
 }

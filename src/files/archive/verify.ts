@@ -109,7 +109,10 @@ async function verifyVersion(
     if (!isComparing) await checkDay(reader, manifest)
     else {
       const compare = (snapshot: Snapshot) => checkDay(reader, manifest, snapshot)
-      const { difference, isPart } = await withSnapshot(known.rowReader, compare, { signal: reader.signal })
+      const { difference, isPart } = await withSnapshot(known.rowReader, compare, {
+        table: archivedTable(place.table),
+        signal: reader.signal,
+      })
       isEqual = difference === null && isPart ? null : difference === null
       if (difference !== null) problems.push(`not as in the database: ${difference}`)
     }
