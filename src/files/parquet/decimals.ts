@@ -65,8 +65,7 @@ export function storeDecimal(column: string, scale: number): (text: string) => U
 
 /** Returns the text of a stored decimal, without trailing zeros. */
 export function decimalText(bytes: Uint8Array, scale: number): string {
-  const small = smallOf(bytes)
-  const units = small ?? unitsIn(bytes)
+  const units = unitsIn(bytes)
   if (scale === 0) return String(units)
   const isNegative = units < 0
   const padded = String(isNegative ? -units : units).padStart(scale + 1, '0')
@@ -142,15 +141,6 @@ function bytesOf(units: bigint): Uint8Array {
   view.setBigInt64(0, units >> 64n)
   view.setBigUint64(8, BigInt.asUintN(64, units))
   return bytes
-}
-
-/** Returns the units as a number; null if negative or 2⁵³ and above. */
-function smallOf(bytes: Uint8Array): number | null {
-  for (let i = 0; i < 9; i++) if (bytes[i] !== 0) return null
-  let units = bytes[9] ?? 0
-  if (units >= 32) return null
-  for (let i = 10; i < 16; i++) units = units * 256 + (bytes[i] ?? 0)
-  return units
 }
 
 export function unitsIn({ buffer, byteOffset }: Uint8Array): bigint {

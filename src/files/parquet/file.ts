@@ -3,6 +3,7 @@ import {
   type FileMetaData,
   parquetMetadataAsync,
   parquetRead,
+  parquetSchema,
   type RowGroup,
   type SchemaElement,
 } from 'hyparquet'
@@ -109,7 +110,6 @@ function nameDecimalBounds(writer: ParquetWriter): void {
 
 /** A Parquet file, read in stored values: decimals as 16 bytes, times in microseconds. */
 interface ParquetRows {
-  readonly rows: number
   readonly columns: readonly string[]
   /** Yields the rows of one row group at a time. */
   batches(): AsyncIterable<readonly (readonly unknown[])[]>
@@ -122,10 +122,8 @@ export async function openParquet(path: string): Promise<ParquetRows> {
   const written = await parquetMetadataAsync(file)
   for (const group of written.row_groups) requireBounded(group)
   const metadata: FileMetaData = { ...written, schema: written.schema.map(withoutMeaning) }
-  const top = topLevel(written.schema)
   return {
-    rows: Number(written.num_rows),
-    columns: top.map(({ name }) => name),
+    columns: parquetSchema(written).children.map(({ element }) => element.name),
     async *batches() {
       let start = 0
       for (const group of written.row_groups) {
@@ -155,24 +153,6 @@ function withoutMeaning(element: SchemaElement): SchemaElement {
   if (type !== 'DECIMAL' && type !== 'TIMESTAMP_MICROS') return element
   const { logical_type: _logical, ...plain } = rest
   return plain
-}
-
-function topLevel([root, ...elements]: readonly SchemaElement[]): SchemaElement[] {
-  const found: SchemaElement[] = []
-  let next = 0
-  for (let i = 0; i < (root?.num_children ?? 0); i++) {
-    const element = elements[next]
-    if (element === undefined) break
-    found.push(element)
-    next = afterElement(elements, next)
-  }
-  return found
-}
-
-function afterElement(elements: readonly SchemaElement[], index: number): number {
-  let next = index + 1
-  for (let i = 0; i < (elements[index]?.num_children ?? 0); i++) next = afterElement(elements, next)
-  return next
 }
 
 /** Limits of a row group that was written here. Each decimal takes 16 bytes, and had at least 2 characters of text. */
