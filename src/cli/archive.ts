@@ -1,16 +1,16 @@
 import { type Command, Option } from 'commander'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
-import { packageVersion, stopSignal } from '../runtime/process.js'
+import { packageVersion } from '../runtime/process.js'
 import { runArchive } from '../files/archive/run.js'
 import { certifyCommand } from './archiveCertify.js'
-import { openArchive, type OpenParts, tableOption, withArchive } from './openArchive.js'
+import { type OpenParts, tableOption, withArchive, withTarget } from './openArchive.js'
 import { Failed, reportProblems } from './end.js'
-import { type CommonOptions, configuredCommand, day, readConfig } from './options.js'
+import { type CommonOptions, configuredCommand, day } from './options.js'
 import { progressLine, writeOut } from './output.js'
 import { pruneArchive, type VerifiedDay, verifyArchive } from '../files/archive/verify.js'
 import { neededFiles, verifyTables } from '../files/iceberg/current.js'
-import { openDatabase, type RecorderDatabase } from '../db/database.js'
+import type { RecorderDatabase } from '../db/database.js'
 import { timeTables } from '../market/stream.js'
 import { type Config, storageOf } from '../config/resolve.js'
 import { removalTime } from '../ledger/forget.js'
@@ -210,48 +210,42 @@ function verifyCommand(): Command {
 }
 
 async function runVerify(options: VerifyOptions): Promise<void> {
-  const config = await readConfig(options)
-  const stop = stopSignal()
-  const target = await openArchive(config, stop.signal)
-  const store = options.offline === true ? null : await openStore(config, createLogger('warn'))
-  // A read-only connection suffices to look up the rows that archive files hold.
-  const rowReader = store && openDatabase({ url: store.readUrl, isReadOnly: true })
+  await withTarget(options, async ({ config, target, signal }) => {
+    const store = options.offline === true ? undefined : await openStore(config, createLogger('warn'))
+    try {
+      await reportVerified(target, store?.database, options, signal)
+    } finally {
+      await store?.close()
+    }
+  })
+}
+
+async function reportVerified(
+  target: ArchiveTarget,
+  database: RecorderDatabase | undefined,
+  { table: tables, from, to, json: isJson = false }: VerifyOptions,
+  signal: AbortSignal,
+): Promise<void> {
   const results: VerifiedDay[] = []
   const count = { days: 0, rows: 0, compared: 0, problems: 0 }
-  try {
-    const days = verifyArchive(target, {
-      tables: options.table,
-      from: options.from,
-      to: options.to,
-      database: store?.database,
-      rowReader: rowReader ?? undefined,
-      signal: stop.signal,
-    })
-    for await (const result of days) {
-      count.days++
-      count.rows += result.rows
-      count.compared += result.isEqual === null ? 0 : 1
-      count.problems += result.problems.length
-      if (options.json === true) results.push(result)
-      else for (const problem of result.problems) await writeOut(`${result.table} of ${result.day}: ${problem}\n`)
-    }
-    const isWhole = options.table === undefined && options.from === undefined && options.to === undefined
-    for await (const { table, problem } of isWhole && store !== null ? verifyTables(store.database.db, target) : []) {
-      count.problems++
-      if (options.json === true) {
-        results.push({ table, day: '', version: 0, rows: 0, isEqual: null, problems: [problem] })
-      } else await writeOut(`${table}: ${problem}\n`)
-    }
-  } finally {
-    stop.release()
-    await target.close()
-    await rowReader?.close()
-    await store?.close()
+  for await (const result of verifyArchive(target, { tables, from, to, database, signal })) {
+    count.days++
+    count.rows += result.rows
+    count.compared += result.isEqual === null ? 0 : 1
+    count.problems += result.problems.length
+    if (isJson) results.push(result)
+    else for (const problem of result.problems) await writeOut(`${result.table} of ${result.day}: ${problem}\n`)
   }
-  if (options.json === true) await writeOut(`${JSON.stringify(results)}\n`)
+  const isWhole = tables === undefined && from === undefined && to === undefined
+  for await (const { table, problem } of isWhole && database ? verifyTables(database.db, target) : []) {
+    count.problems++
+    if (isJson) results.push({ table, day: '', version: 0, rows: 0, isEqual: null, problems: [problem] })
+    else await writeOut(`${table}: ${problem}\n`)
+  }
+  if (isJson) await writeOut(`${JSON.stringify(results)}\n`)
   else {
     const { days, rows, compared, problems } = count
-    if (store === null) await writeOut('the database was not asked which days it has archived\n')
+    if (database === undefined) await writeOut('the database was not asked which days it has archived\n')
     await writeOut(
       `${counted(days, 'day')} of tables read, ${counted(rows, 'row')}, ${compared} compared with the database: ${problems === 0 ? 'ok' : counted(problems, 'problem')}\n`,
     )

@@ -2,11 +2,10 @@ import { type Command, Option } from 'commander'
 import { candleTypes, intervals } from '../market/candle.js'
 import { categories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
-import { stopSignal } from '../runtime/process.js'
 import { type Certificate, certify } from '../files/archive/certify.js'
-import { openArchive, tableOption } from './openArchive.js'
+import { tableOption, withTarget } from './openArchive.js'
 import { Failed, reportProblems } from './end.js'
-import { type CommonOptions, configuredCommand, day, namesOption, readConfig, requireOptions } from './options.js'
+import { type CommonOptions, configuredCommand, day, namesOption, requireOptions } from './options.js'
 import { writeOut } from './output.js'
 import { counted, printable } from '../runtime/text.js'
 
@@ -47,18 +46,15 @@ export function certifyCommand(): Command {
 
 async function runCertify(options: CertifyOptions): Promise<void> {
   const { from, to } = requireOptions({ from: options.from, to: options.to })
-  const config = await readConfig(options)
-  const stop = stopSignal()
-  const target = await openArchive(config, stop.signal)
   const isSymbol = symbolMatcher(options.symbol)
   const isAmong = (wanted: readonly string[] | undefined, value: string) =>
     wanted === undefined || value === '' || wanted.includes(value)
-  try {
+  await withTarget(options, async ({ config, target, signal }) => {
     const { certificate, problems } = await certify(target, {
       tables: options.table ?? config.archive.tables,
       from,
       to,
-      signal: stop.signal,
+      signal,
       isWanted: ({ category, symbol, type, interval }) =>
         isAmong(options.category, category) &&
         // A gap of all symbols counts for each symbol.
@@ -69,10 +65,7 @@ async function runCertify(options: CertifyOptions): Promise<void> {
     reportProblems(problems)
     if (certificate === null) throw new Failed()
     await writeOut(options.json === true ? `${JSON.stringify(certificate, null, 1)}\n` : certificateText(certificate))
-  } finally {
-    stop.release()
-    await target.close()
-  }
+  })
 }
 
 /** Formats a certificate as Markdown, to read and to attach. */

@@ -44,12 +44,28 @@ export async function openArchive({ archive, database }: Config, signal?: AbortS
   })
 }
 
-export interface OpenParts {
+interface TargetParts {
   readonly config: Config
   readonly target: ArchiveTarget
-  readonly store: OpenStore
   /** Aborts when the user stops the command. */
   readonly signal: AbortSignal
+}
+
+/** Runs a command with the archive open, and closes it. */
+export async function withTarget(options: CommonOptions, work: (parts: TargetParts) => Promise<void>): Promise<void> {
+  const config = await readConfig(options)
+  const stop = stopSignal()
+  const target = await openArchive(config, stop.signal)
+  try {
+    await work({ config, target, signal: stop.signal })
+  } finally {
+    stop.release()
+    await target.close()
+  }
+}
+
+export interface OpenParts extends TargetParts {
+  readonly store: OpenStore
 }
 
 interface OpenOptions {
@@ -59,25 +75,22 @@ interface OpenOptions {
   readonly mayCreate?: boolean
 }
 
-/** Runs a resumable command with the archive and the database open. Closes both. */
+/** Runs a resumable command with the archive and the database open, and closes both. */
 export async function withArchive(
   options: CommonOptions,
   work: (parts: OpenParts) => Promise<void>,
   { isPreparing = false, mayCreate = false }: OpenOptions = {},
 ): Promise<void> {
-  const config = await readConfig(options)
-  const logger = createLogger('warn')
-  const stop = stopSignal()
-  const target = await openArchive(config, stop.signal)
-  const store = await openStore(config, logger, { mayCreate })
-  try {
-    if (isPreparing) await prepareBeside(store, config, logger)
-    await work({ config, target, store, signal: stop.signal })
-  } catch (error) {
-    throw failedOrStopped(error, stop.signal)
-  } finally {
-    stop.release()
-    await target.close()
-    await store.close()
-  }
+  await withTarget(options, async (parts) => {
+    const logger = createLogger('warn')
+    const store = await openStore(parts.config, logger, { mayCreate })
+    try {
+      if (isPreparing) await prepareBeside(store, parts.config, logger)
+      await work({ ...parts, store })
+    } catch (error) {
+      throw failedOrStopped(error, parts.signal)
+    } finally {
+      await store.close()
+    }
+  })
 }

@@ -1,5 +1,4 @@
 import type { RecorderDatabase } from '../../db/database.js'
-import type { DatabasePool } from '../../db/pool.js'
 import { marketTables } from '../../market/stream.js'
 import { type ArchiveReader, checkDay } from './checkDay.js'
 import { listDays, type ManifestPlace, manifestPath, readManifest } from './manifest.js'
@@ -19,8 +18,6 @@ interface VerifyOptions extends DayRange {
   readonly tables?: readonly string[] | undefined
   /** Database to compare with. Without it, a day that is missing as a whole is not noticed. */
   readonly database?: RecorderDatabase | undefined
-  /** Connection that reads the rows. Default: the one of `database`. A read-only login suffices. */
-  readonly rowReader?: DatabasePool | undefined
   readonly signal?: AbortSignal | undefined
 }
 
@@ -60,7 +57,7 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
           ? { table, day, version: 0, rows: 0, isEqual: null, problems: ['it was archived, and it is gone'] }
           : await verifyVersion(reader, { table, day, version }, named, {
               noted,
-              rowReader: options.rowReader ?? database,
+              database,
             })
       if (newest.problems.length === 0) yield newest
       else {
@@ -94,7 +91,7 @@ async function verifyVersion(
   reader: ArchiveReader,
   place: ManifestPlace,
   named: Set<string>,
-  known: { readonly noted?: ArchivedDay | undefined; readonly rowReader?: DatabasePool | undefined } = {},
+  known: { readonly noted?: ArchivedDay | undefined; readonly database?: RecorderDatabase | undefined } = {},
 ): Promise<VerifiedDay> {
   const problems: string[] = []
   let rows = 0
@@ -105,11 +102,11 @@ async function verifyVersion(
     for (const { path } of manifest.files) named.add(path)
     const foreign = whyForeign(manifest, known.noted)
     if (foreign !== null) problems.push(foreign)
-    const isComparing = known.rowReader !== undefined && archivedTable(place.table).timeColumn !== undefined
+    const isComparing = known.database !== undefined && archivedTable(place.table).timeColumn !== undefined
     if (!isComparing) await checkDay(reader, manifest)
     else {
       const compare = (snapshot: Snapshot) => checkDay(reader, manifest, snapshot)
-      const { difference, isPart } = await withSnapshot(known.rowReader, compare, {
+      const { difference, isPart } = await withSnapshot(known.database, compare, {
         table: archivedTable(place.table),
         signal: reader.signal,
       })
