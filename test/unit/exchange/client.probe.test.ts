@@ -23,9 +23,9 @@ async function setUp(attempts = 1) {
     const isOfCandles = config.url?.includes('candles') === true
     if (isOfCandles) service.requested++
     config.moments?.onSent()
-    const cut = new Promise<never>((_resolve, reject) =>
-      config.signal?.addEventListener?.('abort', () => reject(new Error('cut'))),
-    )
+    const cut = new Promise<never>((_resolve, reject) => {
+      config.signal?.addEventListener?.('abort', () => reject(new Error('cut')))
+    })
     const [status, body] = await Promise.race([isOfCandles ? service.candles() : works(), cut])
     config.moments?.onResponse()
     return { data: Buffer.from(body), status, statusText: '', headers: {}, config }
