@@ -46,13 +46,10 @@ export class Budget {
   readonly #strictMs: number
   readonly #spacingMs: number
   readonly #catchUpMs: number
-  /** The moments of departure, as a ring of twice the limit. The newest is at `#next - 1`. */
-  readonly #log: Float64Array
-  /** The moments of departure as first noted. They are in order, so they tell where to stop counting. */
-  readonly #noted: Float64Array
+  /** The moments of the newest departures in order: at least `limit` of them, or all. */
+  readonly #log: number[] = []
   /** Departure times of requests without a response, by number. */
   readonly #open = new Map<number, number>()
-  #maxPostponedMs = 0
   /** Number of the next departure. */
   #next = 0
   #dueMs: number
@@ -63,8 +60,6 @@ export class Budget {
     this.#strictMs = options.windowMs + options.latencyJitterMs + logGuardMs
     this.#spacingMs = (options.windowMs + options.latencyJitterMs + options.spacingGuardMs) / options.limit
     this.#catchUpMs = options.catchUpMs
-    this.#log = new Float64Array(options.limit * 2).fill(Number.NEGATIVE_INFINITY)
-    this.#noted = this.#log.slice()
     this.#dueMs = -Infinity
     this.beginAfterOther(options.startMs)
   }
@@ -82,10 +77,7 @@ export class Budget {
   readyAtMs(nowMs: number, respondsWithinMs = 0): number {
     const room = this.limit - this.#overdue(nowMs - Math.max(this.#strictMs, respondsWithinMs))
     if (room <= 0) return Number.POSITIVE_INFINITY
-    const readyMs = Math.max(this.#dueMs, this.#departure(room) + this.#strictMs)
-    if (readyMs > nowMs || this.countSince(nowMs - this.#strictMs, room) < room) return readyMs
-    // `postpone` can move an old departure past newer ones, so the log is not in order and must be sorted.
-    return (this.#log.toSorted().at(-room) as number) + this.#strictMs
+    return Math.max(this.#dueMs, (this.#log.at(-room) ?? Number.NEGATIVE_INFINITY) + this.#strictMs)
   }
 
   /**
@@ -97,24 +89,18 @@ export class Budget {
     const placeMs = Math.max(this.#dueMs, wantedMs, nowMs - this.#catchUpMs)
     this.#dueMs = placeMs + this.#spacingMs / rate
     this.#open.set(this.#next, nowMs)
-    return this.#record(nowMs)
+    this.#record(nowMs)
+    return this.#next++
   }
 
   /** Corrects the noted departure of a request without a response, if the request turns out to have left later. */
-  postpone(number: number, departedMs: number, nowMs: number): void {
+  postpone(number: number, departedMs: number): void {
     const before = this.#open.get(number)
     if (before === undefined || departedMs <= before) return
     this.#open.set(number, departedMs)
-    const size = this.#log.length
-    if (number < this.#next - size) {
-      // The log is a ring of twice the limit, and a later departure has overwritten this one. If this one was within
-      // the window, it takes a new place, as if it had departed now.
-      if (departedMs > nowMs - this.#strictMs) this.#record(nowMs)
-      return
-    }
-    const slot = number % size
-    this.#log[slot] = departedMs
-    this.#maxPostponedMs = Math.max(this.#maxPostponedMs, departedMs - (this.#noted[slot] as number))
+    const index = this.#countUntil(before) - 1
+    if (this.#log[index] === before) this.#log.splice(index, 1)
+    this.#record(departedMs)
   }
 
   /** Departure time of a request that has no response yet. */
@@ -132,23 +118,13 @@ export class Budget {
     for (let i = 0; i < Math.min(count, this.limit); i++) this.#record(nowMs)
   }
 
-  /** Counts the departures later than `sinceMs`, up to `max` and to twice the limit. */
-  countSince(sinceMs: number, max = Number.POSITIVE_INFINITY): number {
-    const size = this.#log.length
-    // Corrections only move departures later, so all that were noted after `sinceMs` count. A departure that was noted
-    // up to `#maxPostponedMs` earlier may have been moved beyond `sinceMs`.
-    let count = this.#notedSince(sinceMs)
-    const stopMs = sinceMs - this.#maxPostponedMs
-    for (let back = count + 1; back <= size && count < max; back++) {
-      const slot = this.#slotOf(back)
-      if ((this.#noted[slot] as number) <= stopMs) break
-      if ((this.#log[slot] as number) > sinceMs) count++
-    }
-    return Math.min(count, max)
+  /** Counts the departures later than `sinceMs`, up to the limit. */
+  countSince(sinceMs: number): number {
+    return Math.min(this.limit, this.#log.length - this.#countUntil(sinceMs))
   }
 
   used(nowMs: number): number {
-    return Math.min(this.limit, this.countSince(nowMs - this.#windowMs))
+    return this.countSince(nowMs - this.#windowMs)
   }
 
   /** Number of requests that departed until `untilMs` and have no response yet. */
@@ -158,34 +134,22 @@ export class Budget {
     return count
   }
 
-  /** Counts departures noted later than `sinceMs`, by bisection: limits may be large, and each response needs this. */
-  #notedSince(sinceMs: number): number {
+  /** Inserts a moment, almost always at or near the end. Departures that can no longer matter are cut off in bulk. */
+  #record(departedMs: number): void {
+    this.#log.splice(this.#countUntil(departedMs), 0, departedMs)
+    if (this.#log.length > 2 * this.limit) this.#log.splice(0, this.limit)
+  }
+
+  /** Counts the logged departures until `untilMs`, by bisection, because the log of a large limit is long. */
+  #countUntil(untilMs: number): number {
     let low = 0
     let high = this.#log.length
     while (low < high) {
-      const middle = (low + high + 1) >> 1
-      if ((this.#noted[this.#slotOf(middle)] as number) > sinceMs) low = middle
-      else high = middle - 1
+      const middle = (low + high) >> 1
+      if ((this.#log[middle] as number) <= untilMs) low = middle + 1
+      else high = middle
     }
     return low
-  }
-
-  /** Returns the moment of the departure `back` places before the next one. */
-  #departure(back: number): number {
-    return this.#log[this.#slotOf(back)] as number
-  }
-
-  #slotOf(back: number): number {
-    const size = this.#log.length
-    return (this.#next - back + size) % size
-  }
-
-  #record(nowMs: number): number {
-    const number = this.#next++
-    const slot = number % this.#log.length
-    this.#log[slot] = nowMs
-    this.#noted[slot] = nowMs
-    return number
   }
 }
 

@@ -139,8 +139,8 @@ export class Pacer {
   /** Notes that a request leaves only now, after a busy moment or a handshake. Its window begins now. */
   sent(departure: Departure): void {
     const nowMs = this.#clock.monotonicMs()
-    this.#budgets[departure.operation].postpone(departure.number, nowMs, nowMs)
-    this.#overall.postpone(departure.overallNumber, nowMs, nowMs)
+    this.#budgets[departure.operation].postpone(departure.number, nowMs)
+    this.#overall.postpone(departure.overallNumber, nowMs)
   }
 
   /**
@@ -254,8 +254,8 @@ export class Pacer {
     if (tookMs > ordinaryMs) {
       // In the budget of the operation, a request that took more than a second counts as if it had departed now. In the
       // budget of the minute, every late request does.
-      budget.postpone(number, tookMs > secondMs ? nowMs : nowMs - ordinaryMs, nowMs)
-      this.#overall.postpone(overallNumber, nowMs, nowMs)
+      budget.postpone(number, tookMs > secondMs ? nowMs : nowMs - ordinaryMs)
+      this.#overall.postpone(overallNumber, nowMs)
     }
     budget.close(number)
     this.#overall.close(overallNumber)
@@ -285,7 +285,7 @@ export class Pacer {
   #observeRemaining(departure: Departure, remaining: number, nowMs: number): void {
     const budget = this.#budgets[departure.operation]
     const counted = budget.limit - remaining
-    const ours = budget.countSince(departure.atMs - secondMs - this.#jitterMs - 1, counted)
+    const ours = budget.countSince(departure.atMs - secondMs - this.#jitterMs - 1)
     // One request more is allowed for, because services differ in whether a request counts itself.
     const others = counted - ours - 1
     if (others <= 0) return
