@@ -26,11 +26,9 @@ interface CandleWriterOptions {
   readonly signal: AbortSignal
 }
 
-/** The largest number of rows in a transaction. Pages that wait for an earlier one are stored together up to it. */
-const maxRowsPerCommit = 5_000
 /** Pages wait until they hold this many rows, because a statement costs nearly as much as a page of 100 rows. */
 const enoughRows = 500
-/** The longest wait for more pages. After a crash, pages that were not stored are requested again. */
+/** The first page after this time ends the wait. After a crash, pages that were not stored are requested again. */
 const gatherMs = 1_000
 const retry: Backoff = { minMs: 250, maxMs: 5_000 }
 
@@ -38,12 +36,10 @@ const retry: Backoff = { minMs: 250, maxMs: 5_000 }
 export class CandleWriter {
   readonly #db: Kysely<Database>
   readonly #options: CandleWriterOptions
-  #waiting: CandlePage[] = []
-  #writing: Promise<void> | null = null
-  #failure: { readonly error: unknown } | null = null
-  #isEnding = false
-  /** Ends the wait for more pages. */
-  #hasEnough: (() => void) | undefined
+  readonly #waiting: CandlePage[] = []
+  #waitingSinceMs = 0
+  /** The last write, which goes on while the next pages are requested. */
+  #writing: Promise<void> = Promise.resolve()
   readonly counts = { inserted: 0, updated: 0, rejected: 0, lateCandles: 0 }
 
   constructor(db: Kysely<Database>, options: CandleWriterOptions) {
@@ -51,71 +47,23 @@ export class CandleWriter {
     this.#options = options
   }
 
-  /** Resolves when another page may come; rejects when an earlier one could not be stored. */
+  /** Takes a page. Resolves when the next one may come; rejects when an earlier one could not be stored. */
   async add(page: CandlePage): Promise<void> {
-    this.#throwFailure()
+    const nowMs = this.#options.clock.monotonicMs()
+    if (this.#waiting.length === 0) this.#waitingSinceMs = nowMs
     this.#waiting.push(page)
-    this.#writing ??= this.#writeAll()
-    if (this.#isEnough()) this.#hasEnough?.()
-    if (this.#rowsWaiting() > maxRowsPerCommit) await this.#writing
-    this.#throwFailure()
+    const rows = sum(this.#waiting.map(({ candles }) => candles.length))
+    if (rows < enoughRows && nowMs - this.#waitingSinceMs < gatherMs) return
+    await this.#writing
+    this.#writing = this.#write(this.#waiting.splice(0))
+    // The next call throws the failure.
+    this.#writing.catch(() => undefined)
   }
 
   /** Resolves when all pages are committed; rejects when one could not be. */
   async finish(): Promise<void> {
-    this.#isEnding = true
-    this.#hasEnough?.()
     await this.#writing
-    this.#throwFailure()
-  }
-
-  #throwFailure(): void {
-    if (this.#failure !== null) throw this.#failure.error
-  }
-
-  /** Never rejects. The next call of `add` or `finish` throws the failure. */
-  async #writeAll(): Promise<void> {
-    try {
-      while (this.#waiting.length > 0) {
-        await this.#gather()
-        await this.#write(this.#nextPages())
-      }
-    } catch (error) {
-      this.#failure = { error }
-      this.#waiting = []
-    }
-    this.#writing = null
-  }
-
-  async #gather(): Promise<void> {
-    if (this.#isEnough()) return
-    await new Promise<void>((resolve) => {
-      const cancel = this.#options.clock.after(gatherMs, resolve)
-      this.#hasEnough = () => {
-        cancel()
-        resolve()
-      }
-    })
-    this.#hasEnough = undefined
-  }
-
-  #isEnough(): boolean {
-    return this.#isEnding || this.#rowsWaiting() >= enoughRows
-  }
-
-  #rowsWaiting(): number {
-    return sum(this.#waiting.map(({ candles }) => candles.length))
-  }
-
-  #nextPages(): CandlePage[] {
-    let rows = 0
-    let count = 0
-    for (const { candles } of this.#waiting) {
-      if (count > 0 && rows + candles.length > maxRowsPerCommit) break
-      rows += candles.length
-      count++
-    }
-    return this.#waiting.splice(0, count)
+    await this.#write(this.#waiting.splice(0))
   }
 
   async #write(pages: readonly CandlePage[]): Promise<void> {

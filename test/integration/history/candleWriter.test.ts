@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
+import { afterAll, beforeAll, beforeEach, expect, test, vi } from 'vitest'
 import { CandleWriter } from '../../../src/history/candleWriter.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { createFakeClock } from '../../support/fakeClock.js'
@@ -57,25 +57,75 @@ test('pages are stored together, the last ones when there will be no other', asy
   expect(writer.counts.inserted).toBe(250)
 })
 
-test('a page does not wait for long, and not for more rows than make it worth while', async () => {
-  const { writer, clock } = createWriter()
-  await writer.add(page(0, 100))
-  await clock.advance(999)
+test('pages with enough rows are stored while the next ones come', async () => {
+  const { writer } = createWriter()
+  for (const index of [0, 1, 2, 3]) await writer.add(page(index * 100, 100))
   expect(await transactions()).toEqual([])
-  await clock.advance(1)
-  await expect.poll(transactions).toEqual([100])
-  for (const index of [1, 2, 3, 4, 5]) await writer.add(page(index * 100, 100))
-  await expect.poll(transactions).toEqual([100, 500])
+  await writer.add(page(400, 100))
+  await expect.poll(transactions).toEqual([500])
+  for (const start of [500, 1500, 2500]) await writer.add(page(start, 1000))
+  await writer.finish()
+  expect(await transactions()).toEqual([500, 1000, 1000, 1000])
+  expect(writer.counts.inserted).toBe(3500)
 })
 
-test('what cannot be stored is told to whoever adds the next page, or ends', async () => {
+test('a page that comes a second after the oldest waiting one is stored with it', async () => {
+  const { writer, clock } = createWriter()
+  await writer.add(page(0, 10))
+  await clock.advance(999)
+  await writer.add(page(10, 10))
+  expect(await transactions()).toEqual([])
+  await clock.advance(1)
+  await writer.add(page(20, 10))
+  await expect.poll(transactions).toEqual([30])
+  // The next pages wait for each other again.
+  await writer.add(page(30, 10))
+  await writer.add(page(40, 10))
+  await writer.finish()
+  expect(await transactions()).toEqual([30, 20])
+})
+
+test('a later page overwrites an earlier one', async () => {
+  const { writer } = createWriter()
+  const corrected = { ...page(0, 1), candles: [aCandle({ openTime: someTime, close: '10.5' })] }
+  await writer.add(page(0, 500))
+  await writer.add(corrected)
+  await writer.finish()
+  const { rows } = await sql<{ close: string }>`
+    select close from market.candles where open_time = ${new Date(someTime)}`.execute(created.database.db)
+  expect(rows.map(({ close }) => Number(close))).toEqual([10.5])
+})
+
+test('a write that fails is told to the next call, and no later page is stored', async () => {
   const { writer } = createWriter()
   const { db } = created.database
   await sql`alter table market.candles rename to candles_elsewhere`.execute(db)
   try {
-    await writer.add(page(0, 1))
-    await expect(writer.finish()).rejects.toThrow('candles')
+    await writer.add(page(0, 500))
+    await expect(writer.add(page(500, 500))).rejects.toThrow('candles')
   } finally {
     await sql`alter table market.candles_elsewhere rename to candles`.execute(db)
   }
+  await expect(writer.finish()).rejects.toThrow('candles')
+  expect(await transactions()).toEqual([])
+  expect(writer.counts.inserted).toBe(0)
+})
+
+test('pages that a full disk refuses are stored once there is room', async () => {
+  const { writer, clock } = createWriter()
+  const { db } = created.database
+  await sql`create function refuse() returns trigger language plpgsql as
+    $$ begin raise exception 'No space left on device' using errcode = '53100'; end $$`.execute(db)
+  await sql`create trigger refuse before insert on market.candles execute function refuse()`.execute(db)
+  await writer.add(page(0, 1))
+  const finished = writer.finish()
+  try {
+    await vi.waitUntil(() => clock.pendingSleeps > 0, { timeout: 10_000 })
+  } finally {
+    await sql`drop function refuse cascade`.execute(db)
+  }
+  await clock.advance(250)
+  await finished
+  expect(await transactions()).toEqual([1])
+  expect(writer.counts.inserted).toBe(1)
 })
