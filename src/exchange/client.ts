@@ -22,6 +22,11 @@ export interface Page<Row> {
   readonly operation: Operation
   /** Time of the response by the service's clock, or by ours if the response has no envelope. */
   readonly requestTime: TimeMs
+  /**
+   * False for an empty body. The service sends one for an instrument without candles yet, but a proxy may send one,
+   * too.
+   */
+  readonly hasEnvelope: boolean
   /** Our clock when the last byte arrived. */
   readonly receivedAt: TimeMs
   readonly rows: readonly Row[]
@@ -111,11 +116,12 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     const { clock, retry, onRepeated } = options
     const attemptOnce = async (attempt: Attempt): Promise<Page<Row>> => {
       const { response, receivedAt } = await sender.send(operation, parameters, request, attempt)
+      const hasEnvelope = response.requestTime !== null
       const requestTime = response.requestTime ?? receivedAt
       const read = await readRows(format, response, { operation, parameters, query, requestTime, receivedAt })
       const { rows, rejected } = read
       const unkept = read.unkept + response.surplusRows
-      const page = { operation, requestTime, receivedAt, rows, rejected, unkept }
+      const page = { operation, requestTime, hasEnvelope, receivedAt, rows, rejected, unkept }
       const { cursor } = response
       return cursor === undefined ? page : { ...page, cursor }
     }

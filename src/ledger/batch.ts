@@ -86,6 +86,6 @@ export interface BookTarget {
 }
 export interface CandleTarget extends CandleSeries {
   readonly settleMs: number
-  /** Opening time of the oldest candle to request; null for as many as a response can hold. */
-  readonly from: TimeMs | null
+  /** Number of newest candles to request. */
+  readonly limit: number
 }

@@ -1,7 +1,8 @@
-import type { Batch, CandleTarget } from '../../ledger/batch.js'
+import type { CandleTarget } from '../../ledger/batch.js'
 import {
   type Candle,
   type CandleSeries,
+  closeTime,
   type Interval,
   intervalMs,
   intervals,
@@ -25,12 +26,14 @@ export interface CandlePoller extends Poller<CandleTarget> {
  * arrives too early shows a candle that is not final. The next request follows a whole interval later.
  */
 const clockErrorMs = 100
+/** A series is believed to lack candles once all its responses have been empty bodies for this long. */
+const believedAfterMs = 30_000
 /** An instrument without a trade for this long ranks as one that does not trade, whatever its ticker says. */
 const silentAfterMs = 6 * hourMs
 
 /**
  * Requests the newest candles of each series after the close of its interval and the settle delay, as often as
- * `CandleSchedule` says. Each request reaches back to the newest candle that is known to be final.
+ * `CandleSchedule` says. The first request, and one after a pause, reach back over what may have been missed.
  *
  * @param schedule calls a function at each time of a cron expression, and returns a function that ends this
  */
@@ -45,6 +48,18 @@ export function candlePoller(
   let due: CandleTarget[] = []
   /** Series that are due because a ticker claims that there is news. */
   const claimed = new Set<string>()
+  /** Time since which all responses of a series are empty bodies, on the monotonic clock. */
+  const doubted = new Map<string, number>()
+
+  // An empty body may come from a proxy. If the service has no candle of the series, later bodies are empty, too.
+  const isBelieved = (target: CandleTarget, hasEnvelope: boolean) => {
+    const key = seriesText(target)
+    const now = clock.monotonicMs()
+    const since = doubted.get(key) ?? now
+    if (hasEnvelope) doubted.delete(key)
+    else doubted.set(key, since)
+    return hasEnvelope || now - since >= believedAfterMs
+  }
   const report = () => {
     const { quiet, late } = candles.counts(clock.monotonicMs())
     Object.assign(stats[stream.name], { targets: candles.size, quietTargets: quiet, lateTargets: late })
@@ -69,7 +84,10 @@ export function candlePoller(
         const { added, removed } = candles.retarget(next, clock.monotonicMs())
         const gone = new Set(removed.map(seriesText))
         due = [...due.filter((target) => !gone.has(seriesText(target))), ...added]
-        for (const key of gone) claimed.delete(key)
+        for (const target of removed) {
+          doubted.delete(seriesText(target))
+          claimed.delete(seriesText(target))
+        }
         report()
       },
       waitMs: () => (due.length > 0 ? 0 : Infinity),
@@ -78,19 +96,30 @@ export function candlePoller(
       async request(target, waiting) {
         const isClaimed = claimed.delete(seriesText(target))
         const deadline = clock.monotonicMs() + intervalMs[target.interval]
-        const from = candles.newestFinal(target)
+        let hasResponded = false
+        // A response that was not kept counts as one that never came. The next request reaches back over its time.
+        const ask = async (limit: number) => {
+          const polled = await pollAndStore(context, stream, { ...target, limit }, { signal: waiting, deadline })
+          if (polled.failure === 'unsupported-interval') candles.refused(target, clock.monotonicMs())
+          hasResponded ||= polled.batch !== null
+          return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
+        }
+        const limit = candles.limitFor(target, clock.now())
         // Read the sign before the request: any later change of the ticker is then noticed as new.
         const sign = universe.tradeSign(target)
-        const polled = await pollAndStore(context, stream, { ...target, from }, { signal: waiting, deadline })
-        const { batch, isKept, failure } = polled
-        if (failure === 'unsupported-interval') candles.refused(target, clock.monotonicMs())
-        // A response that was not kept counts as one that never came. The next request reaches back over its time.
-        if (batch === null || !isKept || lacksKnown(batch)) return batch !== null
+        let batch = await ask(limit)
+        if (batch === null || !candles.has(target)) return hasResponded
+        // After a silence, a response begins with the first candle after it. Only a response that also shows the last
+        // candle before the silence proves it.
+        const last = candles.newestOpenTime(target)
+        const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
+        if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
+          batch = (await ask(candles.candlesSince(last, clock.now(), target.interval))) ?? batch
+        }
         const { rows, receivedAt } = batch
         const received = { wall: receivedAt, ms: respondedMs(clock, batch) }
         const silentSince = candles.responded(target, { rows, received, isClaimed, sign })
-        if (target.type === 'market' && silentSince !== null)
-          universe.setSilent(target, receivedAt - silentSince > silentAfterMs)
+        if (target.type === 'market') universe.setSilent(target, receivedAt - silentSince > silentAfterMs)
         return true
       },
       end() {
@@ -99,15 +128,6 @@ export function candlePoller(
     }
   })
   return { ...poller, respondedAt: (series) => candles.respondedAt(series) }
-}
-
-/**
- * Returns true for a response that lacks all rows although it reaches back to a known candle. It may come from a proxy,
- * as an empty body. A service that counts intervals instead of candles does not reach back over more than a page.
- */
-function lacksKnown({ target, rows, requestTime }: Batch<CandleTarget, Candle>): boolean {
-  const reachMs = candlesPerPage * intervalMs[target.interval]
-  return rows.length === 0 && target.from !== null && requestTime - target.from < reachMs
 }
 
 /** Candles of long intervals are requested hourly, because days were seen to start at 16:00 UTC. */

@@ -30,15 +30,17 @@ export interface PollContext {
 
 type Polled<Target, Row> =
   /** No response came, or none that can be used. `failure` is the kind of the client's error. */
-  | { readonly batch: null; readonly isKept: false; readonly failure?: ExchangeErrorKind }
+  | { readonly batch: null; readonly isKept: false; readonly hasEnvelope: false; readonly failure?: ExchangeErrorKind }
   | {
       readonly batch: Batch<Target, Row>
+      /** False for an empty body, because a proxy may have sent it instead of the service. */
+      readonly hasEnvelope: boolean
       /** False when neither the database nor the disk took the batch. Its rows are lost unless requested again soon. */
       readonly isKept: boolean
       readonly failure?: never
     }
 
-const noResponse = { batch: null, isKept: false } as const
+const noResponse = { batch: null, isKept: false, hasEnvelope: false } as const
 
 /**
  * Requests a target once, stores the response and lets the recorder learn from it. Never rejects: a failure is counted
@@ -54,13 +56,14 @@ export async function pollAndStore<Target, Row>(
   const category = categoryText(target)
   try {
     const page = await stream.fetch(client, target, options)
+    const { hasEnvelope } = page
     const polled = batchOf(stream, target, page, universe)
     reportUnstoredRows(incidents, polled)
     const batch = wholeLists.judge(polled)
     stats[stream.name].responses += 1
     incidents.succeeded(stream.name, category)
     stream.learn?.(universe, batch)
-    return { batch, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
+    return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
     // A request that was aborted is no failure. Any other error is reported, even while the recorder stops.
     if (options.signal?.aborted && error instanceof ExchangeError && error.kind === 'aborted') return noResponse
@@ -68,7 +71,7 @@ export async function pollAndStore<Target, Row>(
       logger.debug(`${stream.name}: ${error.message}`)
       stats[stream.name].lastIdleAt = clock.now()
       const empty = { rows: [], rejected: [], requestTime: clock.now(), receivedAt: clock.now() }
-      return { batch: { stream: stream.name, target, ...empty }, isKept: true }
+      return { batch: { stream: stream.name, target, ...empty }, hasEnvelope: false, isKept: true }
     }
     stats[stream.name].failures += 1
     const message = messageOf(error)

@@ -44,8 +44,8 @@ interface LastResponse {
   readonly tradedAt: TimeMs
   /** Opening time, volume and close of the newest candle with a trade; null when none was seen. */
   readonly newest: string | null
-  /** Opening time of the newest final candle that any response has shown; null while none has. */
-  readonly newestFinal: TimeMs | null
+  /** Opening time of the newest candle that any response has shown; null while none has. */
+  readonly newestOpenTime: TimeMs | null
 }
 
 interface Entry<Target> {
@@ -89,18 +89,18 @@ export class CandleSchedule<Target extends CandleSeries> {
     return { added, removed }
   }
 
+  has(series: CandleSeries): boolean {
+    return this.#entries.has(seriesText(series))
+  }
+
   /** When the last response of a series came, by the wall clock; undefined before the first. */
   respondedAt(series: CandleSeries): TimeMs | undefined {
     return this.#entries.get(seriesText(series))?.last?.received.wall
   }
 
-  /**
-   * Opening time of the newest final candle that any response of a series has shown; null while none has. A request
-   * that reaches back to it leaves out no candle that may have changed. Its response shows the last candle before a
-   * silence, and thus proves the silence.
-   */
-  newestFinal(series: CandleSeries): TimeMs | null {
-    return this.#entries.get(seriesText(series))?.last?.newestFinal ?? null
+  /** Opening time of the newest candle that any response of a series has shown; null while none has. */
+  newestOpenTime(series: CandleSeries): TimeMs | null {
+    return this.#entries.get(seriesText(series))?.last?.newestOpenTime ?? null
   }
 
   get size(): number {
@@ -128,24 +128,35 @@ export class CandleSchedule<Target extends CandleSeries> {
     return due
   }
 
-  /**
-   * Takes a response. Returns the time after which no candle seen so far has had a trade. Returns null if it is not
-   * known: a first response without rows may come from a proxy.
-   */
-  responded(target: Target, { rows, received, isClaimed, sign }: CandlesSeen): TimeMs | null {
+  /** Number of candles to request. For a series without a response it is as many as a response can hold. */
+  limitFor(target: Target, now: TimeMs): number {
+    const last = this.#entries.get(seriesText(target))?.last ?? null
+    return last === null ? candlesPerPage : this.candlesSince(last.received.wall, now, target.interval)
+  }
+
+  /** Number of newest candles that includes the oldest candle that was not final at `before`. */
+  candlesSince(before: TimeMs, now: TimeMs, interval: Interval): number {
+    const spare = 2
+    const count = Math.ceil(Math.max(0, now - before + this.#settleMs) / intervalMs[interval])
+    return Math.min(candlesPerPage, count + spare)
+  }
+
+  /** Takes a response; returns the time after which no candle seen so far has had a trade. */
+  responded(target: Target, { rows, received, isClaimed, sign }: CandlesSeen): TimeMs {
     const entry = this.#entries.get(seriesText(target))
-    if (entry === undefined) return null
-    const before = entry.last
+    const before = entry?.last ?? null
     const { tradedAt, newest } = lastTrade(rows, before)
     const brought = before === null ? tradedAt > -Infinity : newest !== before.newest
     const isSilentAtFirst = before === null && !brought
     const pace = isSilentAtFirst ? slowPace : afterResponse(before?.pace ?? fullPace, { brought, claimed: isClaimed })
-    const finals = rows.filter(({ isClosed }) => isClosed).map(({ openTime }) => openTime)
-    const openTime = Math.max(before?.newestFinal ?? -Infinity, ...finals)
-    entry.last = { received, pace, sign, tradedAt, newest, newestFinal: openTime > -Infinity ? openTime : null }
-    entry.refusals = 0
+    if (entry !== undefined) {
+      const openTime = Math.max(before?.newestOpenTime ?? -Infinity, ...rows.map((candle) => candle.openTime))
+      const newestOpenTime = openTime > -Infinity ? openTime : null
+      entry.last = { received, pace, sign, tradedAt, newest, newestOpenTime }
+      entry.refusals = 0
+    }
     // The trade may have happened at the very end of its candle.
-    return before === null && rows.length === 0 ? null : tradedAt + intervalMs[target.interval]
+    return tradedAt + intervalMs[target.interval]
   }
 
   /** Notes that the service refuses the interval for the instrument. @param nowMs on the monotonic clock */

@@ -19,7 +19,7 @@ import {
 } from '../../market/rows.js'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
 import { hourMs, secondsPerDay, sum } from '../../market/values.js'
-import { candlePaceLimits, candlesPerPage } from '../schedule/candleSchedule.js'
+import { candlePaceLimits } from '../schedule/candleSchedule.js'
 import { shortestPollMs } from '../schedule/fillSchedule.js'
 import { meanWaitMs, plannedFillsPerResponse } from '../schedule/fillShare.js'
 import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from '../universe/planUniverse.js'
@@ -145,14 +145,11 @@ const candles: InstrumentStream<CandleTarget, Candle> = {
     const { settleMs } = config.streams.candles
     const candlesOf = candlesByKind(config)
     return traded(keys).flatMap((key) =>
-      candlesOf(universe.find(key)?.kind ?? 'other').map((candle) => ({ ...candle, settleMs, from: null, ...key })),
+      candlesOf(universe.find(key)?.kind ?? 'other').map((candle) => ({ ...candle, settleMs, limit: 3, ...key })),
     )
   },
-  fetch(client, { category, symbol, type, interval, from, settleMs }, options) {
-    // The service leaves out a candle that opens at the start itself.
-    const range = from === null ? {} : { startTime: from - 1 }
-    return client.candles({ category, symbol, type, interval, ...range, limit: candlesPerPage, settleMs }, options)
-  },
+  fetch: (client, { category, symbol, type, interval, limit, settleMs }, options) =>
+    client.candles({ category, symbol, type, interval, limit, settleMs }, options),
   costOf(config) {
     const candlesOf = candlesByKind(config)
     return (instrument) => {

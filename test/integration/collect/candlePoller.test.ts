@@ -8,7 +8,6 @@ import { streams } from '../../../src/collect/streams/streams.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
 import { candleStream } from '../../../src/db/series.js'
-import { type Interval, intervalMs } from '../../../src/market/candle.js'
 import type { Instrument } from '../../../src/market/instrument.js'
 import { coveredRanges } from '../../support/coverage.js'
 import { noTradeRanges } from '../../support/noTradeRanges.js'
@@ -31,7 +30,7 @@ let now: number
 let setBackMs: number
 /** Opening times of the candles with a trade. */
 let traded: number[]
-/** Whether the service counts places on the time axis for its limit, or candles. */
+/** Whether the limit of a request counts places on the time axis, or candles. */
 let countsPlaces: boolean
 let refused: ReadonlySet<string>
 /** Whether something in between responds with an empty body. */
@@ -39,7 +38,7 @@ let isEmpty: boolean
 /** What happens while a request is on its way. */
 let meanwhile: () => void
 let universe: Universe
-let asked: { readonly symbol: string; readonly from: number | null; readonly at: number }[]
+let asked: { readonly symbol: string; readonly limit: number; readonly at: number }[]
 let service: FakeService
 let client: ExchangeClient
 let incidents: Incidents
@@ -59,17 +58,15 @@ beforeEach(async () => {
   service = await startFakeService((_request, response, url) => {
     const symbol = url.searchParams.get('symbol') ?? ''
     const limit = Number(url.searchParams.get('limit'))
-    const startTime = url.searchParams.get('startTime')
-    asked.push({ symbol, from: startTime === null ? null : Number(startTime) + 1, at: now })
+    asked.push({ symbol, limit, at: now })
     meanwhile()
     if (isEmpty) return void response.end()
     if (refused.has(symbol)) {
       response.writeHead(400).end(`{"code":"48001","msg":"not supported","requestTime":${now},"data":null}`)
       return
     }
-    const until = traded.filter((time) => time <= now && time > Number(startTime ?? 0))
-    const lengthMs = intervalMs[url.searchParams.get('interval') as Interval]
-    const shown = countsPlaces ? until.filter((time) => time > now - limit * lengthMs) : until.slice(-limit)
+    const until = traded.filter((time) => time <= now)
+    const shown = countsPlaces ? until.filter((time) => time > now - limit * minuteMs) : until.slice(-limit)
     const rows = shown.map((time) => [String(time), '1', '2', '1', '1.5', '10', String(time % 1000)])
     response.end(envelope(JSON.stringify(rows), now))
   })
@@ -103,7 +100,7 @@ const targetOf = (symbol: string, interval: '1m' | '3m'): CandleTarget => ({
   type: 'market',
   interval,
   settleMs: 0,
-  from: null,
+  limit: 3,
 })
 
 /** The interval closes at a time; resolves when the target has been answered. */
@@ -113,56 +110,54 @@ async function closeAt(time: number, expression: string, target: CandleTarget): 
   await isAnswered(target)
 }
 
-/** The next minute closes; resolves when the one target was found to be asked less often. */
-async function isSlowed(): Promise<void> {
-  now += minuteMs
-  closings.get('0 */1 * * * *')?.()
-  await expect.poll(() => own.stats.candles.quietTargets, { timeout: 60_000, interval: 10 }).toBe(1)
-}
-
 function isAnswered(target: CandleTarget): Promise<void> {
   return expect.poll(() => poller.respondedAt(target), { timeout: 60_000, interval: 10 }).toBe(now)
 }
 
-describe.each([{ counts: 'places' }, { counts: 'candles' }])('of a service that counts $counts', ({ counts }) => {
+describe('the first response after a silence', () => {
   const from = (first: number, last: number) =>
     Array.from({ length: last - first + 1 }, (_, index) => minute(first + index))
-  const askAfter = async (target: CandleTarget, minutes: number) => {
-    countsPlaces = counts === 'places'
+
+  it('is followed by one that reaches back to the last candle before it, so that the silence is proven', async () => {
+    const target = targetOf('FOLLOWED', '1m')
+    traded = [...from(-30, -21), ...from(18, 20)]
     poller.retarget([target])
     await isAnswered(target)
-    await closeAt(start + minutes * minuteMs, '0 */1 * * * *', target)
-  }
-
-  it('the first response after a silence shows the last candle before it, so that the silence is proven', async () => {
-    const target = targetOf(`FOLLOWED-${counts}`, '1m')
-    traded = [...from(-30, -21), ...from(18, 20)]
-    await askAfter(target, 20)
+    await closeAt(start + 20 * minuteMs, '0 */1 * * * *', target)
     await poller.stop()
-    expect(asked.map((request) => request.from)).toEqual([null, minute(-21)])
+    // From the last response with two to spare, which does not reach the candle at -21; then from that one.
+    expect(asked.map(({ limit }) => limit)).toEqual([1000, 22, 44])
     expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
       { from: minute(-30), to: minute(20) },
     ])
     expect(await noTradeRanges(own.database.database.db, target)).toMatchObject([{ from: minute(-20), to: minute(18) }])
   })
 
-  it('a silence that goes on is not claimed yet', async () => {
-    const target = targetOf(`SILENT-${counts}`, '1m')
-    traded = from(-30, -21)
-    await askAfter(target, 20)
+  it('is enough when it shows the last candle before the silence itself', async () => {
+    countsPlaces = false
+    const target = targetOf('ENOUGH', '1m')
+    traded = [...from(-30, -21), ...from(18, 20)]
+    poller.retarget([target])
+    await isAnswered(target)
+    await closeAt(start + 20 * minuteMs, '0 */1 * * * *', target)
     await poller.stop()
-    expect(asked.map((request) => request.from)).toEqual([null, minute(-21)])
+    expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
     expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
-      { from: minute(-30), to: minute(-20) },
+      { from: minute(-30), to: minute(20) },
     ])
   })
 
-  it('a series that is silent for longer than a response reaches is asked for less often', async () => {
-    const target = targetOf(`LONG-${counts}`, '1m')
+  it('needs no other when nothing was traded since either', async () => {
+    const target = targetOf('SILENT', '1m')
     traded = from(-30, -21)
-    await askAfter(target, 1_000)
-    await isSlowed()
-    expect(asked).toHaveLength(2)
+    poller.retarget([target])
+    await isAnswered(target)
+    await closeAt(start + 20 * minuteMs, '0 */1 * * * *', target)
+    await poller.stop()
+    expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
+    expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
+      { from: minute(-30), to: minute(-20) },
+    ])
   })
 })
 
@@ -177,7 +172,7 @@ test('a response that neither the database nor the disk took is as if it had not
   now = start + minuteMs
   closings.get('0 */1 * * * *')?.()
   await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(2)
-  expect(asked.map(({ from }) => from)).toEqual([null, null])
+  expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000])
 })
 
 test('empty bodies of a moment are as if no response had come: the next one comes after the next close and reaches as far back', async () => {
@@ -204,37 +199,16 @@ test('empty bodies of a moment are as if no response had come: the next one come
     const taken = () => own.stats.candles.responses - own.queue.backlog().batches
     await expect.poll(taken, { timeout: 60_000, interval: 10 }).toBe(asked.length)
   }
+  isEmpty = true
   poller.retarget([target])
   await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(1)
   await isTaken()
-  await requestAfterClose(1, 2, 'empty')
-  await requestAfterClose(2, 3, 'empty')
-  await requestAfterClose(3, 4, 'whole')
-  expect(asked.map(({ from }) => from)).toEqual([null, minute(-1), minute(-1), minute(-1)])
-})
-
-test('a service that responds with empty bodies for good is asked less often once no response has to hold a known candle', async () => {
-  const target = targetOf('FORGOTTEN', '1m')
-  traded = [minute(-30), minute(-1)]
-  poller.retarget([target])
-  await isAnswered(target)
-  isEmpty = true
-  await closeAt(start + 1_000 * minuteMs, '0 */1 * * * *', target)
-  await isSlowed()
-  expect(asked).toHaveLength(2)
-})
-
-test('an empty body at first does not let an instrument rank as one that does not trade', async () => {
-  const target = targetOf('PROXY', '1m')
-  universe.setInstruments('SPOT', [{ category: 'SPOT', symbol: 'PROXY', status: 'online' } as Instrument], true)
-  universe.setTickers([aTicker({ category: 'SPOT', symbol: 'PROXY', turnover24h: '1000' })])
-  const turnover = () => universe.planned().instruments.map(({ turnover24h }) => turnover24h)
-  isEmpty = true
-  poller.retarget([target])
-  await isAnswered(target)
-  expect(turnover()).toEqual(['1000'])
-  await closeAt(start + 8 * minuteMs, '0 */1 * * * *', target)
-  await expect.poll(turnover, { timeout: 60_000 }).toEqual(['0'])
+  // The first request came just before a close.
+  await requestAfterClose(0.1, 2, 'empty')
+  await requestAfterClose(1, 3, 'whole')
+  await requestAfterClose(2, 4, 'empty')
+  await requestAfterClose(3, 5, 'whole')
+  expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000, 1000, 3, 4])
 })
 
 test('a trade that a ticker tells of while a response is on its way is news: the response may not hold it', async () => {

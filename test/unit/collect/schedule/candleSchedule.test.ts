@@ -1,7 +1,29 @@
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { CandleSchedule } from '../../../../src/collect/schedule/candleSchedule.js'
-import type { Candle, CandleSeries } from '../../../../src/market/candle.js'
+import { type Candle, type CandleSeries, intervalMs, intervals } from '../../../../src/market/candle.js'
 import type { TradeSign } from '../../../../src/market/rows.js'
+
+test('a response reaches back to every candle that had not settled when the last one came', () => {
+  fc.assert(
+    fc.property(
+      fc.constantFrom(...intervals),
+      fc.integer({ min: 0, max: 600_000 }),
+      fc.integer({ min: 0, max: 5_000_000 }),
+      fc.integer({ min: 0, max: 86_400_000 }),
+      (interval, settleMs, sinceMs, phaseMs) => {
+        const lengthMs = intervalMs[interval]
+        const before = Date.UTC(2026, 0, 5) + phaseMs
+        const now = before + sinceMs
+        const limit = new CandleSchedule(settleMs).candlesSince(before, now, interval)
+        // The newest candle counts, whether it has begun to trade or not.
+        const oldestShown = Math.floor(now / lengthMs) * lengthMs - (limit - 1) * lengthMs
+        const firstUnsettled = Math.floor((before - settleMs) / lengthMs) * lengthMs
+        expect(oldestShown <= firstUnsettled || limit === 1000).toBe(true)
+      },
+    ),
+  )
+})
 
 const minuteMs = 60_000
 const start = Date.UTC(2026, 0, 5, 12)
@@ -73,39 +95,12 @@ test('an interval that the instrument has had is asked for again soon after a re
   expect(schedule.due('1m', at(last + 3), () => null)).toHaveLength(1)
 })
 
-test('requests reach back to the newest candle that was final, whatever later responses show', () => {
-  const schedule = new CandleSchedule<CandleSeries>(0)
-  const reachAfter = (...rows: readonly Candle[]) => {
-    schedule.responded(series, { rows, received: at(1), isClaimed: false, sign: null })
-    return schedule.newestFinal(series)
-  }
-  const forming = (minutes: number): Candle => ({ ...candle(minutes, '1'), isClosed: false })
-  schedule.retarget([series], 0)
-  expect(schedule.newestFinal(series)).toBeNull()
-  expect(reachAfter()).toBeNull()
-  expect(reachAfter(forming(0))).toBeNull()
-  expect(reachAfter(candle(0, '1'), forming(1))).toBe(at(0).wall)
-  expect(reachAfter(forming(1))).toBe(at(0).wall)
-  expect(reachAfter(candle(-2, '1'))).toBe(at(0).wall)
-  expect(reachAfter(candle(0, '1'), candle(1, '1'), forming(2))).toBe(at(1).wall)
-})
-
-test('a first response without rows slows a series, and only a later one says that nothing was traded', () => {
-  const schedule = new CandleSchedule<CandleSeries>(0)
-  const empty = { rows: [], received: at(0), isClaimed: false, sign: null }
-  schedule.retarget([series], 0)
-  expect(schedule.responded(series, empty)).toBeNull()
-  expect(schedule.due('1m', at(7), () => null)).toEqual([])
-  expect(schedule.due('1m', at(8), () => null)).toHaveLength(1)
-  expect(schedule.responded(series, empty)).toBe(-Infinity)
-})
-
 test('what is known of a series goes with it', () => {
   const schedule = scheduleAfter(0)
-  expect(schedule.newestFinal(series)).toBe(at(-1).wall)
+  expect(schedule.limitFor(series, at(1).wall)).toBe(3)
   expect(schedule.retarget([], 0)).toEqual({ added: [], removed: [series] })
   expect(schedule.retarget([series], 0)).toEqual({ added: [series], removed: [] })
-  expect(schedule.newestFinal(series)).toBeNull()
+  expect(schedule.limitFor(series, at(1).wall)).toBe(1000)
 })
 
 test('a series without a response in due time is late, one that is asked for less often is quiet', () => {
