@@ -5,11 +5,18 @@ import { type Clock, sleepFor } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
 import { withoutLogin } from './runtime/text.js'
 import { describeDatabaseError, traitsOf } from './db/databaseError.js'
-import { migrateToLatest } from './db/migrate.js'
+import { migrateToLatest, pendingMigrations } from './db/migrate.js'
 import { noteService } from './db/service.js'
-import { reconcile } from './server/timescale/reconcile.js'
+import { plannedChanges, reconcile } from './server/timescale/reconcile.js'
 
 type Prepared = Pick<OpenStore, 'database'>
+
+/** Returns what `prepareStore` would change, one line each. */
+export async function pendingChanges({ database }: Prepared, config: Config): Promise<string[]> {
+  const migrations = await pendingMigrations(database)
+  const features = await plannedChanges(database.db, storageOf(config), { isMigrated: migrations.length === 0 })
+  return [...migrations.map((name) => `apply migration ${name}`), ...features]
+}
 
 /** Brings the database to the newest schema and its time-series features in line with the configuration. */
 export async function prepareStore(store: Prepared, config: Config, logger: Logger): Promise<void> {

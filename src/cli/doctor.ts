@@ -9,19 +9,19 @@ import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniv
 import { readUniverse } from '../collect/universe/universe.js'
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
 import { dayMs, oneLine } from '../market/values.js'
-import { openStore } from '../openStore.js'
+import { type OpenStore, openStore } from '../openStore.js'
+import { pendingChanges } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
 import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
-import { pendingMigrations } from '../db/migrate.js'
 import { ServiceClock } from '../exchange/serviceClock.js'
 import { rightsBeyondReading } from '../db/service.js'
 import { isExisting } from '../server/embedded/embedded.js'
 import { requireFreePort } from '../serve/server.js'
 import { respondingAddress } from '../serve/source.js'
-import { detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
+import { canCreateExtension, detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
 import { messageOf, withoutLogin } from '../runtime/text.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
@@ -155,7 +155,7 @@ async function checkDatabase(config: Config, logger: Logger): Promise<DatabaseFi
   try {
     const store = await openStore(config, logger)
     try {
-      const { kind, findings } = await describeDatabase(store.database, store.isEmbedded)
+      const { kind, findings } = await describeDatabase(store, config)
       const { db } = store.database
       return { kind, findings: [...findings, await checkLocks(db), await checkReader(config, store.readUrl)] }
     } finally {
@@ -172,20 +172,17 @@ const meaningOf = {
   postgresql: 'plain tables; rollups are plain views. In TimescaleDB Community old rows take a fifth of the room',
 } as const
 
-async function describeDatabase(database: RecorderDatabase, isEmbedded: boolean): Promise<DatabaseFindings> {
-  const server = await detectServer(database.db)
-  const timescale = server.timescaleVersion === undefined ? '' : `, TimescaleDB ${server.timescaleVersion}`
-  const name = `PostgreSQL ${server.serverVersion}${timescale}${isEmbedded ? ' (embedded)' : ''}`
-  const pending = await pendingMigrations(database)
-  const schema =
-    pending.length === 0
-      ? ok('schema', 'up to date')
-      : warning(
-          'schema',
-          `${pending.length} migrations are pending; "start" applies them, or run "market-recorder migrate"`,
-        )
-  const { kind } = server
-  return { kind, findings: [ok('database', `${name}: ${meaningOf[kind]}`), schema] }
+async function describeDatabase(store: OpenStore, config: Config): Promise<DatabaseFindings> {
+  const { db } = store.database
+  const { kind, serverVersion, timescaleVersion } = await detectServer(db)
+  const timescale = timescaleVersion === undefined ? '' : `, TimescaleDB ${timescaleVersion}`
+  const name = `PostgreSQL ${serverVersion}${timescale}${store.isEmbedded ? ' (embedded)' : ''}`
+  const isBare = kind === 'postgresql' && (await canCreateExtension(db))
+  const meaning = isBare ? 'it has loaded TimescaleDB, and "start" creates the extension' : meaningOf[kind]
+  const { length } = await pendingChanges(store, config)
+  const todo = '"start" makes them; "market-recorder migrate" does, too, and with --dry-run lists them'
+  const schema = length === 0 ? ok('schema', 'up to date') : warning('schema', `${length} changes are pending; ${todo}`)
+  return { kind, findings: [ok('database', `${name}: ${meaning}`), schema] }
 }
 
 /**

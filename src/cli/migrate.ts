@@ -1,10 +1,7 @@
 import type { Command } from 'commander'
-import { storageOf } from '../config/resolve.js'
-import { prepareStore } from '../prepareStore.js'
+import { pendingChanges, prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
-import { pendingMigrations } from '../db/migrate.js'
-import { plannedChanges } from '../server/timescale/reconcile.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 
 interface MigrateOptions extends CommonOptions {
@@ -22,10 +19,7 @@ async function runMigrate(options: MigrateOptions): Promise<void> {
   const config = await readConfig(options)
   const store = await openStore(config, createLogger(config.log.level), { mayCreate: options.dryRun !== true })
   try {
-    const { database } = store
-    const pending = await pendingMigrations(database)
-    const features = await plannedChanges(database.db, storageOf(config), { isMigrated: pending.length === 0 })
-    const changes = [...pending.map((name) => `apply migration ${name}`), ...features]
+    const changes = await pendingChanges(store, config)
     for (const change of changes) console.log(`${options.dryRun === true ? 'would' : 'will'} ${change}`)
     if (changes.length === 0) console.log('nothing to change')
     if (options.dryRun !== true) await prepareStore(store, config, createLogger('silent'))

@@ -3,9 +3,12 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { loadConfig, resolveConfig } from '../../../src/config/resolve.js'
 import { parseYaml } from '../../../src/config/yaml.js'
 import { type Finding, runDoctor } from '../../../src/cli/doctor.js'
+import { migrateToLatest } from '../../../src/db/migrate.js'
+import { prepareStore } from '../../../src/prepareStore.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
-import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { canCreateExtension } from '../../../src/server/timescale/server.js'
+import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let simulator: Simulator
 let database: TestDatabase
@@ -82,4 +85,25 @@ it('a server whose locks do not suffice for the chunks of a table is a warning',
   expect((await locks())?.detail).toContain('takes 4650 locks')
   expect((await locks())?.verdict).toBe('warning')
   expect((await locks())?.detail).toContain('max_locks_per_transaction')
+})
+
+it('a database that start still has to set up is a warning, also when only the features of TimescaleDB are missing', async () => {
+  const empty = await createEmptyDatabase()
+  try {
+    const { db } = empty.database
+    const config = loadConfig({ env: { DATABASE_URL: empty.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
+    const silent = createLogger('silent')
+    const schema = async () => find(await runDoctor(config, silent), 'schema')
+    expect(await schema()).toMatchObject({ verdict: 'warning' })
+    expect((await schema())?.detail).toMatch(/^\d+ changes are pending; "start" makes them/)
+    const mayCreate = await canCreateExtension(db)
+    const told = find(await runDoctor(config, silent), 'database')?.detail
+    expect(told).toContain(mayCreate ? '"start" creates the extension' : 'plain tables')
+    await migrateToLatest(empty.database)
+    expect(await schema()).toMatchObject({ verdict: mayCreate ? 'warning' : 'ok' })
+    await prepareStore(empty, config, silent)
+    expect(await schema()).toMatchObject({ verdict: 'ok', detail: 'up to date' })
+  } finally {
+    await empty.drop()
+  }
 })
