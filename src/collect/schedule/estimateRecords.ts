@@ -72,7 +72,10 @@ const errorKept = 0.97
 const maxError = 25
 export const maxUnevenness = 4
 
-/** A record of how far the estimates of an instrument were off. */
+/**
+ * A record of how far the estimates of an instrument were off. Its weight in the choice raises the share of knowing the
+ * present from 0.977 to 0.979 in `simulator, even`, and by at most as much elsewhere (`npm run bench -- fills`).
+ */
 export class ErrorRecord {
   #sum = 0
   #count = 0
