@@ -82,8 +82,7 @@ describe('a connection', () => {
     try {
       const own = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(database.db)
       await sql`select pg_terminate_backend(${own.rows[0]?.pid})`.execute(test.database.db)
-      for (let i = 0; i < 100 && lost.length === 0; i += 1) await new Promise((resolve) => setTimeout(resolve, 20))
-      expect(lost).toHaveLength(1)
+      await expect.poll(() => lost.length).toBe(1)
       const error: unknown = await sql`select pg_terminate_backend(pg_backend_pid())`
         .execute(database.db)
         .catch((caught: unknown) => caught)

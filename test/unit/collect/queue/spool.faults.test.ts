@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { type SetAside, Spool } from '../../../../src/collect/queue/spool.js'
 import type { Batch } from '../../../../src/ledger/batch.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
@@ -17,6 +17,8 @@ let isTorn: boolean
 let readFailure: string | undefined
 /** What reading waits for. */
 let isReadable: Promise<void>
+/** Number of segments whose reading has begun. */
+let reads: number
 let nowMs: number
 let spool: Spool
 
@@ -32,6 +34,7 @@ const open = (maxBytes = 1_000_000) => {
     async readFile(path) {
       if (readFailure !== undefined && path.endsWith('.seg'))
         throw Object.assign(new Error(`${readFailure}: ${path}`), { code: readFailure })
+      if (path.endsWith('.seg')) reads++
       await isReadable
       return mounted.readFile(path)
     },
@@ -58,10 +61,13 @@ beforeEach(async () => {
   isTorn = false
   readFailure = undefined
   isReadable = Promise.resolve()
+  reads = 0
   nowMs = 1_760_000_000_000
   spool = await open()
 })
 
+/** Resolves when a segment is being read. Batches are packed in real time before that. */
+const isReading = () => vi.waitFor(() => expect(reads).toBeGreaterThan(0), { timeout: 60_000, interval: 5 })
 const book = (time: number) => spooledBatch('order_books', 'BTCUSDT', time)
 
 describe('a segment that cannot be read', () => {
@@ -174,7 +180,7 @@ describe('a spool that is full', () => {
       })
       isFull = lack === 'disk'
       const appending = [spool.append(given[0])]
-      await systemClock.sleep(20)
+      await isReading()
       isFull = false
       appending.push(spool.append(given[1]))
       await systemClock.sleep(20)
@@ -195,7 +201,7 @@ describe('a spool that is full', () => {
     })
     const noise = Array.from({ length: 80 }, (_, index) => (index * 7919) % 10_007)
     const appending = spool.append(spooledBatch('candles', 'BTCUSDT', 1, { noise }))
-    await systemClock.sleep(20)
+    await isReading()
     isReadable = Promise.resolve()
     expect(await spool.takeOldest('order_books')).toBeNull()
     failRead(new Error('EIO'))
