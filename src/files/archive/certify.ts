@@ -1,4 +1,4 @@
-import type { MarketTable } from '../../market/stream.js'
+import { isProven, streamNames } from '../../market/stream.js'
 import { sum } from '../../market/values.js'
 import { archivedRows, type ArchiveReader } from './checkDay.js'
 import {
@@ -59,7 +59,7 @@ interface CertifiedSeries extends SeriesName {
 }
 
 /** Tables whose completeness is certified. For other tables, nothing is claimed between their rows. */
-const covered: ReadonlySet<string> = new Set<MarketTable>(['fills', 'candles'])
+const covered: ReadonlySet<string> = new Set(streamNames.filter(isProven))
 
 /**
  * Reads every row of the range and certifies it. The certificate is null if a part of the archive is damaged, or if

@@ -52,6 +52,9 @@ beforeAll(async () => {
   const tickers = { stream: 'tickers', category: 'SPOT', symbol: '*', type: '', interval: '' } as const
   await recordGap(db, { ...tickers, range: { from: from + 10, to: from + 11 }, reason: 'the spool was full' })
   await insertFutures(db, from)
+  const future = { category: 'USDT-FUTURES', symbol: 'BTCUSDT', type: '', interval: '' } as const
+  await addCoverage(db, { stream: 'funding_rates', ...future }, [{ from, to: from + 12 * hourMs }])
+  await addCoverage(db, { stream: 'liquidations', ...future }, [{ from, to: from + dayMs }])
   master = await temporaryArchive()
   written = [...(await archiveAll(source.database, master.target, later)).written]
   await sql`create table recorder.noted_day as table recorder.archived_day`.execute(db)
@@ -112,6 +115,9 @@ describe('an archive', () => {
         { from: '2026-03-02T20:00:00Z', to: '2026-03-03T02:00:00Z', reason: 'the service was away', state: 'open' },
       ])
       expect(rare?.revisions).toHaveLength(1)
+      const shareOf = (name: string) =>
+        certified.certificate?.tables.find(({ table }) => table === name)?.series.map((one) => one.completeness)
+      expect([shareOf('funding_rates'), shareOf('liquidations')]).toEqual([[0.25], [0.5]])
     } finally {
       await copy.drop()
       await other.drop()
