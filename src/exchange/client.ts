@@ -184,8 +184,9 @@ async function withRetries<T>(
       if (lastError !== undefined) onRepeated?.(lastError)
       return result
     } catch (error) {
-      // A repetition that was given up tells nothing. The failure that made it necessary is thrown instead.
-      const isGivenUp = timeUp?.aborted === true || (error instanceof ExchangeError && error.kind === 'aborted')
+      // A repetition that was given up tells nothing. The failure that made it necessary is thrown instead. One that
+      // departed before the time was up is finished all the same, and its failure counts.
+      const isGivenUp = error instanceof ExchangeError && error.kind === 'aborted'
       if (isGivenUp && lastError !== undefined) throw lastError
       if (!(error instanceof ExchangeError) || !error.retryable || number >= policy.attempts) throw error
       lastError = error

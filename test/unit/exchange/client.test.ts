@@ -314,6 +314,24 @@ describe('repetitions', () => {
     expect(service.requests).toHaveLength(1)
   })
 
+  it('pass on a final error that comes after the time for all attempts', async () => {
+    let timeIsUp = () => {}
+    const after: typeof systemClock.after = (ms, then) => {
+      if (ms > 3_000_000) timeIsUp = then
+      return systemClock.after(ms, then)
+    }
+    await start(
+      (_request, response) => {
+        if (service.requests.length === 1) return void response.writeHead(503).end()
+        timeIsUp()
+        response.end('{"code":"40034","msg":"none","requestTime":1,"data":null}')
+      },
+      { clock: { ...systemClock, after }, retry: { ...retry, totalMs: 3_600_000 } },
+    )
+    expect((await failure(fills())).kind).toBe('unknown-symbol')
+    expect(service.requests).toHaveLength(2)
+  })
+
   it('wait as long as the service asks, and give up when that is too long', async () => {
     await start((_request, response) => void response.writeHead(503, { 'retry-after': '60' }).end(), { retry })
     expect(await failure(fills())).toMatchObject({ kind: 'unavailable', retryAfterMs: 60_000 })
