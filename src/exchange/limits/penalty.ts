@@ -88,6 +88,6 @@ export class Penalty {
     this.#pausedAtMs = nowMs
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs)
     this.#mustProbe = true
-    this.#logger.warn({ pauseMs }, 'the service rejects requests (429): every operation pauses')
+    this.#logger.warn({ pauseMs }, 'the service rejects requests: every operation pauses')
   }
 }
