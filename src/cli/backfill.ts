@@ -12,7 +12,7 @@ import { type Config, storageOf } from '../config/resolve.js'
 import { candleTypes, intervals } from '../market/candle.js'
 import { tradedCategories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
-import { dayMs, type TimeMs } from '../market/values.js'
+import { dayMs, smallest, type TimeMs } from '../market/values.js'
 import { streamText } from '../db/series.js'
 import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
@@ -157,7 +157,7 @@ function nothingLeft(skipped: readonly string[]): string {
 
 /** Warns if the service has no rows as old as requested. */
 function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries[]): void {
-  const begin = Math.min(...series.map(({ range }) => range.from))
+  const begin = smallest(series.map(({ range }) => range.from))
   if (from !== 'launch' && from < begin)
     process.stderr.write(
       `left out: everything before ${new Date(begin).toISOString()}, which the service does not give\n`,

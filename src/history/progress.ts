@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { sum, type TimeMs } from '../market/values.js'
+import { largest, sum, type TimeMs } from '../market/values.js'
 import { wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import type { Clock } from '../runtime/clock.js'
@@ -19,7 +19,7 @@ export async function readProgress(db: Kysely<Database>, ids: readonly number[])
   const reached = states.flatMap(({ reachedAt }) => (reachedAt === null ? [] : [reachedAt]))
   return {
     left: sum(states.map(({ left }) => left)),
-    reachedAt: reached.length === 0 ? null : Math.max(...reached),
+    reachedAt: reached.length === 0 ? null : largest(reached),
     wants: states.length,
     wantsEnded: states.filter(({ isEnded }) => isEnded).length,
   }

@@ -194,7 +194,7 @@ export class TouchedRollups {
       await refreshRollups(db, ranges)
     } catch (error) {
       if (traitsOf(error).isLocked) {
-        this.#ranges.push(...ranges)
+        this.#ranges = [...this.#ranges, ...ranges]
         return false
       }
       logger.warn(`${willShowLater}: ${describeDatabaseError(error)}`)

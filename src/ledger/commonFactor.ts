@@ -1,4 +1,4 @@
-import { type Decimal, placesOf, type TimeMs, unitsAt } from '../market/values.js'
+import { type Decimal, largest, placesOf, type TimeMs, unitsAt } from '../market/values.js'
 
 /** A change of a closed candle by the service that belongs to no restatement yet. */
 export interface OpenRevision {
@@ -38,7 +38,7 @@ const seeds = 5
  */
 export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | null {
   if (revisions.length < minCandles) return null
-  const scale = Math.max(...revisions.flatMap(({ new: { prices } }) => prices.map(placesOf)))
+  const scale = scaleOf(revisions)
   const step = Math.max(1, Math.floor(revisions.length / seeds))
   let best: FoundFactor | null = null
   for (let seed = 0; seed < revisions.length; seed += step) {
@@ -51,12 +51,17 @@ export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | 
 
 /** Returns the revisions that a known factor explains. */
 export function explainedBy(revisions: readonly OpenRevision[], factor: Fraction): OpenRevision[] {
-  const scale = Math.max(0, ...revisions.flatMap(({ new: { prices } }) => prices.map(placesOf)))
+  const scale = scaleOf(revisions)
   return revisions.filter((revision) => {
     const bounds = boundsOf(revision, scale)
     const isWithin = bounds !== null && !isLess(factor, bounds.low) && !isLess(bounds.high, factor)
     return isWithin && fitsVolume(revision, factor)
   })
+}
+
+/** Returns the places that new prices are rounded to. */
+function scaleOf(revisions: readonly OpenRevision[]): number {
+  return largest(revisions.flatMap(({ new: { prices } }) => prices.map(placesOf)))
 }
 
 interface Bounds {

@@ -63,7 +63,7 @@ export async function* verify(
   for (const { name, concerns, run } of checks) {
     const concerned = all.filter(concerns)
     const disagreements: Disagreement[] = []
-    for (const series of concerned) disagreements.push(...(await run(db, series, keptSince)))
+    for (const series of concerned) for (const found of await run(db, series, keptSince)) disagreements.push(found)
     yield { check: name, series: concerned.length, disagreements }
   }
 }

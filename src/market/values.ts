@@ -60,6 +60,16 @@ export function sum(values: readonly number[]): number {
   return values.reduce((total, value) => total + value, 0)
 }
 
+/** Returns the smallest of any number of values. `Math.min(...values)` throws if there are more than about 100,000. */
+export function smallest(values: readonly number[]): number {
+  return values.reduce((least, value) => Math.min(least, value), Infinity)
+}
+
+/** Returns the largest of any number of values. `Math.max(...values)` throws if there are more than about 100,000. */
+export function largest(values: readonly number[]): number {
+  return values.reduce((most, value) => Math.max(most, value), -Infinity)
+}
+
 /** Groups elements by a key, in the order of their first element. */
 export function groupBy<Element, Key>(elements: Iterable<Element>, keyOf: (element: Element) => Key) {
   const groups = new Map<Key, Element[]>()

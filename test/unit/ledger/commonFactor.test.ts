@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { commonFactor, type OpenRevision, simplestBetween } from '../../../src/ledger/commonFactor.js'
+import { commonFactor, explainedBy, type OpenRevision, simplestBetween } from '../../../src/ledger/commonFactor.js'
 
 function decimal(units: bigint, scale: number): string {
   const digits = units.toString().padStart(scale + 1, '0')
@@ -72,6 +72,13 @@ describe('the factor of a restatement', () => {
       return { ...half, new: { ...half.new, volume: '2.5000' } }
     })
     expect(commonFactor(odd)).toBeNull()
+  })
+
+  it('is found in more candles than a call may have arguments', () => {
+    const year = Array.from({ length: 50_000 }, (_, id) => revision(id, [60_000n, 60_000n, 60_000n], 5_000n, 1n, 4n))
+    const found = commonFactor(year)
+    expect(found?.explained).toHaveLength(year.length)
+    expect(explainedBy(year, { numerator: 1n, denominator: 4n })).toHaveLength(year.length)
   })
 })
 
