@@ -111,3 +111,18 @@ class EitherEnding implements OwnEnding {
 export function endedByEither(first: Ending, second: Ending | undefined): Ending {
   return second === undefined ? first : new EitherEnding(first, second)
 }
+
+/**
+ * Resolves as soon as `work` resolves or the signal aborts; rejects if `work` rejects before. Nothing stays at the
+ * signal. A race with a promise of the abort would leave something there each time, until the abort.
+ */
+export function unlessAborted(signal: Ending, work: Promise<unknown>): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal.aborted) {
+      resolve()
+      return
+    }
+    const forget = onAbort(signal, resolve)
+    work.finally(forget).then(() => resolve(), reject)
+  })
+}

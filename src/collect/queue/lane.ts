@@ -2,7 +2,7 @@ import { type Batch, seriesKey } from '../../ledger/batch.js'
 import type { StoredBatch, StoreOutcome } from '../../ledger/storeBatches.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { StreamName } from '../../market/stream.js'
-import { onAbort } from '../../runtime/abort.js'
+import { onAbort, unlessAborted } from '../../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor, within } from '../../runtime/clock.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import { messageOf } from '../../runtime/text.js'
@@ -89,11 +89,9 @@ export class Lane {
   /** The segment that is being stored, and the indexes of its records that are stored already. */
   #begun: { readonly name: string; readonly stored: Set<number> } | undefined
   readonly #stopping = new AbortController()
-  readonly #stopped: Promise<void>
 
   constructor(options: LaneOptions) {
     this.#options = options
-    this.#stopped = new Promise((resolve) => this.#stopping.signal.addEventListener('abort', () => resolve()))
   }
 
   /** True while something of the stream is on the disk, or on its way there. */
@@ -294,9 +292,9 @@ export class Lane {
       for (const [index, record] of segment.records.entries()) {
         if (stored.has(index)) continue
         while (this.#rowsInHand > maxRowsInHand && !signal.aborted)
-          await Promise.race([this.#stopped, new Promise<void>((resolve) => (this.#onRoom = resolve))])
+          await unlessAborted(signal, new Promise<void>((resolve) => (this.#onRoom = resolve)))
         // While the database is away, try one batch at a time until one is stored.
-        if (this.#failures > 0) await Promise.race([this.#stopped, storing.at(-1)])
+        if (this.#failures > 0) await unlessAborted(signal, storing.at(-1) ?? Promise.resolve())
         const batch = await spool.unpack(record)
         // After a failed batch, no later one of its series may be stored.
         if (signal.aborted || hasFailed) break
@@ -311,7 +309,7 @@ export class Lane {
         }
         storing.push(this.#storeSpooled(batch, settle))
       }
-      await Promise.race([Promise.all(storing), this.#stopped])
+      await unlessAborted(signal, Promise.all(storing))
       isRead = !signal.aborted && !hasFailed
       return isRead
     } finally {

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { type Ending, endedByEither, LightEnding, onAbort } from '../../../src/runtime/abort.js'
+import { type Ending, endedByEither, LightEnding, onAbort, unlessAborted } from '../../../src/runtime/abort.js'
 
 interface Endable {
   readonly ending: Ending
@@ -93,4 +93,45 @@ it('what is ended by either of two calls its actions once when both are aborted'
   first.abort()
   expect(calls).toBe(1)
   expect(endedByEither(first.signal, undefined)).toBe(first.signal)
+})
+
+describe('a wait for work unless it is aborted', () => {
+  /** An ending that counts the actions it holds. */
+  function counted() {
+    const ending = new LightEnding()
+    let held = 0
+    const counting: Ending = {
+      get aborted() {
+        return ending.aborted
+      },
+      get reason() {
+        return ending.reason
+      },
+      onAbort(action) {
+        held++
+        const forget = ending.onAbort(action)
+        return () => {
+          held--
+          forget()
+        }
+      },
+    }
+    return { ending: counting, abort: () => ending.abort(), held: () => held }
+  }
+
+  it('leaves nothing at the signal once the work has ended', async () => {
+    const { ending, held } = counted()
+    await unlessAborted(ending, Promise.resolve(1))
+    await expect(unlessAborted(ending, Promise.reject(new Error('broken')))).rejects.toThrow('broken')
+    expect(held()).toBe(0)
+  })
+
+  it('ends with the abort, and at once after it', async () => {
+    const { ending, abort } = counted()
+    const never = new Promise<void>(() => undefined)
+    const waiting = unlessAborted(ending, never)
+    abort()
+    await waiting
+    await unlessAborted(ending, never)
+  })
 })
