@@ -59,6 +59,11 @@ export class StatusReporter {
     })
   }
 
+  /** All backfills as of the last report, which shows only some of them. */
+  get backfills(): readonly BackfillStatus[] {
+    return this.#backfills
+  }
+
   close(): void {
     this.#sampler.close()
   }

@@ -14,7 +14,6 @@ import { type Logger, lostLogLines } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
 import { openDatabase } from '../db/database.js'
 import { describeDatabaseError, isOfDatabase } from '../db/databaseError.js'
-import type { Status } from './api/contract.js'
 import { describeApi, healthz, readyz } from './api/endpoints.js'
 import { wrongParameters } from './api/parameters.js'
 import { addRoutes } from './api/routes.js'
@@ -71,7 +70,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   if (protection !== null) app.use(protection.authenticate)
   addLimits(app)
   const hub = addRoutes(app, { database, clock, logger, status })
-  addMetricsAndHealth(app, options, status, () => hub.size)
+  addMetricsAndHealth(app, options, reporter, () => hub.size)
   addDescription(app, version)
   servePage(app)
   app.onError((error, context) => {
@@ -132,17 +131,19 @@ function addLimits(app: OpenAPIHono): void {
 function addMetricsAndHealth(
   app: OpenAPIHono,
   { metrics: { registry }, logger }: ServerOptions,
-  status: () => Promise<Status>,
+  reporter: StatusReporter,
   openPages: () => number,
 ): void {
   const statusMetrics = new StatusMetrics(registry)
   app.get('/metrics', async (context) => {
-    statusMetrics.update(await status(), openPages(), lostLogLines(logger))
+    const status = await reporter.report()
+    const { backfills } = reporter
+    statusMetrics.update(status, { backfills, pageClients: openPages(), lostLogLines: lostLogLines(logger) })
     return context.body(await registry.metrics(), 200, { 'Content-Type': registry.contentType })
   })
   app.openapi(healthz, (context) => context.json({ ok: true, reasons: [] }, 200))
   app.openapi(readyz, async (context) => {
-    const { problems } = await status()
+    const { problems } = await reporter.report()
     const reasons = problems.filter(({ isBlocking }) => isBlocking).map(({ message }) => message)
     return context.json({ ok: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503)
   })

@@ -1,9 +1,19 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { sum } from '../market/values.js'
 import { metricPrefix } from '../runtime/metrics.js'
-import type { Status } from './api/contract.js'
+import type { BackfillStatus, Status } from './api/contract.js'
 
 const milli = 1000
+
+/** Figures that a status report does not have. */
+interface BesideStatus {
+  /** All backfills. The report shows only some of them. */
+  readonly backfills: readonly BackfillStatus[]
+  /** Number of open pages. */
+  readonly pageClients: number
+  /** Number of log lines that could not be written. */
+  readonly lostLogLines: number
+}
 
 /** Metrics of the current state, written from a status report just before each scrape. */
 export class StatusMetrics {
@@ -13,11 +23,7 @@ export class StatusMetrics {
     this.#metrics = define(registry)
   }
 
-  /**
-   * @param pageClients number of open pages
-   * @param lostLogLines number of log lines that could not be written
-   */
-  update(status: Status, pageClients: number, lostLogLines: number): void {
+  update(status: Status, { backfills, pageClients, lostLogLines }: BesideStatus): void {
     const m = this.#metrics
     const { budget, database, backlog, spool, time } = status
     m.ready.set(status.problems.some(({ isBlocking }) => isBlocking) ? 0 : 1)
@@ -59,7 +65,7 @@ export class StatusMetrics {
     setOrRemove(m.size, {}, database.bytes)
     m.gaps.reset()
     for (const { stream, state, reason, count } of status.gaps) m.gaps.set({ stream, state, reason }, count)
-    this.#updateBackfills(status)
+    this.#updateBackfills(status, backfills)
   }
 
   #updateStreams({ streams, time, startedAt }: Status): void {
@@ -90,13 +96,13 @@ export class StatusMetrics {
     }
   }
 
-  #updateBackfills({ backfills, backfillCounts }: Status): void {
+  #updateBackfills({ backfillCounts }: Status, backfills: readonly BackfillStatus[]): void {
     const m = this.#metrics
-    const running = backfills.filter(({ state }) => state === 'running')
+    const open = backfills.filter(({ state }) => state !== 'failed')
     for (const [state, count] of Object.entries(backfillCounts)) m.backfills.set({ state }, count)
-    const done = sum(running.map(({ doneShare }) => doneShare ?? 0))
-    m.backfillDone.set(running.length === 0 ? 1 : done / running.length)
-    m.backfillEta.set(running.reduce((longest, { etaMs }) => Math.max(longest, etaMs ?? 0), 0) / milli)
+    const done = sum(open.map(({ doneShare }) => doneShare ?? 0))
+    m.backfillDone.set(open.length === 0 ? 1 : done / open.length)
+    m.backfillEta.set(open.reduce((longest, { etaMs }) => Math.max(longest, etaMs ?? 0), 0) / milli)
   }
 }
 
@@ -206,8 +212,14 @@ function define(registry: Registry) {
     size: gauge('database_size_bytes', 'Size of the database on disk.'),
     gaps: gauge('gaps', 'Known gaps in what was recorded.', 'stream', 'state', 'reason'),
     backfills: gauge('backfills', 'Backfills that wait, run or have failed.', 'state'),
-    backfillDone: gauge('backfill_done_ratio', 'How much of the running backfills is done, their mean.'),
-    backfillEta: gauge('backfill_eta_seconds', 'Estimated time left of the longest running backfill.'),
+    backfillDone: gauge(
+      'backfill_done_ratio',
+      'How much of the backfills that run or wait is done, their mean; 1 without any.',
+    ),
+    backfillEta: gauge(
+      'backfill_eta_seconds',
+      'Estimated time left of the backfill that takes longest; 0 while none is known.',
+    ),
     clients: gauge('page_clients', 'Pages that are open.'),
     lostLogLines: counter('log_lines_lost_total', 'Lines of the log that could not be written.'),
   }

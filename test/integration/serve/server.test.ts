@@ -36,6 +36,25 @@ test('the status comes although the backfills cannot be read', async () => {
   expect((await get('/metrics')).status).toBe(200)
 })
 
+test('the metrics are of all backfills, also of those that wait or are not shown', async () => {
+  const work = { what: 'x', reachedAt: null, message: null }
+  const metrics = async () =>
+    (await (await get('/metrics')).text()).match(/backfill_(done_ratio|eta_seconds) [\d.]+$/gm)
+  await serve()
+  expect(await metrics()).toEqual(['backfill_done_ratio 1', 'backfill_eta_seconds 0'])
+  await server.close()
+  await serve((source) => {
+    for (let id = 1; id <= 31; id++) {
+      const doneShare = id === 31 ? 0 : 1
+      source.state.backfills.push({ ...work, id: `${id}`, state: 'running', doneShare, etaMs: id * 1000 })
+    }
+    source.state.backfills.push({ ...work, id: '32', state: 'waiting', doneShare: 0, etaMs: null })
+    source.state.backfills.push({ ...work, id: '33', state: 'failed', doneShare: null, etaMs: null })
+    return source
+  })
+  expect(await metrics()).toEqual(['backfill_done_ratio 0.9375', 'backfill_eta_seconds 31'])
+})
+
 test('requests that the database holds up do not make it count as away', async () => {
   await serve()
   const blocking = await created.database.pool.connect()
