@@ -40,7 +40,7 @@ const tables = {
       -- The restatement that it is part of; NULL where a candle changed by itself.`,
   'recorder.rejected_row': `
     -- A row of a response that could not be understood, or of which a part was left out. The other rows of the
-    -- response were stored. At most 5,000 new ones of an operation are kept in an hour. Fills that contradict stored
+    -- response were stored. At most 1,000 new ones of an operation are kept in an hour. Fills that contradict stored
     -- ones are here, too, and are kept beyond that bound.
     digest text primary key -- SHA-256 of operation, parameters, reason and raw_sha256: the same row is kept once.
     operation text not null -- Operation of the service that responded with it.
