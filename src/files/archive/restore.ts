@@ -39,15 +39,18 @@ interface RestoreOptions {
 
 interface RestoreResult {
   readonly restored: readonly RestoredDay[]
-  /** Why days were not restored, one line each. The archive of these days is damaged. */
+  /** Why days were not restored, one line each. The archive of these days is damaged, or has unknown columns. */
   readonly problems: readonly string[]
 }
 
 const rowsPerStatement = 2_000
 
+/** Thrown for a day with a column that the database does not have, because a newer program has written it. */
+class UnknownColumn extends Error {}
+
 /**
  * Restores days to the database, with their proof. Existing rows stay, so a second call changes nothing. Nothing is
- * restored of a day whose archive is damaged.
+ * restored of a day whose archive is damaged or has unknown columns.
  */
 export async function restoreArchive(
   database: RecorderDatabase,
@@ -74,10 +77,12 @@ export async function restoreArchive(
           restored.push(one)
           onDay?.(one)
         } catch (error) {
-          if (!(error instanceof DamagedArchive)) throw error
-          problems.push(
-            `${error.message}; nothing of ${table} of ${place.day} was restored: bring it back from a copy of the archive`,
-          )
+          if (!(error instanceof DamagedArchive) && !(error instanceof UnknownColumn)) throw error
+          const remedy =
+            error instanceof UnknownColumn
+              ? 'use the version of market-recorder that wrote the archive, or a newer one'
+              : 'bring it back from a copy of the archive'
+          problems.push(`${error.message}; nothing of ${table} of ${place.day} was restored: ${remedy}`)
         }
       }
     }
@@ -95,7 +100,8 @@ async function restoreDay(database: RecorderDatabase, reader: ArchiveReader, man
   const described = await withSnapshot(database, (snapshot) => tableColumns(snapshot, archivedTable(table)))
   const foreign = columns.find((one) => !described.some(({ name, type }) => name === one.name && type === one.type))
   if (foreign !== undefined) {
-    throw new DamagedArchive(`${table} of ${day} has a column ${foreign.name}, which the database does not have`)
+    const column = `${foreign.name} ${foreign.type}`
+    throw new UnknownColumn(`${table} of ${day} has a column ${column}, which the database does not have`)
   }
   let inserted = 0
   for (const category of Object.keys(manifest.digests)) {

@@ -267,3 +267,18 @@ test('restore opens no gap that has been closed since it was archived', async ()
     await other.drop()
   }
 })
+
+test('a column that the database does not have yet calls for a newer program, not for a copy of the archive', async () => {
+  const { db } = created.database
+  await insertFills(db, [aFill({ ts: from })])
+  await sql`alter table market.fills add column fee numeric`.execute(db)
+  await run()
+  await sql`alter table market.fills drop column fee`.execute(db)
+  const { restored, problems } = await restoreArchive(created.database, archive.target, { tables: ['fills'] })
+  expect({ restored, problems }).toEqual({
+    restored: [],
+    problems: [
+      'fills of 2026-03-01 has a column fee numeric, which the database does not have; nothing of fills of 2026-03-01 was restored: use the version of market-recorder that wrote the archive, or a newer one',
+    ],
+  })
+})
