@@ -1,4 +1,11 @@
-import type { FuturesCategory, TradedCategory } from './category.js'
+import {
+  categories,
+  type Category,
+  futuresCategories,
+  type FuturesCategory,
+  tradedCategories,
+  type TradedCategory,
+} from './category.js'
 import type { Operation } from './operation.js'
 import type { Extra, FieldType, RowFields, TimeMs } from './values.js'
 
@@ -250,6 +257,12 @@ export function isProven(name: StreamName): boolean {
 /** Returns true if only futures have rows of a stream. */
 export function isOfFutures(name: StreamName): boolean {
   return 'isOfFutures' in streamTraits[name]
+}
+
+/** Returns the categories that may have rows of a stream. */
+export function categoriesOf(name: StreamName): readonly Category[] {
+  if (name === 'instruments') return categories
+  return isOfFutures(name) ? futuresCategories : tradedCategories
 }
 
 /** Streams whose tables grow with time. */

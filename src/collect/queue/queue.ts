@@ -8,8 +8,8 @@ import { instrumentStream } from '../../db/series.js'
 import type { Batch } from '../../ledger/batch.js'
 import { type NewGap, recordGap } from '../../ledger/gaps.js'
 import { storeBatches, type StoredBatch } from '../../ledger/storeBatches.js'
-import { type Category, type InstrumentKey, tradedCategories } from '../../market/category.js'
-import { isProven, type StreamName, streamNames } from '../../market/stream.js'
+import type { Category, InstrumentKey } from '../../market/category.js'
+import { categoriesOf, isProven, type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import type { TimeMs } from '../../market/values.js'
 import { type Clock, within } from '../../runtime/clock.js'
@@ -167,7 +167,7 @@ export class Queue {
     if (rows.length === 0) return
     const { category } = target as { readonly category?: Category }
     const range = { from: requestTime, to: requestTime + 1 }
-    this.#noteLoss(stream, range, droppedReason, category === undefined ? tradedCategories : [category])
+    this.#noteLoss(stream, range, droppedReason, category === undefined ? categoriesOf(stream) : [category])
   }
 
   /**
@@ -212,7 +212,7 @@ export class Queue {
   #setAside({ file, stream, range, error }: SetAside): void {
     const todo = 'when the disk reads it again, remove the last part of its name and restart the recorder'
     this.#options.incidents.failed('spool', `${messageOf(error)}: ${file} is left out; ${todo}`)
-    this.#noteLoss(stream, range, 'left out: a segment of the spool could not be read', tradedCategories)
+    this.#noteLoss(stream, range, 'left out: a segment of the spool could not be read', categoriesOf(stream))
     this.#recordLosses()
   }
 

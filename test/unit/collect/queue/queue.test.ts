@@ -5,6 +5,7 @@ import { type CollectorStats, createStats } from '../../../../src/collect/stream
 import type { Batch } from '../../../../src/ledger/batch.js'
 import type { NewGap } from '../../../../src/ledger/gaps.js'
 import type { StoreOutcome } from '../../../../src/ledger/storeBatches.js'
+import { categories, futuresCategories, tradedCategories } from '../../../../src/market/category.js'
 import { type Clock, systemClock } from '../../../../src/runtime/clock.js'
 import { Incidents } from '../../../../src/runtime/incidents.js'
 import { createLogger } from '../../../../src/runtime/logger.js'
@@ -14,11 +15,13 @@ import { nameOf, spooledBatch } from '../../../support/spooledBatches.js'
 /** Pauses are short; the patience is that of the recorder. */
 const clock: Clock = {
   ...systemClock,
+  monotonicMs: () => systemClock.monotonicMs() + aheadMs,
   sleep: (ms, signal) => systemClock.sleep(ms / 100, signal),
   after: (ms, action) => systemClock.after(ms < 2_000 ? ms / 100 : ms, action),
 }
 
 let content: DiskContent
+let aheadMs = 0
 let isFull: boolean
 let readFailure: string | undefined
 /** In the order in which the ledger took them. */
@@ -227,4 +230,21 @@ describe('what neither the database nor the disk takes', () => {
     for (let time = 0; time < 60; time++) expect(inGap(time) || kept.has(time)).toBe(true)
     expect(inGap(59)).toBe(false)
   })
+})
+
+test('a segment that stays unreadable is lost in the categories that its stream can have', async () => {
+  const streams = ['taker_flow', 'tickers', 'instruments'] as const
+  refuses = () => true
+  const queue = await openQueue()
+  for (const stream of streams) expect(await queue.write(spooledBatch(stream, 'S', 0))).toBe(true)
+  readFailure = 'EIO'
+  await vi.waitFor(() => {
+    aheadMs += 60_000
+    expect(new Set(gaps.map(({ stream }) => stream))).toEqual(new Set(streams))
+  }, 60_000)
+  await close(queue)
+  const lost = (name: string) => gaps.flatMap(({ stream, category }) => (stream === name ? [category] : []))
+  expect(lost('taker_flow')).toEqual(futuresCategories)
+  expect(lost('tickers')).toEqual(tradedCategories)
+  expect(lost('instruments')).toEqual(categories)
 })
