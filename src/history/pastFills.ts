@@ -192,6 +192,8 @@ class PastFillsWalk {
     counts.received += fills.length
     this.#silent = null
     if (missingRows(response) > 0) return this.#refuse([range], 'its history holds rows that cannot be understood')
+    if (fills.length === 0 && cursor !== undefined)
+      return this.#refuse([range], 'its history gives an empty page, and says that more rows follow')
     const isFull = fills.length >= fillPageRows || cursor !== undefined
     const oldest = Math.min(...fills.map(({ ts }) => ts))
     // More fills of the oldest millisecond may be on the next page.

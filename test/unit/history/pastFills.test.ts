@@ -34,6 +34,8 @@ interface Tried {
   readonly claimed: TimeRange[]
   readonly refused: readonly TimeRange[]
   readonly requests: number
+  /** Reasons of what was refused. */
+  readonly reasons: readonly string[]
 }
 
 /** Fetches ranges of a tape from a history that gives the newest rows of what it is asked for. */
@@ -45,13 +47,16 @@ async function fetchFrom(
     isNumbered = false,
     maxRequests = 100,
     rejected = [] as readonly Pick<RejectedRow, 'isRowStored'>[],
+    cursor = undefined as string | undefined,
   } = {},
 ): Promise<Tried> {
   const stored = new Map<string, Fill>()
   let claimed: TimeRange[] = []
   let requests = 0
+  const reasons: string[] = []
   const newestFirst = tape.toReversed()
-  const pageOf = (rows: readonly Fill[]) => ({ rows, rejected, unkept: 0, receivedAt: base }) as unknown as Page<Fill>
+  const pageOf = (rows: readonly Fill[]) =>
+    ({ rows, rejected, cursor, unkept: 0, receivedAt: base }) as unknown as Page<Fill>
   const count = () => {
     if (requests++ > maxRequests) throw new Error('too many requests')
   }
@@ -89,7 +94,7 @@ async function fetchFrom(
     },
     whyUnproven: () => Promise.resolve(null),
     store: async ({ fills, wanted }) => ({ ...(await store(fills, wanted)), refusal: null, lacking: [], cut: null }),
-    explain: () => Promise.resolve(),
+    explain: (_, __, reason) => Promise.resolve(void reasons.push(reason)),
   }
   const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
   const client = {} as ExchangeClient
@@ -103,7 +108,7 @@ async function fetchFrom(
   const { refused } = isNumbered
     ? await fetchNumbered(numbered, series, ranges, context)
     : await fetchPastFills(windowed, series, ranges, context)
-  return { stored: new Set(stored.keys()), claimed, refused, requests }
+  return { stored: new Set(stored.keys()), claimed, refused, requests, reasons }
 }
 
 function tapeOf(gaps: readonly number[]): Fill[] {
@@ -165,6 +170,13 @@ test.each([false, true])(
     expect(bad).toMatchObject({ claimed: [], refused: [range] })
   },
 )
+
+test('an empty page that names a next one proves nothing, and is called so', async () => {
+  const range = { from: base + 10_000, to: base + 20_000 }
+  const tried = await fetchFrom([], [range], { cursor: '1' })
+  expect(tried).toMatchObject({ claimed: [], refused: [range] })
+  expect(tried.reasons).toEqual(['its history gives an empty page, and says that more rows follow'])
+})
 
 test('gaps close to each other cost one request', async () => {
   const tape = tapeOf(Array.from({ length: 900 }, () => 100))
