@@ -26,7 +26,7 @@ import { packageVersion } from './runtime/process.js'
 import { type RecorderSource, removeAddress, respondingAddress, writeAddress } from './serve/source.js'
 import { requireFreePort, type RunningServer, startServer } from './serve/server.js'
 import { acquireLease, type Lease } from './lease/lease.js'
-import { noteSpool } from './lease/leaseRow.js'
+import { noteSpool, readSpool } from './lease/leaseRow.js'
 
 /** Time in which all parts together must close after received rows are stored. */
 const closeWithinMs = 3_000
@@ -212,7 +212,7 @@ function createFleet({ config, logger, clock, disk, client }: Omit<Base, 'fleet'
 function startUpkeep(base: Base, parts: RunningParts, collector: Collector): void {
   const { config, logger, clock, disk, incidents, client, serviceClock, fleet } = base
   const { db } = base.store.database
-  void reportFormerSpool(db, config, disk, logger)
+  void reportFormerSpool(db, config, disk, logger).catch(() => undefined)
   parts.history = startHistory({
     config,
     db,
@@ -254,14 +254,14 @@ async function stopParts(
   return drained
 }
 
-/** Warns if the address had another data folder. Responses that wait there need a recorder of that folder. */
+/** Warns if the address had another data folder. It stays noted, and each start warns, while responses wait there. */
 async function reportFormerSpool(db: Kysely<Database>, config: Config, disk: Disk, logger: Logger): Promise<void> {
   const root = join(resolve(config.database.dataDir), 'spool')
   const prefix = `${hostname()}:`
-  const former = await noteSpool(db, egressOf(config), prefix + root).catch(() => null)
-  if (former === null || former === prefix + root) return
-  const isHere = former.startsWith(prefix)
-  const hasLeft = isHere ? await hasSegments(disk, former.slice(prefix.length)) : null
+  const former = await readSpool(db, egressOf(config))
+  const isOther = former !== null && former !== prefix + root
+  const hasLeft = isOther && (former.startsWith(prefix) ? await hasSegments(disk, former.slice(prefix.length)) : null)
+  if (hasLeft !== true) await noteSpool(db, egressOf(config), prefix + root)
   if (hasLeft === false) return
   logger.warn(
     `database.dataDir was another one: responses ${hasLeft === true ? 'wait' : 'may wait'} in ${former}; stop the recorder and move ` +

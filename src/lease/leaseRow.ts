@@ -130,12 +130,15 @@ export async function releaseRow(run: RunQuery, { egress, owner }: Claimant): Pr
   ])
 }
 
-/** Notes the folder where an owner's responses wait for the database. Resolves to the previous owner's folder. */
-export async function noteSpool(db: Kysely<Database>, egress: string, spool: string): Promise<string | null> {
+/** Resolves to the folder noted by `noteSpool`; null if none is. */
+export async function readSpool(db: Kysely<Database>, egress: string): Promise<string | null> {
   const ofEgress = db.selectFrom('recorder.lease').select('spool').where('egress', '=', egress)
-  const former = await ofEgress.executeTakeFirst()
+  return (await ofEgress.executeTakeFirst())?.spool ?? null
+}
+
+/** Notes the folder where an owner's responses wait for the database. */
+export async function noteSpool(db: Kysely<Database>, egress: string, spool: string): Promise<void> {
   await db.updateTable('recorder.lease').set({ spool }).where('egress', '=', egress).execute()
-  return former?.spool ?? null
 }
 
 /** Returns SQL for text that changes with every renewal. It is null for a row that was given back. */

@@ -1,4 +1,4 @@
-import { readdir } from 'node:fs/promises'
+import { readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
@@ -107,35 +107,36 @@ test('one that is told to stop while it waits for another one stores what it was
   await expect.poll(() => sessions('true')).toBe(0)
 })
 
-test('what waits in a former data directory is told, with what to do', async () => {
+test('each start says what waits in a former data directory, with what to do, until nothing does', async () => {
   await leaveOnDisk(8)
   const lines: string[] = []
   const told = pino(
     { base: null },
     { write: (line: string) => void lines.push((JSON.parse(line) as { msg: string }).msg) },
   )
-  const recordIn = async (folder: string) => {
+  const warnings = () => lines.filter((line) => line.includes('dataDir was another one'))
+  const recordIn = async (folder: string, isDone: () => boolean | Promise<boolean>) => {
     const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
     config.database.dataDir = folder
     config.collector.egress = 'moved'
     config.serve.enabled = false
     const recorder = await startRecorder(config, told)
-    const noted = async () => {
-      const { rows } = await database.database.pool.query<{ spool: string }>(
-        `select spool from recorder.lease where egress = 'moved'`,
-      )
-      return rows[0]?.spool
-    }
-    await expect.poll(noted).toMatch(new RegExp(`:${folder}/spool$`))
+    await expect.poll(isDone).toBe(true)
     await recorder.stop()
   }
-  await recordIn(dataDir)
+  const isNoted = (folder: string) => async () => {
+    const { rows } = await database.database.pool.query<{ spool: string | null }>(
+      `select spool from recorder.lease where egress = 'moved'`,
+    )
+    return rows[0]?.spool?.endsWith(`:${folder}/spool`) === true
+  }
+  const other = join(dataDir, 'other')
+  await recordIn(dataDir, isNoted(dataDir))
   await leaveOnDisk(9)
-  await recordIn(join(dataDir, 'other'))
-  await recordIn(join(dataDir, 'third'))
-  expect(lines.filter((line) => line.includes('dataDir was another one'))).toEqual([
-    expect.stringMatching(
-      new RegExp(`responses wait in \\S+:${root}; stop the recorder and move the files .* ${dataDir}/other/spool$`),
-    ),
-  ])
+  await recordIn(other, () => warnings().length === 1)
+  await recordIn(other, () => warnings().length === 2)
+  for (const name of await segments()) await rename(join(root, name), join(other, 'spool', name))
+  await recordIn(other, async () => (await isNoted(other)()) && (await storedFills()) === 10)
+  const warning = new RegExp(`responses wait in \\S+:${root}; stop the recorder and move the files .* ${other}/spool$`)
+  expect(warnings()).toEqual([expect.stringMatching(warning), expect.stringMatching(warning)])
 })
