@@ -36,10 +36,10 @@ const tables = {
       -- recorded: proven to be stored in full. silent: the service sent no candles here, between two that it sent. The
       -- range is also recorded. no trade: silent, and looked at once more, later. before the beginning: the series has
       -- no rows there. unanswered: asked for, and no response shows anything. missing: a gap that may be repaired.
-      -- lost: a gap that the service no longer fills. repaired: a gap that was filled. unsettled: seen without a break,
-      -- but fills may still turn up there; the next page that follows on claims it. audited: claims of these minutes
-      -- were compared with the candles, or have waited for a candle in vain. reviewed: closed candles were read again,
-      -- down to the beginning of the range; the next stretch ends there.
+      -- lost: a gap that the service no longer fills. repaired: a gap that was filled. unsettled: fills were seen
+      -- without a break, and more may turn up; the next page that follows on makes it recorded. audited: fills of these
+      -- minutes were compared with the candles, or no candle came to compare them with. reviewed: closed candles were
+      -- read again, down to the beginning of the range; the next review goes on from there into the past.
     part timestamptz not null default '-infinity'
       -- Start of this row's stretch; of a gap, the start of the gap. A verdict of a series may have several rows, so
       -- that a write changes only a short one. The start is -infinity in the first row of recorded ranges, and where

@@ -27,7 +27,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0009_roles': roles,
 }
 
-/** The oldest major version of PostgreSQL that its makers still fix. */
+/** Oldest supported major version of PostgreSQL: the oldest that the PostgreSQL project still mends. */
 const oldestServer = 15
 
 /** Longest wait for a table lock. While it waits behind a reader's transaction, recording waits behind it. */

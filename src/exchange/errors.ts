@@ -146,7 +146,7 @@ const kindOfCode = new Map(
   ),
 )
 
-/** Codes that are worth a retry. One source says that this one means a release window, another says a bad parameter. */
+/** Codes that are worth a retry, whatever their kind. Sources call 40808 a release window, or a bad parameter. */
 const retryableCodes: ReadonlySet<string> = new Set(['40808'])
 
 /** Codes that say "there is no such thing". In a request for a whole category, this thing is the category. */

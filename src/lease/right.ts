@@ -60,7 +60,7 @@ export class SendingRight {
     if (this.#hasSlept) return
     // The process was stopped for 3 s or more during this query, so the failure says nothing about the present.
     if (elapsedMs(this.#clock, sentAt) >= rightMs) return
-    // Rules 3 and 5.
+    // A failure extends the right only if no other recorder can take the row meanwhile: rules 3 and 5 of lease.ts.
     const goesOn = {
       'takeover prevented': !this.#isWaitedFor || this.holds(),
       'row locked': isRepeated && this.holds(),

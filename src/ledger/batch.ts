@@ -37,8 +37,8 @@ export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | '
 }
 
 /**
- * Returns true if an instrument that is not in the batch has disappeared. An empty list counts as a fault of the
- * service, because trading never ends for all instruments.
+ * Returns true if the batch holds a whole list, so that an instrument that is not on it has disappeared. An empty list
+ * counts as a fault of the service, because trading never ends for all instruments.
  */
 export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 'provesNothing'>): boolean {
   return batch.rows.length > 0 && missingRows(batch) === 0 && !batch.provesNothing
@@ -69,7 +69,7 @@ export function seriesKey({ stream, target }: Batch): string {
   return [stream, category, symbol, type, interval].join(' ')
 }
 
-/** Targets of requests, by stream. A batch keeps its target while it waits on disk. */
+/** Each stream requests one kind of target, such as a category or a future. A batch names its target, on disk, too. */
 export interface CategoryTarget {
   readonly category: Category
 }

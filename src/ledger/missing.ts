@@ -16,7 +16,7 @@ import {
 import type { Database } from '../db/schema.js'
 import { candleStream, keyColumns, ofSeries, sameSeries, type Series } from '../db/series.js'
 
-/** A range of a series, and what is known about it. */
+/** A range of a series of candles. */
 export interface SeriesRange {
   readonly series: CandleSeries
   readonly range: TimeRange

@@ -1,6 +1,7 @@
 /**
- * Margin for the difference between two clocks. At 100 parts in a million, they drift 6 ms apart in a minute, the
- * longest window. It also covers the rounding of the fastest response.
+ * Time added to a window plus jitter, because our clock and that of the service do not run equally fast. At 100 parts
+ * in a million they drift 6 ms apart in a minute, the longest window. It also covers that the time of the fastest
+ * response is rounded.
  */
 const logGuardMs = 6
 

@@ -212,7 +212,7 @@ export class Pacer {
     while (this.#queues.wanted().length > 0) {
       const nowMs = this.#clock.monotonicMs()
       // A settled request and `resume` both dispatch again, so these states need no timer.
-      if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.awaitsProbe) return
+      if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.isProbing) return
       if (!this.#mayDepart()) return
       const gateMs = Math.max(this.#overall.readyAtMs(nowMs), this.#penalty.readyAtMs())
       const isReady = (operation: Operation) => this.#readyAtMs(operation, nowMs) <= nowMs

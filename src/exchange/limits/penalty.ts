@@ -53,7 +53,7 @@ export class Penalty {
   }
 
   /** True while a probe is under way, because no other request may depart then. */
-  get awaitsProbe(): boolean {
+  get isProbing(): boolean {
     return this.#probe !== undefined
   }
 

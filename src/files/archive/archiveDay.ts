@@ -42,7 +42,7 @@ export interface DueDay {
   readonly noted: ArchivedDay | undefined
   /** Columns of earlier days, with the digits that their decimals needed. */
   readonly columns: readonly ManifestColumn[]
-  /** True if candles of a removed day may reach into this one. Their proof has left the database. Default false. */
+  /** True if a long candle of a removed day may reach into this day. The database has lost its proof. Default false. */
   readonly isReached?: boolean
   /** True if files with other columns must be written, even if the rows are the same. Default false. */
   readonly isReshaped?: boolean

@@ -162,7 +162,7 @@ async function removeSafeDays(
     if (foreign !== null) return { day, reason: foreign, isDue: true }
     const { difference } = await checkDay({ target, signal }, manifest, snapshot)
     if (difference !== null) return { day, reason: `the archive has something else: ${difference}`, isDue: true }
-    // A gap may reach from a removed day into others, and change with them.
+    // The proof of a day that was removed before is not compared: its gaps may reach into later days and change there.
     if (noted?.isRemoved === false && !hasProof(manifest, await readProof(snapshot, table, day))) {
       return { day, reason: 'the archive lacks what the database has proven of it since', isDue: true }
     }
