@@ -240,12 +240,10 @@ export class Spool {
   }
 
   /** Takes the oldest segment that is not in hand. If the only one left is being written, it is closed first. */
-  async #takeInHand(streams: readonly StreamName[]): Promise<string | undefined> {
+  async #takeInHand(streams: readonly StreamName[], except?: ReadonlyMap<string, number>): Promise<string | undefined> {
     const takeOldest = () => {
-      let oldest: string | undefined
-      for (const [name, { stream }] of this.#closed)
-        if (streams.includes(stream) && !this.#inHand.has(name) && (oldest === undefined || name < oldest))
-          oldest = name
+      const free = [...this.#closed].filter(([name, { stream }]) => streams.includes(stream) && !this.#inHand.has(name))
+      const [oldest] = free.flatMap(([name]) => (except?.has(name) === true ? [] : [name])).toSorted()
       // Marked before anything is awaited: a segment that is being stored must not make room.
       if (oldest !== undefined) this.#inHand.add(oldest)
       return oldest
@@ -330,7 +328,11 @@ export class Spool {
   }
 
   async #dropOldest(lack: LackOfRoom): Promise<boolean> {
-    const name = (await this.#takeInHand(repeatable)) ?? (await this.#takeInHand(streamNames))
+    // Later segments may make room while an unreadable one stays: a series' batches are still stored in their order.
+    const name =
+      (await this.#takeInHand(repeatable, this.#unreadableSince)) ??
+      (await this.#takeInHand(streamNames, this.#unreadableSince)) ??
+      (await this.#takeInHand(streamNames))
     if (name === undefined) return false
     try {
       const batches: Batch[] = []

@@ -17,6 +17,8 @@ let isTorn: boolean
 let readFailure: string | undefined
 /** What reading waits for. */
 let isReadable: Promise<void>
+/** Part of the names of segments whose reading fails. */
+let unreadable: string
 /** Number of segments whose reading has begun. */
 let reads: number
 let nowMs: number
@@ -32,7 +34,7 @@ const open = (maxBytes = 1_000_000) => {
   const disk: Disk = {
     ...mounted,
     async readFile(path) {
-      if (readFailure !== undefined && path.endsWith('.seg'))
+      if (readFailure !== undefined && path.includes(unreadable) && path.endsWith('.seg'))
         throw Object.assign(new Error(`${readFailure}: ${path}`), { code: readFailure })
       if (path.endsWith('.seg')) reads++
       await isReadable
@@ -60,6 +62,7 @@ beforeEach(async () => {
   chance = 0.5
   isTorn = false
   readFailure = undefined
+  unreadable = ''
   isReadable = Promise.resolve()
   reads = 0
   nowMs = 1_760_000_000_000
@@ -113,6 +116,25 @@ describe('a segment that cannot be read', () => {
     const kept = appended.flatMap(({ status }, time) => (status === 'fulfilled' ? [nameOf(book(time))] : []))
     expect(await drain(spool)).toEqual(kept)
     expect(dropped).toEqual([])
+  })
+
+  test('lets later ones make room, and is stored before those that stay', async () => {
+    await spool.close()
+    spool = await open(3_000)
+    await spool.append(book(0))
+    const first = await spool.takeOldest('order_books')
+    if (first === null) return expect.unreachable('a segment was closed')
+    await spool.release(first, false)
+    readFailure = 'EIO'
+    unreadable = first.name
+    await expect(spool.takeOldest('order_books')).rejects.toThrow('EIO')
+    for (let time = 1; time < 60; time++) await spool.append(book(time))
+    expect(spool.bytes).toBeLessThanOrEqual(3_000)
+    readFailure = undefined
+    const kept = Array.from({ length: 60 }, (_, time) => nameOf(book(time)))
+    expect(dropped.length).toBeGreaterThan(0)
+    expect(await drain(spool)).toEqual(kept.filter((name) => !dropped.map(nameOf).includes(name)))
+    expect(dropped.map(nameOf)).not.toContain(kept[0])
   })
 })
 
