@@ -200,9 +200,11 @@ export class CycleSchedule<Target> {
     return this.#ranked.map(({ target }) => target)
   }
 
-  /** When the next target is due; infinite while all of them have a request under way. */
+  /** When the next target is due; infinite while each has a request under way, or is quiet and no token is left. */
   nextMs(nowMs: number): number {
     this.#arrange(nowMs)
+    // Where all targets are quiet, the growing number of tokens alone makes one due.
+    this.#refillQuietTokens(nowMs)
     let next = Infinity
     for (const entry of this.#ranked) {
       if (!entry.isCovered || entry.isRequested) continue

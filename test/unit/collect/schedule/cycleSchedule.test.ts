@@ -57,6 +57,21 @@ test('where silence is proven, a stream is idle as long as its targets respond w
   expect(schedule.counts(5 * hourMs).isIdle).toBe(false)
 })
 
+test('quiet targets are requested although there are no others, by a caller that takes only what is due', () => {
+  const { schedule } = market(['a', 'b', 'c'], 3)
+  const asked: number[] = []
+  for (let ms = 0; ms < 4 * hourMs; ms += 1000) {
+    if (schedule.nextMs(ms) > ms) continue
+    for (const name of schedule.take(ms)) {
+      asked.push(ms)
+      schedule.responded(name, null, '', { ms, wall: ms })
+    }
+  }
+  expect(schedule.counts(4 * hourMs)).toMatchObject({ covered: 3, quiet: 3 })
+  for (let hour = 1; hour < 4; hour++)
+    expect(asked.filter((ms) => ms >= hour * hourMs && ms < (hour + 1) * hourMs).length).toBeGreaterThanOrEqual(2)
+})
+
 test('where silence is proven, quiet targets that wait for their turn leave the stream idle', () => {
   const { schedule, run, asked } = market(['a', 'b', 'c'], 3, true)
   let news = 0
