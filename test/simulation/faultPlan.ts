@@ -45,6 +45,9 @@ export interface FaultPlanOptions {
   readonly machines: number
 }
 
+/** Time between two requests of the list of instruments. */
+const listEveryMs = 300_000
+
 /** Faults that meet a machine together. By chance they would rarely do so. */
 const companions: readonly (readonly FaultKind[])[] = [
   ['database refused', 'disk full', 'crash'],
@@ -71,7 +74,9 @@ export function planFaults({ random, fromMs, untilMs, machines }: FaultPlanOptio
     const forMs = Math.round(200 * (longestMs / 200) ** random())
     const [size, machine] = [random(), Math.floor(random() * machines)]
     if (atMs >= untilMs) return faults
-    if (atMs + forMs <= untilMs) faults.push({ atMs: Math.round(atMs), forMs, what, size, machine })
+    // What a short list left out is back with the next list.
+    const lastsMs = forMs + (what === 'service short lists' ? listEveryMs : 0)
+    if (atMs + lastsMs <= untilMs) faults.push({ atMs: Math.round(atMs), forMs, what, size, machine })
   }
 }
 
