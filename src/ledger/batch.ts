@@ -4,7 +4,7 @@ import type { Fill } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import { isProven, type StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { largest, type TimeMs } from '../market/values.js'
 
 /** Everything that one response brings to the database. It is plain data, so that it can wait on disk. */
 export interface Batch<Target = unknown, Row = unknown> {
@@ -58,7 +58,7 @@ export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: n
   const before = Math.min(batch.requestTime, batch.receivedAt) - keptMs
   const old = batch.rows.map(timeOf).filter((time) => time < before)
   if (old.length === 0) return batch
-  const mark = batch.stream === 'fills' ? old.reduce((newest, time) => Math.max(newest, time)) : Infinity
+  const mark = batch.stream === 'fills' ? largest(old) : Infinity
   const rows = batch.rows.filter((row) => timeOf(row) >= before || timeOf(row) === mark)
   return { ...batch, rows, tooOld: batch.rows.length - rows.length }
 }

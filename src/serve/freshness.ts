@@ -4,7 +4,7 @@ import type { StreamStats } from '../collect/streams/stream.js'
 import { type AnyStream, enabledStreams } from '../collect/streams/streams.js'
 import type { Config } from '../config/resolve.js'
 import { byStream, type StreamName } from '../market/stream.js'
-import { dayMs, secondsPerDay, type TimeMs } from '../market/values.js'
+import { dayMs, largest, secondsPerDay, type TimeMs } from '../market/values.js'
 
 /** Time for a response to arrive and be stored. It is part of the age at which a stream counts as stale. */
 const graceMs = 30_000
@@ -43,7 +43,7 @@ export function longestPauseMs(expression: string): number {
     .toSorted((a, b) => a - b)
   const first = times[0] ?? 0
   const pauses = times.map((time, i) => (times[i + 1] ?? first + secondsPerDay) - time)
-  return pauses.reduce((longest, pause) => Math.max(longest, pause), 0) * 1000
+  return largest(pauses) * 1000
 }
 
 /** Returns how long ago a stream last showed that it works; null if it has not done so yet. */

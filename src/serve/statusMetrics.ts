@@ -1,5 +1,5 @@
 import { Counter, Gauge, type Registry } from 'prom-client'
-import { sum } from '../market/values.js'
+import { largest, sum } from '../market/values.js'
 import { metricPrefix } from '../runtime/metrics.js'
 import type { BackfillStatus, Status } from './api/contract.js'
 
@@ -102,7 +102,7 @@ export class StatusMetrics {
     for (const [state, count] of Object.entries(backfillCounts)) m.backfills.set({ state }, count)
     const done = sum(open.map(({ doneShare }) => doneShare ?? 0))
     m.backfillDone.set(open.length === 0 ? 1 : done / open.length)
-    m.backfillEta.set(open.reduce((longest, { etaMs }) => Math.max(longest, etaMs ?? 0), 0) / milli)
+    m.backfillEta.set(largest([0, ...open.map(({ etaMs }) => etaMs ?? 0)]) / milli)
   }
 }
 

@@ -6,7 +6,7 @@ import type { FuturesTarget } from '../../ledger/batch.js'
 import { type FutureKey, futuresCategories, isFuture } from '../../market/category.js'
 import { fundingPageRows, type FundingRate, type Liquidation, liquidationPageRows } from '../../market/funding.js'
 import type { RowOf, StreamName } from '../../market/stream.js'
-import { dayMs, hourMs, minuteMs, secondsPerDay } from '../../market/values.js'
+import { dayMs, hourMs, largest, minuteMs, secondsPerDay } from '../../market/values.js'
 import { expectedFillsPerSecond } from '../universe/planUniverse.js'
 import { type InstrumentStream, type ListStream, type RowBytes } from './stream.js'
 
@@ -108,7 +108,7 @@ export const futuresStreams = {
       // One fill in a hundred is assumed to close a position that was liquidated.
       rowsPerDayOf: () => (instrument) => (expectedFillsPerSecond(instrument) * secondsPerDay) / 100,
       contentOf(rows) {
-        const newest = rows.reduce((latest, { ts }) => Math.max(latest, ts), 0)
+        const newest = largest(rows.map(({ ts }) => ts))
         return rows.length === 0 ? null : `${newest} ${rows.filter(({ ts }) => ts === newest).length}`
       },
     },
