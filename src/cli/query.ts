@@ -1,8 +1,6 @@
 import { text as readAll } from 'node:stream/consumers'
 import { type Command, Option } from 'commander'
 import Table from 'cli-table3'
-import { categories } from '../market/category.js'
-import type { Config } from '../config/resolve.js'
 import { openReader } from '../openStore.js'
 import { counted, csvLine, printable, printableJson } from '../runtime/text.js'
 import {
@@ -16,15 +14,7 @@ import {
   runReadOnlyQuery,
 } from '../db/readOnlyQuery.js'
 import { FailedAt } from './end.js'
-import {
-  type CommonOptions,
-  configuredCommand,
-  day,
-  namesOption,
-  positiveSeconds,
-  readConfig,
-  wholeNumber,
-} from './options.js'
+import { type CommonOptions, configuredCommand, positiveSeconds, readConfig, wholeNumber } from './options.js'
 import { warnings, writeOut } from './output.js'
 
 interface QueryOptions extends CommonOptions {
@@ -32,11 +22,6 @@ interface QueryOptions extends CommonOptions {
   readonly json?: boolean
   readonly timeout: number
   readonly rows: number
-  readonly archive?: boolean
-  readonly offline?: boolean
-  readonly from?: string
-  readonly to?: string
-  readonly category?: readonly string[]
 }
 
 const examples = `
@@ -44,7 +29,6 @@ Examples:
   market-recorder query "select symbol, last_price from market.latest_tickers limit 5"
   market-recorder query --csv "select * from market.candles where symbol = 'BTCUSDT'" > candles.csv
   market-recorder query - < question.sql
-  market-recorder query --archive --config recorder.yaml "select symbol, sum(price * size) from market.fills group by symbol"
 
 Times are in UTC, as PostgreSQL writes them (2026-03-01 12:00:00.5+00). For ISO 8601: to_json(ts) in the query, or export.`
 
@@ -59,24 +43,13 @@ export function queryCommand(): Command {
         .default(1000)
         .argParser(wholeNumber(0, 999_999_999)),
     )
-    .option('--archive', "query the archive, and the database for days not archived yet; the SQL is DuckDB's")
-    .option('--offline', 'with --archive: query only the archive')
-    .addOption(ofArchive(new Option('--from <day>', 'with --archive: rows from this day on').argParser(day)))
-    .addOption(ofArchive(new Option('--to <day>', 'with --archive: rows before this day').argParser(day)))
-    .addOption(ofArchive(namesOption('--category <category...>', 'with --archive: only these', categories)))
     .addHelpText('after', examples)
     .action(runQuery)
-}
-
-/** Makes an option imply --archive, because it selects a part of the archive. */
-function ofArchive(option: Option): Option {
-  return option.implies({ archive: true })
 }
 
 async function runQuery(argument: string, options: QueryOptions): Promise<void> {
   const config = await readConfig(options)
   const sql = argument === '-' ? await readAll(process.stdin) : argument
-  if (options.archive === true) return askArchive(config, sql, options)
   const timeoutMs = options.timeout * 1000
   const store = await openReader(config, warnings, timeoutMs)
   try {
@@ -94,27 +67,6 @@ async function runQuery(argument: string, options: QueryOptions): Promise<void> 
   } finally {
     await store.close()
   }
-}
-
-/** Queries the archive. Its module brings the reader and writer of Parquet, so it is loaded only here. */
-async function askArchive(config: Config, sql: string, options: QueryOptions): Promise<void> {
-  const { queryConfiguredArchive } = await import('./queryArchive.js')
-  const isWhole = options.csv === true || options.json === true
-  const maxRows = isWhole ? Number.MAX_SAFE_INTEGER - 1 : options.rows
-  const { columns, rows, isTruncated } = await queryConfiguredArchive(config, sql, {
-    maxRows,
-    timeoutMs: options.timeout * 1000,
-    isOffline: options.offline === true,
-    from: options.from,
-    to: options.to,
-    categories: options.category,
-  })
-  const batches = (async function* () {
-    yield await Promise.resolve(rows)
-  })()
-  if (options.csv === true) return printCsv(columns, batches)
-  if (options.json === true) return printJson(columns, batches)
-  await printTable({ columns, rows, isTruncated })
 }
 
 async function printTable({ columns, rows, isTruncated }: QueryResult): Promise<void> {

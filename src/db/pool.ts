@@ -1,7 +1,6 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
 import type { TimeMs } from '../market/values.js'
-import { onAbort } from '../runtime/abort.js'
 
 /** Open connections. Close them once; every query after that fails. */
 export interface DatabasePool {
@@ -124,13 +123,3 @@ const parsers = new Map<number, Parse>([
 
 const getTypeParser: typeof pg.types.getTypeParser = (oid, format): Parse =>
   (format === 'binary' ? undefined : parsers.get(oid)) ?? (driverParser(oid, format) as Parse)
-
-/** Cancels the running statements of this pool on the server when the signal aborts. Call it before the first query. */
-export function cancelOnAbort({ pool }: DatabasePool, signal: AbortSignal): void {
-  const ids = new Set<number | null>()
-  pool.on('connect', (client) => ids.add(processIdOf(client)))
-  pool.on('remove', (client) => ids.delete(processIdOf(client)))
-  // The request to cancel takes an idle connection of the pool, or a new one.
-  const cancel = 'select pg_cancel_backend(id) from unnest($1::int[]) as id where id <> pg_backend_pid()'
-  onAbort(signal, () => void pool.query(cancel, [[...ids]]).catch(() => undefined))
-}

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path'
 import { getHeapSpaceStatistics, setFlagsFromString } from 'node:v8'
 
 /** Reason of an abort by `stopSignal`. */
-export class Stopped extends Error {
+class Stopped extends Error {
   /** Exit code that shells report for a program ended by the signal. */
   readonly exitCode: number
 
