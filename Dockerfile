@@ -18,8 +18,9 @@ COPY scripts scripts
 COPY test test
 RUN npm run --silent build \
   && node scripts/copyPackages.mjs /runtime/node_modules pino-pretty \
-  && mkdir -p /runtime/dist /data \
+  && mkdir -p /runtime/dist /runtime/migrations /data \
   && cp -r dist/page dist/program /runtime/dist \
+  && cp -r migrations/functions /runtime/migrations \
   && cp package.json LICENSE /runtime
 
 FROM ${RUNTIME_IMAGE}

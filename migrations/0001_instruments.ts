@@ -116,7 +116,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await commentOn(db, 'table', {
     'recorder.migration': `
       -- Migrations that have been applied to this database. The table is locked while migrations run.
-      name -- Name of the migration.
+      -- One row stands for the functions: when they differ from those of the program, all are made anew.
+      name -- Name of the migration; of the functions, the version of the program that made them and their digest.
       timestamp -- When it was applied (ISO 8601, UTC).`,
   })
 }

@@ -117,27 +117,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create index candle_revision_revised_at on recorder.candle_revision (revised_at);
     create index candle_revision_restatement on recorder.candle_revision (restatement_id) where restatement_id is not null;
 
-    -- A trigger sees the values that are really replaced, whoever writes.
-    create function recorder.log_candle_revision() returns trigger language plpgsql as $$
-    begin
-      insert into recorder.candle_revision (
-        category, symbol, type, interval, open_time, revised_at,
-        old_open, old_high, old_low, old_close, old_base_volume, old_quote_turnover,
-        new_open, new_high, new_low, new_close, new_base_volume, new_quote_turnover
-      ) values (
-        old.category, old.symbol, old.type, old.interval, old.open_time, clock_timestamp(),
-        old.open, old.high, old.low, old.close, old.base_volume, old.quote_turnover,
-        new.open, new.high, new.low, new.close, new.base_volume, new.quote_turnover
-      );
-      return null;
-    end
-    $$;
-    create trigger log_revision after update on market.candles for each row
-      when (old.is_closed and
-        (old.open, old.high, old.low, old.close, old.base_volume, old.quote_turnover) is distinct from
-        (new.open, new.high, new.low, new.close, new.base_volume, new.quote_turnover))
-      execute function recorder.log_candle_revision();
-
     create index rejected_row_last_seen on recorder.rejected_row (last_seen_at);
     create index rejected_row_first_seen on recorder.rejected_row (operation, first_seen_at);
 
@@ -162,6 +141,4 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   `.execute(db)
 
   await commentOn(db, 'view', views)
-  await sql`comment on function recorder.log_candle_revision() is
-    'Logs the old and new values of a closed candle that changes.'`.execute(db)
 }

@@ -1,8 +1,4 @@
 import { type Kysely, sql } from 'kysely'
-import { candleProof } from './functions/candleProof.js'
-import { fillProof } from './functions/fillProof.js'
-import { gapFunctions } from './functions/gaps.js'
-import { storeFills } from './functions/storeFills.js'
 import { commentOn, createTables, key } from './relations.js'
 
 /** The verdicts. src/ledger/verdicts.ts says who may move a range from one to another. */
@@ -168,6 +164,5 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       from recorder.ledger cross join lateral unnest(ranges) as r
       where verdict in ('silent', 'no trade');
   `.execute(db)
-  for (const functions of [gapFunctions, candleProof, fillProof, storeFills]) await functions.execute(db)
   await commentOn(db, 'view', views)
 }

@@ -1,8 +1,4 @@
 import { type Kysely, sql } from 'kysely'
-import { createFunctions } from './functions/analystFunction.js'
-import { candleFunctions } from './functions/candles.js'
-import { marketQueries } from './functions/marketQueries.js'
-import { researchFunctions } from './functions/research.js'
 import { commentOn, key } from './relations.js'
 
 const rollups = {
@@ -13,10 +9,7 @@ const rollups = {
   ohlcv_1d: '1 day',
 } as const
 
-/**
- * Views and functions for analysts. They make candles of other widths and alignments of closed 1m market candles, and
- * run queries that are easily written wrong by hand.
- */
+/** Views for analysts: candles of other widths, made of closed 1m market candles. */
 export async function up(db: Kysely<unknown>): Promise<void> {
   for (const [name, length] of Object.entries(rollups)) {
     const bucket = sql`date_bin(${sql.lit(length)}::interval, open_time, timestamptz 'epoch')`
@@ -45,5 +38,4 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         quote_turnover -- Turnover, in quote coin.`,
     })
   }
-  await createFunctions(db, { ...candleFunctions, ...marketQueries, ...researchFunctions })
 }

@@ -1,21 +1,5 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Only the owner may drop chunks. The function lends recorder_writer this right for tables of schema market. */
-const dropChunks = sql`
-  create function recorder.drop_chunks(table_name text, before timestamptz) returns bigint
-  language plpgsql security definer set search_path = '' as $$
-  declare
-    dropped bigint;
-  begin
-    execute 'select count(*) from public.drop_chunks($1, older_than => $2)' into dropped
-      using format('market.%I', table_name)::regclass, before;
-    return dropped;
-  end
-  $$;
-  comment on function recorder.drop_chunks(text, timestamptz) is
-    'Drops the chunks of a table of schema market that end before a time. Returns their number. Needs TimescaleDB.';
-  revoke execute on function recorder.drop_chunks(text, timestamptz) from public`
-
 /**
  * Two group roles to grant to people and programs, each with the rights that it needs: market_reader sees all recorded
  * data, and recorder_writer records. Neither changes the schema. If the login may not create roles, as on many managed
@@ -24,7 +8,6 @@ const dropChunks = sql`
  * these rights could not be revoked.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  await dropChunks.execute(db)
   // A role belongs to the whole server, so another database may have created it, even at this very moment.
   await sql`
     do $$
@@ -65,7 +48,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         revoke insert, update, delete on recorder.migration from recorder_writer;
         grant update (restatement_id) on recorder.candle_revision to recorder_writer;
         grant select, usage on all sequences in schema recorder to recorder_writer;
-        grant execute on function recorder.drop_chunks(text, timestamptz) to recorder_writer;
         alter default privileges in schema market, recorder grant select on tables to recorder_writer;
         alter default privileges in schema recorder grant insert, update, delete on tables to recorder_writer;
         alter default privileges in schema recorder grant usage on sequences to recorder_writer;

@@ -10,6 +10,7 @@ import * as analysis from '../../migrations/0008_analysis.js'
 import * as roles from '../../migrations/0009_roles.js'
 import { callFunction, type RecorderDatabase } from './database.js'
 import { traitsOf } from './databaseError.js'
+import { areFunctions, areNewer, ownFunctions, replaceFunctions } from './functions.js'
 import type { Database } from './schema.js'
 import { systemClock } from '../runtime/clock.js'
 import { messageOf } from '../runtime/text.js'
@@ -45,20 +46,21 @@ export async function migrateToLatest(database: RecorderDatabase): Promise<{ app
     await sql`lock table recorder.migration in exclusive mode`.execute(trx)
     await sql`select set_config('lock_timeout', ${tableLockTimeout}, true)`.execute(trx)
     const missing = await missingMigrations(trx)
-    for (const [name, migration] of missing) await applyMigration(trx, name, migration)
-    return missing.map(([name]) => name)
+    for (const name of missing) await applyMigration(trx, name)
+    return missing
   })
   return { applied, isNew: applied[0] === Object.keys(migrations)[0] }
 }
 
-async function applyMigration(trx: Kysely<Database>, name: string, { up }: Migration): Promise<void> {
+async function applyMigration(trx: Kysely<Database>, name: string): Promise<void> {
   try {
-    await up(trx)
+    await (migrations[name]?.up ?? replaceFunctions)(trx)
   } catch (error) {
     // The migration is not the cause if the database was away or busy. The caller may try again.
     if (traitsOf(error).isPassing) throw error
     throw new Error(`migration failed (${name}), nothing was changed: ${messageOf(error)}`, { cause: error })
   }
+  if (areFunctions(name)) await trx.deleteFrom('recorder.migration').where('name', 'like', 'functions %').execute()
   const timestamp = new Date(systemClock.now()).toISOString()
   await trx.insertInto('recorder.migration').values({ name, timestamp }).execute()
 }
@@ -89,10 +91,13 @@ export async function requireKnownSchema(db: Kysely<Database>): Promise<void> {
   requireKnown(await executedMigrations(db))
 }
 
-/** Returns the names of missing migrations, in order. Changes nothing. Throws as `migrateToLatest` does. */
+/**
+ * Returns the names of missing migrations, in order. The last one stands for the functions if they differ. Changes
+ * nothing. Throws as `migrateToLatest` does.
+ */
 export async function pendingMigrations(database: RecorderDatabase): Promise<string[]> {
   await requireServer(database.db)
-  return (await missingMigrations(database.db)).map(([name]) => name)
+  return missingMigrations(database.db)
 }
 
 async function requireServer(db: Kysely<Database>): Promise<void> {
@@ -109,10 +114,10 @@ async function requireServer(db: Kysely<Database>): Promise<void> {
   }
 }
 
-async function missingMigrations(db: Kysely<Database>): Promise<[name: string, Migration][]> {
+async function missingMigrations(db: Kysely<Database>): Promise<string[]> {
   const executed = await executedMigrations(db)
   requireKnown(executed)
-  return Object.entries(migrations).filter(([name]) => !executed.includes(name))
+  return [...Object.keys(migrations), ownFunctions()].filter((name) => !executed.includes(name))
 }
 
 async function executedMigrations(db: Kysely<Database>): Promise<string[]> {
@@ -135,7 +140,7 @@ function requireKnown(executed: readonly string[]): void {
         '(archive, or export), and restore it into a new database (archive restore)',
     )
   }
-  const unknown = executed.filter((name) => !(name in migrations))
+  const unknown = executed.filter((name) => (areFunctions(name) ? areNewer(name) : !(name in migrations)))
   if (unknown.length === 0) return
   throw new Error(
     `the database was migrated by a newer market-recorder (it has ${unknown.join(', ')}); upgrade this one, or use another database`,

@@ -22,7 +22,7 @@ const { values } = parseArgs({
   },
 })
 const run = promisify(execFile)
-const copied = ['dist', 'package.json']
+const copied = ['dist', 'package.json', 'migrations/functions']
 const folder = await mkdtemp(join(tmpdir(), 'market-recorder-mutations-'))
 let found = 0
 let tried = 0
@@ -44,14 +44,11 @@ process.exitCode = found === tried ? 0 : 1
 async function tryMutation({ file, find, replace }: Mutation): Promise<{ isFound: boolean; how: string }> {
   const text = await readFile(packageFile(file), 'utf8')
   if (text.split(find).length !== 2) throw new Error(`${file} does not hold this once: ${find}`)
-  const path = join(folder, 'dist', file.replace(/\.ts$/, '.js'))
+  const path = join(folder, file.endsWith('.sql') ? file : `dist/${file.replace(/\.ts$/, '.js')}`)
   const compiled = await readFile(path, 'utf8')
+  const mutated = text.replace(find, () => replace)
   // A mistake need not fit the types.
-  const mutated = await transformWithOxc(
-    text.replace(find, () => replace),
-    file,
-  )
-  await writeFile(path, mutated.code)
+  await writeFile(path, file.endsWith('.sql') ? mutated : (await transformWithOxc(mutated, file)).code)
   try {
     const args = ['--seed', values.seed, '--seeds', values.seeds, '--minutes', values.minutes, '--stop-at-first']
     const output = await run('node', ['dist/test/simulation/main.js', ...args], { cwd: folder }).then(

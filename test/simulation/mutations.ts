@@ -9,25 +9,25 @@ export interface Mutation {
 export const mutations: readonly Mutation[] = [
   {
     name: 'two responses follow on without a shared fill',
-    file: 'migrations/functions/storeFills.ts',
+    file: 'migrations/functions/storeFills.sql',
     find: 'if joined is not null then',
-    replace: 'joined := coalesce(joined, upper(runs));\n      if joined is not null then',
+    replace: 'joined := coalesce(joined, upper(runs));\n  if joined is not null then',
   },
   {
     name: 'a loss between two responses is no gap',
-    file: 'migrations/functions/storeFills.ts',
+    file: 'migrations/functions/storeFills.sql',
     find: 'if before < begins then gap',
     replace: "if before < begins - interval '1 hour' then gap",
   },
   {
     name: 'a response is proven up to when it was asked for',
-    file: 'migrations/functions/storeFills.ts',
+    file: 'migrations/functions/storeFills.sql',
     find: ':= least(p.newest, p.requested);',
     replace: ':= p.requested;',
   },
   {
     name: 'a response that follows on is proven beyond its newest fill',
-    file: 'migrations/functions/storeFills.ts',
+    file: 'migrations/functions/storeFills.sql',
     find: ':= least(p.newest, p.requested);',
     replace: ":= p.newest + interval '20 seconds';",
   },

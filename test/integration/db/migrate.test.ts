@@ -7,6 +7,7 @@ import { describeDatabaseError, traitsOf } from '../../../src/db/databaseError.j
 import { migrateToLatest, pendingMigrations } from '../../../src/db/migrate.js'
 import { countRows } from '../../../src/ledger/read/overview.js'
 import { marketTables } from '../../../src/market/stream.js'
+import { packageVersion } from '../../../src/runtime/process.js'
 import { snakeCase } from '../../../src/db/columns.js'
 import { createEmptyDatabase, createTestDatabase, type TestDatabase } from '../../support/database.js'
 
@@ -25,11 +26,13 @@ afterEach(async () => {
   for (const database of open.splice(0)) await database.drop()
 })
 
-/** Every numbered file: one that is not in the program's list would never be applied. */
-const all = readdirSync(new URL('../../../migrations', import.meta.url))
+/** Every numbered file: one that is not in the program's list would never be applied. The functions come after them. */
+const numbered = readdirSync(new URL('../../../migrations', import.meta.url))
   .filter((file) => /^\d{4}_\w+\.ts$/.test(file))
   .map((file) => file.replace('.ts', ''))
   .toSorted()
+const ownFunctions: unknown = expect.stringMatching(/^functions \d+\.\d+\.\d+ \w{16}$/)
+const all = [...numbered, ownFunctions]
 
 describe('migrations', () => {
   it('are applied to an empty database once', async () => {
@@ -72,6 +75,44 @@ describe('migrations', () => {
     await sql`insert into recorder.migration (name, timestamp) values ('9999_future', 'now')`.execute(database.db)
     await expect(migrateToLatest(database)).rejects.toThrow(/newer market-recorder.*9999_future.*upgrade/)
     await expect(pendingMigrations(database)).rejects.toThrow(/newer market-recorder/)
+  })
+
+  it('replace functions that differ, and drop those that are gone', async () => {
+    const { database } = await migratedDatabase()
+    const definitions = async () => {
+      const { rows } = await database.pool.query<{ text: string }>(
+        `select pg_get_functiondef(oid) as text from pg_proc
+          where pronamespace in ('market'::regnamespace, 'recorder'::regnamespace) order by oid::regprocedure::text`,
+      )
+      return rows.map(({ text }) => text)
+    }
+    const made = await definitions()
+    expect(made.length).toBeGreaterThan(40)
+    // An older version of one has other parameters, one has another body, and one is no longer there.
+    await database.pool.query(`
+      drop function recorder.lose_gaps;
+      create function recorder.lose_gaps(of_stream text) returns integer language sql as 'select 1';
+      create function recorder.was_there() returns integer language sql as 'select 1';
+      create or replace function market.spread_bps(best_bid numeric, best_ask numeric) returns numeric
+        language sql as 'select 1.0';
+      create view market.of_a_user as select market.spread_bps(1, 2) as bps;
+      update recorder.migration set name = 'functions 0.0.9 0123456789abcdef' where name like 'functions %'`)
+    expect(await pendingMigrations(database)).toEqual([ownFunctions])
+    expect((await migrateToLatest(database)).applied).toEqual([ownFunctions])
+    expect(await definitions()).toEqual(made)
+    expect(await pendingMigrations(database)).toEqual([])
+    const { rows } = await sql`select name from recorder.migration where name like 'functions %'`.execute(database.db)
+    expect(rows).toEqual([{ name: ownFunctions }])
+  })
+
+  it('refuse functions of a newer program, and replace others of the own version', async () => {
+    const { database } = await migratedDatabase()
+    const note = (name: string) =>
+      sql`update recorder.migration set name = ${name} where name like 'functions %'`.execute(database.db)
+    await note('functions 999.0.0 0123456789abcdef')
+    await expect(migrateToLatest(database)).rejects.toThrow(/newer market-recorder.*functions 999.*upgrade/)
+    await note(`functions ${packageVersion()} 0123456789abcdef`)
+    expect((await migrateToLatest(database)).applied).toEqual([ownFunctions])
   })
 
   it('refuse a database from before the first release, and say how its data is brought along', async () => {

@@ -1,0 +1,142 @@
+-- Functions that move ranges of candles between verdicts. src/ledger/verdicts.ts lists the moves.
+
+-- Returns the ranges of a series of candles with a verdict that is kept in one row.
+create or replace function recorder.ranges_of(
+  of_category market.category, of_symbol text, of_type text, of_interval text, of_verdict text
+)
+returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp as $$
+  select coalesce((
+    select k.ranges from recorder.ledger k
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+      and k.verdict = of_verdict and k.part = '-infinity'), '{}')
+$$;
+
+-- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for
+-- each other at the row with verdict recorded, so that later statements see the claims of others. Silence in which
+-- candles have come is taken back, and noted as repaired gaps. Returns the number of these candles.
+create or replace function recorder.claim_candles(
+  of_category market.category, of_symbol text, of_type text, of_interval text, filled tstzmultirange, left_out tstzmultirange
+)
+returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  length constant interval := market.interval_length(of_interval::market.candle_interval);
+  late_reason constant text := 'the service left these candles out at first, as if nothing had been traded, and gave them later';
+  late tstzmultirange;
+begin
+  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
+  values ('candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled)
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges;
+  select range_agg(r) into late from recorder.ledger k cross join lateral unnest(k.ranges * filled) as r
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    and k.verdict in ('silent', 'no trade') and k.part < upper(filled) and upper(k.ranges) > lower(filled);
+  if late is not null then
+    update recorder.ledger k set ranges = k.ranges - late
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+      and k.verdict in ('silent', 'no trade') and k.ranges && late;
+    perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired', late, late_reason);
+  end if;
+  if not isempty(left_out) and of_type = 'market' then
+    -- If a fill of the time is stored, something was traded, and the candle is missing instead of silent.
+    left_out := left_out - coalesce((
+      select range_agg(tstzrange(place, place + length))
+      from unnest(left_out) as r join market.fills t on t.category = of_category and t.symbol = of_symbol
+        and t.ts >= lower(r) and t.ts < upper(r) and t.ts >= lower(left_out) and t.ts < upper(left_out)
+      cross join lateral date_bin(length, t.ts, lower(r)) as place), '{}');
+  end if;
+  if not isempty(left_out) then
+    -- Silence is kept in parts of 1,440 candles, so that a row stays short.
+    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges)
+    select 'candles', of_category, of_symbol, of_type, of_interval, 'silent',
+      date_bin(length * 1440, lower(r), timestamptz 'epoch') as begins, range_agg(r)
+    from unnest(left_out - recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded')) as r
+    group by begins
+    on conflict (stream, category, symbol, type, interval, verdict, part) do update
+      set ranges = k.ranges + excluded.ranges, noted_at = now() where not k.ranges @> excluded.ranges;
+    update recorder.ledger k set ranges = k.ranges + left_out
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'recorded' and not k.ranges @> left_out;
+  end if;
+  return (select coalesce(round(sum(extract(epoch from upper(r) - lower(r))) / extract(epoch from length)), 0)
+    from unnest(late) as r);
+end
+$$;
+
+-- Notes a second look at silence. The silent ranges that it showed again are confirmed to have no trade.
+create or replace function recorder.confirm_no_trade(
+  of_category market.category, of_symbol text, of_type text, of_interval text, seen_again tstzmultirange
+)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  with seen as (
+    select * from recorder.ledger s
+    where (s.stream, s.category, s.symbol, s.type, s.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+      and s.verdict = 'silent' and s.ranges && seen_again for update
+  ), left_over as (
+    update recorder.ledger k set ranges = k.ranges - seen_again from seen
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'silent' and k.part = seen.part
+  )
+  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges)
+  select stream, category, symbol, type, interval, 'no trade', part, ranges * seen_again from seen
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges;
+  delete from recorder.ledger k
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    and k.verdict = 'silent' and isempty(k.ranges);
+$$;
+
+-- Replaces the unanswered ranges within the requested ones by fresh ones. Ranges in kept stay as they are.
+create or replace function recorder.replace_unanswered(
+  of_category market.category, of_symbol text, of_type text, of_interval text,
+  asked tstzmultirange, fresh tstzmultirange, kept tstzmultirange
+)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, times)
+  select 'candles', of_category, of_symbol, of_type, of_interval, 'unanswered', lower(r), tstzmultirange(r),
+    1 + coalesce((
+      select max(u.times) from recorder.ledger u
+      where (u.stream, u.category, u.symbol, u.type, u.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+        and u.verdict = 'unanswered' and u.ranges && r), 0)
+  from unnest(fresh) as r
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = excluded.ranges, noted_at = excluded.noted_at, times = excluded.times;
+  delete from recorder.ledger k
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    and k.verdict = 'unanswered' and k.ranges && asked
+    and not exists (
+      select from unnest(array[fresh, kept]) as stays cross join lateral unnest(stays) as r where tstzmultirange(r) = k.ranges);
+$$;
+
+-- Closes the gaps of a series that are known by now. Deletes gaps before the beginning of the series.
+create or replace function recorder.settle_gaps(of_category market.category, of_symbol text, of_type text, of_interval text)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  delete from recorder.ledger k
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    and k.verdict = 'missing'
+    and k.ranges <@ recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'before the beginning');
+  select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval,
+    recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded')
+      + recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'before the beginning'));
+$$;
+
+-- Notes what is missing after ranges were requested, and why. Open gaps that touch these ranges become what is still
+-- missing of them. still_missing: within the ranges, and within the gaps that touch them.
+create or replace function recorder.replace_gaps(
+  of_category market.category, of_symbol text, of_type text, of_interval text,
+  asked tstzmultirange, still_missing tstzmultirange, why text
+)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval, coalesce((
+    select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'missing' and k.ranges && asked), '{}') - still_missing);
+  delete from recorder.ledger k
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    and k.verdict = 'missing' and k.ranges && asked
+    and not exists (select from unnest(still_missing) as r where tstzmultirange(r) = k.ranges);
+  update recorder.ledger k set reason = why
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    and k.verdict = 'missing' and k.ranges && asked and k.reason <> why;
+  select recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'missing', still_missing, why);
+  select recorder.settle_gaps(of_category, of_symbol, of_type, of_interval);
+$$;

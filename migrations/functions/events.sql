@@ -1,0 +1,33 @@
+-- Adds what responses prove of an instrument. Writers of a series wait for each other at its row with verdict
+-- recorded. The time between the recorded ranges is then noted as gaps. Returns the number of new gaps.
+create or replace function recorder.claim_events(
+  of_stream text, of_category market.category, of_symbol text, claim tstzmultirange, why text
+)
+returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  whole tstzmultirange;
+  gaps tstzmultirange;
+  found bigint;
+begin
+  insert into recorder.ledger as k (stream, category, symbol, verdict, ranges)
+  values (of_stream, of_category, of_symbol, 'recorded', claim)
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
+  returning ranges into whole;
+  if whole is null then
+    return 0;
+  end if;
+  gaps := tstzmultirange(range_merge(whole)) - whole;
+  perform recorder.close_gaps(of_stream, of_category, of_symbol, '', '', whole);
+  delete from recorder.ledger k
+  where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict = 'missing'
+    and not exists (select from unnest(gaps) as r where tstzmultirange(r) = k.ranges);
+  select count(*) into found from unnest(gaps) as r
+  where not exists (
+    select from recorder.ledger k
+    where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict in ('missing', 'lost')
+      and k.part = lower(r) and k.ranges @> r);
+  perform recorder.note_gaps(of_stream, of_category, of_symbol, '', '', 'missing', gaps, why);
+  return found;
+end
+$$;

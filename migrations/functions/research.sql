@@ -1,0 +1,227 @@
+-- Functions for studies: returns and volatility, books as figures, bars, and joins by time. Logarithms are of double
+-- precision, because as decimals they would not be exact either. All other results are exact to the last digit.
+
+create or replace function market.universe_at(moment timestamptz)
+returns setof market.instrument_history language sql stable parallel safe as $$
+  select h.* from market.instrument_history h
+  where h.valid_from <= moment and (h.valid_to is null or h.valid_to > moment)
+$$;
+comment on function market.universe_at is
+  'The instruments that were listed at a moment, also those that have gone since, each with the specification that '
+  'held then. Selecting from it keeps survivors from being the only ones in a study.';
+
+create or replace function market.log_returns(
+  category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz
+)
+returns table (open_time timestamptz, close numeric, log_return double precision)
+language sql stable parallel safe as $$
+  select r.open_time, r.close, r.log_return
+  from (
+    select c.open_time, c.close,
+      case when lag(c.open_time) over (order by c.open_time) = c.open_time - width
+        then ln(c.close::float8 / nullif(lag(c.close::float8) over (order by c.open_time), 0)) end as log_return
+    from market.ohlcv(log_returns.category, log_returns.symbol, width, from_time - width, to_time) c
+  ) r
+  where r.open_time >= from_time
+$$;
+comment on function market.log_returns is
+  'Logarithm of the close of each candle over the close of the candle before it, from closed 1m candles. NULL where '
+  'the candle before is missing, so that no return spans a gap. Begin the range at a multiple of width.';
+
+create or replace function market.realized_volatility(
+  category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz
+)
+returns double precision language sql stable parallel safe as $$
+  select sqrt(sum(r.log_return * r.log_return) / nullif(count(r.log_return), 0)
+    * (31536000 / extract(epoch from width)::float8))
+  from market.log_returns(realized_volatility.category, realized_volatility.symbol, width, from_time, to_time) r
+$$;
+comment on function market.realized_volatility is
+  'Realized volatility of a half-open range as a fraction a year of 365 days: the root of the mean square of the '
+  'log returns of candles of this width. NULL without a return.';
+
+-- Figures of an order book are not in SQL, because the planner does not inline a body with a query inside. Calling such
+-- a function takes twenty times as long as this loop.
+create or replace function market.book_imbalance(
+  bid_prices numeric[], bid_sizes numeric[], ask_prices numeric[], ask_sizes numeric[],
+  within_bps numeric default null
+)
+returns numeric language plpgsql immutable parallel safe as $$
+declare
+  bids numeric := bid_sizes[1];
+  asks numeric := ask_sizes[1];
+  twice_mid constant numeric := bid_prices[1] + ask_prices[1];
+begin
+  if twice_mid is null or within_bps is null then
+    return (bids - asks) / nullif(bids + asks, 0);
+  end if;
+  bids := 0;
+  asks := 0;
+  for i in 1..cardinality(bid_prices) loop
+    exit when bid_prices[i] * 20000 < twice_mid * (10000 - within_bps);
+    bids := bids + bid_sizes[i];
+  end loop;
+  for i in 1..cardinality(ask_prices) loop
+    exit when ask_prices[i] * 20000 > twice_mid * (10000 + within_bps);
+    asks := asks + ask_sizes[i];
+  end loop;
+  return (bids - asks) / nullif(bids + asks, 0);
+end
+$$;
+comment on function market.book_imbalance is
+  '(bids - asks) / (bids + asks) of an order book: 1 is only bids, -1 only asks. Of the best level, or of all '
+  'levels up to within_bps basis points from the middle price. NULL when a side is empty.';
+
+create or replace function market.microprice(
+  bid_prices numeric[], bid_sizes numeric[], ask_prices numeric[], ask_sizes numeric[],
+  within_bps numeric default null
+)
+returns numeric language plpgsql immutable parallel safe as $$
+declare
+  bids numeric := bid_sizes[1];
+  asks numeric := ask_sizes[1];
+  twice_mid constant numeric := bid_prices[1] + ask_prices[1];
+begin
+  if twice_mid is null or within_bps is null then
+    return (ask_prices[1] * bids + bid_prices[1] * asks) / nullif(bids + asks, 0);
+  end if;
+  bids := 0;
+  asks := 0;
+  for i in 1..cardinality(bid_prices) loop
+    exit when bid_prices[i] * 20000 < twice_mid * (10000 - within_bps);
+    bids := bids + bid_sizes[i];
+  end loop;
+  for i in 1..cardinality(ask_prices) loop
+    exit when ask_prices[i] * 20000 > twice_mid * (10000 + within_bps);
+    asks := asks + ask_sizes[i];
+  end loop;
+  return (ask_prices[1] * bids + bid_prices[1] * asks) / nullif(bids + asks, 0);
+end
+$$;
+comment on function market.microprice is
+  'The best prices, each weighted by the size of the other side: nearer to the ask when there are more bids. Sizes '
+  'of the best level, or of all levels up to within_bps basis points from the middle price. NULL when a side is '
+  'empty.';
+
+-- Bars close after an amount was traded. A fill counts whole in the bar in which it begins. No fill is split, and all
+-- bars together hold exactly the fills of the range.
+create or replace function market.volume_bars(
+  category market.category, symbol text, from_time timestamptz, to_time timestamptz, bar_size numeric
+)
+returns table (
+  bar bigint, open_time timestamptz, close_time timestamptz, open numeric, high numeric, low numeric, close numeric,
+  base_volume numeric, quote_turnover numeric, buy_volume numeric, fills bigint
+) language sql stable parallel safe as $$
+  select row_number() over (order by d.bar), min(d.ts), max(d.ts),
+    (array_agg(d.price order by d.ts, d.exec_id))[1], max(d.price), min(d.price),
+    (array_agg(d.price order by d.ts desc, d.exec_id desc))[1], sum(d.base), sum(d.quote),
+    coalesce(sum(d.base) filter (where d.side = 'buy'), 0), count(*)
+  from (
+    select a.*, div(sum(a.base) over (order by a.ts, a.exec_id) - a.base, bar_size) as bar
+    from (
+      select f.ts, f.exec_id, f.price, f.side, market.fill_base_size(f.category, f.price, f.size) as base,
+        market.fill_quote_value(f.category, f.price, f.size) as quote
+      from market.fills f
+      where f.category = volume_bars.category and f.symbol = volume_bars.symbol and f.ts >= from_time and f.ts < to_time
+    ) a
+  ) d
+  group by d.bar order by d.bar
+$$;
+comment on function market.volume_bars is
+  'Bars of the fills of a half-open range, one for each bar_size of volume (base coin), the last of what is left. A '
+  'fill counts whole in the bar in which it begins, and what it exceeds counts towards the next. The first bar '
+  'begins at from_time.';
+
+create or replace function market.dollar_bars(
+  category market.category, symbol text, from_time timestamptz, to_time timestamptz, bar_size numeric
+)
+returns table (
+  bar bigint, open_time timestamptz, close_time timestamptz, open numeric, high numeric, low numeric, close numeric,
+  base_volume numeric, quote_turnover numeric, buy_volume numeric, fills bigint
+) language sql stable parallel safe as $$
+  select row_number() over (order by d.bar), min(d.ts), max(d.ts),
+    (array_agg(d.price order by d.ts, d.exec_id))[1], max(d.price), min(d.price),
+    (array_agg(d.price order by d.ts desc, d.exec_id desc))[1], sum(d.base), sum(d.quote),
+    coalesce(sum(d.base) filter (where d.side = 'buy'), 0), count(*)
+  from (
+    select a.*, div(sum(a.quote) over (order by a.ts, a.exec_id) - a.quote, bar_size) as bar
+    from (
+      select f.ts, f.exec_id, f.price, f.side, market.fill_base_size(f.category, f.price, f.size) as base,
+        market.fill_quote_value(f.category, f.price, f.size) as quote
+      from market.fills f
+      where f.category = dollar_bars.category and f.symbol = dollar_bars.symbol and f.ts >= from_time and f.ts < to_time
+    ) a
+  ) d
+  group by d.bar order by d.bar
+$$;
+comment on function market.dollar_bars is
+  'Bars of the fills of a half-open range, one for each bar_size of turnover (quote coin), the last of what is '
+  'left. A fill counts whole in the bar in which it begins, and what it exceeds counts towards the next. The first '
+  'bar begins at from_time.';
+
+-- Fills and quotes are sorted together once. The largest quote so far is the newest, because its time is its first
+-- element. A look-up of the quote of each fill would search a compressed table for each fill.
+create or replace function market.fills_with_quotes(
+  category market.category, symbol text, from_time timestamptz, to_time timestamptz,
+  max_age interval default '1 minute'
+)
+returns table (
+  ts timestamptz, exec_id text, side market.side, price numeric, size numeric, is_rpi boolean, quote_ts timestamptz,
+  bid_price numeric, ask_price numeric, mid numeric, effective_spread_bps numeric
+) language sql stable parallel safe as $$
+  with events as (
+    select f.ts, f.exec_id, f.side, f.price, f.size, f.is_rpi, null::numeric[] as quote
+    from market.fills f
+    where f.category = fills_with_quotes.category and f.symbol = fills_with_quotes.symbol
+      and f.ts >= from_time and f.ts < to_time
+    union all
+    select t.ts, null, null, null, null, null, array[extract(epoch from t.ts), 1, t.bid1_price, t.ask1_price]
+    from market.tickers t
+    where t.category = fills_with_quotes.category and t.symbol = fills_with_quotes.symbol
+      and t.ts >= from_time - max_age and t.ts < to_time and t.bid1_price is not null and t.ask1_price is not null
+    union all
+    select b.ts, null, null, null, null, null, array[extract(epoch from b.ts), 2, b.best_bid, b.best_ask]
+    from market.order_books b
+    where b.category = fills_with_quotes.category and b.symbol = fills_with_quotes.symbol
+      and b.ts >= from_time - max_age and b.ts < to_time and b.mid is not null
+  ), sorted as (
+    select e.*, max(e.quote) over (order by e.ts, e.exec_id nulls first rows unbounded preceding) as newest
+    from events e
+  ), joined as (
+    select s.ts, s.exec_id, s.side, s.price, s.size, s.is_rpi,
+      case when s.newest[1] >= extract(epoch from s.ts - max_age) then s.newest end as quote
+    from sorted s
+    where s.exec_id is not null
+  )
+  select j.ts, j.exec_id, j.side, j.price, j.size, j.is_rpi,
+    timestamptz 'epoch' + make_interval(secs => j.quote[1]::float8), j.quote[3], j.quote[4],
+    (j.quote[3] + j.quote[4]) * 0.5,
+    case j.side when 'buy' then 20000 else -20000 end
+      * (j.price - (j.quote[3] + j.quote[4]) * 0.5) / nullif((j.quote[3] + j.quote[4]) * 0.5, 0)
+  from joined j
+  order by j.ts, j.exec_id
+$$;
+comment on function market.fills_with_quotes is
+  'Each fill of a half-open range with the newest quote at its moment: the best bid and ask of an order book or a '
+  'ticker, whichever is newer. NULL where none is as young as max_age. effective_spread_bps is twice the distance '
+  'from the middle price in basis points, positive when the taker paid.';
+
+create or replace function market.on_grid(
+  times timestamptz[], "values" anyarray, from_time timestamptz, to_time timestamptz, step interval,
+  max_age interval default null
+)
+returns table (moment timestamptz, ts timestamptz, value anyelement) language sql immutable parallel safe as $$
+  select g.moment, u.ts, u.value
+  from (
+    select s.moment, width_bucket(s.moment, times) as place
+    from generate_series(from_time, to_time - interval '1 microsecond', step) as s (moment)
+  ) g
+  -- unnest() is called among the columns, because there it keeps a row in one piece.
+  left join (
+    select unnest(times) as ts, unnest("values") as value, generate_series(1, cardinality(times)) as place
+  ) u on u.place = g.place and (max_age is null or u.ts >= g.moment - max_age)
+  order by g.moment
+$$;
+comment on function market.on_grid is
+  'The newest of any values at each step of a half-open range. times ascends and has the time of each value; '
+  'array_agg(… order by ts) makes both. A value can be a whole row. NULL where none is as young as max_age.';
