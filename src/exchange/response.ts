@@ -1,6 +1,6 @@
 import { isLosslessNumber, parse, stringify } from 'lossless-json'
 import { isUtf8 } from 'node:buffer'
-import { type Operation, operationTraits } from '../market/operation.js'
+import { type Operation, type OperationTraits, operationTraits } from '../market/operation.js'
 import { oneLine, type TimeMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from './errors.js'
@@ -164,13 +164,8 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   const { data } = envelope
   if (isOneRow && !isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
   if (isOneRow) return { requestTime, rows: [data], surplusRows: 0 }
-  const isInObject = 'isInObject' in operationTraits[request.operation]
-  const arrays = isInObject && isRecord(data) ? Object.values(data).filter(Array.isArray) : []
-  const rows: unknown = isInObject ? arrays[0] : data
-  if (!Array.isArray(rows) || arrays.length > 1)
-    throw fail('malformed', `a success whose data ${isInObject ? 'does not hold one array' : 'is not an array'}`, {
-      code,
-    })
+  const rows = rowsOf(request.operation, data)
+  if (rows === undefined) throw fail('malformed', 'a success without an array of rows', { code })
   const cursor = isRecord(data) ? textOf(data['cursor']) : undefined
   return {
     requestTime,
@@ -178,6 +173,20 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
     surplusRows: Math.max(0, rows.length - maxRows),
     ...(cursor === undefined || cursor === '' ? {} : { cursor }),
   }
+}
+
+/**
+ * Returns the rows of a success; undefined if it holds none. Where they stand in an object, further arrays may stand
+ * beside them, and null means that there is no row. A service that names the field otherwise has a single array there.
+ */
+function rowsOf(operation: Operation, data: unknown): readonly unknown[] | undefined {
+  const traits: OperationTraits = operationTraits[operation]
+  if (traits.rowsField === undefined) return Array.isArray(data) ? data : undefined
+  if (!isRecord(data)) return undefined
+  const named = data[traits.rowsField]
+  if (named === null) return []
+  const [rows, ...others] = named === undefined ? Object.values(data).filter(Array.isArray) : [named]
+  return Array.isArray(rows) && others.length === 0 ? rows : undefined
 }
 
 /** Tells the meaning of a response without the service's envelope, by its HTTP status. */

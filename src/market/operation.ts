@@ -1,12 +1,12 @@
 import type { Category } from './category.js'
 
-interface OperationTraits {
+export interface OperationTraits {
   /** Requests a second that the service allows an address. */
   readonly perSecond: number
   /** The operation is not in the specification, so a service may lack it. */
   readonly mayLack?: true
-  /** The rows are an array inside an object, beside fields that they have in common. */
-  readonly isInObject?: true
+  /** The rows are this field of an object, beside fields that they have in common. */
+  readonly rowsField?: string
   /** The data of the envelope is one object, which is the only row. */
   readonly isOneRow?: true
 }
@@ -23,14 +23,14 @@ export const operationTraits = {
   'history-candles': { perSecond: 20 },
   'futures-fills-history': { perSecond: 10, mayLack: true },
   'spot-fills-history': { perSecond: 10, mayLack: true },
-  'history-fund-rate': { perSecond: 20, mayLack: true, isInObject: true },
+  'history-fund-rate': { perSecond: 20, mayLack: true, rowsField: 'resultList' },
   'current-fund-rate': { perSecond: 20, mayLack: true },
-  liquidations: { perSecond: 10, mayLack: true, isInObject: true },
+  liquidations: { perSecond: 10, mayLack: true, rowsField: 'list' },
   'futures-active-buy-sell': { perSecond: 1, mayLack: true },
   'futures-long-short': { perSecond: 1, mayLack: true },
   'futures-account-long-short': { perSecond: 1, mayLack: true },
   'futures-position-long-short': { perSecond: 1, mayLack: true },
-  'index-components': { perSecond: 10, mayLack: true, isInObject: true },
+  'index-components': { perSecond: 10, mayLack: true, rowsField: 'componentList' },
   // The limits of `position-tier` and `oi-limit` are not documented, so they are assumed.
   'position-tier': { perSecond: 10, mayLack: true },
   'oi-limit': { perSecond: 10, mayLack: true },

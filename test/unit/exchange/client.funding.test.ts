@@ -6,17 +6,37 @@ const exchange = oneResponse()
 
 const btc = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
 const key = 'category=USDT-FUTURES&symbol=BTCUSDT'
+const settled = { symbol: 'BTCUSDT', fundingRate: '-0.000071', fundingRateTimestamp: '1743033600000' }
 
 describe('funding', () => {
   it('settled rates come in numbered pages', async () => {
-    const row = { symbol: 'BTCUSDT', fundingRate: '-0.000071', fundingRateTimestamp: '1743033600000' }
-    const other = { ...row, symbol: 'ETHUSDT' }
-    await exchange.answering(envelope(JSON.stringify({ resultList: [row, other] })))
+    const other = { ...settled, symbol: 'ETHUSDT' }
+    await exchange.answering(envelope(JSON.stringify({ resultList: [settled, other] })))
     const page = await exchange.client.fundingRates({ ...btc, cursor: 2, limit: 100 })
     expect(exchange.service.requests).toEqual([`/api/v3/market/history-fund-rate?${key}&cursor=2&limit=100`])
     const { receivedAt } = page
     expect(page.rows).toEqual([{ ...btc, ts: 1_743_033_600_000, fundingRate: '-0.000071', receivedAt, extra: {} }])
     expect(page.rejected.map(({ reason }) => reason)).toEqual(['symbol: ETHUSDT, but BTCUSDT was asked for'])
+  })
+
+  it.each([
+    ['a new array beside the rows', { notices: ['x'], resultList: [{ ...settled, extra: '1' }], tags: [1, 2] }, 1],
+    ['null for no rows', { resultList: null }, 0],
+    ['null for no rows, beside a new array', { tags: [{ ...settled }], resultList: null }, 0],
+    ['the rows under another name', { rates: [settled], total: 1 }, 1],
+  ])('settled rates come with %s', async (_what, data, count) => {
+    await exchange.answering(envelope(JSON.stringify(data)))
+    const page = await exchange.client.fundingRates(btc)
+    expect(page).toMatchObject({ rejected: [], unkept: 0 })
+    expect(page.rows).toHaveLength(count)
+  })
+
+  it.each([
+    ['two arrays, of which neither has the known name', { rates: [settled], tags: [] }],
+    ['rows that are no array', { resultList: {}, tags: [settled] }],
+  ])('%s are no page', async (_what, data) => {
+    await exchange.answering(envelope(JSON.stringify(data)))
+    expect((await failure(exchange.client.fundingRates(btc))).kind).toBe('malformed')
   })
 
   it('forming rates come for a whole category, some without bounds', async () => {
