@@ -45,13 +45,13 @@ export const candleFormat: Format<CandleQuery, Candle, WireArray> = {
   timeOf: ({ openTime }) => openTime,
 }
 
-/** Notes values that no candle can have. One such value makes the whole candle worthless. */
-function findContradictions({ type, interval, openTime, open, high, low, close }: Candle, { problems }: Notes): void {
+/**
+ * Notes values that no candle can have. One such value makes the whole candle worthless. Prices may be negative, as
+ * those of spreads are, and those of oil once were.
+ */
+function findContradictions({ interval, openTime, high, low }: Candle, { problems }: Notes): void {
   // Days were seen to open at 16:00 UTC, so longer intervals are only held to whole hours.
   if (openTime % Math.min(intervalMs[interval], hourMs) !== 0)
     problems.push(`0: expected an opening time of an interval of ${interval}, got ${new Date(openTime).toISOString()}`)
   if (Number(high) < Number(low)) problems.push(`2: the highest price ${high} is below the lowest ${low}`)
-  // A premium may be negative.
-  const negative = type === 'premium' ? undefined : [open, high, low, close].find((price) => price.startsWith('-'))
-  if (negative !== undefined) problems.push(`a negative price: ${negative}`)
 }
