@@ -12,6 +12,8 @@ interface KindOfError {
   readonly isOfTarget?: true
   /** Every other page of the series would fail in the same way. */
   readonly isOfSeries?: true
+  /** The error concerns one request. Another operation may give the same rows. */
+  readonly isOfRequest?: true
 }
 
 const kinds = {
@@ -84,9 +86,9 @@ const kinds = {
     isOfSeries: true,
   },
   /** The service refuses a parameter, which is our mistake. */
-  'bad-request': { advice: 'check the parameters' },
+  'bad-request': { advice: 'check the parameters', isOfRequest: true },
   /** Any other failure code. */
-  rejected: { advice: 'see the code in the documentation of the service' },
+  rejected: { advice: 'see the code in the documentation of the service', isOfRequest: true },
   /** The caller gave up, or the client was closed. */
   aborted: { advice: 'nothing to do' },
 } as const satisfies Record<string, KindOfError>

@@ -29,9 +29,10 @@ import { fetchRange, type FetchTask } from './fetchRange.js'
 import { Reach } from './reach.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
 import type { Concluding, SliceContext, SliceRequests, SliceWork } from './sliceWork.js'
+import { errorKinds, ExchangeError } from '../exchange/errors.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
-import { pageParameters, type PageRequest, type PageResponse } from './sources.js'
+import { candleSource, pageParameters, type PageRequest, type PageResponse } from './sources.js'
 
 /** Fetches slices of candles. All slices share what is learned about the reach of an operation. */
 export class CandleFetcher {
@@ -189,6 +190,15 @@ export const sliceGapReasons = {
     'the service does not give these candles, or not so that they can be understood (see recorder.rejected_row)',
 } as const
 
+/**
+ * Returns true if a source with a reach refuses a request. Some services refuse times beyond the reach, where others
+ * give no rows. Either way the other source is asked.
+ */
+function isBeyondReach(error: unknown, { operation }: PageRequest): boolean {
+  if (!candleSource[operation].hasReach || !(error instanceof ExchangeError)) return false
+  return errorKinds[error.kind].isOfRequest === true
+}
+
 interface PageSourceOptions {
   readonly client: ExchangeClient
   readonly series: CandleSeries
@@ -214,7 +224,11 @@ class PageSource {
   /** Resolves to the content of the response, whose rows are being stored. Waits while the service is away. */
   async ask(request: PageRequest): Promise<PageResponse> {
     const { store } = this.#options
-    const page = await this.#request(request)
+    const page = await this.#request(request).catch((error: unknown) => {
+      if (!isBeyondReach(error, request)) throw error
+      return null
+    })
+    if (page === null) return { openTimes: [], silence: [] }
     const candles = page.rows.filter(({ isClosed }) => isClosed)
     this.received += candles.length
     const { requestTime, receivedAt, rejected } = page

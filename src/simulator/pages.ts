@@ -105,9 +105,11 @@ function isLate({ lateCandles }: Quirks, series: ServedSeries, row: CandleRow, a
 /** Returns the range of `candles`: start exclusive, end inclusive, and no further back than the interval's depth. */
 function recentRange(quirks: Quirks, query: CandleQuery, at: TimeMs): PageRange {
   const { startTime = Number.NEGATIVE_INFINITY, endTime = at } = query
-  const depth = depthDaysOf(quirks, query.interval)
+  const oldest = at - depthDaysOf(quirks, query.interval) * dayMs
+  if (quirks.candlesRefuseOldStart !== null && query.startTime !== undefined && startTime < oldest)
+    throw new ServiceFailure(quirks.candlesRefuseOldStart, 'Parameter startTime verification failed')
   return {
-    from: Math.max(quirks.candlesStartInclusive ? startTime : startTime + 1, at - depth * dayMs),
+    from: Math.max(quirks.candlesStartInclusive ? startTime : startTime + 1, oldest),
     to: quirks.candlesEndExclusive ? endTime : endTime + 1,
     limit: query.limit,
   }

@@ -157,6 +157,27 @@ describe('the backfill command', () => {
     expect(await candleRequests()).toBe(total)
   })
 
+  it.each(['400172', '40017', '40020', '45110'])('fetches what candles refuses with code %s', async (code) => {
+    const refusing = (candlesRefuseOldStart: string | null) =>
+      fetch(`${simulator.url}/simulator/quirks`, { method: 'POST', body: JSON.stringify({ candlesRefuseOldStart }) })
+    expect((await refusing(code)).status).toBe(200)
+    try {
+      const until = to - 4 * dayMs
+      const range = ['--from', new Date(until - dayMs).toISOString(), '--to', new Date(until).toISOString()]
+      const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--interval', '1m', ...range]
+      const finished = await start(['backfill', '--config', config, '--json', ...what]).finished
+      expect(finished.exitCode, finished.stderr).toBe(0)
+      expect(JSON.parse(finished.stdout)).toMatchObject({ left: 0, failed: [] })
+      const { rows } = await test.database.pool.query(
+        'select count(*)::int as count from market.candles where open_time >= $1 and open_time < $2',
+        [new Date(until - dayMs), new Date(until)],
+      )
+      expect(rows).toEqual([{ count: 1_440 }])
+    } finally {
+      await refusing(null)
+    }
+  })
+
   it('hands its work to the daemon of the same host and follows it, without the address of the service', async () => {
     const quiet = { enabled: false }
     const live = { select: { symbols: ['BTCUSDT'], categories: ['SPOT'] } }

@@ -69,6 +69,8 @@ export const quirksSchema = z.strictObject({
   candlesEndExclusive: z.boolean().default(false),
   /** How far back `candles` reaches, in days by interval. */
   candleDepthDays: z.record(z.string(), z.number().positive()).default({}),
+  /** Code of the failure with which `candles` refuses a start that is older than it reaches; null if it gives no rows. */
+  candlesRefuseOldStart: z.string().nullable().default(null),
   /** Time after a launch during which the candle operations respond with a body of zero bytes. */
   zeroByteCandlesAfterListingMs: z.number().min(0).default(30_000),
   /** `candles` and `history-candles` have more intervals than the specification lists. */

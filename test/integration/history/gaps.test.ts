@@ -85,6 +85,12 @@ describe('a backfill from a service that', () => {
     await expectTruth(service, threeDaysAgo)
   })
 
+  it.each(['400172', '40017', '40020', '45110'])('refuses an old start with code %s', async (candlesRefuseOldStart) => {
+    const service = await startService({ candlesRefuseOldStart })
+    await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    await expectTruth(service, threeDaysAgo)
+  })
+
   it.each([true, false])('opens days at 16:00 UTC: %s', async (dailyOpenAt16Utc) => {
     const service = await startService({ dailyOpenAt16Utc, candleDepthDays: { '1D': 20 } })
     await runBackfill(test, service, request('launch', now, '1D'), { serviceNow: now })
