@@ -99,7 +99,6 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
         isOverwriting: options.overwrite === true,
       },
       {
-        now: Date.now,
         signal: stop.signal,
         onProgress: (done) => progress.show(() => describeProgress(done, startedAt)),
         onNote: (text) => progress.note(text),

@@ -19,7 +19,8 @@ export interface ExportSource {
 }
 
 /** Columns by which rows can be split into days. The first one that exists is used. */
-const timeColumns = ['ts', 'open_time', 'from_time']
+const [rangeStart, rangeEnd] = ['from_time', 'to_time']
+const timeColumns = ['ts', 'open_time', rangeStart]
 
 /** Reads the columns of a relation or query. Throws if it does not exist, or if a statement writes. */
 export async function describeSource(database: DatabasePool, what: string): Promise<ExportSource> {
@@ -106,16 +107,31 @@ export function selectRows(
   return { sql: `select ${list.join(', ')} from ${sql}${order}`, parameters }
 }
 
-/** Builds the SQL text for the rows of a part that follows "from". */
-export function selectedRows({ source, categories, symbols }: ExportRequest, { from, to }: TimeSpan): Statement {
-  const { sql, timeColumn } = source
+/**
+ * Builds the SQL text for the rows of a part that follows "from". A row of a relation with ranges, such as `coverage`,
+ * belongs to the day in which its range begins, or to the first day of the export if the range began before.
+ */
+export function selectedRows(
+  { source, from: first, categories, symbols }: ExportRequest,
+  { from, to }: TimeSpan,
+): Statement {
+  const { sql, timeColumn, columns } = source
   if (timeColumn === undefined) return { sql, parameters: [] }
   const time = `q.${quoteName(timeColumn)}`
   const parameters: unknown[] = [new Date(from), new Date(to)]
-  const conditions = [`${time} >= $1::timestamptz`, `${time} < $2::timestamptz`]
+  const isRange = timeColumn === rangeStart && columns.some(({ name }) => name === rangeEnd)
+  const isOlder = isRange && from === first ? `(${time} < $1::timestamptz and q.${rangeEnd} > $1::timestamptz) or ` : ''
+  const conditions = [`(${isOlder}${time} >= $1::timestamptz)`, `${time} < $2::timestamptz`]
   if (categories !== undefined) conditions.push(`q.category = any($${parameters.push(categories)}::market.category[])`)
   if (symbols !== undefined) conditions.push(`q.symbol = any($${parameters.push(symbols)}::text[])`)
   return { sql: `${sql} where ${conditions.join(' and ')}`, parameters }
+}
+
+/** Builds a statement for one text that changes with any value of any row of a part. */
+export function selectFingerprint(request: ExportRequest, part: TimeSpan): Statement {
+  const { sql, parameters } = selectedRows(request, part)
+  const hashes = 'coalesce(sum(hashtextextended((q.*)::text, 0)), 0)'
+  return { sql: `select count(*)::text || ' ' || ${hashes}::text as fingerprint from ${sql}`, parameters }
 }
 
 /** Contents of an export folder. A repeated command reads it to continue an export that was stopped. */
@@ -139,7 +155,8 @@ const manifestSchema = z.strictObject({
       to: z.string(),
       rows: z.int(),
       files: z.int(),
-      writtenAt: z.string(),
+      /** Changes with the rows of the database. If it is another one, the files are written again. */
+      fingerprint: z.string(),
     }),
   ),
 })

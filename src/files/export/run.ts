@@ -9,12 +9,12 @@ import {
   partsOf,
   readExportManifest,
   selectedRows,
+  selectFingerprint,
   selectRows,
   writeExportManifest,
 } from './request.js'
 import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from './files.js'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
-import { hourMs, type TimeMs } from '../../market/values.js'
 import type { DatabasePool } from '../../db/pool.js'
 import { makeFolder } from '../../runtime/disk.js'
 import { extentList, extentsIn } from '../parquet/columns.js'
@@ -34,20 +34,18 @@ interface ExportResult {
   readonly asText: readonly string[]
 }
 export interface ExportOptions {
-  readonly now: () => TimeMs
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: ExportProgress) => void
   readonly onNote?: (text: string) => void
 }
 
-/** Wait after the end of a day. A day that was exported sooner may be incomplete. */
-const settleMs = hourMs
 const rowsPerBatch = 2_000
 
 /**
  * Exports the selected rows to day=…/category=…/symbol=…/<name>.<format>. A source without instruments or time gets one
- * file. Each part is written beside its place, and moved when it is whole. Finished parts stay as they are, so the same
- * call continues after an interruption. Throws if the folder holds another export, or on an abort.
+ * file. Each part is written beside its place, and moved when it is whole. The same call continues after an
+ * interruption, and writes again the parts whose rows have changed. Throws if the folder holds another export, or on an
+ * abort.
  */
 export async function runExport(
   database: DatabasePool,
@@ -125,7 +123,7 @@ async function writeParts(
   database: DatabasePool,
   request: ExportRequest,
   manifest: ExportManifest,
-  { now, signal, onProgress }: ExportOptions,
+  { signal, onProgress }: ExportOptions,
 ): Promise<ExportResult> {
   const { source, folder } = request
   const format = fileFormat(request.format, source.columns, manifest.decimals)
@@ -136,7 +134,9 @@ async function writeParts(
   let partsSkipped = 0
   for (const [partsDone, part] of parts.entries()) {
     onProgress?.({ partsDone, parts: parts.length, rows })
-    if (await isFinished(finished[part.name], part, join(folder, folderOf(part)))) {
+    // Rows that change after this are in the files, too, and make the next call write the part again.
+    const fingerprint = await fingerprintOf(database, request, part)
+    if (await isFinished(finished[part.name], { ...part, fingerprint }, join(folder, folderOf(part)))) {
       partsSkipped++
       continue
     }
@@ -148,22 +148,30 @@ async function writeParts(
     rows += written.rows
     files += written.files
     const range = { from: new Date(part.from).toISOString(), to: new Date(part.to).toISOString() }
-    finished[part.name] = { ...range, ...written, writtenAt: new Date(now()).toISOString() }
+    finished[part.name] = { ...range, ...written, fingerprint }
     await writeExportManifest(folder, { ...manifest, parts: finished })
   }
   onProgress?.({ partsDone: parts.length, parts: parts.length, rows })
   return { rows, files, partsSkipped, asText: manifest.asText }
 }
 
+async function fingerprintOf(database: DatabasePool, request: ExportRequest, part: Part): Promise<string> {
+  if (request.source.timeColumn === undefined) return ''
+  const { sql, parameters } = selectFingerprint(request, part)
+  return readInBatches(database, sql, { batchRows: 1, parameters }, async (_, batches) => {
+    for await (const [row] of batches) return row?.[0] ?? ''
+    return ''
+  })
+}
+
 async function isFinished(
   found: ExportManifest['parts'][string] | undefined,
-  part: Part,
+  { from, to, fingerprint }: Part & { readonly fingerprint: string },
   folder: string,
 ): Promise<boolean> {
-  if (found === undefined) return false
-  const isSame = Date.parse(found.from) === part.from && Date.parse(found.to) === part.to
-  const isSettled = Date.parse(found.writtenAt) >= part.to + settleMs
-  if (!isSame || !isSettled) return false
+  if (found === undefined || fingerprint === '') return false
+  const isSameSpan = Date.parse(found.from) === from && Date.parse(found.to) === to
+  if (!isSameSpan || found.fingerprint !== fingerprint) return false
   return found.files === 0 || (await stat(folder).catch(() => null)) !== null
 }
 

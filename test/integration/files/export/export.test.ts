@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { recordGap } from '../../../../src/ledger/gaps.js'
+import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { type ExportOptions, runExport } from '../../../../src/files/export/run.js'
 import { describeSource } from '../../../../src/files/export/request.js'
@@ -16,7 +18,6 @@ import { runProgram } from '../../../support/program.js'
 const dayMs = 86_400_000
 const from = Date.UTC(2026, 2, 1)
 const to = from + 3 * dayMs
-const later = to + 10 * dayMs
 const price = '12345.123456789012345678'
 const quantity = '1234567890123.123456789012'
 let created: TestDatabase
@@ -62,7 +63,7 @@ type Changes = Partial<Parameters<typeof runExport>[1]>
 async function exportOf(what: string, changes: Changes = {}, options: Partial<ExportOptions> = {}) {
   const source = await describeSource(created.database, what)
   const request = { what, source, folder, format: 'parquet' as const, from, to, ...changes }
-  return runExport(created.database, request, { now: () => later, ...options })
+  return runExport(created.database, request, options)
 }
 
 async function files(): Promise<string[]> {
@@ -203,6 +204,29 @@ describe('Parquet files', () => {
   })
 })
 
+test.each(['coverage', 'gaps'])('%s that began before the first day are part of it', async (what) => {
+  const { db } = created.database
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
+  const ranges = [
+    { from: from - 5 * dayMs, to: from - 4 * dayMs },
+    { from: from - 2 * dayMs, to: from + dayMs },
+    { from: from + 2 * dayMs, to: from + 9 * dayMs },
+    { from: to, to: to + dayMs },
+  ]
+  const add = async (range: (typeof ranges)[number]) =>
+    what === 'coverage'
+      ? addCoverage(db, series, [range])
+      : recordGap(db, { ...series, range, reason: 'a test', verdict: 'lost' })
+  for (const range of ranges) await add(range)
+  onTestFinished(async () => void (await created.database.pool.query('delete from recorder.ledger')))
+  await exportOf(what)
+  const rows = await duck('select day::varchar, from_time::varchar from read_parquet(FILES) order by 2')
+  expect(rows).toEqual([
+    ['2026-03-01', '2026-02-27 00:00:00+00'],
+    ['2026-03-03', '2026-03-03 00:00:00+00'],
+  ])
+})
+
 test('CSV files hold the same, as text', async () => {
   await exportOf('fills', { format: 'csv', symbols: ['BTCUSDT'], symbolPatterns: ['BTC*'], to: from + dayMs })
   expect(await files()).toEqual(['day=2026-03-01/category=SPOT/symbol=BTCUSDT/fills.csv', 'export.json'])
@@ -253,11 +277,21 @@ describe('an export that was stopped', () => {
     expect(await exportOf('fills')).toMatchObject({ rows: 0, files: 0, partsSkipped: 3 })
   })
 
-  test('writes again what was not over when it was written, and what was removed', async () => {
-    await exportOf('fills', {}, { now: () => from + 2 * dayMs + 5 })
-    expect(await exportOf('fills')).toMatchObject({ rows: 300, partsSkipped: 1 })
-    await rm(join(folder, 'day=2026-03-02'), { recursive: true })
+  test('writes again a day whose rows have changed since, and what was removed', async () => {
+    await exportOf('fills')
+    const late = [aFill({ symbol: 'BTCUSDT', ts: from + dayMs + 7, execId: 'late' })]
+    await insertFills(created.database.db, late)
+    const drop = () => created.database.pool.query("delete from market.fills where exec_id = 'late'")
+    onTestFinished(async () => void (await drop()))
+    expect(await exportOf('fills')).toMatchObject({ rows: 151, partsSkipped: 2 })
+    expect(await duck('select count(*)::integer from read_parquet(FILES)')).toEqual([[451]])
+    await drop()
     expect(await exportOf('fills')).toMatchObject({ rows: 150, partsSkipped: 2 })
+    await created.database.pool.query('update market.fills set is_rpi = null where ts = $1', [new Date(from)])
+    expect(await exportOf('fills')).toMatchObject({ rows: 150, partsSkipped: 2 })
+    await created.database.pool.query('update market.fills set is_rpi = true where ts = $1', [new Date(from)])
+    await rm(join(folder, 'day=2026-03-02'), { recursive: true })
+    expect(await exportOf('fills')).toMatchObject({ rows: 300, partsSkipped: 1 })
     expect(await exportOf('fills', { from: from + 1000 })).toMatchObject({ rows: 147, partsSkipped: 2 })
   })
 
