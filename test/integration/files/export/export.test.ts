@@ -207,17 +207,12 @@ describe('Parquet files', () => {
 test.each(['coverage', 'gaps'])('%s that began before the first day are part of it', async (what) => {
   const { db } = created.database
   const series = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
-  const ranges = [
-    { from: from - 5 * dayMs, to: from - 4 * dayMs },
-    { from: from - 2 * dayMs, to: from + dayMs },
-    { from: from + 2 * dayMs, to: from + 9 * dayMs },
-    { from: to, to: to + dayMs },
-  ]
-  const add = async (range: (typeof ranges)[number]) =>
-    what === 'coverage'
-      ? addCoverage(db, series, [range])
-      : recordGap(db, { ...series, range, reason: 'a test', verdict: 'lost' })
-  for (const range of ranges) await add(range)
+  const days = { '-5': -4, '-2': 1, 2: 9, 9: 10 }
+  for (const [first, last] of Object.entries(days)) {
+    const range = { from: from + Number(first) * dayMs, to: from + last * dayMs }
+    if (what === 'coverage') await addCoverage(db, series, [range])
+    else await recordGap(db, { ...series, range, reason: 'a test', verdict: 'lost' })
+  }
   onTestFinished(async () => void (await created.database.pool.query('delete from recorder.ledger')))
   await exportOf(what)
   const rows = await duck('select day::varchar, from_time::varchar from read_parquet(FILES) order by 2')
