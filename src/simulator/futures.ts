@@ -2,6 +2,7 @@ import type { Category, TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/operation.js'
 import { minuteMs, type TimeMs } from '../market/values.js'
 import { limitOf, type Query, ServiceFailure, symbolOf, tradedCategoryOf, wholeNumber } from './parameters.js'
+import { inOrder, pageLimit } from './fillPages.js'
 import { fixed, mix, mixText } from './world/hash.js'
 import { isShown, type Listing } from './world/listing.js'
 import type { Quirks } from './world/quirks.js'
@@ -69,7 +70,10 @@ export function createFutures(
     'history-fund-rate'(query: Query, at: TimeMs) {
       const { category, symbol } = futureOf('history-fund-rate', query, at)
       const page = Math.max(1, wholeNumber(query, 'cursor') ?? 1)
-      return { resultList: world.fundingRates(category, symbol, at, page, limitOf(query, 100, 100, 'refuse')) }
+      const limit = pageLimit(quirks(), 'history-fund-rate', limitOf(query, 100, 100, 'refuse'))
+      const isFromOldest = quirks().oldestFirst.includes('history-fund-rate')
+      const rows = world.fundingRates(category, symbol, at, page, limit, isFromOldest)
+      return { resultList: inOrder(quirks(), 'history-fund-rate', rows, at) }
     },
     'current-fund-rate': (query: Query, at: TimeMs) =>
       world.fundingForecasts(futuresOf('current-fund-rate', query), at),
@@ -114,9 +118,12 @@ export function createFutures(
     },
     liquidations(query: Query, at: TimeMs) {
       const { category, symbol } = futureOf('liquidations', query, at)
-      const before = wholeNumber(query, 'cursor') ?? Number.POSITIVE_INFINITY
-      const { rows, next } = world.liquidations(category, symbol, at, before, limitOf(query, 100, 100, 'refuse'))
-      return { list: rows, cursor: next === null ? '' : String(next) }
+      const cursor = wholeNumber(query, 'cursor') ?? null
+      const limit = pageLimit(quirks(), 'liquidations', limitOf(query, 100, 100, 'refuse'))
+      const isFromOldest = quirks().oldestFirst.includes('liquidations')
+      const { rows, next } = world.liquidations(category, symbol, { at, cursor, limit, isFromOldest })
+      const list = inOrder(quirks(), 'liquidations', rows, at)
+      return { list, cursor: next === null || !quirks().liquidationsHaveCursor ? '' : String(next) }
     },
   }
 }

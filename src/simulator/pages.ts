@@ -1,10 +1,9 @@
-import type { Category } from '../market/category.js'
 import { dayMs, hourMs, type TimeMs } from '../market/values.js'
-import { type CandleQuery, type PastFillsQuery, ServiceFailure } from './parameters.js'
+import { inOrder, lastPlaceUp, pageLimit } from './fillPages.js'
+import { type CandleQuery, ServiceFailure } from './parameters.js'
 import { takeTurns } from './turns.js'
 import type { CandleRow } from './world/candles.js'
-import { fixed, mixText, mixWide, unit } from './world/hash.js'
-import type { FillRow, PastFillRow } from './world/fillRows.js'
+import { mixText, mixWide, unit } from './world/hash.js'
 import type { ServedSeries } from './world/intervals.js'
 import type { Listing } from './world/listing.js'
 import type { CandleRange, Quirks } from './world/quirks.js'
@@ -59,18 +58,22 @@ export async function candlePage(
       : historyRange(quirks, query, at, world.openTime(series, at), (time) => world.openTime(series, time))
   const shownAt = at - (mixText(at, listing.symbol) % (quirks.candlesBehindMs + 1))
   const to = Math.min(range.to, shownAt + 1, listing.offTime ?? Number.POSITIVE_INFINITY)
-  const from = world.earliestOf(series, range.from, to, at, range.limit)
+  const limit = pageLimit(quirks, operation, range.limit)
+  // Without a start, the oldest candles of a request would be those of years ago.
+  const isFromOldest = quirks.oldestFirst.includes(operation) && range.from > Number.NEGATIVE_INFINITY
+  const from = isFromOldest ? range.from : world.earliestOf(series, range.from, to, at, limit)
   const closed = (row: CandleRow): boolean => world.closeTime(series, Number(row[0])) <= at
   const isSeen = (row: CandleRow): boolean =>
     !quirks.hiddenCandles.some((hidden) => isHidden(hidden, operation, series, row, at)) &&
     !isLate(quirks, series, row, at)
   const isRevised = (row: CandleRow): boolean =>
     quirks.revisedCandles.some((range) => at >= range.after && isIn(range, series, row)) && closed(row)
-  const rows = await candlesOf(world, series, from, to, shownAt)
-  return rows
+  const all = await candlesOf(world, series, from, to, shownAt)
+  const rows = (isFromOldest ? all.slice(0, limit) : all)
     .filter(isSeen)
     .map((row) => (isRevised(row) ? revised(row) : row))
     .map((row) => (quirks.eighthCandleValue ? [...row, row[6]] : row))
+  return quirks.unordered.includes(operation) ? inOrder(quirks, operation, rows, at) : rows
 }
 
 /** Resolves to all candles of a range, which are computed in slices. */
@@ -161,72 +164,4 @@ function isIn(range: CandleRange, series: ServedSeries, row: CandleRow): boolean
 /** Returns the candle with a high and a volume that are one unit of the last place larger. */
 function revised([timestamp, open, high, low, close, volume, turnover]: CandleRow): CandleRow {
   return [timestamp, open, lastPlaceUp(high), low, close, volume === '0' ? volume : lastPlaceUp(volume), turnover]
-}
-
-function lastPlaceUp(decimal: string): string {
-  const places = decimal.includes('.') ? decimal.length - decimal.indexOf('.') - 1 : 0
-  const units = BigInt(decimal.replace('.', '')) + 1n
-  return fixed(units, places)
-}
-
-type HiddenFills = Quirks['hiddenFills'][number]
-
-/** Returns the newest fills, without those that are hidden at the moment. */
-export function fillPage(
-  world: World,
-  quirks: Quirks,
-  category: Category,
-  symbol: string,
-  at: TimeMs,
-  limit: number,
-): readonly FillRow[] {
-  const hidden = hiddenFrom('newest', quirks, category, symbol, at)
-  const shownUntil = at - (mixText(at, symbol) % (quirks.fillsBehindMs + 1))
-  if (hidden.length === 0) return world.latestFills(category, symbol, shownUntil, limit)
-  const more = hidden.reduce((sum, { from, to }) => sum + world.fills(category, symbol, from, to).length, 0)
-  return world
-    .latestFills(category, symbol, shownUntil, limit + more)
-    .filter((row) => !isHiddenFill(hidden, Number(row.ts)))
-    .slice(0, limit)
-}
-
-/** Returns a page of the history of fills: the newest requested ones, as far back as the history reaches. */
-export function pastFillPage(world: World, quirks: Quirks, query: PastFillsQuery, at: TimeMs): readonly PastFillRow[] {
-  const { category, symbol, limit, startTime, endTime, idLessThan } = query
-  const range = {
-    from: Math.max(startTime, at - quirks.fillsHistoryDays * dayMs),
-    to: Math.min(endTime, at) + 1,
-    idBelow: idLessThan === null ? null : idOfLive(idLessThan, quirks),
-  }
-  const hidden = hiddenFrom('history', quirks, category, symbol, at)
-  // Hidden fills shorten the page, because the service finds all its rows and then does not show all of them.
-  return world
-    .pastFills(category, symbol, range, limit)
-    .filter(({ ts }) => !isHiddenFill(hidden, Number(ts) < 1e11 ? Number(ts) * 1000 : Number(ts)))
-}
-
-/** Returns the live id for an id of the history. The history's own ids begin with 9 instead of 1. */
-function idOfLive(id: bigint, { fillsHistoryIds }: Quirks): bigint {
-  const text = String(id)
-  return fillsHistoryIds === 'other' && text.startsWith('9') ? BigInt(`1${text.slice(1)}`) : id
-}
-
-function hiddenFrom(
-  where: 'newest' | 'history',
-  quirks: Quirks,
-  category: Category,
-  symbol: string,
-  at: TimeMs,
-): readonly HiddenFills[] {
-  return quirks.hiddenFills.filter(
-    (range) =>
-      (range.in ?? where) === where &&
-      (range.category ?? category) === category &&
-      (range.symbol ?? symbol) === symbol &&
-      (range.until === undefined || at < range.until),
-  )
-}
-
-function isHiddenFill(hidden: readonly HiddenFills[], ts: TimeMs): boolean {
-  return hidden.some(({ from, to }) => ts >= from && ts < to)
 }

@@ -3,7 +3,8 @@ import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { bookText, brokenData, type ResponseData } from './responseData.js'
 import { createFutures } from './futures.js'
-import { candlePage, fillPage, pastFillPage } from './pages.js'
+import { fillPage, pastFillPage } from './fillPages.js'
+import { candlePage } from './pages.js'
 import {
   candleQueryOf,
   categoryOf,
@@ -111,7 +112,7 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
     const matches = (listing: Listing) =>
       listing.category === request.category && historySymbol(listing) === request.symbol
     const { symbol } = existing(operation, request.category, world.listings().find(matches)?.symbol ?? '', at)
-    return plain(pastFillPage(world, quirks(), { ...request, symbol }, at))
+    return plain(pastFillPage(world, quirks(), operation, { ...request, symbol }, at))
   }
 
   const futures = createFutures(world, quirks, existing)
@@ -164,7 +165,9 @@ export function createResponder(world: World, quirks: () => Quirks): Responder {
     if (full.text !== null && isEmptyAtFirst(operation, query)) {
       return operation.endsWith('orderbook') ? emptyBook(full.data as BookRow) : plain([])
     }
-    const { brokenRows } = quirks()
+    const { brokenRows, errorsForEmpty } = quirks()
+    if (errorsForEmpty?.operations.includes(operation) && (full.data as readonly unknown[]).length === 0)
+      throw new ServiceFailure(errorsForEmpty.code, 'No data')
     return full.text !== null && brokenRows?.operations.includes(operation)
       ? brokenData(operation, brokenRows.kind, full)
       : full

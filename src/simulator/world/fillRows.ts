@@ -1,3 +1,5 @@
+import type { Category, TradedCategory } from '../../market/category.js'
+import { minuteOf, type TimeMs } from '../../market/values.js'
 import type { Quirks } from './quirks.js'
 import { fixed, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
@@ -39,18 +41,51 @@ export function indexOfId(market: Market, id: bigint): number {
 
 export function pastFillRow(market: Market, fill: TrueFill, quirks: Quirks): PastFillRow {
   const { listing, key } = market
-  const { capitalisedSides, fillsHistoryIds, spotHistoryInSeconds } = quirks
+  const { capitalisedSides, spotHistoryInSeconds } = quirks
   const isCapital = capitalisedSides === 'mixed' ? unit(mixWide(key ^ 0x51de, fill.index)) < 0.5 : capitalisedSides
-  const { execId, price, size, side } = fillRow(market, fill, quirks)
+  const { execId, price, size, side, ts } = fillRow(market, fill, quirks)
   const inSeconds = spotHistoryInSeconds && listing.category === 'SPOT'
   return {
-    tradeId: fillsHistoryIds === 'same' ? execId : `9${execId.slice(1)}`,
+    tradeId: idsOfHistory(quirks, listing.category) === 'same' ? execId : `9${execId.slice(1)}`,
     price,
     size,
     side: isCapital ? side.replace(/^./, (first) => first.toUpperCase()) : side,
     symbol: historySymbol(listing),
-    ts: inSeconds ? String(Math.floor(fill.ts / 1000)) : String(fill.ts),
+    ts: inSeconds ? String(Math.floor(Number(ts) / 1000)) : ts,
   }
+}
+
+/** Tells which ids the history of fills has for a category. */
+export function idsOfHistory({ fillsHistoryIds }: Quirks, category: Category): 'same' | 'other' {
+  if (typeof fillsHistoryIds === 'string') return fillsHistoryIds
+  return fillsHistoryIds[category as TradedCategory] ?? 'same'
+}
+
+/** Returns the time that responses give for a fill. It is in the same minute as the fill, so that candles agree. */
+function shownTime(
+  { listing: { category, symbol }, key }: Market,
+  { ts, index }: TrueFill,
+  { fillsEarlierMs, crowdedFills }: Quirks,
+): TimeMs {
+  for (const range of crowdedFills) {
+    if (ts >= range.from && ts < range.to && isOfInstrument(range, category, symbol)) return range.from
+  }
+  if (fillsEarlierMs === 0) return ts
+  return Math.max(ts - (mixWide(key ^ 0xea51, index) % (fillsEarlierMs + 1)), minuteOf(ts))
+}
+
+/** Returns the most by which the true time of a fill is later than the time that responses give for it. */
+export function largestShiftMs({ fillsEarlierMs, crowdedFills }: Quirks): number {
+  return Math.max(fillsEarlierMs, ...crowdedFills.map(({ from, to }) => to - from))
+}
+
+/** Returns true if a range of fills or events is about an instrument. It may leave out both names. */
+export function isOfInstrument(
+  range: { readonly category?: Category | undefined; readonly symbol?: string | undefined },
+  category: Category,
+  symbol: string,
+): boolean {
+  return (range.category ?? category) === category && (range.symbol ?? symbol) === symbol
 }
 
 /** Returns the name of an instrument in the history of fills. */
@@ -70,7 +105,7 @@ export function fillRow(market: Market, fill: TrueFill, quirks: Quirks): FillRow
     price: fixed(fill.priceTicks, listing.priceDecimals),
     size: fixed(fill.sizeLots, listing.sizeDecimals),
     side: fill.side,
-    ts: String(fill.ts),
+    ts: String(shownTime(market, fill, quirks)),
     ...(chance(0x4b1) < quirks.missingIsRpi ? {} : { isRPI: upper ? isRpi.toUpperCase() : isRpi }),
   }
 }

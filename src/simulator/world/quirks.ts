@@ -27,6 +27,7 @@ const fillRange = z.strictObject({
 })
 
 const share = z.number().min(0).max(1)
+const ids = z.enum(['same', 'other'])
 
 /**
  * Behavior of the live service that the specification omits or contradicts. The defaults were observed.
@@ -111,8 +112,8 @@ export const quirksSchema = z.strictObject({
   lackingOperations: z.array(z.enum(operations)).default([]),
   /** How far back the history of fills reaches. */
   fillsHistoryDays: z.number().positive().default(90),
-  /** The ids in the history of fills: those of the newest fills, or others. */
-  fillsHistoryIds: z.enum(['same', 'other']).default('same'),
+  /** The ids in the history of fills: those of the newest fills, or others. Categories may differ. */
+  fillsHistoryIds: z.union([ids, z.partialRecord(z.enum(tradedCategories), ids)]).default('same'),
   /** Whether the history of fills spells `Buy` and `Sell` with a capital: always, never, or some of them. */
   capitalisedSides: z.union([z.boolean(), z.literal('mixed')]).default('mixed'),
   /** The history of spot fills gives times in whole seconds, as its documentation says. */
@@ -143,6 +144,31 @@ export const quirksSchema = z.strictObject({
   stockExchangeHours: z.enum(['weekdays', 'always']).nullable().default(null),
   /** Bodies are compressed with brotli for clients that accept it. */
   brotli: z.boolean().default(true),
+  /** Largest pages of operations, where they are smaller than specified. Larger limits are cut silently. */
+  pageRows: z.partialRecord(z.enum(operations), z.number().int().min(1)).default({}),
+  /** Operations whose pages hold the oldest rows of a request instead of the newest, oldest first. */
+  oldestFirst: z.array(z.enum(operations)).default([]),
+  /** Operations whose pages are in no order. */
+  unordered: z.array(z.enum(operations)).default([]),
+  /** Fills have times that are up to this much earlier than their order says, within their minute. */
+  fillsEarlierMs: z.number().int().min(0).default(0),
+  /** Ranges, each within a minute, whose fills all have the first millisecond of the range as their time. */
+  crowdedFills: z.array(fillRange).default([]),
+  /** Share of the fills whose price differs from response to response. */
+  flappingFills: share.default(0),
+  /** Settlements are given with times that are up to this much late. Each response has other times. */
+  settlementsLateMs: z.number().int().min(0).default(0),
+  /** Responses with liquidations name a next page. */
+  liquidationsHaveCursor: z.boolean().default(true),
+  /** Rates and liquidations that responses silently leave out, until the service's clock reaches `until`. */
+  hiddenEvents: z
+    .array(fillRange.extend({ operation: z.enum(['history-fund-rate', 'liquidations']), until: z.number().optional() }))
+    .default([]),
+  /** Operations that give an error with this code where others give an empty list. */
+  errorsForEmpty: z
+    .strictObject({ operations: z.array(z.enum(operations)), code: z.string() })
+    .nullable()
+    .default(null),
   /** One row of each page cannot be understood. */
   brokenRows: z
     .strictObject({

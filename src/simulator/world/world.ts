@@ -5,7 +5,7 @@ import { type BookKind, type BookRow, bookSide, bookStepMs } from './books.js'
 import { type Bar, barOf, candleRow, type CandleRow, createHourCache, minutesOf } from './candles.js'
 import { type ActivityProfile, createCatalogue, defaultActivity, type Scale } from './catalogue.js'
 import { createCommonFactor } from './prices.js'
-import { type FillRow, fillRow, indexOfId, type PastFillRow, pastFillRow } from './fillRows.js'
+import { type FillRow, fillRow, indexOfId, largestShiftMs, type PastFillRow, pastFillRow } from './fillRows.js'
 import {
   type FundingForecastRow,
   fundingForecastRow,
@@ -26,6 +26,8 @@ interface PastFillRange {
   readonly from: TimeMs
   readonly to: TimeMs
   readonly idBelow: bigint | null
+  /** The oldest fills are wanted instead of the newest. */
+  readonly isFromOldest?: boolean
 }
 
 interface WorldOptions {
@@ -55,17 +57,22 @@ export interface World {
   fills(category: Category, symbol: string, from: TimeMs, to: TimeMs): readonly FillRow[]
   /** Returns the newest fills up to and including `at`, newest first. */
   latestFills(category: Category, symbol: string, at: TimeMs, limit: number): readonly FillRow[]
-  /** Returns fills of a half-open range with ids below `idBelow`, as the history gives them, newest first. */
+  /** Returns fills of a half-open range with ids below `idBelow`, as the history gives them, in their order. */
   pastFills(category: Category, symbol: string, range: PastFillRange, limit: number): readonly PastFillRow[]
   /** Returns settled rates as the operation gives them, newest first. */
-  fundingRates(category: Category, symbol: string, at: TimeMs, page: number, limit: number): readonly FundingRateRow[]
+  fundingRates(
+    category: Category,
+    symbol: string,
+    at: TimeMs,
+    page: number,
+    limit: number,
+    isFromOldest?: boolean,
+  ): readonly FundingRateRow[]
   fundingForecasts(category: Category, at: TimeMs): readonly FundingForecastRow[]
   liquidations(
     category: Category,
     symbol: string,
-    at: TimeMs,
-    before: number,
-    limit: number,
+    page: Parameters<typeof liquidationRows>[1],
   ): ReturnType<typeof liquidationRows>
   /** Returns every candle that opens in the half-open range, ascending, as of `at`, including the forming one. */
   candles(series: ServedSeries, from: TimeMs, to: TimeMs, at: TimeMs): readonly CandleRow[]
@@ -184,21 +191,26 @@ export function createWorld(options: WorldOptions): World {
       const [first, end] = market.fillRange(0, at + 1)
       return fillRows(market, Math.max(first, end - limit), end).toReversed()
     },
-    fundingRates: (category, symbol, at, page, limit) => fundingRateRows(marketOf(category, symbol), at, page, limit),
+    fundingRates: (category, symbol, at, page, limit, isFromOldest = false) =>
+      fundingRateRows(marketOf(category, symbol), { at, page, limit, isFromOldest }, quirks()),
     fundingForecasts: (category, at) => [
       ...shown(category, at)
         .filter((listing) => isTrading(listing, at) && listing.contract === 'perpetual')
         .map((listing) => fundingForecastRow(stateOf(listing).market, at)),
       ...testForecastRows(category, at),
     ],
-    liquidations: (category, symbol, at, before, limit) =>
-      liquidationRows(marketOf(category, symbol), at, before, limit),
-    pastFills(category, symbol, { from, to, idBelow }, limit) {
+    liquidations: (category, symbol, page) => liquidationRows(marketOf(category, symbol), page, quirks()),
+    pastFills(category, symbol, { from, to, idBelow, isFromOldest = false }, limit) {
       const market = marketOf(category, symbol)
-      const [first, end] = market.fillRange(from, to)
+      const [first, end] = market.fillRange(from, to + largestShiftMs(quirks()))
       const stop = idBelow === null ? end : Math.min(end, indexOfId(market, idBelow))
-      const count = Math.max(0, Math.min(limit, stop - first))
-      return Array.from({ length: count }, (_, i) => pastFillRow(market, fillAt(market, stop - 1 - i), quirks()))
+      const rows: PastFillRow[] = []
+      for (let place = 0; first + place < stop && rows.length < limit; place++) {
+        const fill = fillAt(market, isFromOldest ? first + place : stop - 1 - place)
+        const ts = Number(fillRow(market, fill, quirks()).ts)
+        if (ts >= from && ts < to) rows.push(pastFillRow(market, fill, quirks()))
+      }
+      return rows
     },
     candles(series, from, to, at) {
       const market = marketOf(series.category, series.symbol)

@@ -53,7 +53,12 @@ async function stored(): Promise<string[]> {
 /** Every liquidation that happened between two times, and is shown by now. */
 function truth(from: TimeMs, to = now): string[] {
   const { category, symbol } = key
-  const { rows } = simulator.world.liquidations(category, symbol, now, Infinity, 1_000_000)
+  const { rows } = simulator.world.liquidations(category, symbol, {
+    at: now,
+    cursor: null,
+    limit: 1_000_000,
+    isFromOldest: false,
+  })
   const between = rows.filter(({ ts }) => Number(ts) >= from && Number(ts) < to)
   return between.map(({ ts, side, price, amount }) => `${ts} ${side} ${price} ${amount}`).toSorted()
 }
