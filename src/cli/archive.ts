@@ -17,8 +17,9 @@ import { removalTime } from '../ledger/forget.js'
 import { withArchiveLock } from '../files/archive/state.js'
 import type { ArchiveTarget } from '../files/archive/target.js'
 import { removeArchived } from '../files/archive/removal.js'
-import { sum, type TimeMs } from '../market/values.js'
+import { type MachineMs, sum } from '../market/values.js'
 import { restoreArchive } from '../files/archive/restore.js'
+import { systemClock } from '../runtime/clock.js'
 import { counted } from '../runtime/text.js'
 
 interface RunOptions extends CommonOptions {
@@ -72,7 +73,9 @@ async function runIt(options: RunOptions): Promise<void> {
     )
     progress.end()
     const isRemoving = options.remove === true && !isDryRun
-    const removal = isRemoving ? await removeOld(database, target, config, { machineNow: Date.now, signal }) : noRemoval
+    const removal = isRemoving
+      ? await removeOld(database, target, config, { machineNow: () => systemClock.now(), signal })
+      : noRemoval
     const problems = [
       ...(removal.problem === null ? [] : [removal.problem]),
       ...removal.kept.map(
@@ -123,7 +126,7 @@ export async function removeOld(
   database: RecorderDatabase,
   target: ArchiveTarget,
   config: Config,
-  { machineNow, signal }: { readonly machineNow: () => TimeMs; readonly signal?: AbortSignal },
+  { machineNow, signal }: { readonly machineNow: () => MachineMs; readonly signal?: AbortSignal },
 ): Promise<OldRemoval> {
   const storage = storageOf(config)
   const tables = timeTables.flatMap(({ name }) => {

@@ -4,7 +4,7 @@ import { constants, setPriority } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { onSchedule } from '../collect/schedule/cron.js'
 import { type Config, hasArchive } from '../config/resolve.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { sleepFor, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { CommonOptions } from './options.js'
@@ -19,7 +19,7 @@ interface Parts {
   readonly logger: Logger
   readonly failing: { set(value: number): void }
   /** Returns the time of the service's clock; null before its first response. */
-  readonly serviceNow: () => TimeMs | null
+  readonly serviceNow: () => ServiceMs | null
 }
 
 /** Cron expression: once an hour, after the other hourly work. */
@@ -97,7 +97,7 @@ export function startArchiving(
 }
 
 /** Allows removal only when the service's clock agrees. The archiver's own check may compare one clock with itself. */
-export function archiverArguments({ config, dataDir }: CommonOptions, serviceNow: TimeMs | null): string[] {
+export function archiverArguments({ config, dataDir }: CommonOptions, serviceNow: ServiceMs | null): string[] {
   const isRemoving = serviceNow !== null && doAgree(systemClock.now(), serviceNow)
   return [
     'archive',

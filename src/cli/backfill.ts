@@ -12,7 +12,7 @@ import { type Config, storageOf } from '../config/resolve.js'
 import { candleTypes, intervals } from '../market/candle.js'
 import { tradedCategories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
-import { dayMs, smallest, type TimeMs } from '../market/values.js'
+import { dayMs, serviceMs, type ServiceMs, smallest } from '../market/values.js'
 import { streamText } from '../db/series.js'
 import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
@@ -40,8 +40,8 @@ interface BackfillOptions extends CommonOptions {
   readonly symbol?: readonly string[]
   readonly interval?: BackfillRequest['intervals']
   readonly type?: BackfillRequest['types']
-  readonly from?: TimeMs | 'launch'
-  readonly to?: TimeMs
+  readonly from?: ServiceMs | 'launch'
+  readonly to?: ServiceMs
   readonly again?: boolean
   readonly dryRun?: boolean
   readonly cancel?: boolean
@@ -139,7 +139,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
 }
 
 /** Warns of candles past retention. They are removed again soon, and their rollups are final by then. */
-function warnOfRemoval(config: Config, series: readonly RequestedSeries[], now: TimeMs): void {
+function warnOfRemoval(config: Config, series: readonly RequestedSeries[], now: ServiceMs): void {
   const { retentionDays, isArchived } = storageOf(config).candles
   if (retentionDays === undefined || isArchived) return
   const keptSince = now - retentionDays * dayMs
@@ -183,7 +183,7 @@ function requestOf(options: BackfillOptions): BackfillRequest {
     from: options.from,
   })
   if (from !== 'launch' && to !== undefined && from >= to) throw new ConfigError(['--from must be before --to'])
-  const end = to ?? Number.MAX_SAFE_INTEGER
+  const end = to ?? serviceMs(Number.MAX_SAFE_INTEGER)
   const what = { categories: category, symbols: symbol, intervals: interval, types: type }
   return { stream: pastStreams[stream], ...what, from, to: end }
 }

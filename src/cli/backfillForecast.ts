@@ -13,7 +13,7 @@ import { instrumentText } from '../market/category.js'
 import { fundingPageRows } from '../market/funding.js'
 import { type Operation, pastFillsOperations } from '../market/operation.js'
 import { intersect, type Ranges, totalMs } from '../market/timeRange.js'
-import { dayMs, sum, type TimeMs } from '../market/values.js'
+import { addMs, dayMs, serviceMs, type ServiceMs, sum } from '../market/values.js'
 import { grouped, inBytes } from '../runtime/text.js'
 
 /** The requests, time and size of a backfill. */
@@ -30,7 +30,7 @@ export async function forecastBackfill(
   db: Kysely<Database>,
   config: Config,
   planned: readonly PlannedSeries[],
-  now: TimeMs,
+  now: ServiceMs,
 ): Promise<{ readonly estimate: Forecast['estimate']; readonly text: string }> {
   const { estimate, requests, rows } =
     stream === 'candles'
@@ -48,7 +48,7 @@ export async function forecastBackfill(
   return { estimate, text: `${lines.join('\n')}\n` }
 }
 
-function forecastCandles(config: Config, planned: readonly PlannedSeries[], now: TimeMs): Forecast {
+function forecastCandles(config: Config, planned: readonly PlannedSeries[], now: ServiceMs): Forecast {
   const { perSecond, overall } = safeRates(config)
   const estimate = estimateCandles(planned, now, {
     requestsPerSecond: { candles: perSecond.candles, historyCandles: perSecond['history-candles'], overall },
@@ -76,18 +76,18 @@ interface CandleTraits {
 /** Estimates the candles of a plan, the requests and minutes to fetch them, and their bytes on disk. */
 export function estimateCandles(
   planned: readonly PlannedSeries[],
-  now: TimeMs,
+  now: ServiceMs,
   { requestsPerSecond: limits, bytesPerRow }: CandleTraits,
 ) {
   let candles = 0
   const requests = { candles: 0, historyCandles: 0 }
-  const reached = now - assumedReachMs
+  const reached = addMs(now, -assumedReachMs)
   for (const { series: stream, missing } of planned) {
     const series = candlesOf(stream)
     if (series === null) continue
     const lengthMs = intervalMs[series.interval]
-    const recent = intersect(missing, [{ from: reached, to: Number.POSITIVE_INFINITY }])
-    const old = intersect(missing, [{ from: Number.NEGATIVE_INFINITY, to: reached }])
+    const recent = intersect(missing, [{ from: reached, to: serviceMs(Infinity) }])
+    const old = intersect(missing, [{ from: serviceMs(-Infinity), to: reached }])
     candles += candlesIn(gridOf(series.interval, null), missing)
     requests.candles += pagesOf(recent, lengthMs, pagePlaces(candleSource.candles, lengthMs))
     requests.historyCandles += pagesOf(old, lengthMs, pagePlaces(candleSource['history-candles'], lengthMs))
@@ -140,7 +140,7 @@ async function forecastEvents(
   db: Kysely<Database>,
   config: Config,
   planned: readonly PlannedSeries[],
-  now: TimeMs,
+  now: ServiceMs,
 ): Promise<Forecast> {
   const { operationText, operations, pageRows, spanMs, frequencies } = eventTraits[stream]
   const rates = new Map((await frequencies(db, now)).map((rate) => [instrumentText(rate), rate.perSecond]))

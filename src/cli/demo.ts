@@ -9,7 +9,7 @@ import { Failed, sleepUnlessStopped } from './end.js'
 import { positiveSeconds } from './options.js'
 import { welcomeLines } from './output.js'
 import { streamNames, streamTraits } from '../market/stream.js'
-import { dayMs } from '../market/values.js'
+import { addMs, asIfService, dayMs } from '../market/values.js'
 import { planSeries, resolveRequest, wantsOf } from '../history/request.js'
 import { systemClock } from '../runtime/clock.js'
 import { insertWants } from '../ledger/wants.js'
@@ -104,8 +104,8 @@ async function wantDemoHistory(
       await systemClock.sleep(pollMs, signal)
       instruments = await listInstruments(db)
     }
-    const now = systemClock.now()
-    const { series } = resolveRequest({ ...request, from: now - historyMs, to: now }, instruments, now, settleMs)
+    const now = asIfService(systemClock.now())
+    const { series } = resolveRequest({ ...request, from: addMs(now, -historyMs), to: now }, instruments, now, settleMs)
     const planned = await planSeries(db, series, { again: false })
     await insertWants(db, wantsOf(planned, { kind: 'backfill', again: false }))
   } catch (error) {

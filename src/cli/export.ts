@@ -4,7 +4,7 @@ import picomatch from 'picomatch'
 import { ConfigError } from '../config/configError.js'
 import { categories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
-import type { TimeMs } from '../market/values.js'
+import { asIfService, serviceMs, type ServiceMs } from '../market/values.js'
 import { openReader } from '../openStore.js'
 import { stopSignal } from '../runtime/process.js'
 import type { DatabasePool } from '../db/pool.js'
@@ -19,8 +19,8 @@ import { counted } from '../runtime/text.js'
 interface ExportOptions extends CommonOptions {
   readonly out?: string
   readonly format: ExportFormat
-  readonly from?: TimeMs
-  readonly to?: TimeMs
+  readonly from?: ServiceMs
+  readonly to?: ServiceMs
   readonly category?: readonly string[]
   readonly symbol?: readonly string[]
   readonly overwrite?: boolean
@@ -81,8 +81,8 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
     if (source.timeColumn !== undefined && options.from === undefined) {
       throw new ConfigError(['--from is missing: rows with a time are exported from one moment to another'])
     }
-    const from = options.from ?? 0
-    const to = options.to ?? Date.now()
+    const from = options.from ?? serviceMs(0)
+    const to = options.to ?? asIfService(Date.now())
     if (from >= to) throw new ConfigError(['--from must be before --to'])
     const symbols = options.symbol && (await matchingSymbols(store, options.symbol))
     const result = await runExport(

@@ -1,6 +1,6 @@
 import Table from 'cli-table3'
 import { type Command, Option } from 'commander'
-import { sum } from '../market/values.js'
+import { asIfService, sum } from '../market/values.js'
 import { openExchange } from '../app.js'
 import type { Advice } from '../collect/plan/advice.js'
 import { addressesNeeded, planFairShares, planFleet } from '../collect/plan/fleetPlan.js'
@@ -112,7 +112,7 @@ async function readRecordedRates(config: Config, universe: Universe): Promise<vo
     statementTimeoutMs: ratesWithinMs,
   })
   try {
-    universe.setFillRates(await recentFillRates(database.db, Date.now()))
+    universe.setFillRates(await recentFillRates(database.db, asIfService(Date.now())))
   } catch {
     // Without the database or its tables, turnover gives the rates. The plan names its source.
   } finally {

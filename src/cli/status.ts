@@ -7,6 +7,7 @@ import type { Status } from '../serve/api/contract.js'
 import { Failed, sleepUnlessStopped } from './end.js'
 import { type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { type Screen, statusText, type StoredState, storedText } from './statusText.js'
+import { asIfService } from '../market/values.js'
 
 interface StatusOptions extends CommonOptions {
   readonly url?: string
@@ -167,7 +168,7 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
 
 function textOf({ recorder, stored, reason }: Response, screen?: Screen): string {
   if (recorder !== null) return statusText(recorder, process.stdout.isTTY, screen)
-  const rest = stored === null ? '' : `\n${storedText(stored, Date.now())}`
+  const rest = stored === null ? '' : `\n${storedText(stored, asIfService(Date.now()))}`
   return `The recorder is not running here: ${reason ?? 'no reason'}${rest}`
 }
 

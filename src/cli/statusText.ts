@@ -1,7 +1,7 @@
 import { stripVTControlCharacters } from 'node:util'
 import Table from 'cli-table3'
 import { type StreamName, streamNames } from '../market/stream.js'
-import { sum, type TimeMs } from '../market/values.js'
+import { sum, type ServiceMs } from '../market/values.js'
 import { streamNamed } from '../collect/streams/streams.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
 import { counted, grouped, inBytes, inWords } from '../runtime/text.js'
@@ -10,7 +10,7 @@ import { bar } from './output.js'
 
 /** State of the recording as the database shows it, without a recorder. */
 export interface StoredState extends StoreOverview {
-  readonly newest: Readonly<Record<StreamName, TimeMs | null>>
+  readonly newest: Readonly<Record<StreamName, ServiceMs | null>>
 }
 
 type Paint = (text: string, colour: keyof typeof codes) => string
@@ -104,7 +104,7 @@ function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): st
 }
 
 /** Formats the stored state, for when no recorder responds. */
-export function storedText({ newest, gaps, bytes }: StoredState, now: TimeMs): string {
+export function storedText({ newest, gaps, bytes }: StoredState, now: ServiceMs): string {
   const table = plainTable(['stream', 'newest row', 'ago'], ['left', 'left', 'right'])
   for (const name of streamNames) {
     const at = newest[name]
@@ -232,6 +232,6 @@ function sizeText(bytes: number | null): string {
   return bytes === null ? 'unknown size' : inBytes(bytes)
 }
 
-function clock(time: TimeMs): string {
+function clock(time: number): string {
   return new Date(time).toISOString().slice(11, 19)
 }

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { symbolMatcher } from '../market/instrument.js'
-import { dayMs } from '../market/values.js'
+import { dayMs, serviceMs } from '../market/values.js'
 import { verify } from '../ledger/verify.js'
 import type { Disagreement } from '../ledger/verify.js'
 import { explainMissing } from '../db/readOnlyQuery.js'
@@ -36,7 +36,7 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   const store = await openStore(config, createLogger('warn'))
   const isWanted = symbolMatcher(options.symbol)
   const { retentionDays } = config.storage.candles
-  const keptSince = retentionDays === undefined ? 0 : systemClock.now() - retentionDays * dayMs
+  const keptSince = serviceMs(retentionDays === undefined ? 0 : systemClock.now() - retentionDays * dayMs)
   let [isSound, isAnything] = [true, false]
   const results: unknown[] = []
   try {

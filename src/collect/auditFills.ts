@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Database } from '../db/schema.js'
 import { auditFills, dismissEmptyGaps, type WithdrawnMinute } from '../ledger/fillAudit.js'
-import { dayMs } from '../market/values.js'
+import { addMs, asIfService, dayMs } from '../market/values.js'
 import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -33,10 +33,16 @@ export async function keepAuditingFills(
   while (await sleepFor(clock, auditEveryMs, signal)) {
     if (!isOwn()) continue
     try {
-      const { dismissed, last } = await dismissEmptyGaps(db, { since: clock.now() - lookbackMs, after })
+      const { dismissed, last } = await dismissEmptyGaps(db, {
+        since: addMs(asIfService(clock.now()), -lookbackMs),
+        after,
+      })
       // After the last gap, the next round begins at the first one again: some gaps still wait for their candles.
       after = last ?? 0
-      const withdrawn = await auditFills(db, { since: clock.now() - lookbackMs, at: clock.now() })
+      const withdrawn = await auditFills(db, {
+        since: addMs(asIfService(clock.now()), -lookbackMs),
+        at: asIfService(clock.now()),
+      })
       if (withdrawn.length === 0) incidents.succeeded('fills audit')
       else incidents.failed('fills audit', describeWithdrawn(withdrawn))
       if (dismissed > 0) logger.info(`fills: ${dismissed} gap(s) removed: the candles show that nothing was lost`)

@@ -3,7 +3,7 @@ import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type InstrumentKey, instrumentText } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
+import { asIfService, type MachineMs } from '../market/values.js'
 import { type Clock, sleepFor, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Batch, CandleTarget } from '../ledger/batch.js'
@@ -133,7 +133,7 @@ export class Collector {
   }
 
   /** When the last response of these candles came; undefined before the first. */
-  candlesRespondedAt(series: CandleSeries): TimeMs | undefined {
+  candlesRespondedAt(series: CandleSeries): MachineMs | undefined {
     return this.#candlePoller?.respondedAt(series)
   }
 
@@ -181,7 +181,7 @@ export class Collector {
   /** Reads how busy instruments were in the last days. Waits for the database only briefly. */
   async #readFillRates(): Promise<void> {
     const { storing, clock, logger } = this.#dependencies
-    const read = recentFillRates(storing.db, clock.now())
+    const read = recentFillRates(storing.db, asIfService(clock.now()))
       .then((rates) => this.universe.setFillRates(rates))
       .catch((error: unknown) => logger.debug(`rates of fills could not be read: ${describeDatabaseError(error)}`))
     await within(clock, ratesWithinMs, read, undefined)

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import { type Config, storageOf } from '../config/resolve.js'
-import type { TimeMs } from '../market/values.js'
+import { serviceMs, type ServiceMs } from '../market/values.js'
 import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -21,7 +21,7 @@ interface RetentionDependencies {
   readonly logger: Logger
   readonly incidents: Incidents
   /** Returns the time of the service's clock; null before its first response. */
-  readonly serviceNow: () => TimeMs | null
+  readonly serviceNow: () => ServiceMs | null
 }
 
 /**
@@ -54,11 +54,14 @@ export function startRetention(
     }
   }
   /** Resolves to null if the clocks do not agree, or if removal is stopped before the service responds. */
-  const earliestNow = async (): Promise<TimeMs | null> => {
+  const earliestNow = async (): Promise<ServiceMs | null> => {
     while (serviceNow() === null) {
       if (!(await sleepFor(clock, firstResponseEveryMs, stopping.signal))) return null
     }
-    const time = await removalTime(db, { machineNow: () => clock.now(), serviceNow: () => serviceNow() ?? NaN })
+    const time = await removalTime(db, {
+      machineNow: () => clock.now(),
+      serviceNow: () => serviceNow() ?? serviceMs(NaN),
+    })
     if ('now' in time) {
       incidents.succeeded('retention')
       return time.now

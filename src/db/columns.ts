@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { stringify } from 'lossless-json'
-import type { Extra, TimeMs } from '../market/values.js'
+import type { DatabaseMs, Extra } from '../market/values.js'
 
 /** Converts names: `baseCoin` to `base_coin`, `volume24h` to `volume_24h`, `bid1Price` to `bid1_price`. */
 export type SnakeCase<Name extends string> = Name extends `${infer Start}24h${infer Rest}`
@@ -175,7 +175,7 @@ export function toJson(value: unknown): string {
 }
 
 /** Converts a time for a parameter whose type the server must know, for example to plan which chunks to read. */
-export function instant(time: TimeMs): RawBuilder<TimeMs> {
+export function instant<Time extends number>(time: Time): RawBuilder<Time> {
   return sql`${new Date(time)}::timestamptz`
 }
 
@@ -184,12 +184,15 @@ export function duration(ms: number): RawBuilder<string> {
   return sql`make_interval(secs => ${ms / 1000}::float8)`
 }
 
+/** The time of the database's clock at the beginning of the transaction. */
+export const transactionTime = sql<DatabaseMs>`now()`
+
 /** Returns the time that lies `ms` after the beginning of the transaction. */
 export function inFuture(ms: number): RawBuilder<never> {
   return sql`now() + ${duration(ms)}`
 }
 
 /** Returns the time that lies `ms` before the beginning of the transaction. */
-export function ago(ms: number): RawBuilder<TimeMs> {
+export function ago(ms: number): RawBuilder<DatabaseMs> {
   return sql`now() - ${duration(ms)}`
 }

@@ -1,7 +1,7 @@
 import { Kysely, PostgresDialect, type Transaction } from 'kysely'
 import { type DatabaseOptions, type DatabasePool, openPool } from './pool.js'
 import type { Database } from './schema.js'
-import type { TimeMs } from '../market/values.js'
+import type { DatabaseMs } from '../market/values.js'
 
 /** An open database. Close it once; every query after that fails. */
 export interface RecorderDatabase extends DatabasePool {
@@ -54,6 +54,6 @@ export async function callFunction<Result>(
 }
 
 /** Reads the database's clock, in epoch milliseconds. In a transaction this is the time of its beginning. */
-export async function databaseNow(db: Kysely<Database>): Promise<TimeMs> {
+export async function databaseNow(db: Kysely<Database>): Promise<DatabaseMs> {
   return callFunction(db, 'now')
 }

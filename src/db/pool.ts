@@ -1,6 +1,5 @@
 import type { Socket } from 'node:net'
 import pg from 'pg'
-import type { TimeMs } from '../market/values.js'
 
 /** Open connections. Close them once; every query after that fails. */
 export interface DatabasePool {
@@ -106,8 +105,8 @@ const numericArrayOid = 1231
 const textArrayOid: number = 1009
 const parseDate = driverParser(builtins.TIMESTAMPTZ) as (text: string) => Date | number
 
-/** Parses a timestamp as `TimeMs`. Infinite timestamps become ±Infinity. */
-function parseTime(text: string): TimeMs {
+/** Parses a timestamp as milliseconds since the epoch. Infinite timestamps become ±Infinity. */
+function parseTime(text: string): number {
   const value = parseDate(text)
   return typeof value === 'number' ? value : value.getTime()
 }

@@ -3,13 +3,13 @@ import type { Candle, CandleType, Interval } from '../market/candle.js'
 import type { Category } from '../market/category.js'
 import type { Instrument, InstrumentField, instrumentFields, InstrumentKind } from '../market/instrument.js'
 import type { FieldsOf, FieldStream, RowOf, VersionStream } from '../market/stream.js'
-import type { Decimal, Extra, TimeMs } from '../market/values.js'
+import type { DatabaseMs, Decimal, Extra, MachineMs, ServiceMs } from '../market/values.js'
 import type { SnakeCase } from './columns.js'
 import type { Series } from './series.js'
 
 /** An instant. It is read as epoch milliseconds and written as a Date. */
-type Instant = ColumnType<TimeMs, Date, Date>
-type NullableInstant = ColumnType<TimeMs | null, Date | null | undefined, Date | null>
+type Instant<Time = ServiceMs> = ColumnType<Time, Date, Date>
+type NullableInstant<Time = ServiceMs> = ColumnType<Time | null, Date | null | undefined, Date | null>
 /** JSON. It is read as an object and written as its text. */
 type Json = ColumnType<Record<string, unknown>, string, string>
 
@@ -48,8 +48,8 @@ export interface Database extends FieldTables {
   'recorder.service': {
     is_only: Generated<boolean>
     base_url: string
-    noted_at: Generated<TimeMs>
-    rollups_final_before: TimeMs | null
+    noted_at: Generated<DatabaseMs>
+    rollups_final_before: ServiceMs | null
   }
   'iceberg.iceberg_tables': IcebergTablesTable
 }
@@ -61,15 +61,15 @@ interface LockTable {
   login: number | null
   session: string | null
   holder: string | null
-  taken_at: NullableInstant
+  taken_at: NullableInstant<DatabaseMs>
 }
 
 interface LeaseTable {
   egress: string
   owner: string | null
   epoch: number
-  until: Instant
-  waited_until: NullableInstant
+  until: Instant<DatabaseMs>
+  waited_until: NullableInstant<DatabaseMs>
   place: string
   fleet: string | null
   weight: number | null
@@ -79,9 +79,9 @@ interface LeaseTable {
 /** The columns of a table with one column for each field of its rows, named after the field. Numbers are instants. */
 type ColumnsOf<Row> = { [Field in keyof Row & string as SnakeCase<Field>]: ColumnOf<Row[Field]> }
 type ColumnOf<Value> = [Value] extends [number]
-  ? Instant
+  ? Instant<Value>
   : [Value] extends [number | null]
-    ? NullableInstant
+    ? NullableInstant<NonNullable<Value>>
     : [Value] extends [readonly Decimal[]]
       ? Decimal[]
       : [Value] extends [Extra]
@@ -147,22 +147,22 @@ type Verdict =
 interface LedgerTable extends Series {
   id: GeneratedAlways<number>
   verdict: Verdict
-  part: Generated<TimeMs>
+  part: Generated<ServiceMs>
   ranges: string
   reason: string | null
-  noted_at: Generated<TimeMs>
+  noted_at: Generated<ServiceMs>
   settled_at: NullableInstant
   judged_at: NullableInstant
   times: Generated<number>
   filled_from: FillSource | null
-  gap_until: GeneratedAlways<TimeMs | null>
+  gap_until: GeneratedAlways<ServiceMs | null>
 }
 
 interface GapView extends Series {
   range: string
   reason: string
   state: GapState
-  detected_at: TimeMs
+  detected_at: ServiceMs
   filled_from: FillSource | null
 }
 
@@ -187,9 +187,9 @@ interface WantTable extends Series {
   is_urgent: Generated<boolean>
   has_open_beginning: Generated<boolean>
   next_to: NullableInstant
-  requested_at: Generated<TimeMs>
-  retry_at: Generated<TimeMs>
-  ended_at: NullableInstant
+  requested_at: Generated<DatabaseMs>
+  retry_at: Generated<DatabaseMs>
+  ended_at: NullableInstant<DatabaseMs>
   problem: string | null
   failure: string | null
   requests: Generated<number>
@@ -204,8 +204,8 @@ interface SliceTable {
   want_id: number
   ranges: string
   leased_by: string
-  leased_until: Instant
-  taken_at: Generated<TimeMs>
+  leased_until: Instant<DatabaseMs>
+  taken_at: Generated<DatabaseMs>
 }
 
 interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Values<'new'> {
@@ -213,7 +213,7 @@ interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Value
   type: CandleType
   interval: Interval
   open_time: Instant
-  revised_at: Instant
+  revised_at: Instant<DatabaseMs>
   restatement_id: ColumnType<number | null, number | null | undefined, number | null>
 }
 
@@ -226,7 +226,7 @@ interface RestatementTable extends InstrumentKeyColumns {
   numerator: Decimal
   denominator: Decimal
   candles: number
-  detected_at: Generated<TimeMs>
+  detected_at: Generated<DatabaseMs>
 }
 
 interface RejectedRowTable {
@@ -237,8 +237,8 @@ interface RejectedRowTable {
   raw: string
   raw_sha256: string
   raw_bytes: number
-  first_seen_at: Instant
-  last_seen_at: Instant
+  first_seen_at: Instant<MachineMs>
+  last_seen_at: Instant<MachineMs>
   times_seen: Generated<number>
 }
 
@@ -260,6 +260,6 @@ interface ArchivedDayTable {
   digest: string
   next_digest: string | null
   proof_digest: string
-  archived_at: Generated<TimeMs>
-  removed_at: NullableInstant
+  archived_at: Generated<DatabaseMs>
+  removed_at: NullableInstant<DatabaseMs>
 }

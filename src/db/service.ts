@@ -1,13 +1,13 @@
 import { type Kysely, sql } from 'kysely'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
 import { streamNames } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
+import type { DatabaseMs } from '../market/values.js'
 import type { Database } from './schema.js'
 
 /** The service whose data the database holds, if another service is about to be recorded. */
 interface OtherService {
   readonly baseUrl: string
-  readonly notedAt: TimeMs
+  readonly notedAt: DatabaseMs
   /** True if the new address is on this machine. The new service is then a simulator, which may use any port. */
   readonly isLoopback: boolean
 }

@@ -2,7 +2,7 @@ import type { Category } from '../market/category.js'
 import type { RpiSymbol } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import { type Operation, operationOfPastFills } from '../market/operation.js'
-import type { TimeMs } from '../market/values.js'
+import { asIfService, type MachineMs, type ServiceMs } from '../market/values.js'
 import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'
 import { random } from '../runtime/randomness.js'
@@ -21,14 +21,14 @@ import { type Attempt, type RequestOptions, Sender, type SenderOptions, type Tur
 export interface Page<Row> {
   readonly operation: Operation
   /** Time of the response by the service's clock, or by ours if the response has no envelope. */
-  readonly requestTime: TimeMs
+  readonly requestTime: ServiceMs
   /**
    * False for an empty body. The service sends one for an instrument without candles yet, but a proxy may send one,
    * too.
    */
   readonly hasEnvelope: boolean
   /** Our clock when the last byte arrived. */
-  readonly receivedAt: TimeMs
+  readonly receivedAt: MachineMs
   readonly rows: readonly Row[]
   /** Rows that could not be understood, and remarks about rows that were kept, up to a bound. */
   readonly rejected: readonly RejectedRow[]
@@ -117,7 +117,7 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     const attemptOnce = async (attempt: Attempt): Promise<Page<Row>> => {
       const { response, receivedAt } = await sender.send(operation, parameters, request, attempt)
       const hasEnvelope = response.requestTime !== null
-      const requestTime = response.requestTime ?? receivedAt
+      const requestTime = response.requestTime ?? asIfService(receivedAt)
       const read = await readRows(format, response, { operation, parameters, query, requestTime, receivedAt })
       const { rows, rejected } = read
       const unkept = read.unkept + response.surplusRows

@@ -1,7 +1,7 @@
 import { isLosslessNumber, parse, stringify } from 'lossless-json'
 import { isUtf8 } from 'node:buffer'
 import { type Operation, type OperationTraits, operationTraits } from '../market/operation.js'
-import { oneLine, type TimeMs } from '../market/values.js'
+import { oneLine, serviceMs, type ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from './errors.js'
 
@@ -92,7 +92,7 @@ export interface RawResponse {
 
 export interface ServiceResponse {
   /** Time by the service's clock; null for an empty body, which means that there are no candles yet. */
-  readonly requestTime: TimeMs | null
+  readonly requestTime: ServiceMs | null
   /** The rows of the response. An operation that gives one object has one row. */
   readonly rows: readonly unknown[]
   /** Number of rows beyond the limit of the operation. */
@@ -158,7 +158,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
       { code },
     )
   }
-  const requestTime = Number(textOf(envelope['requestTime']) ?? Number.NaN)
+  const requestTime = serviceMs(Number(textOf(envelope['requestTime']) ?? Number.NaN))
   if (!Number.isSafeInteger(requestTime) || requestTime <= 0)
     throw fail('malformed', 'a success without a requestTime in milliseconds', { code })
   const { data } = envelope

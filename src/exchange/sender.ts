@@ -1,5 +1,5 @@
 import type { Operation } from '../market/operation.js'
-import type { TimeMs } from '../market/values.js'
+import type { MachineMs, ServiceMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { type Ending, endedByEither } from '../runtime/abort.js'
@@ -68,7 +68,7 @@ type Parameters = Readonly<Record<string, string>>
 /** A successful response, and when it came by our clock. */
 interface Received {
   readonly response: ServiceResponse
-  readonly receivedAt: TimeMs
+  readonly receivedAt: MachineMs
 }
 
 /** A request that may be sent now. */
@@ -205,7 +205,7 @@ export class Sender {
   #believe(
     operation: Operation,
     parameters: Parameters,
-    { requestTime, ...times }: { sentAt: TimeMs; requestTime: TimeMs | null; receivedAt: TimeMs },
+    { requestTime, ...times }: { sentAt: MachineMs; requestTime: ServiceMs | null; receivedAt: MachineMs },
   ): void {
     if (requestTime === null) return
     const judged = this.#options.serviceClock.judge({ requestTime, ...times })

@@ -1,15 +1,15 @@
-import { dayMs, type TimeMs } from '../market/values.js'
+import { dayMs, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 
 /** The times of a response, by both clocks. */
 interface ResponseTimes {
   /** Our clock when the request left. */
-  readonly sentAt: TimeMs
+  readonly sentAt: MachineMs
   /** The service's clock when it made the response. */
-  readonly requestTime: TimeMs
+  readonly requestTime: ServiceMs
   /** Our clock when the response was there. */
-  readonly receivedAt: TimeMs
+  readonly receivedAt: MachineMs
 }
 
 /** Largest difference of a believed response from our clock, or from the service's clock as known before. */
@@ -65,8 +65,8 @@ export class ServiceClock {
   }
 
   /** Time of the service's clock, even if this machine's clock was set since; null before the first response. */
-  now(): TimeMs | null {
-    return this.#reference === undefined ? null : this.#clock.monotonicMs() + this.#reference.offsetMs
+  now(): ServiceMs | null {
+    return this.#reference === undefined ? null : serviceMs(this.#clock.monotonicMs() + this.#reference.offsetMs)
   }
 
   /** Judges a response. `aheadMs` tells how far one that is not believed is ahead of our clock; negative if behind. */

@@ -9,7 +9,7 @@ import {
   withCandles,
 } from '../market/candle.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { addMs, asIfService, serviceMs, type ServiceMs } from '../market/values.js'
 import {
   addEmptyRanges,
   isSparse,
@@ -73,10 +73,10 @@ export class CandleFetcher {
       // Silence that was found below the slice counts as done, so that the next slice does not look there.
       const looked = union(slice.ranges, intersect(normalized(silent), slice.missing))
       return async (trx) => {
-        const shown = { empty, anchor, hasRejected: rejected > 0, now: clock.now() }
+        const shown = { empty, anchor, hasRejected: rejected > 0, now: asIfService(clock.now()) }
         const emptyAtFirst = await concludeMissing(trx, series, looked, shown)
         if (slice.kind === 'review' && slice.again)
-          await concludeReview(trx, series, slice, source.silence, clock.now())
+          await concludeReview(trx, series, slice, source.silence, asIfService(clock.now()))
         if (slice.again && updated > 0) await this.#followRestatement(trx, series, revisionBefore)
         return { done: union(looked, intersect(emptyAtFirst, slice.missing)) }
       }
@@ -90,7 +90,8 @@ export class CandleFetcher {
   /** Resolves to what is to be fetched of a slice, with what is known of its series. */
   async #taskOf(series: CandleSeries, { ranges, floor, again }: Slice): Promise<FetchTask> {
     const { db } = this.#context
-    const hull = { from: ranges[0]?.from ?? 0, to: ranges.at(-1)?.to ?? 0 }
+    const none = serviceMs(0)
+    const hull = { from: ranges[0]?.from ?? none, to: ranges.at(-1)?.to ?? none }
     const [state] = await missingCandles(db, [{ series, range: hull }])
     const oldestKnown = state?.oldestKnown ?? null
     const missing = again ? ranges : intersect(ranges, state?.missing ?? [])
@@ -139,9 +140,9 @@ async function concludeMissing(
   ranges: readonly TimeRange[],
   shown: {
     readonly empty: readonly TimeRange[]
-    readonly anchor: TimeMs | null
+    readonly anchor: ServiceMs | null
     readonly hasRejected: boolean
-    readonly now: TimeMs
+    readonly now: ServiceMs
   },
 ): Promise<TimeRange[]> {
   const notes = await unansweredRanges(trx, series, union(ranges, shown.empty))
@@ -249,7 +250,7 @@ class PageSource {
       type: series.type,
       lengthMs,
       isComplete: missingRows(page) === 0,
-      settledUntil: page.requestTime - settleMs,
+      settledUntil: addMs(page.requestTime, -settleMs),
     })
   }
 

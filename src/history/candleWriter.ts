@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import type { Candle, CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
-import { sum, type TimeMs } from '../market/values.js'
+import { type MachineMs, type ServiceMs, sum } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { describeDatabaseError, traitsOf } from '../db/databaseError.js'
@@ -15,8 +15,8 @@ export interface CandlePage {
   /** Ranges that the service left out between two candles of the page. */
   readonly silence: readonly TimeRange[]
   readonly rejected: readonly RejectedRow[]
-  readonly requestTime: TimeMs
-  readonly receivedAt: TimeMs
+  readonly requestTime: ServiceMs
+  readonly receivedAt: MachineMs
 }
 
 interface CandleWriterOptions {

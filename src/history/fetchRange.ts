@@ -1,6 +1,6 @@
 import { filledBy, type Grid, withCandles } from '../market/candle.js'
 import { normalized, type Ranges, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { addMs, earlierOf, largest, laterOf, type ServiceMs, serviceMs, smallest } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/clock.js'
 import { sparseShare } from '../ledger/missing.js'
 import {
@@ -19,9 +19,9 @@ export interface FetchTask {
   /** Ranges of opening times to get. */
   readonly wanted: readonly TimeRange[]
   /** Nothing older than this time is wanted. */
-  readonly floor: TimeMs
+  readonly floor: ServiceMs
   /** Opening time of the oldest candle that is stored, if there is one. */
-  readonly oldestKnown: TimeMs | null
+  readonly oldestKnown: ServiceMs | null
   /** True when the series is known to leave out intervals without a trade. */
   readonly isSparse: boolean
   /**
@@ -36,7 +36,7 @@ interface FetchContext {
   /** Requests a page and has its rows stored. Rejects when the service gives no response. */
   readonly ask: (request: PageRequest) => Promise<PageResponse>
   /** Returns the time of the service's clock. */
-  readonly now: () => TimeMs
+  readonly now: () => ServiceMs
   readonly sleep: (ms: number) => Promise<void>
   readonly reach: Reach
 }
@@ -47,7 +47,7 @@ interface FetchOutcome {
   /** Ranges, wanted or not, that were requested repeatedly without a candle. Another look would not show more. */
   readonly silent: Ranges
   /** Opening time of some candle of the series. */
-  readonly anchor: TimeMs | null
+  readonly anchor: ServiceMs | null
 }
 
 /** An operation counts as silent after this many equal requests without a candle. */
@@ -76,9 +76,9 @@ export function fetchRange(task: FetchTask, context: FetchContext): Promise<Fetc
 
 /** The candles of a response, as seen from `top`: the end of the range whose candles are wanted. */
 interface Shown {
-  readonly openTimes: readonly TimeMs[]
+  readonly openTimes: readonly ServiceMs[]
   /** Opening times below `top`. */
-  readonly older: readonly TimeMs[]
+  readonly older: readonly ServiceMs[]
   /** True if the response shows the candle that opens at `top`. */
   readonly showsTop: boolean
 }
@@ -96,8 +96,8 @@ class Walk {
   #known: Ranges = []
   #empty: Ranges = []
   #silent: Ranges = []
-  #anchor: TimeMs | null
-  #oldestKnown: TimeMs | null
+  #anchor: ServiceMs | null
+  #oldestKnown: ServiceMs | null
   /** Opening time of the oldest candle that the operation with a reach has given. */
   #oldestReached = Number.POSITIVE_INFINITY
   #silentMs = 0
@@ -154,12 +154,12 @@ class Walk {
    * Requests the page below the upper end of a range, from each source up to three times, until there is progress.
    * Resolves to true if a response showed the candle at that end and no older one.
    */
-  async #askInTurns(range: TimeRange, nearest: TimeMs | null, isProgress: () => boolean): Promise<boolean> {
+  async #askInTurns(range: TimeRange, nearest: ServiceMs | null, isProgress: () => boolean): Promise<boolean> {
     const top = range.to
     /** Sources whose response shows a known candle at the edge. Another request to them would show the same. */
     const sourcesThatReachedEdge = new Set<Source>()
     /** Lower end of the last window for which the source with a reach returned no candle. */
-    let searchedInVainFrom: TimeMs | null = null
+    let searchedInVainFrom: ServiceMs | null = null
     const asked = new Map<Source, number>()
     let isAlone = false
     for (const source of this.#turns(top)) {
@@ -173,7 +173,7 @@ class Walk {
       else if (searchedInVainFrom !== null) this.#noteMissing(older, searchedInVainFrom)
       if (isProgress()) break
       if (showsTop && older.length === 0) isAlone = true
-      const reachesEdge = nearest === null ? showsTop : openTimes.includes(nearest - this.#lengthMs)
+      const reachesEdge = nearest === null ? showsTop : openTimes.includes(addMs(nearest, -this.#lengthMs))
       if (reachesEdge) sourcesThatReachedEdge.add(source)
       else if (older.length > 0 && this.#isKnown(top)) this.#givesNewest = false
     }
@@ -181,7 +181,7 @@ class Walk {
   }
 
   /** Looks once more for candles between two known ranges. */
-  async #lookAcross(nearest: TimeMs, top: TimeMs): Promise<Conclusion> {
+  async #lookAcross(nearest: ServiceMs, top: ServiceMs): Promise<Conclusion> {
     // A service that counts candles instead of intervals shows both sides of any silence if it is asked from above.
     if (!this.#isSparse() && this.#isKnown(top)) await this.#isFirst(top)
     return { from: nearest, to: top, isBeforeBeginning: false }
@@ -202,11 +202,11 @@ class Walk {
   }
 
   /** Returns true if a response shows the candle that opens at `top`, and no response shows an older candle. */
-  async #isFirst(top: TimeMs): Promise<boolean> {
+  async #isFirst(top: ServiceMs): Promise<boolean> {
     const sourcesThatShowedTop = new Set<Source>()
     for (const source of this.#turns(top)) {
       if (sourcesThatShowedTop.has(source)) continue
-      const window = this.#windowBelow({ from: Number.NEGATIVE_INFINITY, to: top }, source, null, true)
+      const window = this.#windowBelow({ from: serviceMs(-Infinity), to: top }, source, null, true)
       const { older, showsTop } = await this.#ask(source, window, top)
       if (older.length > 0) return false
       if (showsTop) sourcesThatShowedTop.add(source)
@@ -215,13 +215,13 @@ class Walk {
   }
 
   /** Returns the source of each attempt, in turns. A source whose reach seems too short comes once, at the end. */
-  #turns(top: TimeMs): readonly Source[] {
-    const isReached = (source: Source) => !source.hasReach || this.#isReached(top - this.#lengthMs)
+  #turns(top: ServiceMs): readonly Source[] {
+    const isReached = (source: Source) => !source.hasReach || this.#isReached(addMs(top, -this.#lengthMs))
     const rounds = Array.from({ length: maxAttempts }, () => candleSources.filter(isReached))
     return [...rounds.flat(), ...candleSources.filter((source) => !isReached(source))]
   }
 
-  #isReached(openTime: TimeMs): boolean {
+  #isReached(openTime: ServiceMs): boolean {
     const age = this.#context.reach.ageMs()
     return age === null || this.#context.now() - openTime < age
   }
@@ -234,25 +234,26 @@ class Walk {
   #windowBelow(
     { from: lowest, to: top }: TimeRange,
     source: Source,
-    nearest: TimeMs | null,
+    nearest: ServiceMs | null,
     isAcross = this.#isSparse(),
   ): TimeRange {
     const lengthMs = this.#lengthMs
     const pageMs = pagePlaces(source, lengthMs) * lengthMs
     if (nearest !== null) {
-      const from = nearest - lengthMs
-      const end = Math.max(top, Math.min(from + pageMs, this.#context.now()))
-      const to = this.#isKnown(top) ? top + lengthMs : end
-      return { from, to: this.#countsCandles ? to : Math.min(from + pageMs, to) }
+      const from = addMs(nearest, -lengthMs)
+      const pageEnd = addMs(from, pageMs)
+      const end = laterOf(top, earlierOf(pageEnd, this.#context.now()))
+      const to = this.#isKnown(top) ? addMs(top, lengthMs) : end
+      return { from, to: this.#countsCandles ? to : earlierOf(pageEnd, to) }
     }
-    if (!isAcross) return { from: Math.max(lowest, top - pageMs), to: top }
-    const to = top + lengthMs
+    if (!isAcross) return { from: laterOf(lowest, addMs(top, -pageMs)), to: top }
+    const to = addMs(top, lengthMs)
     const isWide = source.maxSpanMs === null && this.#isSparse() && this.#givesNewest
-    return { from: to - (isWide ? widePages : 1) * pageMs, to }
+    return { from: addMs(to, -(isWide ? widePages : 1) * pageMs), to }
   }
 
   /** Requests a page and takes note of all that its response shows. */
-  async #ask(source: Source, window: TimeRange, top: TimeMs): Promise<Shown> {
+  async #ask(source: Source, window: TimeRange, top: ServiceMs): Promise<Shown> {
     const { openTimes, silence } = await this.#context.ask({ operation: source.operation, window })
     this.#known = union(this.#known, union(filledBy(openTimes, this.#lengthMs), normalized(silence)))
     this.#silentMs += totalMs(normalized(silence))
@@ -264,33 +265,33 @@ class Walk {
     }
   }
 
-  #noteCandles(source: Source, openTimes: readonly TimeMs[]): void {
-    const oldest = Math.min(...openTimes)
+  #noteCandles(source: Source, openTimes: readonly ServiceMs[]): void {
+    const oldest = smallest(openTimes)
     this.#anchor ??= oldest
-    this.#oldestKnown = Math.min(oldest, this.#oldestKnown ?? oldest)
+    this.#oldestKnown = earlierOf(oldest, this.#oldestKnown ?? oldest)
     if (source.hasReach) {
       this.#oldestReached = Math.min(oldest, this.#oldestReached)
       this.#context.reach.noteSeen(this.#context.now() - oldest)
     } else {
       // A service that counts places may count them from the newest candle that it has.
-      const spanMs = Math.max(...openTimes) - oldest
+      const spanMs = largest(openTimes) - oldest
       this.#countsCandles ||= spanMs >= pagePlaces(source, this.#lengthMs) * this.#lengthMs
     }
   }
 
   /** Notes that the source with a reach lacked candles of the other source, in a window that began at `vainFrom`. */
-  #noteMissing(openTimes: readonly TimeMs[], vainFrom: TimeMs): void {
-    const newest = Math.max(...openTimes)
+  #noteMissing(openTimes: readonly ServiceMs[], vainFrom: ServiceMs): void {
+    const newest = largest(openTimes)
     if (newest < vainFrom || this.#oldestReached <= newest) return
     this.#context.reach.noteMissing(this.#context.now() - newest)
   }
 
-  #isKnown(openTime: TimeMs): boolean {
+  #isKnown(openTime: ServiceMs): boolean {
     return this.#known.some(({ from, to }) => from <= openTime && openTime < to)
   }
 
   /** Returns the end of the newest known range below a time; null if there is none. */
-  #knownBelow(top: TimeMs): TimeMs | null {
+  #knownBelow(top: ServiceMs): ServiceMs | null {
     return this.#known.findLast(({ to }) => to <= top)?.to ?? null
   }
 
@@ -303,11 +304,11 @@ class Walk {
   }
 
   /** Looks for a candle below `top`, nearest pages first. Finding none proves nothing by itself. */
-  async #findsCandle(top: TimeMs, bottom: TimeMs, isFloor: boolean): Promise<boolean> {
+  async #findsCandle(top: ServiceMs, bottom: ServiceMs, isFloor: boolean): Promise<boolean> {
     const { lengthMs } = this.#task
     // Without any known candle nothing can be proven, so a repeated search is short.
     const isBrief = this.#task.isAskedBefore && this.#oldestKnown === null
-    const sources = this.#isReached(top - lengthMs) ? candleSources : candleSources.toReversed()
+    const sources = this.#isReached(addMs(top, -lengthMs)) ? candleSources : candleSources.toReversed()
     const windows = windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample: isBrief })
     for (let round = 1; round <= (isBrief ? 1 : maxAttempts); round++) {
       if (round > 1) await this.#context.sleep(backoffMs(round, retry))
@@ -317,7 +318,7 @@ class Walk {
         if (openTimes.length === 0 || window.to !== top) continue
         // The response showed only the candle at `top`, as the end may be inclusive. A window without this candle is
         // tried.
-        const narrowed = await this.#ask(source, { from: window.from, to: top - lengthMs }, top)
+        const narrowed = await this.#ask(source, { from: window.from, to: addMs(top, -lengthMs) }, top)
         if (narrowed.older.length > 0) return true
       }
     }

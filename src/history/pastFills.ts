@@ -5,7 +5,17 @@ import { type CandleSeries, isSameSeries } from '../market/candle.js'
 import { type Fill, fillsPerPage } from '../market/rows.js'
 import { operationOfPastFills } from '../market/operation.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
-import { dayMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
+import {
+  addMs,
+  dayMs,
+  earlierOf,
+  laterOf,
+  minuteMs,
+  minuteOf,
+  serviceMs,
+  type ServiceMs,
+  smallest,
+} from '../market/values.js'
 import type { Database } from '../db/schema.js'
 import { missingRows } from '../ledger/batch.js'
 import { explainFills, fillNeighbours, type JoinRefusal, storePastFills } from '../ledger/storePastFills.js'
@@ -33,7 +43,10 @@ export function fillHistory(db: Kysely<Database>, series: () => readonly CandleS
   const source: PastFills = {
     ask(client, { series: { category, symbol }, window: { from, to } }, request) {
       // One millisecond more is requested on both sides, because the ends may be exclusive.
-      return client.pastFills({ category, symbol, limit: fillPageRows, startTime: from - 1, endTime: to }, request)
+      return client.pastFills(
+        { category, symbol, limit: fillPageRows, startTime: addMs(from, -1), endTime: to },
+        request,
+      )
     },
     neighbours: (key, range) => fillNeighbours(db, key, range),
     async whyUnproven({ client, ask, request }, { category, symbol }) {
@@ -42,11 +55,11 @@ export function fillHistory(db: Kysely<Database>, series: () => readonly CandleS
       const times = new Map(past.rows.map(({ execId, ts }) => [execId, ts]))
       return live.rows.some(({ execId, ts }) => times.get(execId) === ts) ? null : fillRefusals.unproven
     },
-    store({ series: key, receivedAt, ...shown }) {
+    store({ series: key, requestTime, ...shown }) {
       const { category, symbol } = key
       const minutes: CandleSeries = { category, symbol, type: 'market', interval: '1m' }
       const hasCandles = series().some((candles) => isSameSeries(candles, minutes))
-      return storePastFills(db, key, { ...shown, at: receivedAt, hasCandles })
+      return storePastFills(db, key, { ...shown, at: requestTime, hasCandles })
     },
     explain: (key, range, reason) => explainFills(db, key, range, reason),
   }
@@ -64,7 +77,7 @@ interface PastFillsPart {
   readonly wanted: Ranges
   /** The fills of `covered`. */
   readonly fills: readonly Fill[]
-  readonly receivedAt: TimeMs
+  readonly requestTime: ServiceMs
 }
 
 /** A history of fills that gives the newest ones of a window of time. They are checked by the minute. */
@@ -110,7 +123,7 @@ export function fetchPastFills(
 /** A window to request, and the end of the time that its page covers. A silent range may lie between the two ends. */
 interface Question {
   readonly window: TimeRange
-  readonly to: TimeMs
+  readonly to: ServiceMs
 }
 
 class PastFillsWalk {
@@ -123,11 +136,11 @@ class PastFillsWalk {
   /** True once the history is known to have the same fills as the live stream. */
   #isProven = false
   /** The range of time of which the last adjoining pages show every fill. */
-  #walked: TimeRange = { from: Number.NaN, to: Number.NaN }
+  #walked: TimeRange = { from: serviceMs(NaN), to: serviceMs(NaN) }
   /** Ranges that are stored but not claimed yet, in a minute that the last page has cut. */
   #cut: Ranges = []
   /** A silent range below the last page: its upper end, and the end of the next window. */
-  #silent: { readonly to: TimeMs; readonly end: TimeMs } | null = null
+  #silent: { readonly to: ServiceMs; readonly end: ServiceMs } | null = null
 
   constructor(source: PastFills, series: EventSeries, ranges: Ranges, context: EventContext) {
     this.#source = source
@@ -147,24 +160,25 @@ class PastFillsWalk {
 
   /** Resolves to the next window. Refuses all ranges and resolves to null if nothing can be proven or requested. */
   async #nextQuestion(range: TimeRange): Promise<Question | null> {
-    const bottom = this.#context.now() - fillReachMs
+    const bottom = addMs(this.#context.now(), -fillReachMs)
     const question = this.#silent === null ? await this.#questionAt(range, bottom) : this.#below(this.#silent, bottom)
     if (question === null || question.window.from < question.window.to) return question
     await this.#refuse(this.#left, nothingOlder)
     return null
   }
 
-  #below({ to, end }: { readonly to: TimeMs; readonly end: TimeMs }, bottom: TimeMs): Question {
-    return { to, window: { from: Math.max(bottom, end - windowMs), to: end } }
+  #below({ to, end }: { readonly to: ServiceMs; readonly end: ServiceMs }, bottom: ServiceMs): Question {
+    return { to, window: { from: laterOf(bottom, addMs(end, -windowMs)), to: end } }
   }
 
   /** Resolves to a window whose page also shows the stored fills next to the wanted ranges. */
-  async #questionAt(range: TimeRange, bottom: TimeMs): Promise<Question | null> {
+  async #questionAt(range: TimeRange, bottom: ServiceMs): Promise<Question | null> {
     const from = minuteOf(this.#left[0]?.from ?? range.from)
     const { above, below } = await this.#source.neighbours(this.#series, { from, to: range.to })
     if (above === null && !(await this.#canProve())) return null
     const to = this.#endAbove(range, above)
-    return { to, window: { from: Math.max(bottom, below ?? from - marginMs, to - windowMs), to } }
+    const lowest = laterOf(bottom, addMs(to, -windowMs))
+    return { to, window: { from: laterOf(lowest, below ?? addMs(from, -marginMs)), to } }
   }
 
   async #canProve(): Promise<boolean> {
@@ -176,11 +190,12 @@ class PastFillsWalk {
   }
 
   /** Returns the end of the window for a range: beyond the fill above it, and at the end of its last minute. */
-  #endAbove(range: TimeRange, above: TimeMs | null): TimeMs {
-    const minuteEnd = minuteOf(range.to - 1) + minuteMs
+  #endAbove(range: TimeRange, above: ServiceMs | null): ServiceMs {
+    const minuteEnd = addMs(minuteOf(addMs(range.to, -1)), minuteMs)
     // If the range ends where the last pages began, those pages have shown what is above it.
     const isOver = range.to !== this.#walked.from && minuteEnd <= this.#context.now() - historyLateMs
-    const end = Math.max(range.to, above === null ? 0 : above + 1, isOver ? minuteEnd : 0)
+    const seen = laterOf(range.to, above === null ? range.to : addMs(above, 1))
+    const end = isOver ? laterOf(seen, minuteEnd) : seen
     // If the fill above is far away, the window ends at the range, because everything above the range is proven.
     return end - range.to <= windowMs / 2 ? end : range.to
   }
@@ -188,23 +203,23 @@ class PastFillsWalk {
   async #fetchPage(range: TimeRange, { window, to }: Question): Promise<void> {
     const { ask, client, counts, request } = this.#context
     const response = await ask(() => this.#source.ask(client, { series: this.#series, window }, request))
-    const { rows: fills, cursor, receivedAt } = response
+    const { rows: fills, cursor, requestTime } = response
     counts.received += fills.length
     this.#silent = null
     if (missingRows(response) > 0) return this.#refuse([range], 'its history holds rows that cannot be understood')
     if (fills.length === 0 && cursor !== undefined)
       return this.#refuse([range], 'its history gives an empty page, and says that more rows follow')
     const isFull = fills.length >= fillPageRows || cursor !== undefined
-    const oldest = Math.min(...fills.map(({ ts }) => ts))
+    const oldest = smallest(fills.map(({ ts }) => ts))
     // More fills of the oldest millisecond may be on the next page.
-    const covered = { from: isFull ? oldest + 1 : oldest, to }
+    const covered = { from: isFull ? addMs(oldest, 1) : oldest, to }
     const wanted = covered.from < to ? intersect(this.#left, [covered]) : []
     if (covered.from < to) this.#walked = to >= this.#walked.from ? { ...this.#walked, from: covered.from } : covered
-    if (wanted.length > 0) await this.#store({ covered, wanted, fills, receivedAt })
+    if (wanted.length > 0) await this.#store({ covered, wanted, fills, requestTime })
     const next = this.#left.at(-1)
     if (next === undefined) return
     if (!isFull) {
-      if (next.to > window.from) this.#silent = { to: Math.min(oldest, to), end: window.from }
+      if (next.to > window.from) this.#silent = { to: earlierOf(oldest, to), end: window.from }
     } else if (wanted.length === 0) {
       const isCrowded = covered.from >= to
       if (isCrowded) await this.#refuse([range], 'more rows happened in one millisecond than a page holds')

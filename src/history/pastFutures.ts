@@ -12,7 +12,7 @@ import {
   longestFundingMs,
 } from '../market/funding.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { addMs, earlierOf, laterOf, type ServiceMs, serviceMs, smallest } from '../market/values.js'
 import { inTransaction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { missingRows } from '../ledger/batch.js'
@@ -97,7 +97,7 @@ interface NumberedHistory<Row> {
 }
 
 /** Fetches ranges from numbered pages, the newest page first, until everything wanted was shown or the pages end. */
-export async function fetchNumbered<Row extends { readonly ts: TimeMs }>(
+export async function fetchNumbered<Row extends { readonly ts: ServiceMs }>(
   history: NumberedHistory<Row>,
   series: EventSeries,
   ranges: Ranges,
@@ -110,7 +110,7 @@ export async function fetchNumbered<Row extends { readonly ts: TimeMs }>(
   /** Rows that the next page may repeat, and all rows that are not stored yet. */
   let shown: readonly Row[] = []
   /** Time from which every row was shown. */
-  let shownFrom = Number.POSITIVE_INFINITY
+  let shownFrom = serviceMs(Infinity)
   for (let page = 1, top = left.at(-1); top !== undefined; page++, top = left.at(-1)) {
     const query = { series, page, cursor }
     const response = await ask(() => history.ask(client, query, request))
@@ -120,11 +120,11 @@ export async function fetchNumbered<Row extends { readonly ts: TimeMs }>(
     cursor = response.cursor
     const isLast = response.rows.length < pageRows && cursor === undefined
     const rows = joinPages(shown, response.rows, textOf)
-    const oldest = Math.min(...rows.map(({ ts }) => ts))
-    const silentFrom = Math.max(oldest - silentBelowMs, Math.min(oldest, now() - reachMs))
+    const oldest = smallest(rows.map(({ ts }) => ts))
+    const silentFrom = laterOf(addMs(oldest, -silentBelowMs), earlierOf(oldest, addMs(now(), -reachMs)))
     // More rows of the oldest millisecond may be on the next page.
-    const from = isLast ? silentFrom : oldest + 1
-    const covered = { from, to: Math.min(top.to, shownFrom) }
+    const from = isLast ? silentFrom : addMs(oldest, 1)
+    const covered = { from, to: earlierOf(top.to, shownFrom) }
     const wanted = covered.from < covered.to ? intersect(left, [covered]) : []
     if (wanted.length > 0) {
       const stored = await history.store({ series, covered, wanted, rows: rows.filter(({ ts }) => ts < covered.to) })
@@ -134,7 +134,7 @@ export async function fetchNumbered<Row extends { readonly ts: TimeMs }>(
     }
     const hasNew = rows.length > shown.length
     if (isLast || !hasNew) break
-    shownFrom = Math.min(shownFrom, from)
+    shownFrom = earlierOf(shownFrom, from)
     // The next page repeats no more rows than a page holds, so earlier rows that are stored are dropped.
     const repeatedFrom = rows.length - Math.max(pageRows, response.rows.length)
     shown = rows.filter((row, place) => place >= repeatedFrom || row.ts < shownFrom)

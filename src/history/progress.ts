@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { largest, sum, type TimeMs } from '../market/values.js'
+import { largest, sum, type ServiceMs } from '../market/values.js'
 import { wantStates } from '../ledger/wants.js'
 import type { Database } from '../db/schema.js'
 import type { Clock } from '../runtime/clock.js'
@@ -8,7 +8,7 @@ export interface Progress {
   /** Number of candles still to get, and of minutes if rows have times of their own. */
   readonly left: number
   /** Time above which everything is done; null if nothing is left. */
-  readonly reachedAt: TimeMs | null
+  readonly reachedAt: ServiceMs | null
   readonly wants: number
   readonly wantsEnded: number
 }

@@ -1,6 +1,6 @@
 import type { Clock } from '../runtime/clock.js'
 import type { Operation } from '../market/operation.js'
-import { dayMs, hourMs, type TimeMs } from '../market/values.js'
+import { dayMs, hourMs, type MachineMs } from '../market/values.js'
 
 /** A learned reach expires after this time. The service may reach further, or pages were empty for another reason. */
 const trustedMs = hourMs
@@ -8,7 +8,7 @@ const trustedMs = hourMs
 /** How far back an operation gives candles, as the age of their opening times. All slices of a kind of series share it. */
 export class Reach {
   readonly #clock: Pick<Clock, 'now'>
-  #known: { readonly ageMs: number; readonly learnedAt: TimeMs } | null = null
+  #known: { readonly ageMs: number; readonly learnedAt: MachineMs } | null = null
   /** Age of a candle that was missing once. A single empty page may be a fault; the second one counts. */
   #suspectedMs: number | null = null
 

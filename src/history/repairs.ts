@@ -5,7 +5,17 @@ import { fundingReachMs, leavesWithinMs, liquidationReachMs } from '../market/fu
 import { type Operation, operationOfPastFills, pastFillsOperations } from '../market/operation.js'
 import type { StreamName } from '../market/stream.js'
 import { type TimeRange, union } from '../market/timeRange.js'
-import { dayMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
+import {
+  addMs,
+  asIfService,
+  dayMs,
+  laterOf,
+  type MachineMs,
+  minuteMs,
+  minuteOf,
+  type ServiceMs,
+  serviceMs,
+} from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Database } from '../db/schema.js'
@@ -21,13 +31,13 @@ import type { OperationStates } from './reach.js'
 const repairBackoff: Backoff = { minMs: minuteMs, maxMs: dayMs, factor: 10 }
 
 /** Returns true if no earlier repair is open, and the last one ended long enough ago. */
-function isDueAgain({ attempts, attemptedAt }: RepairAttempts, now: TimeMs): boolean {
+function isDueAgain({ attempts, attemptedAt }: RepairAttempts, now: MachineMs): boolean {
   return attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, repairBackoff))
 }
 
 /** Returns a want for ranges that live recording missed. */
 export function repairOf(series: Series, ranges: readonly TimeRange[]): NewWant {
-  const floor = ranges[0]?.from ?? 0
+  const floor = ranges[0]?.from ?? serviceMs(0)
   return { kind: 'repair', series, ranges, floor, again: false, isUrgent: false, hasOpenBeginning: false }
 }
 
@@ -36,7 +46,7 @@ interface CandleRepairOptions {
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
   /** When the last live response for a series came. Without it, a series that ends early always counts as behind. */
-  readonly respondedAt?: (series: CandleSeries) => TimeMs | undefined
+  readonly respondedAt?: (series: CandleSeries) => MachineMs | undefined
   readonly settleMs: number
   readonly clock: Clock
   readonly logger: Logger
@@ -53,19 +63,20 @@ const overdueMs = 10 * minuteMs
  */
 export async function repairCandles(options: CandleRepairOptions): Promise<void> {
   const { db, series, clock, logger } = options
-  const now = clock.now()
+  const machineNow = clock.now()
+  const now = asIfService(machineNow)
   // Live candles may have filled open gaps already.
   for (const one of await candlesWithGaps(db)) await settleGaps(db, one)
   const due: NewWant[] = []
   for (const { series: one, missing } of await findGaps(db, series(), now, options)) {
     const stream = candleStream(one)
-    const ranges = (await repairAttempts(db, stream, missing)).filter((range) => isDueAgain(range, now))
+    const ranges = (await repairAttempts(db, stream, missing)).filter((range) => isDueAgain(range, machineNow))
     if (ranges.length === 0) continue
     // A sparse series may have had no trade there, so no gap is recorded before the service responds.
     for (const range of (await isSparse(db, one)) ? [] : ranges) {
       await recordGap(db, { ...stream, range, reason: 'not recorded: the recorder or the service was away' })
     }
-    due.push({ ...repairOf(stream, ranges), floor: now - lookbackMs })
+    due.push({ ...repairOf(stream, ranges), floor: addMs(now, -lookbackMs) })
   }
   await insertWants(db, due)
   if (due.length > 0) logger.info(`repair: ${due.length} series have gaps; they are being filled`)
@@ -75,13 +86,16 @@ export async function repairCandles(options: CandleRepairOptions): Promise<void>
 export async function findGaps(
   db: Kysely<Database>,
   series: readonly CandleSeries[],
-  now: TimeMs,
+  now: ServiceMs,
   { settleMs, respondedAt }: Pick<CandleRepairOptions, 'settleMs' | 'respondedAt'>,
 ): Promise<{ readonly series: CandleSeries; readonly missing: readonly TimeRange[] }[]> {
-  const from = now - lookbackMs
+  const from = addMs(now, -lookbackMs)
   const requested: SeriesRange[] = series.map((one) => {
     const lengthMs = intervalMs[one.interval]
-    return { series: one, range: { from, to: Math.max(from, Math.floor((now - settleMs) / lengthMs) * lengthMs) } }
+    return {
+      series: one,
+      range: { from, to: laterOf(from, serviceMs(Math.floor((now - settleMs) / lengthMs) * lengthMs)) },
+    }
   })
   const known = await missingCandles(db, requested, { leaveOutAskedLately: true })
   return known.flatMap(({ series: one, range, missing, oldestKnown }) => {
@@ -89,7 +103,7 @@ export async function findGaps(
     if (oldestKnown === null) return []
     const lastResponseAt = respondedAt?.(one) ?? Number.NEGATIVE_INFINITY
     // Live responses came later and showed no newer candle. Probably nothing was traded; the next candle will show it.
-    const isQuiet = (since: TimeMs) => one.type === 'market' && lastResponseAt >= since + overdueMs + settleMs
+    const isQuiet = (since: ServiceMs) => one.type === 'market' && lastResponseAt >= since + overdueMs + settleMs
     const isOverdue = (gap: TimeRange) => gap.to - gap.from > overdueMs && !isQuiet(gap.from)
     const after = missing.filter(
       (gap) => gap.from > oldestKnown && gap.from > range.from && (gap.to < range.to || isOverdue(gap)),
@@ -125,8 +139,8 @@ export class FillRepair {
   /** Goes through the next gaps, the newest first, and begins again after the oldest. */
   async look(): Promise<void> {
     const { db, clock } = this.#options
-    const now = clock.now()
-    const reachedSince = now - fillReachMs
+    const now = asIfService(clock.now())
+    const reachedSince = addMs(now, -fillReachMs)
     // A gap is lost while the service's history does not reach it.
     await loseGaps(db, 'fills', reachedSince)
     const gaps: FillGap[] = []
@@ -141,7 +155,7 @@ export class FillRepair {
    * Marks gaps as lost while the service lacks the operation, and opens them again once the service has it. While this
    * is not known, resolves to one lost gap: the request for it will tell.
    */
-  async #followOperation(operation: Operation, now: TimeMs, since: TimeMs): Promise<FillGap[]> {
+  async #followOperation(operation: Operation, now: ServiceMs, since: ServiceMs): Promise<FillGap[]> {
     const { db, states } = this.#options
     const categories = tradedCategories.filter((category) => operationOfPastFills(category) === operation)
     const state = states.stateOf(operation)
@@ -160,7 +174,7 @@ export class FillRepair {
   }
 
   /** Resolves to the next open gaps of this recorder's instruments that are due. */
-  async #nextGaps(now: TimeMs, since: TimeMs): Promise<FillGap[]> {
+  async #nextGaps(now: ServiceMs, since: ServiceMs): Promise<FillGap[]> {
     const { db, states } = this.#options
     const gaps = await selectFillGaps(db, {
       verdict: 'missing',
@@ -174,13 +188,13 @@ export class FillRepair {
     return gaps.filter((gap) => this.#isDue(gap, now) && !rests(gap))
   }
 
-  #isDue(gap: FillGap, now: TimeMs): boolean {
-    return this.#options.isOwn(gap) && isOver(gap, now) && isDueAgain(gap, now)
+  #isDue(gap: FillGap, now: ServiceMs): boolean {
+    return this.#options.isOwn(gap) && isOver(gap, now) && isDueAgain(gap, this.#options.clock.now())
   }
 }
 
 /** Returns true if the last minute of a gap is over, so that the minute has its candle. */
-const isOver = ({ range }: FillGap, now: TimeMs) => minuteOf(range.to - 1) + minuteMs <= now - historyLateMs
+const isOver = ({ range }: FillGap, now: ServiceMs) => minuteOf(addMs(range.to, -1)) + minuteMs <= now - historyLateMs
 
 interface FuturesRepairOptions {
   readonly db: Kysely<Database>
@@ -198,15 +212,15 @@ const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachM
  * first recording, or the recorder was away for long.
  */
 export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
-  const now = clock.now()
+  const now = asIfService(clock.now())
   for (const { name, keptMs } of streams) {
-    await loseGaps(db, name, now - reachMs[name])
-    const since = now - Math.min(reachMs[name] - leavesWithinMs, keptMs ?? Infinity)
+    await loseGaps(db, name, addMs(now, -reachMs[name]))
+    const since = addMs(now, -Math.min(reachMs[name] - leavesWithinMs, keptMs ?? Infinity))
     const found = await missingOfStream(db, name, since)
     await wantRanges(
       db,
       name,
-      found.filter((one) => isOwn(one) && isDueAgain(one, now)),
+      found.filter((one) => isOwn(one) && isDueAgain(one, clock.now())),
     )
   }
 }

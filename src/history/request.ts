@@ -12,7 +12,7 @@ import { fundingReachMs, leavesWithinMs } from '../market/funding.js'
 import { isFuture, isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { addMs, earlierOf, largest, laterOf, type ServiceMs, serviceMs } from '../market/values.js'
 import type { Database, WantKind } from '../db/schema.js'
 import { candlesOf, candleStream, instrumentStream, type Series } from '../db/series.js'
 import { missingCandles, missingEvents } from '../ledger/missing.js'
@@ -39,8 +39,8 @@ export interface BackfillRequest {
   readonly symbols: readonly string[]
   readonly types: readonly CandleType[]
   readonly intervals: readonly Interval[]
-  readonly from: TimeMs | 'launch'
-  readonly to: TimeMs
+  readonly from: ServiceMs | 'launch'
+  readonly to: ServiceMs
 }
 
 export interface RequestedSeries {
@@ -59,7 +59,7 @@ interface ResolvedRequest {
 }
 
 /** The assumed beginning of instruments whose launch time the service does not give. */
-const earliestLaunch = Date.UTC(2018, 0, 1)
+const earliestLaunch = serviceMs(Date.UTC(2018, 0, 1))
 
 /**
  * Returns the series of a request, each with its range of opening times. The range holds no candles before the launch
@@ -68,7 +68,7 @@ const earliestLaunch = Date.UTC(2018, 0, 1)
 export function resolveRequest(
   request: BackfillRequest,
   instruments: readonly InstrumentSummary[],
-  serviceNow: TimeMs,
+  serviceNow: ServiceMs,
   settleMs: number,
 ): ResolvedRequest {
   const { stream } = request
@@ -102,13 +102,13 @@ function requestedEvents(
   stream: PastStream,
   instrument: InstrumentSummary,
   { from, to }: BackfillRequest,
-  serviceNow: TimeMs,
+  serviceNow: ServiceMs,
 ): RequestedSeries {
   const { launchTime, offTime, limitOpenTime } = instrument
   const series = instrumentStream(stream, instrument)
-  const oldest = serviceNow - reachMs[stream]
-  const begin = Math.max(oldest, launchTime ?? oldest, from === 'launch' ? oldest : from)
-  const range = { from: begin, to: Math.max(begin, Math.min(to, serviceNow - historyLateMs)) }
+  const oldest = addMs(serviceNow, -reachMs[stream])
+  const begin = largest([oldest, launchTime ?? oldest, from === 'launch' ? oldest : from])
+  const range = { from: begin, to: laterOf(begin, earlierOf(to, addMs(serviceNow, -historyLateMs))) }
   return { series, range, isUrgent: offTime !== null || limitOpenTime !== null, hasOpenBeginning: false }
 }
 
@@ -116,31 +116,33 @@ function requestedCandles(
   series: CandleSeries,
   { launchTime, firstLaunchTime, offTime, limitOpenTime }: InstrumentSummary,
   { from, to }: BackfillRequest,
-  serviceNow: TimeMs,
+  serviceNow: ServiceMs,
   settleMs: number,
 ): RequestedSeries {
   const lengthMs = intervalMs[series.interval]
   // The first candle may open before the launch, which is within the candle.
-  const launch = launchTime === null ? null : Math.min(launchTime, firstLaunchTime ?? launchTime)
-  const earliest = launch === null ? earliestLaunch : launch - lengthMs + 1
-  const latest = Math.min(serviceNow - settleMs - lengthMs + 1, offTime ?? Number.POSITIVE_INFINITY)
+  const launch = launchTime === null ? null : earlierOf(launchTime, firstLaunchTime ?? launchTime)
+  const earliest = launch === null ? earliestLaunch : addMs(launch, 1 - lengthMs)
+  const newest = addMs(serviceNow, 1 - settleMs - lengthMs)
+  const latest = earlierOf(newest, offTime ?? newest)
   const range = aligned(series.interval, {
-    from: Math.max(earliest, from === 'launch' ? earliest : from),
-    to: Math.min(to, latest),
+    from: laterOf(earliest, from === 'launch' ? earliest : from),
+    to: earlierOf(to, latest),
   })
   return {
     series: candleStream(series),
-    range: { from: range.from, to: Math.max(range.from, range.to) },
+    range: { from: range.from, to: laterOf(range.from, range.to) },
     isUrgent: offTime !== null || limitOpenTime !== null,
     hasOpenBeginning: launchTime === null && from === 'launch',
   }
 }
 
 /** Intervals up to four hours open at their multiples, wherever days begin. Aligned bounds fit pages best. */
-function aligned(interval: Interval, { from, to }: { from: TimeMs; to: TimeMs }) {
+function aligned(interval: Interval, { from, to }: { from: ServiceMs; to: ServiceMs }) {
   const lengthMs = intervalMs[interval]
   if (lengthMs > intervalMs['4H']) return { from, to }
-  return { from: Math.ceil(from / lengthMs) * lengthMs, to: Math.ceil(to / lengthMs) * lengthMs }
+  const next = (time: ServiceMs) => serviceMs(Math.ceil(time / lengthMs) * lengthMs)
+  return { from: next(from), to: next(to) }
 }
 
 /** A requested series with the ranges that have to be fetched. */

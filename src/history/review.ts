@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { dayMs, hourMs, type TimeMs } from '../market/values.js'
+import { addMs, asIfService, dayMs, hourMs, laterOf, type ServiceMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import { countOpenWants, insertWants, type NewWant } from '../ledger/wants.js'
 import type { Fraction } from '../ledger/commonFactor.js'
@@ -34,10 +34,10 @@ const nearCandles = 100
  */
 export async function reviewOnce(db: Kysely<Database>, clock: Clock): Promise<number[]> {
   if ((await countOpenWants(db, 'review')) >= maxAtOnce) return []
-  const now = clock.now()
-  const silent = await unconfirmedParts(db, { before: now - silenceAfterMs, limit: maxAtOnce })
-  const once = await askedOnce(db, { before: now - confirmEmptyAfterMs, limit: maxAtOnce })
-  const due = await dueReviews(db, { before: now - seriesEveryMs, limit: maxAtOnce })
+  const now = asIfService(clock.now())
+  const silent = await unconfirmedParts(db, { before: addMs(now, -silenceAfterMs), limit: maxAtOnce })
+  const once = await askedOnce(db, { before: addMs(now, -confirmEmptyAfterMs), limit: maxAtOnce })
+  const due = await dueReviews(db, { before: addMs(now, -seriesEveryMs), limit: maxAtOnce })
   const looks = silent.flatMap(({ series, silent: ranges }) => {
     return stretchesOf(series, ranges).map((range) => readAgain(series, range))
   })
@@ -57,11 +57,11 @@ export async function readAllAgain(db: Kysely<Database>, series: CandleSeries, r
 /** Returns stretches that hold the silent ranges, each with the candles at its ends. */
 function stretchesOf(series: CandleSeries, silent: readonly TimeRange[]): TimeRange[] {
   const lengthMs = intervalMs[series.interval]
-  const stretches: { from: TimeMs; to: TimeMs }[] = []
+  const stretches: { from: ServiceMs; to: ServiceMs }[] = []
   for (const { from, to } of silent) {
     const last = stretches.at(-1)
-    if (last !== undefined && from - last.to <= nearCandles * lengthMs) last.to = to + lengthMs
-    else stretches.push({ from: from - lengthMs, to: to + lengthMs })
+    if (last !== undefined && from - last.to <= nearCandles * lengthMs) last.to = addMs(to, lengthMs)
+    else stretches.push({ from: addMs(from, -lengthMs), to: addMs(to, lengthMs) })
   }
   return stretches
 }
@@ -71,7 +71,7 @@ function nextStretch({ series, range, nextTo, relistedAt }: DueReview): NewWant 
   // The service may have adjusted the candles before a new listing.
   const wanted = relistedAt ?? nextTo ?? range.to
   const to = wanted > range.from && wanted <= range.to ? wanted : range.to
-  const from = Math.max(range.from, to - stretchMs)
+  const from = laterOf(range.from, addMs(to, -stretchMs))
   return { ...readAgain(series, { from, to }), nextTo: from > range.from ? from : range.to }
 }
 

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { TradedCategory } from '../market/category.js'
-import type { TimeMs } from '../market/values.js'
+import { asIfService, type ServiceMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -36,7 +36,9 @@ export interface BackfillSession {
    * Resolves to the instruments as the service lists them now, with the service's time. If another process owns the
    * budget, resolves to the recorded instruments, with this machine's time.
    */
-  instruments(categories: readonly TradedCategory[]): Promise<{ instruments: InstrumentSummary[]; serviceNow: TimeMs }>
+  instruments(
+    categories: readonly TradedCategory[],
+  ): Promise<{ instruments: InstrumentSummary[]; serviceNow: ServiceMs }>
   /**
    * Starts to fetch what is wanted: at once as the owner of the budget, else after taking it over. Rejects when this
    * process cannot take it over.
@@ -92,7 +94,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   return {
     isOwner: () => lease !== undefined,
     async instruments(categories) {
-      let serviceNow = clock.now()
+      let serviceNow = asIfService(clock.now())
       // If another process owns the budget, that process reads the lists.
       for (const category of lease === undefined ? [] : categories) {
         const page = await ownClient().instruments({ category }, { signal })

@@ -6,7 +6,7 @@ import type { CandleSeries } from '../market/candle.js'
 import type { TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/operation.js'
 import type { Ranges } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { asIfService, type ServiceMs } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -48,7 +48,7 @@ export interface EventContext {
   /** Sends a request, and repeats it while the service is away. */
   readonly ask: <Row>(request: () => Promise<Page<Row>>) => Promise<Page<Row>>
   /** Returns the time of the service's clock. */
-  readonly now: () => TimeMs
+  readonly now: () => ServiceMs
   readonly counts: { received: number; inserted: number }
 }
 
@@ -93,8 +93,8 @@ export class SliceRequests {
   }
 
   /** Returns the time of the service's clock, as the last response told it. */
-  now(): TimeMs {
-    return this.#clock.now() + this.#skewMs
+  now(): ServiceMs {
+    return asIfService(this.#clock.now() + this.#skewMs)
   }
 
   /** Repeats a request until it succeeds. Rejects with `Postponed` after too long, or with an error that is final. */

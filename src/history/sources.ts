@@ -1,5 +1,5 @@
 import type { TimeRange } from '../market/timeRange.js'
-import { dayMs, type TimeMs } from '../market/values.js'
+import { addMs, dayMs, laterOf, type ServiceMs } from '../market/values.js'
 
 /** Operations that give the past of candles, backwards from an end. */
 type CandleOperation = 'candles' | 'history-candles'
@@ -30,7 +30,7 @@ export interface PageRequest {
 
 export interface PageResponse {
   /** Opening times of the closed candles in the response. */
-  readonly openTimes: readonly TimeMs[]
+  readonly openTimes: readonly ServiceMs[]
   /** Ranges that the response leaves out between two of its candles. */
   readonly silence: readonly TimeRange[]
 }
@@ -41,8 +41,8 @@ export function pagePlaces({ pageRows, maxSpanMs }: Source, lengthMs: number): n
 }
 
 interface PageParameters {
-  readonly startTime?: TimeMs
-  readonly endTime: TimeMs
+  readonly startTime?: ServiceMs
+  readonly endTime: ServiceMs
   readonly limit: number
 }
 
@@ -57,7 +57,9 @@ interface PageParameters {
 export function pageParameters({ operation, window: { from, to } }: PageRequest, lengthMs: number): PageParameters {
   // One candle more is requested, so that a candle beyond an inclusive end does not push out the oldest.
   const limit = Math.min(candleSource[operation].pageRows, Math.ceil((to - from) / lengthMs) + 1)
-  return operation === 'candles' ? { startTime: from - 1, endTime: to - 1, limit } : { endTime: to, limit }
+  return operation === 'candles'
+    ? { startTime: addMs(from, -1), endTime: addMs(to, -1), limit }
+    : { endTime: to, limit }
 }
 
 /** All pages of a range are looked at if there are no more than this. Otherwise only a sample of them is. */
@@ -68,8 +70,8 @@ const firstPages = 8
 interface Below {
   /** Sources in the order in which they are requested. */
   readonly sources: readonly Source[]
-  readonly top: TimeMs
-  readonly bottom: TimeMs
+  readonly top: ServiceMs
+  readonly bottom: ServiceMs
   /** True when nothing below `bottom` is wanted. One page below it shows whether the series is older. */
   readonly isFloor: boolean
   readonly lengthMs: number
@@ -88,10 +90,10 @@ interface Look {
 export function windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample }: Below): Look[] {
   return sources.flatMap((source) => {
     const pageMs = pageLength(source, lengthMs)
-    const lowest = isFloor ? bottom - pageMs : bottom
+    const lowest = isFloor ? addMs(bottom, -pageMs) : bottom
     // The known reach may be wrong, so this source is asked for the whole range.
     if (source.hasReach) {
-      const split = Math.max(lowest, top - firstPages * pageMs)
+      const split = laterOf(lowest, addMs(top, -firstPages * pageMs))
       const halves = [{ from: split, to: top }, ...(split > lowest ? [{ from: lowest, to: split }] : [])]
       return halves.map((window) => ({ source, window }))
     }
@@ -102,17 +104,18 @@ export function windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample
 }
 
 /** Returns true if there are too many pages between two times to look at each of them. */
-export function isSampled(top: TimeMs, bottom: TimeMs, lengthMs: number): boolean {
+export function isSampled(top: ServiceMs, bottom: ServiceMs, lengthMs: number): boolean {
   return candleSources.some((source) => !source.hasReach && top - bottom > maxPages * pageLength(source, lengthMs))
 }
 
 /** Returns the pages between two times: all, or a sample at ever longer distances that includes the lowest page. */
-function pageWindows(top: TimeMs, bottom: TimeMs, pageMs: number, isSample: boolean): TimeRange[] {
+function pageWindows(top: ServiceMs, bottom: ServiceMs, pageMs: number, isSample: boolean): TimeRange[] {
   const windows: TimeRange[] = []
   for (let distance = 0; top - distance > bottom; distance = isSample ? distance * 4 + pageMs : distance + pageMs) {
-    windows.push({ from: Math.max(bottom, top - distance - pageMs), to: top - distance })
+    const to = addMs(top, -distance)
+    windows.push({ from: laterOf(bottom, addMs(to, -pageMs)), to })
   }
-  if (isSample && top > bottom) windows.push({ from: bottom, to: bottom + pageMs })
+  if (isSample && top > bottom) windows.push({ from: bottom, to: addMs(bottom, pageMs) })
   return windows
 }
 

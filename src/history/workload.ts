@@ -2,7 +2,7 @@ import { candlesIn, intervalMs } from '../market/candle.js'
 import type { Operation } from '../market/operation.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { dayMs } from '../market/values.js'
+import { addMs, dayMs, laterOf } from '../market/values.js'
 import type { OpenWant } from '../ledger/slices.js'
 
 /** Largest slice: 200 pages of `history-candles`. They take some ten seconds, or minutes if others share the limit. */
@@ -40,7 +40,7 @@ function newest(ranges: readonly TimeRange[], roomForMs: number): TimeRange[] {
   const slice: TimeRange[] = []
   for (const { from, to } of ranges.toReversed()) {
     if (roomMs <= 0) break
-    slice.unshift({ from: Math.max(from, to - roomMs), to })
+    slice.unshift({ from: laterOf(from, addMs(to, -roomMs)), to })
     roomMs -= to - from
   }
   return slice

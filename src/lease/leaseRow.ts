@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import pg from 'pg'
+import { transactionTime } from '../db/columns.js'
 import type { RunQuery } from '../db/database.js'
 import { traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
@@ -153,7 +154,7 @@ export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise
     .select('egress')
     .where('egress', '=', egress)
     .where('owner', 'is not', null)
-    .where(({ eb, fn }) => eb('until', '>', fn<number>('now')))
+    .where('until', '>', transactionTime)
     .executeTakeFirst()
   return held !== undefined
 }

@@ -4,14 +4,14 @@ import type { Fill } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import { isProven, type StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { largest, type TimeMs } from '../market/values.js'
+import { largest, type MachineMs, type ServiceMs } from '../market/values.js'
 
 /** Everything that one response brings to the database. It is plain data, so that it can wait on disk. */
 export interface Batch<Target = unknown, Row = unknown> {
   readonly stream: StreamName
   readonly target: Target
-  readonly requestTime: TimeMs
-  readonly receivedAt: TimeMs
+  readonly requestTime: ServiceMs
+  readonly receivedAt: MachineMs
   readonly rows: readonly Row[]
   readonly rejected: readonly RejectedRow[]
   /** Number of rows of the response beyond a bound. They are counted, but neither stored nor kept as rejected. */
@@ -53,7 +53,7 @@ export function isWholeList(batch: Pick<Batch, 'rows' | 'rejected' | 'unkept' | 
 export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: number | null): Batch<Target, Row> {
   if (keptMs === null || !isProven(batch.stream)) return batch
   const timeOf = (row: Row) =>
-    batch.stream === 'candles' ? (row as Candle).openTime : (row as { readonly ts: TimeMs }).ts
+    batch.stream === 'candles' ? (row as Candle).openTime : (row as { readonly ts: ServiceMs }).ts
   // Uses the earlier of the two clocks, so that a clock that is ahead does not remove rows.
   const before = Math.min(batch.requestTime, batch.receivedAt) - keptMs
   const old = batch.rows.map(timeOf).filter((time) => time < before)

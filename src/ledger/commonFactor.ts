@@ -1,9 +1,9 @@
-import { type Decimal, largest, placesOf, type TimeMs, unitsAt } from '../market/values.js'
+import { type Decimal, largest, placesOf, type ServiceMs, unitsAt } from '../market/values.js'
 
 /** A change of a closed candle by the service that belongs to no restatement yet. */
 export interface OpenRevision {
   readonly id: number
-  readonly openTime: TimeMs
+  readonly openTime: ServiceMs
   readonly old: RevisedValues
   readonly new: RevisedValues
 }

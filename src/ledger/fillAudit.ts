@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream, ofSeries } from '../db/series.js'
@@ -9,7 +9,7 @@ import { addCoverage, gapRange, multirange } from './verdicts.js'
 
 /** A minute of an instrument whose claim was withdrawn. */
 export interface WithdrawnMinute extends InstrumentKey {
-  readonly minute: TimeMs
+  readonly minute: ServiceMs
 }
 
 /**
@@ -19,7 +19,7 @@ export interface WithdrawnMinute extends InstrumentKey {
  */
 export async function auditFills(
   db: Kysely<Database>,
-  { since, at }: { readonly since: TimeMs; readonly at: TimeMs },
+  { since, at }: { readonly since: ServiceMs; readonly at: ServiceMs },
 ): Promise<WithdrawnMinute[]> {
   const { rows } = await sql<WithdrawnMinute>`
     select category, symbol, minute from recorder.audit_fills(${new Date(since)}, ${new Date(at)})`.execute(db)
@@ -38,7 +38,7 @@ const gapsPerLook = 500
  */
 export async function dismissEmptyGaps(
   db: Kysely<Database>,
-  { since, after }: { readonly since: TimeMs; readonly after: number },
+  { since, after }: { readonly since: ServiceMs; readonly after: number },
 ): Promise<{ readonly dismissed: number; readonly last: number | null }> {
   const gaps = await judgeFillGaps(db, since, after)
   const empty = gaps.filter(({ isEmpty }) => isEmpty)
@@ -71,7 +71,7 @@ interface JudgedGap extends InstrumentKey, TimeRange {
  * without a shared fill. Other gaps are marked as judged, so that each is compared only once. A gap waits while a
  * minute has no closed candle, and while fills of its minutes may still arrive.
  */
-async function judgeFillGaps(db: Kysely<Database>, since: TimeMs, after: number): Promise<JudgedGap[]> {
+async function judgeFillGaps(db: Kysely<Database>, since: ServiceMs, after: number): Promise<JudgedGap[]> {
   const { rows } = await sql<JudgedGap>`
     with due as materialized (
       select id, category, symbol, ${gapRange} as range,

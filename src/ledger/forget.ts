@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { databaseNow } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import type { StreamName } from '../market/stream.js'
-import { hourMs, type TimeMs } from '../market/values.js'
+import { hourMs, type MachineMs, type ServiceMs, serviceMs } from '../market/values.js'
 
 /** Rows that one statement deletes. They are few, so that it ends soon and holds its locks briefly. */
 const rowsPerDelete = 10_000
@@ -27,7 +27,7 @@ export async function forget(db: Kysely<Database>, stream: string, before: Date)
     .deleteFrom('recorder.ledger')
     .where('stream', '=', stream as StreamName)
     .where('verdict', 'in', ['recorded', 'silent', 'no trade'])
-    .where('part', '>', Number.NEGATIVE_INFINITY)
+    .where('part', '>', serviceMs(-Infinity))
     .where(({ fn }) => fn<boolean>('isempty', ['ranges']))
     .execute()
 }
@@ -50,12 +50,12 @@ async function deleteGaps(db: Kysely<Database>, stream: string, before: Date): P
 const maxApartMs = hourMs
 
 interface Clocks {
-  readonly machineNow: () => TimeMs
+  readonly machineNow: () => MachineMs
   /** Reads the service's clock. Absent if that clock is not known. */
-  readonly serviceNow?: () => TimeMs
+  readonly serviceNow?: () => ServiceMs
 }
 
-type RemovalTime = { readonly now: TimeMs } | { readonly problem: string }
+type RemovalTime = { readonly now: ServiceMs } | { readonly problem: string }
 
 /**
  * Resolves to the time by which the age of rows is judged: the earliest of all clocks. A single clock that is set
@@ -66,8 +66,8 @@ export async function removalTime(db: Kysely<Database>, { machineNow, serviceNow
   const database = await databaseNow(db)
   const [machine, service] = [machineNow(), serviceNow?.()]
   const times = [machine, database, ...(service === undefined ? [] : [service])]
-  if (doAgree(...times)) return { now: Math.min(...times) }
-  const text = (time: TimeMs) => new Date(time).toISOString()
+  if (doAgree(...times)) return { now: serviceMs(Math.min(...times)) }
+  const text = (time: number) => new Date(time).toISOString()
   const shown = [
     `${text(machine)} on this machine`,
     `${text(database)} in the database`,
@@ -79,6 +79,6 @@ export async function removalTime(db: Kysely<Database>, { machineNow, serviceNow
 }
 
 /** Returns true if all times lie within an hour. */
-export function doAgree(...times: readonly TimeMs[]): boolean {
+export function doAgree(...times: readonly number[]): boolean {
   return Math.max(...times) - Math.min(...times) <= maxApartMs
 }

@@ -11,7 +11,17 @@ import {
 } from '../market/funding.js'
 import type { RowOf, StreamName } from '../market/stream.js'
 import { normalized, type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
-import { hourMs, minuteMs, type TimeMs } from '../market/values.js'
+import {
+  addMs,
+  earlierOf,
+  hourMs,
+  largest,
+  laterOf,
+  minuteMs,
+  type ServiceMs,
+  serviceMs,
+  smallest,
+} from '../market/values.js'
 import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
@@ -53,9 +63,9 @@ function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | null {
   const { rows, requestTime, provesNothing, tooOld = 0 } = batch
   if (rows.length === 0 || provesNothing || missingRows(batch) > 0) return null
   const times = rows.map(({ ts }) => ts)
-  const [oldest, newest] = [Math.min(...times), Math.max(...times)]
-  const from = rows.length + tooOld < fundingPageRows ? oldest - longestFundingMs : oldest
-  return { from, to: Math.max(newest + 1, requestTime - lateMs) }
+  const [oldest, newest] = [smallest(times), largest(times)]
+  const from = rows.length + tooOld < fundingPageRows ? addMs(oldest, -longestFundingMs) : oldest
+  return { from, to: laterOf(addMs(newest, 1), addMs(requestTime, -lateMs)) }
 }
 
 /**
@@ -72,13 +82,14 @@ export async function storeFundingRates(
 ): Promise<StoredRates> {
   const series = instrumentStream('funding_rates', key)
   const times = rates.map(({ ts }) => ts)
-  const [from, to] = [Math.min(...times, shown?.from ?? Infinity), Math.max(...times, shown?.to ?? -Infinity)]
+  const newest = largest(times)
+  const [from, to] = [earlierOf(smallest(times), shown?.from ?? newest), laterOf(newest, shown?.to ?? newest)]
   const stored = await trx
     .selectFrom('market.funding_rates')
     .select(['ts', 'interval_hours'])
     .where(ofInstrument(key))
-    .where('ts', '>=', instant(from - marginMs))
-    .where('ts', '<=', instant(to + marginMs))
+    .where('ts', '>=', instant(addMs(from, -marginMs)))
+    .where('ts', '<=', instant(addMs(to, marginMs)))
     .execute()
   const steps = fundingSteps([...new Set([...times, ...stored.map(({ ts }) => ts)])].toSorted((a, b) => a - b))
   const hours = new Map(steps.map((step) => [step.to, step.isWhole === true ? wholeHours(step) : null]))
@@ -97,7 +108,7 @@ export async function storeFundingRates(
       .where('ts', '=', instant(ts))
       .execute()
   }
-  const proven = shown === null ? [] : subtract(normalized([shown]), notProven(steps, Math.max(...times)))
+  const proven = shown === null ? [] : subtract(normalized([shown]), notProven(steps, newest))
   const gapsFound = await claimEvents(trx, series, proven, missedSettlement)
   return { ...written, gapsFound, proven }
 }
@@ -107,11 +118,14 @@ function wholeHours({ from, to }: TimeRange): number | null {
 }
 
 /** Returns the ranges that lack a settlement, and the time after which the next settlement is overdue. */
-function notProven(steps: ReturnType<typeof fundingSteps>, newest: TimeMs): TimeRange[] {
+function notProven(steps: ReturnType<typeof fundingSteps>, newest: ServiceMs): TimeRange[] {
   const last = steps.at(-1)
-  const broken = steps.filter(({ isWhole }) => isWhole === false).map((step) => ({ from: step.from + 1, to: step.to }))
-  const after = last?.isWhole === null ? last.from + 1 : Math.max(newest, last?.to ?? newest) + longestFundingMs
-  return normalized([...broken, { from: after, to: Infinity }])
+  const broken = steps
+    .filter(({ isWhole }) => isWhole === false)
+    .map((step) => ({ from: addMs(step.from, 1), to: step.to }))
+  const after =
+    last?.isWhole === null ? addMs(last.from, 1) : addMs(laterOf(newest, last?.to ?? newest), longestFundingMs)
+  return normalized([...broken, { from: after, to: serviceMs(Infinity) }])
 }
 
 const missedLiquidations = 'more liquidations happened between two responses than one response shows'
@@ -141,10 +155,10 @@ export async function storeLiquidationBatch(
   batch: Batch<FutureKey, Liquidation>,
 ): Promise<StoredEvents> {
   const { target, rows, requestTime, provesNothing, tooOld = 0, hasMore = false } = batch
-  const to = requestTime - lateMs
+  const to = addMs(requestTime, -lateMs)
   const isFull = hasMore || rows.length + tooOld >= liquidationPageRows
-  let from = requestTime - liquidationReachMs
-  if (isFull) from = Math.min(...rows.map(({ ts }) => ts)) + 1
+  let from = addMs(requestTime, -liquidationReachMs)
+  if (isFull) from = addMs(smallest(rows.map(({ ts }) => ts)), 1)
   else if (rows.length === 0) {
     // An empty response alone proves nothing. It extends the proven time if it reaches back to the end of that time.
     const until = await recordedUntil(trx, instrumentStream('liquidations', target))
@@ -185,10 +199,10 @@ export async function claimEvents(
 }
 
 /** Resolves to the end of the proven time of an instrument; null if nothing is proven. */
-async function recordedUntil(db: Kysely<Database>, series: Series): Promise<TimeMs | null> {
+async function recordedUntil(db: Kysely<Database>, series: Series): Promise<ServiceMs | null> {
   const row = await db
     .selectFrom('recorder.ledger')
-    .select(({ fn }) => fn<TimeMs | null>('upper', ['ranges']).as('until'))
+    .select(({ fn }) => fn<ServiceMs | null>('upper', ['ranges']).as('until'))
     .where(knownOf(series, 'recorded'))
     .executeTakeFirst()
   return row?.until ?? null
@@ -203,7 +217,7 @@ interface MissingRange extends InstrumentKey, RepairAttempts {
 export async function missingOfStream(
   db: Kysely<Database>,
   stream: StreamName,
-  since: TimeMs,
+  since: ServiceMs,
 ): Promise<MissingRange[]> {
   const begin = instant(since)
   const { rows } = await sql<Omit<MissingRange, 'range'> & TimeRange>`

@@ -3,7 +3,7 @@ import type { CandleSeries } from '../market/candle.js'
 import type { Category, InstrumentKey, TradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
@@ -21,7 +21,7 @@ export interface NewGap extends Series {
   /** `lost` if the service is known to be unable to fill the gap. Default: `missing`. */
   readonly verdict?: 'missing' | 'lost'
   /** Time when the gap was found. Default: now, by the database's clock. */
-  readonly detectedAt?: TimeMs
+  readonly detectedAt?: ServiceMs
 }
 
 /** A gap in the words of market.gaps. */
@@ -30,9 +30,9 @@ export interface Gap extends Series {
   readonly range: TimeRange
   readonly reason: string
   readonly state: GapState
-  readonly detectedAt: TimeMs
-  readonly repairedAt: TimeMs | null
-  readonly lostAt: TimeMs | null
+  readonly detectedAt: ServiceMs
+  readonly repairedAt: ServiceMs | null
+  readonly lostAt: ServiceMs | null
 }
 
 /**
@@ -89,7 +89,7 @@ export async function newestGaps(
 async function gapsWhere(db: Kysely<Database>, { verdicts, streams, categories, isSymbol }: GapFilter) {
   let query = db
     .selectFrom('recorder.ledger')
-    .select(sql<TimeMs>`upper(ranges)`.as('to'))
+    .select(sql<ServiceMs>`upper(ranges)`.as('to'))
     .where('verdict', 'in', verdicts ?? gapVerdicts)
   if (streams !== undefined) query = query.where('stream', 'in', streams)
   if (categories !== undefined) query = query.where('category', 'in', categories)
@@ -99,7 +99,7 @@ async function gapsWhere(db: Kysely<Database>, { verdicts, streams, categories, 
   return query.where(({ eb, fn, val }) => eb('symbol', '=', fn.any(val(symbols))))
 }
 
-function gapOf(row: Selectable<Database['recorder.ledger']> & { readonly to: TimeMs }): Gap {
+function gapOf(row: Selectable<Database['recorder.ledger']> & { readonly to: ServiceMs }): Gap {
   return {
     id: row.id,
     ...seriesOf(row),
@@ -128,7 +128,7 @@ export async function candlesWithGaps(db: Kysely<Database>): Promise<CandleSerie
 export async function loseGaps(
   db: Kysely<Database>,
   stream: StreamName,
-  until: TimeMs | 'infinity',
+  until: ServiceMs | 'infinity',
   categories: readonly Category[] | null = null,
 ): Promise<void> {
   await callFunction(db, 'recorder.lose_gaps', stream, until === 'infinity' ? until : new Date(until), categories)
@@ -138,7 +138,7 @@ export async function loseGaps(
 export async function reopenGaps(
   db: Kysely<Database>,
   stream: StreamName,
-  since: TimeMs,
+  since: ServiceMs,
   categories: readonly Category[],
 ): Promise<void> {
   await callFunction(db, 'recorder.reopen_gaps', stream, new Date(since), categories)
@@ -155,7 +155,7 @@ interface GapSelection {
   readonly verdict: 'missing' | 'lost'
   readonly categories: readonly TradedCategory[]
   /** Only gaps that end after this time are selected. */
-  readonly since: TimeMs
+  readonly since: ServiceMs
   /** Only gaps with a lower number than this are selected. Default: all. */
   readonly before?: number | null
   readonly limit: number

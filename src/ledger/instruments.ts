@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category } from '../market/category.js'
 import { type Instrument, instrumentFields, type InstrumentKind, kindOf } from '../market/instrument.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
@@ -32,7 +32,7 @@ export async function recordInstruments(
   db: Kysely<Database>,
   category: Category,
   instruments: readonly Instrument[],
-  seenAt: TimeMs,
+  seenAt: ServiceMs,
   options: { readonly complete?: boolean } = {},
 ): Promise<VersionsResult> {
   const stray = instruments.find((instrument) => instrument.category !== category)
@@ -47,7 +47,7 @@ export async function recordInstruments(
 }
 
 /** Describes the instruments whose newest versions begin or end at `seenAt` by these versions. */
-async function describeAnew(trx: Kysely<Database>, category: Category, seenAt: TimeMs): Promise<void> {
+async function describeAnew(trx: Kysely<Database>, category: Category, seenAt: ServiceMs): Promise<void> {
   const changed = sql`(
     select * from (
       select distinct on (symbol) * from market.instrument_history
@@ -77,7 +77,7 @@ const rpiSymbols = rowTable<Pick<RpiSymbol, 'category' | 'symbol'>>('market.rpi_
 export async function recordRpiSymbols(
   db: Kysely<Database>,
   rows: readonly RpiSymbol[],
-  seenAt: TimeMs,
+  seenAt: ServiceMs,
   options: { readonly complete?: boolean } = {},
 ): Promise<VersionsResult> {
   const whole = options.complete === true ? sql<boolean>`true` : null

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { type ColumnSpec, rowsFrom } from '../db/columns.js'
 import {
   addKnown,
@@ -26,7 +26,7 @@ interface MissingCandles extends SeriesRange {
   /** Ranges that are neither covered nor confirmed as empty, ascending. */
   readonly missing: readonly TimeRange[]
   /** Opening time of the oldest covered candle of the series; null if nothing is covered. */
-  readonly oldestKnown: TimeMs | null
+  readonly oldestKnown: ServiceMs | null
 }
 
 const columns: readonly ColumnSpec[] = [...keyColumns, { name: 'from', kind: 'time' }, { name: 'to', kind: 'time' }]
@@ -45,7 +45,7 @@ export async function missingCandles(
     return ['candles', category, symbol, type, interval, range.from, range.to]
   })
   const source = rowsFrom(keys, columns, (key, column) => key[column] ?? null)
-  const { rows } = await sql<{ place: number; from: TimeMs | null; to: TimeMs | null; oldest: TimeMs | null }>`
+  const { rows } = await sql<{ place: number; from: ServiceMs | null; to: ServiceMs | null; oldest: ServiceMs | null }>`
     select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
     from ${source} as s
     left join recorder.ledger c on ${sameSeries('c', 's')} and ${hasVerdict('recorded', 'c')}
@@ -63,7 +63,7 @@ export async function missingCandles(
     series,
     range,
     missing: [] as TimeRange[],
-    oldestKnown: null as TimeMs | null,
+    oldestKnown: null as ServiceMs | null,
   }))
   for (const { place, from, to, oldest } of rows) {
     const result = results[place - 1]
@@ -77,7 +77,7 @@ export async function missingCandles(
 /** Finds the parts of a range that are not recorded. The rows of the series must have times of their own. */
 export async function missingEvents(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
   if (range.from >= range.to) return []
-  const { rows } = await sql<{ ranges: [TimeMs, TimeMs][] }>`
+  const { rows } = await sql<{ ranges: [ServiceMs, ServiceMs][] }>`
     select ${rangesAsJson('missing')} as ranges from (
       select ${multirange([range])} - coalesce(range_agg(r), '{}') as missing
       from recorder.ledger c cross join lateral unnest(c.ranges) as r
@@ -123,7 +123,7 @@ export async function replaceGaps(
 export async function openGaps(db: Kysely<Database>, series: CandleSeries): Promise<TimeRange[]> {
   const rows = await db
     .selectFrom('recorder.ledger')
-    .select(({ fn }) => ['part as from', fn<TimeMs>('upper', ['ranges']).as('to')])
+    .select(({ fn }) => ['part as from', fn<ServiceMs>('upper', ['ranges']).as('to')])
     .where(knownOf(candleStream(series), 'missing'))
     .execute()
   return normalized(rows)
@@ -162,7 +162,7 @@ export async function replaceUnanswered(
 }
 
 interface Unanswered extends TimeRange {
-  readonly askedAt: TimeMs
+  readonly askedAt: ServiceMs
 }
 
 /** Reads ranges that touch `ranges` and were requested without a usable response, ascending. */
@@ -173,7 +173,7 @@ export async function unansweredRanges(
 ): Promise<Unanswered[]> {
   return db
     .selectFrom('recorder.ledger')
-    .select(({ fn }) => ['part as from', fn<TimeMs>('upper', ['ranges']).as('to'), 'noted_at as askedAt'])
+    .select(({ fn }) => ['part as from', fn<ServiceMs>('upper', ['ranges']).as('to'), 'noted_at as askedAt'])
     .where(knownOf(candleStream(series), 'unanswered'))
     .where('ranges', '&&', multirange(ranges))
     .orderBy('part')

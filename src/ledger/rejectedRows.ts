@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
 import type { RejectedRow } from '../market/rejectedRow.js'
-import { hourMs, type TimeMs } from '../market/values.js'
+import { hourMs, type MachineMs } from '../market/values.js'
 import { type ColumnSpec, columnNames, type ColumnValue, rowsFrom } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { inStatements } from '../db/writeRows.js'
@@ -33,7 +33,7 @@ const maxPerHour = 1_000
 export async function insertRejectedRows(
   db: Kysely<Database>,
   rows: readonly RejectedRow[],
-  at: TimeMs,
+  at: MachineMs,
 ): Promise<WriteResult> {
   const hourBefore = sql`${new Date(at - hourMs)}::timestamptz`
   return inStatements(rows, async (part) => {
@@ -65,7 +65,7 @@ export async function insertRejectedRows(
   })
 }
 
-function values(digest: string, row: RejectedRow, at: TimeMs): ColumnValue[] {
+function values(digest: string, row: RejectedRow, at: MachineMs): ColumnValue[] {
   const { operation, parameters, reason, raw, rawSha256, rawBytes } = row
   return [digest, operation, parameters, reason, raw, rawSha256, rawBytes, at, at]
 }

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
 import { addingRanges, type Series, seriesValues } from '../db/series.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { addKnown, knownOf } from './verdicts.js'
 
 /** A range as the archive stores it: times as text with microseconds. */
@@ -55,7 +55,7 @@ export async function restoreGaps(db: Kysely<Database>, series: Series, gaps: re
       .selectFrom('recorder.ledger')
       .select('id')
       .where(knownOf(series, verdict))
-      .where('part', '=', sql<TimeMs>`${from}::timestamptz`)
+      .where('part', '=', sql<ServiceMs>`${from}::timestamptz`)
       .executeTakeFirst()
     if (known !== undefined) continue
     const range = verdict === 'repaired' ? multirangeOf([[from, to]]) : await unknownPart(db, series, [from, to])

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { candlesOf, candleStream, sameSeries, seriesValues } from '../db/series.js'
@@ -14,9 +14,9 @@ export interface DueReview {
   /** From the first known candle to the last one. */
   readonly range: TimeRange
   /** End of the stretch to review next; null before the first review. */
-  readonly nextTo: TimeMs | null
+  readonly nextTo: ServiceMs | null
   /** When the instrument was listed again after the last review; null if it was not. */
-  readonly relistedAt: TimeMs | null
+  readonly relistedAt: ServiceMs | null
 }
 
 /**
@@ -25,7 +25,7 @@ export interface DueReview {
  */
 export async function dueReviews(
   db: Kysely<Database>,
-  { before, limit }: { readonly before: TimeMs; readonly limit: number },
+  { before, limit }: { readonly before: ServiceMs; readonly limit: number },
 ): Promise<DueReview[]> {
   const { rows } = await sql<CandleSeries & TimeRange & Omit<DueReview, 'series' | 'range'>>`
     select c.category, c.symbol, c.type, c.interval, lower(c.ranges) as "from", upper(c.ranges) as "to",
@@ -82,12 +82,12 @@ export async function seriesToReadAgain(
  */
 export async function askedOnce(
   db: Kysely<Database>,
-  { before, limit }: { readonly before: TimeMs; readonly limit: number },
+  { before, limit }: { readonly before: ServiceMs; readonly limit: number },
 ): Promise<{ readonly series: CandleSeries; readonly range: TimeRange }[]> {
   const rows = await db
     .selectFrom('recorder.ledger')
     .select(['stream', 'category', 'symbol', 'type', 'interval', 'part as from'])
-    .select(({ fn }) => fn<TimeMs>('upper', ['ranges']).as('to'))
+    .select(({ fn }) => fn<ServiceMs>('upper', ['ranges']).as('to'))
     .where(hasVerdict('unanswered'))
     .where('times', '=', 1)
     .where('noted_at', '<', instant(before))
@@ -103,7 +103,7 @@ export async function askedOnce(
 /** Reads parts with unconfirmed silence that last grew before `before`, oldest first. */
 export async function unconfirmedParts(
   db: Kysely<Database>,
-  { before, limit }: { readonly before: TimeMs; readonly limit: number },
+  { before, limit }: { readonly before: ServiceMs; readonly limit: number },
 ): Promise<{ readonly series: CandleSeries; readonly silent: readonly TimeRange[] }[]> {
   const rows = await db
     .selectFrom('recorder.ledger')
@@ -125,9 +125,9 @@ export async function unconfirmedParts(
 export async function concludeReview(
   trx: Kysely<Database>,
   series: CandleSeries,
-  { ranges, nextTo }: { readonly ranges: readonly TimeRange[]; readonly nextTo: TimeMs | null },
+  { ranges, nextTo }: { readonly ranges: readonly TimeRange[]; readonly nextTo: ServiceMs | null },
   silence: readonly TimeRange[],
-  at: TimeMs,
+  at: ServiceMs,
 ): Promise<void> {
   await confirmNoTrade(trx, series, normalized(silence))
   await putOffLook(trx, series, ranges)
@@ -157,8 +157,8 @@ async function putOffLook(db: Kysely<Database>, series: CandleSeries, asked: rea
 async function noteReview(
   db: Kysely<Database>,
   series: CandleSeries,
-  at: TimeMs,
-  nextTo: TimeMs | null,
+  at: ServiceMs,
+  nextTo: ServiceMs | null,
 ): Promise<void> {
   const ranges = `{[${new Date(nextTo ?? at).toISOString()},)}`
   await sql`

@@ -1,9 +1,9 @@
 import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { byUrgency, endWants, provenOfWant, type WantCounts } from './wants.js'
-import { inFuture, instant } from '../db/columns.js'
+import { inFuture, instant, transactionTime } from '../db/columns.js'
 import { multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
@@ -22,9 +22,9 @@ export interface OpenWant {
 export interface Slice extends OpenWant {
   readonly id: number
   readonly wantId: number
-  readonly floor: TimeMs
+  readonly floor: ServiceMs
   readonly again: boolean
-  readonly nextTo: TimeMs | null
+  readonly nextTo: ServiceMs | null
   /** All ranges that were missing when the slice was taken and that no worker fetched. */
   readonly missing: readonly TimeRange[]
 }
@@ -77,12 +77,9 @@ export async function takeSlice(
 ): Promise<Slice | null> {
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
-    await trx
-      .deleteFrom('recorder.slice')
-      .where(({ eb, fn }) => eb('leased_until', '<=', fn<TimeMs>('now')))
-      .execute()
+    await trx.deleteFrom('recorder.slice').where('leased_until', '<=', transactionTime).execute()
     const { rows } = await sql<
-      Series & Omit<Slice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [TimeMs, TimeMs][] }
+      Series & Omit<Slice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [ServiceMs, ServiceMs][] }
     >`
       with taken as materialized (
         select w.stream, w.category, w.symbol, w.type, w.interval, range_agg(r) as ranges

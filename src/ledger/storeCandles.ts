@@ -1,6 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { type Candle, type CandleSeries, filledBy, intervalMs, isSameSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
+import type { ServiceMs } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
 import { traitsOf } from '../db/databaseError.js'
@@ -98,8 +99,8 @@ async function insertNewCandles(
     .selectFrom('market.candles')
     .select('open_time')
     .where(ofCandles(series))
-    .where('open_time', '>=', instant(times[0] as number))
-    .where('open_time', '<=', instant(times.at(-1) as number))
+    .where('open_time', '>=', instant(times[0] as ServiceMs))
+    .where('open_time', '<=', instant(times.at(-1) as ServiceMs))
     .limit(1)
     .executeTakeFirst()
   if (known !== undefined) return null

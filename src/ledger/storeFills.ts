@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type Fill, fillsPerPage } from '../market/rows.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { Extra, TimeMs } from '../market/values.js'
+import { addMs, type Extra, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
 import { arrayText, type ColumnValue } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeRows.js'
@@ -17,8 +17,8 @@ export interface StoredFills extends WriteResult {
 }
 
 interface TimeSpan {
-  readonly oldest: TimeMs
-  readonly newest: TimeMs
+  readonly oldest: ServiceMs
+  readonly newest: ServiceMs
 }
 
 /**
@@ -77,16 +77,16 @@ function unreadTimes(batch: FillBatch): string | null {
   const { oldest, newest } = timesOf(batch.rows) as TimeSpan
   const ranges: TimeRange[] = []
   for (const { raw } of lost) {
-    const ts = Number(timeInText.exec(raw)?.[1] ?? Number.NaN)
+    const ts = serviceMs(Number(timeInText.exec(raw)?.[1] ?? Number.NaN))
     // A time outside of the times of the other fills may itself be the mistake in the row.
     if (!(ts >= oldest && ts <= newest)) return null
-    ranges.push({ from: ts, to: ts + 1 })
+    ranges.push({ from: ts, to: addMs(ts, 1) })
   }
   return multirangeText(ranges)
 }
 
 function timesOf(rows: readonly Fill[]): TimeSpan | null {
-  let [oldest, newest] = [Infinity, -Infinity]
+  let [oldest, newest] = [serviceMs(Infinity), serviceMs(-Infinity)]
   for (const { ts } of rows) {
     if (ts < oldest) oldest = ts
     if (ts > newest) newest = ts
@@ -94,7 +94,7 @@ function timesOf(rows: readonly Fill[]): TimeSpan | null {
   return rows.length === 0 ? null : { oldest, newest }
 }
 
-function timeText(time: TimeMs): string {
+function timeText(time: ServiceMs | MachineMs): string {
   return new Date(time).toISOString()
 }
 

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import { type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
-import { hourMs, minuteMs, minuteOf, type TimeMs } from '../market/values.js'
+import { addMs, hourMs, minuteMs, minuteOf, type ServiceMs } from '../market/values.js'
 import { columnNames, duration, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
@@ -41,11 +41,11 @@ export async function fillNeighbours(
   db: Kysely<Database>,
   key: FillKey,
   { from, to }: TimeRange,
-): Promise<{ readonly above: TimeMs | null; readonly below: TimeMs | null }> {
+): Promise<{ readonly above: ServiceMs | null; readonly below: ServiceMs | null }> {
   const fills = db.selectFrom('market.fills').select('ts').where(ofInstrument(key)).limit(1)
   const [above, below] = await Promise.all([
     fills
-      .where('ts', '>=', instant(to - 1))
+      .where('ts', '>=', instant(addMs(to, -1)))
       .orderBy('ts')
       .executeTakeFirst(),
     fills.where('ts', '<', instant(from)).orderBy('ts', 'desc').executeTakeFirst(),
@@ -73,7 +73,7 @@ interface PastFillsPage {
   /** Parts of `covered` that are to be claimed as recorded. */
   readonly wanted: Ranges
   /** Time when the page was received. */
-  readonly at: TimeMs
+  readonly at: ServiceMs
   /** True if one-minute candles of the instrument are recorded now. */
   readonly hasCandles: boolean
 }
@@ -130,7 +130,7 @@ export async function storePastFills(
 
 /** Has gaps compared with their candles once more, because fills of the same minutes were stored. */
 async function judgeAgain(trx: Kysely<Database>, key: FillKey, { from, to }: TimeRange): Promise<void> {
-  const minutes = { from: minuteOf(from), to: minuteOf(to) + minuteMs }
+  const minutes = { from: minuteOf(from), to: addMs(minuteOf(to), minuteMs) }
   await trx
     .updateTable('recorder.ledger')
     .set({ judged_at: null })
@@ -184,10 +184,11 @@ async function unconfirmedMinutes(
   if (first === undefined || last === undefined) return []
   const candles = candleStream({ ...key, type: 'market', interval: '1m' })
   const [from, to] = [minuteOf(first.from), last.to]
+  const minuteLater = addMs(to, minuteMs)
   const around = (series: Series) => sql`
     select coalesce(range_agg(r), '{}') as ranges from recorder.ledger k cross join lateral unnest(k.ranges) as r
-    where ${knownOf(series, 'recorded', 'k')} and k.part < ${instant(to + minuteMs)}
-      and k.ranges && ${timeRange({ from, to: to + minuteMs })}`
+    where ${knownOf(series, 'recorded', 'k')} and k.part < ${instant(minuteLater)}
+      and k.ranges && ${timeRange({ from, to: minuteLater })}`
   const { rows } = await sql<TimeRange>`
     with fills as materialized (select ranges + ${multirange([shown])} as ranges from (${around(streamOf(key))}) as known),
     candles as materialized (${around(candles)}),

@@ -1,7 +1,7 @@
 import { type Expression, expressionBuilder, type Kysely, type RawBuilder, sql, type SqlBool } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { instant, rowsFrom } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
@@ -97,13 +97,13 @@ export function multirangeText(ranges: readonly TimeRange[]): string {
 }
 
 /** Returns SQL for the ranges of a multirange, ascending, in the form that `toRanges` takes. */
-export function rangesAsJson(column: string): RawBuilder<[TimeMs, TimeMs][]> {
+export function rangesAsJson(column: string): RawBuilder<[ServiceMs, ServiceMs][]> {
   return sql`(select coalesce(json_agg(json_build_array(
       (extract(epoch from lower(r)) * 1000)::bigint, (extract(epoch from upper(r)) * 1000)::bigint) order by r), '[]')
     from unnest(${sql.ref(column)}) as r)`
 }
 
-export function toRanges(pairs: readonly (readonly [TimeMs, TimeMs])[]): TimeRange[] {
+export function toRanges(pairs: readonly (readonly [ServiceMs, ServiceMs])[]): TimeRange[] {
   return pairs.map(([from, to]) => ({ from, to }))
 }
 

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { TimeMs } from '../market/values.js'
+import { type ServiceMs, serviceMs } from '../market/values.js'
 import { candleStream, instrumentStream, ofCandles, ofSeries } from '../db/series.js'
 import { duration, instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
@@ -25,7 +25,7 @@ interface Verified {
 interface Check {
   readonly name: string
   readonly concerns: (series: CandleSeries) => boolean
-  readonly run: (db: Kysely<Database>, series: CandleSeries, keptSince: TimeMs) => Promise<Disagreement[]>
+  readonly run: (db: Kysely<Database>, series: CandleSeries, keptSince: ServiceMs) => Promise<Disagreement[]>
 }
 
 const checks: readonly Check[] = [
@@ -57,7 +57,7 @@ const checks: readonly Check[] = [
 export async function* verify(
   db: Kysely<Database>,
   isWanted: (series: CandleSeries) => boolean,
-  keptSince: TimeMs = 0,
+  keptSince = serviceMs(0),
 ): AsyncGenerator<Verified> {
   const all = (await candleSeries(db)).filter(isWanted)
   for (const { name, concerns, run } of checks) {
@@ -135,7 +135,7 @@ async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): P
 async function rowsWithoutCoverage(
   db: Kysely<Database>,
   series: CandleSeries,
-  keptSince: TimeMs,
+  keptSince: ServiceMs,
 ): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
     select min(open_time) as "from", max(open_time + length) as "to", count(*) as count

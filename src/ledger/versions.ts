@@ -5,7 +5,7 @@ import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, type RowTable, streamTable, type WriteResult } from '../db/writeRows.js'
 import { type RowOf, streamTraits, type VersionStream } from '../market/stream.js'
-import type { TimeMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { type Batch, type FuturesTarget, isWholeList } from './batch.js'
 
 export interface VersionsResult extends WriteResult {
@@ -16,7 +16,7 @@ export interface VersionsResult extends WriteResult {
 /** A list as it was at a moment. */
 interface SeenList<Row> {
   readonly rows: readonly Row[]
-  readonly seenAt: TimeMs
+  readonly seenAt: ServiceMs
   /** Condition for `known` rows that have disappeared if the list lacks them; null for a list that is not whole. */
   readonly whole: RawBuilder<boolean> | null
   /** Columns whose change opens a new version. */

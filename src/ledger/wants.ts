@@ -3,8 +3,8 @@ import type { CandleType, Interval } from '../market/candle.js'
 import type { Category } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { dayMs, hourMs, type TimeMs } from '../market/values.js'
-import { ago, rowsFrom } from '../db/columns.js'
+import { dayMs, hourMs, type ServiceMs } from '../market/values.js'
+import { ago, rowsFrom, transactionTime } from '../db/columns.js'
 import { hasVerdict, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
@@ -17,7 +17,7 @@ export interface NewWant {
   /** At least one half-open range of times. For candles these are opening times. */
   readonly ranges: readonly TimeRange[]
   /** Beginning of the requested time. Earlier rows are not needed. */
-  readonly floor: TimeMs
+  readonly floor: ServiceMs
   /** True to read covered ranges again. */
   readonly again: boolean
   /** True if the instrument is about to be delisted. */
@@ -25,7 +25,7 @@ export interface NewWant {
   /** True if `floor` is where the search ends, and not the launch of the instrument. */
   readonly hasOpenBeginning: boolean
   /** End of the stretch to review next. Only reviews have it. */
-  readonly nextTo?: TimeMs | null
+  readonly nextTo?: ServiceMs | null
 }
 
 export interface WantCounts {
@@ -48,7 +48,7 @@ export interface WantState extends WantCounts {
   readonly total: number
   readonly left: number
   /** Rows newer than this time are done; null when nothing is left. */
-  readonly reachedAt: TimeMs | null
+  readonly reachedAt: ServiceMs | null
   /** Why the last attempt was interrupted. The want is tried again. */
   readonly problem: string | null
   /** Why the service refuses a part of the want for good. */
@@ -220,14 +220,14 @@ export async function wantStates(
     .select(['requests', 'received', 'inserted', 'updated'])
     .select(({ eb, exists, fn, selectFrom }) => [
       eb('ended_at', 'is not', null).as('isEnded'),
-      fn<TimeMs | null>('upper', ['missing']).as('reachedAt'),
+      fn<ServiceMs | null>('upper', ['missing']).as('reachedAt'),
       lengthOf('ranges').as('totalMs'),
       lengthOf('missing').as('leftMs'),
       exists(
         selectFrom('recorder.slice as s')
           .select('s.id')
           .whereRef('s.want_id', '=', 'w.id')
-          .where('s.leased_until', '>', fn<TimeMs>('now')),
+          .where('s.leased_until', '>', transactionTime),
       ).as('isRunning'),
     ])
     .execute()
@@ -269,7 +269,7 @@ export async function countOpenWants(db: Kysely<Database>, kind: WantKind): Prom
 export interface RepairAttempts {
   readonly attempts: number
   /** Time when the last want ended; null while one is open. */
-  readonly attemptedAt: TimeMs | null
+  readonly attemptedAt: ServiceMs | null
 }
 
 /**
@@ -313,7 +313,9 @@ export async function rangeOutcomes(
   if (wanted.length === 0) return results
   const keys = wanted.map(({ series, missing }) => [...seriesValues(series), multirangeText(missing)])
   const source = rowsFrom(keys, [...keyColumns, rangesColumn], (key, column) => key[column] ?? null)
-  const { rows } = await sql<{ place: number; ranges: [TimeMs, TimeMs][] } & Pick<RangeOutcome, 'verdict' | 'reason'>>`
+  const { rows } = await sql<
+    { place: number; ranges: [ServiceMs, ServiceMs][] } & Pick<RangeOutcome, 'verdict' | 'reason'>
+  >`
     with source as materialized (select *, ranges::tstzmultirange as wanted from ${source} as s)
     select place, verdict, reason, ${rangesAsJson('known')} as ranges
     from (

@@ -4,6 +4,7 @@ import type { RpiSymbol } from '../market/rows.js'
 import type { Instrument } from '../market/instrument.js'
 import type { MomentStream, RowOf, StreamName, VersionStream } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
+import { addMs } from '../market/values.js'
 import type { Database } from '../db/schema.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { storeFundingBatch, storeLiquidationBatch } from './futures.js'
@@ -88,6 +89,6 @@ function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
     type: target.type,
     lengthMs: intervalMs[target.interval],
     isComplete: !provesNothing && missingRows(batch) === 0,
-    settledUntil: requestTime - target.settleMs,
+    settledUntil: addMs(requestTime, -target.settleMs),
   })
 }

@@ -1,5 +1,5 @@
 import type { TradedCategory } from './category.js'
-import { dayMs, type Decimal, hourMs, minuteMs, sum, type TimeMs } from './values.js'
+import { addMs, dayMs, type Decimal, earlierOf, hourMs, minuteMs, type ServiceMs, sum } from './values.js'
 import type { InstrumentKind } from './instrument.js'
 import { normalized, type Ranges, type TimeRange } from './timeRange.js'
 
@@ -30,8 +30,8 @@ export type Interval = keyof typeof intervalMs
 export const intervals = Object.keys(intervalMs) as readonly Interval[]
 
 /** Returns when the candle that opens at `openTime` closes (exclusive end). */
-export function closeTime(openTime: TimeMs, interval: Interval): TimeMs {
-  return openTime + intervalMs[interval]
+export function closeTime(openTime: ServiceMs, interval: Interval): ServiceMs {
+  return addMs(openTime, intervalMs[interval])
 }
 
 export const candleTypes = ['market', 'mark', 'index', 'premium'] as const
@@ -61,7 +61,7 @@ export function isSameSeries(one: CandleSeries, other: CandleSeries): boolean {
 
 /** A candle. It counts as closed if it was read at least the settle delay after its close, by the service's clock. */
 export interface Candle extends CandleSeries {
-  readonly openTime: TimeMs
+  readonly openTime: ServiceMs
   readonly open: Decimal
   readonly high: Decimal
   readonly low: Decimal
@@ -90,19 +90,19 @@ export function whyNoCandles(kind: InstrumentKind, type: CandleType, interval: I
  */
 export interface Grid {
   readonly lengthMs: number
-  readonly anchor: TimeMs | null
+  readonly anchor: ServiceMs | null
 }
 
-export function gridOf(interval: Interval, anchor: TimeMs | null): Grid {
+export function gridOf(interval: Interval, anchor: ServiceMs | null): Grid {
   return { lengthMs: intervalMs[interval], anchor }
 }
 
 /** Returns the ranges that candles with these opening times fill. Nothing else may be claimed as covered. */
-export function filledBy(openTimes: Iterable<TimeMs>, lengthMs: number): TimeRange[] {
-  const ranges: { from: TimeMs; to: TimeMs }[] = []
-  let last: { from: TimeMs; to: TimeMs } | undefined
+export function filledBy(openTimes: Iterable<ServiceMs>, lengthMs: number): TimeRange[] {
+  const ranges: { from: ServiceMs; to: ServiceMs }[] = []
+  let last: { from: ServiceMs; to: ServiceMs } | undefined
   for (const from of openTimes) {
-    const to = from + lengthMs
+    const to = addMs(from, lengthMs)
     // Responses are in order, so that most candles only make the last range longer.
     if (last?.to === from) last.to = to
     else ranges.push((last = { from, to }))
@@ -127,8 +127,8 @@ export function candlesIn({ lengthMs }: Pick<Grid, 'lengthMs'>, ranges: Ranges):
   return sum(ranges.map(({ from, to }) => Math.ceil((to - from) / lengthMs)))
 }
 
-function nextOpening(at: TimeMs, lengthMs: number, anchor: TimeMs): TimeMs {
-  return Math.ceil((at - anchor) / lengthMs) * lengthMs + anchor
+function nextOpening(at: ServiceMs, lengthMs: number, anchor: ServiceMs): ServiceMs {
+  return addMs(anchor, Math.ceil((at - anchor) / lengthMs) * lengthMs)
 }
 
 /** Properties of a response that decide what its candles prove. */
@@ -138,7 +138,7 @@ interface CandleResponse {
   /** False if rows of the response may be missing, because they were rejected or not kept. */
   readonly isComplete: boolean
   /** Candles that close later are not settled: the service may still be making them. */
-  readonly settledUntil: TimeMs
+  readonly settledUntil: ServiceMs
 }
 
 /**
@@ -156,18 +156,18 @@ interface CandleResponse {
  * @param openTimes of all candles of one response, the forming one too
  */
 export function silenceBetween(
-  openTimes: Iterable<TimeMs>,
+  openTimes: Iterable<ServiceMs>,
   { type, lengthMs, isComplete, settledUntil }: CandleResponse,
 ): TimeRange[] {
   if (type !== 'market' || !isComplete) return []
   const sorted = [...openTimes].sort((a, b) => a - b)
   const ranges: TimeRange[] = []
   for (let place = 1; place < sorted.length; place++) {
-    const [openTime, next] = [sorted[place - 1] as TimeMs, sorted[place] as TimeMs]
+    const [openTime, next] = [sorted[place - 1] as ServiceMs, sorted[place] as ServiceMs]
     if ((next - openTime) % lengthMs !== 0) continue
-    const from = openTime + lengthMs
-    const settled = Math.floor((settledUntil - from) / lengthMs) * lengthMs + from
-    const to = Math.min(next, settled)
+    const from = addMs(openTime, lengthMs)
+    const settled = addMs(from, Math.floor((settledUntil - from) / lengthMs) * lengthMs)
+    const to = earlierOf(next, settled)
     if (from < to) ranges.push({ from, to })
   }
   return ranges

@@ -1,6 +1,6 @@
 import type { RowOf } from './stream.js'
 import type { TimeRange } from './timeRange.js'
-import { dayMs, hourMs, type TimeMs } from './values.js'
+import { dayMs, hourMs, type ServiceMs } from './values.js'
 
 /** A rate at which funding was settled, at the time `ts`. Its interval is found when it is stored. */
 export type FundingRate = Omit<RowOf<'funding_rates'>, 'intervalHours'>
@@ -27,10 +27,10 @@ interface FundingStep extends TimeRange {
  *
  * @param times each settlement once, ascending
  */
-export function fundingSteps(times: readonly TimeMs[]): FundingStep[] {
+export function fundingSteps(times: readonly ServiceMs[]): FundingStep[] {
   const lengthOf = (index: number) => (times[index] ?? Number.NaN) - (times[index - 1] ?? Number.NaN)
   return times.slice(1).map((to, place) => {
-    const from = times[place] as TimeMs
+    const from = times[place] as ServiceMs
     const [before, length, after] = [lengthOf(place), to - from, lengthOf(place + 2)]
     if (length > longestFundingMs) return { from, to, isWhole: false }
     if (Number.isNaN(before) || length <= before || length <= after) return { from, to, isWhole: true }

@@ -1,7 +1,7 @@
 import type { InstrumentKind } from './instrument.js'
 import type { InstrumentKey, TradedCategory } from './category.js'
 import type { RowOf } from './stream.js'
-import type { Decimal, TimeMs } from './values.js'
+import type { Decimal, ServiceMs } from './values.js'
 
 /** A ticker. `ts` is the service's generation time, or its request time if the service left `ts` unset. */
 export type Ticker = RowOf<'tickers'>
@@ -22,7 +22,7 @@ export type TickerSigns = InstrumentKey & Pick<Ticker, 'ts' | 'receivedAt' | Tic
 /** An instrument's ticker, as far as it tells whether and how much was traded. */
 export interface TradeSign {
   /** Time of the ticker, by the service's clock. */
-  readonly ts: TimeMs
+  readonly ts: ServiceMs
   readonly volume24h: string
   readonly lastPrice: string | null
 }

@@ -7,7 +7,7 @@ import {
   type TradedCategory,
 } from './category.js'
 import type { Operation } from './operation.js'
-import type { Extra, FieldType, RowFields, TimeMs } from './values.js'
+import type { Extra, FieldType, MachineMs, RowFields, ServiceMs } from './values.js'
 
 /** How a table is kept that grows with time. */
 interface TableTraits {
@@ -286,8 +286,8 @@ export type FieldsOf<Name extends FieldStream> = Traits[Name]['fields']
 export type RowOf<Name extends FieldStream> = {
   readonly category: Traits[Name] extends { readonly isOfFutures: true } ? FuturesCategory : TradedCategory
   readonly symbol: string
-  readonly ts: TimeMs
-  readonly receivedAt: TimeMs
+  readonly ts: ServiceMs
+  readonly receivedAt: MachineMs
   readonly extra: Extra
 } & RowFields<FieldsOf<Name>>
 

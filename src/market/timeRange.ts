@@ -1,9 +1,9 @@
-import { sum, type TimeMs } from './values.js'
+import { laterOf, type ServiceMs, sum } from './values.js'
 
 /** A half-open range of time: `from` belongs to it, `to` does not. */
 export interface TimeRange {
-  readonly from: TimeMs
-  readonly to: TimeMs
+  readonly from: ServiceMs
+  readonly to: ServiceMs
 }
 
 /** Ranges in ascending order that do not overlap. `normalized` and `union` make them of any ranges. */
@@ -35,7 +35,7 @@ export function subtract(a: Ranges, b: Ranges): TimeRange[] {
     for (let i = index; i < b.length && (b[i] as TimeRange).from < range.to; i++) {
       const removed = b[i] as TimeRange
       if (removed.from > from) result.push({ from, to: removed.from })
-      from = Math.max(from, removed.to)
+      from = laterOf(from, removed.to)
     }
     if (from < range.to) result.push({ from, to: range.to })
   }

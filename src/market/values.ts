@@ -1,7 +1,23 @@
 /** A decimal number exactly as the service sent it. Never converted to a JavaScript number. */
 export type Decimal = string
 
-/** Milliseconds since the Unix epoch, UTC. */
+declare const clockOf: unique symbol
+/** `plainTimes.d.ts` adds to it for tests, and for the page. */
+// oxlint-disable-next-line no-empty-object-type -- another declaration of this interface has a member
+export interface TimesOutside {}
+type OfClock<Clock extends string> = number &
+  ('arePlain' extends keyof TimesOutside ? { readonly [clockOf]?: Clock } : { readonly [clockOf]: Clock })
+
+/**
+ * Milliseconds since the Unix epoch by the clock of the service. Rows, ranges and everything that is judged about the
+ * market have such times. No function takes one for a time of this machine: the two clocks may be hours apart.
+ */
+export type ServiceMs = OfClock<'service'>
+/** Milliseconds since the Unix epoch by the clock of this machine, which says when a response came. */
+export type MachineMs = OfClock<'machine'>
+/** Milliseconds since the Unix epoch by the clock of the database, which measures leases and may veto a removal. */
+export type DatabaseMs = OfClock<'database'>
+/** Milliseconds since the Unix epoch by some clock. To be replaced by the type of one clock. */
 export type TimeMs = number
 
 /** Fields of a row that the specification does not name, as they were sent. Empty when there are none. */
@@ -13,7 +29,7 @@ export interface ValueOfKind {
   integer: number
   decimal: Decimal
   decimals: readonly Decimal[]
-  time: TimeMs
+  time: ServiceMs
   side: 'buy' | 'sell'
 }
 type FieldKind = keyof ValueOfKind
@@ -33,9 +49,30 @@ export const hourMs = 60 * minuteMs
 export const dayMs = 24 * hourMs
 export const secondsPerDay = dayMs / secondMs
 
+/** Says that a number is a time of the service: it was read from a response or a row, or names a time of the market. */
+export const serviceMs = (ms: number) => ms as ServiceMs
+
+/** Takes a time of this machine for one of the service. What calls it is wrong by the difference of the clocks. */
+export const asIfService = (time: number) => time as ServiceMs
+
+/** Returns the time that is `ms` later by the same clock, or earlier if `ms` is negative. */
+export function addMs<Time extends number>(time: Time, ms: number): Time {
+  return (time + ms) as Time
+}
+
+/** Returns the earlier of two times of one clock. */
+export function earlierOf<Time extends number>(a: Time, b: Time): Time {
+  return a < b ? a : b
+}
+
+/** Returns the later of two times of one clock. */
+export function laterOf<Time extends number>(a: Time, b: Time): Time {
+  return a > b ? a : b
+}
+
 /** Returns the beginning of the minute that a time is in. */
-export function minuteOf(time: TimeMs): TimeMs {
-  return Math.floor(time / minuteMs) * minuteMs
+export function minuteOf<Time extends number>(time: Time): Time {
+  return (Math.floor(time / minuteMs) * minuteMs) as Time
 }
 
 /** Returns true for a day of the calendar, such as 2026-03-01. JavaScript reads 2026-02-31 as the third of March. */
@@ -61,13 +98,13 @@ export function sum(values: readonly number[]): number {
 }
 
 /** Returns the smallest of any number of values. `Math.min(...values)` throws if there are more than about 100,000. */
-export function smallest(values: readonly number[]): number {
-  return values.reduce((least, value) => Math.min(least, value), Infinity)
+export function smallest<Value extends number>(values: readonly Value[]): Value {
+  return values.reduce((least, value) => (value < least ? value : least), Infinity as Value)
 }
 
 /** Returns the largest of any number of values. `Math.max(...values)` throws if there are more than about 100,000. */
-export function largest(values: readonly number[]): number {
-  return values.reduce((most, value) => Math.max(most, value), -Infinity)
+export function largest<Value extends number>(values: readonly Value[]): Value {
+  return values.reduce((most, value) => (value > most ? value : most), -Infinity as Value)
 }
 
 /** Groups elements by a key, in the order of their first element. */

@@ -1,9 +1,10 @@
+import type { MachineMs } from '../market/values.js'
 import { type Ending, onAbort } from './abort.js'
 
 /** The two clocks of the program, replaceable together in tests. */
 export interface Clock {
   /** Wall-clock time, milliseconds since the Unix epoch: for timestamps. */
-  now(): number
+  now(): MachineMs
   /** Milliseconds that never run backwards: for durations and pacing. */
   monotonicMs(): number
   /** Resolves after `ms`; rejects with the signal's reason when aborted. */
@@ -15,7 +16,7 @@ export interface Clock {
 /** A moment by both clocks. */
 export interface Moment {
   /** Milliseconds since the Unix epoch. */
-  readonly wall: number
+  readonly wall: MachineMs
   /** Milliseconds of the monotonic clock. */
   readonly ms: number
 }
@@ -36,7 +37,7 @@ export function elapsedMs(clock: Clock, since: Moment): number {
 }
 
 export const systemClock: Clock = {
-  now: () => Date.now(),
+  now: () => Date.now() as MachineMs,
   monotonicMs: () => performance.now(),
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {

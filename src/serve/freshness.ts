@@ -4,7 +4,7 @@ import type { StreamStats } from '../collect/streams/stream.js'
 import { type AnyStream, enabledStreams } from '../collect/streams/streams.js'
 import type { Config } from '../config/resolve.js'
 import { byStream, type StreamName } from '../market/stream.js'
-import { dayMs, largest, secondsPerDay, type TimeMs } from '../market/values.js'
+import { dayMs, largest, secondsPerDay, type MachineMs } from '../market/values.js'
 
 /** Time for a response to arrive and be stored. It is part of the age at which a stream counts as stale. */
 const graceMs = 30_000
@@ -47,7 +47,7 @@ export function longestPauseMs(expression: string): number {
 }
 
 /** Returns how long ago a stream last showed that it works; null if it has not done so yet. */
-export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: TimeMs): number | null {
+export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: MachineMs): number | null {
   const last = Math.max(lastStoredAt ?? -Infinity, lastIdleAt ?? -Infinity)
   return last === -Infinity ? null : Math.max(0, now - last)
 }
@@ -65,7 +65,7 @@ const maxLateShare = 0.1
 export function freshnessOf(
   stats: StreamStats,
   limitMs: number | null,
-  times: { readonly now: TimeMs; readonly startedAt: TimeMs; readonly isCollecting: boolean },
+  times: { readonly now: MachineMs; readonly startedAt: MachineMs; readonly isCollecting: boolean },
 ): Freshness {
   if (limitMs === null) return 'off'
   if (times.isCollecting && stats.targets === 0) return 'idle'

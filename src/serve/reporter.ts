@@ -9,7 +9,7 @@ import { Sampler } from './sampler.js'
 import type { RecorderSource } from './source.js'
 import { operations } from '../market/operation.js'
 import { type StreamName, streamNames } from '../market/stream.js'
-import { sum } from '../market/values.js'
+import { type MachineMs, sum } from '../market/values.js'
 import { inWords } from '../runtime/text.js'
 
 interface ReporterOptions {
@@ -70,7 +70,7 @@ export class StatusReporter {
 }
 
 interface ReportInput {
-  readonly now: number
+  readonly now: MachineMs
   readonly instanceId: string
   readonly version: string
   readonly source: RecorderSource

@@ -1,7 +1,7 @@
 import { type IntervalHistogram, monitorEventLoopDelay } from 'node:perf_hooks'
 import { byOperation, type Operation, operations } from '../market/operation.js'
 import { byStream, type StreamName, streamNames } from '../market/stream.js'
-import { sum, type TimeMs } from '../market/values.js'
+import { sum, type MachineMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { RecorderSource } from './source.js'
 
@@ -20,7 +20,7 @@ export class Sampler {
   readonly #lag: IntervalHistogram = monitorEventLoopDelay({ resolution: lagResolutionMs })
   #lagP99Ms = 0
   #samples = 0
-  #spoolingSince: TimeMs | null = null
+  #spoolingSince: MachineMs | null = null
   #before: Readonly<Record<StreamName, number>>
   /** Number of rows written in each of the last seconds, newest last. */
   readonly #rows: Record<StreamName, number[]> = byStream(() => [])
@@ -57,7 +57,7 @@ export class Sampler {
   }
 
   /** Time since when responses have gone to disk, to a second; null while they go straight to the database. */
-  get spoolingSince(): TimeMs | null {
+  get spoolingSince(): MachineMs | null {
     return this.#spoolingSince
   }
 

@@ -7,7 +7,7 @@ import type { FleetReport } from '../collect/fleet/fleet.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
 import type { CollectorStats } from '../collect/streams/stream.js'
-import type { TimeMs } from '../market/values.js'
+import type { MachineMs } from '../market/values.js'
 import type { Collector } from '../collect/collector.js'
 import type { PacerStats } from '../exchange/limits/pacer.js'
 import { type Clock, within } from '../runtime/clock.js'
@@ -17,7 +17,7 @@ import { isRunning } from '../runtime/process.js'
 /** The running recorder in the view of the server, which only reads it. */
 export interface RecorderSource {
   readonly egress: string
-  readonly startedAt: TimeMs
+  readonly startedAt: MachineMs
   readonly spoolMaxBytes: number
   readonly streams: CollectorStats
   /** Returns `waiting` while another recorder owns the budget of the egress. */

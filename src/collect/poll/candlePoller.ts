@@ -8,7 +8,7 @@ import {
   intervals,
   seriesText,
 } from '../../market/candle.js'
-import { hourMs, minuteMs, type TimeMs } from '../../market/values.js'
+import { asIfService, hourMs, type MachineMs, minuteMs, smallest } from '../../market/values.js'
 import { momentOf, sleepFor } from '../../runtime/clock.js'
 import { candlesPerPage, CandleSchedule } from '../schedule/candleSchedule.js'
 import type { onSchedule } from '../schedule/cron.js'
@@ -18,7 +18,7 @@ import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
 
 export interface CandlePoller extends Poller<CandleTarget> {
   /** When the last live response of a series came, by this machine's clock; undefined before the first. */
-  respondedAt(series: CandleSeries): TimeMs | undefined
+  respondedAt(series: CandleSeries): MachineMs | undefined
 }
 
 /**
@@ -112,9 +112,9 @@ export function candlePoller(
         // After a silence, a response begins with the first candle after it. Only a response that also shows the last
         // candle before the silence proves it.
         const last = candles.newestOpenTime(target)
-        const oldest = Math.min(...batch.rows.map(({ openTime }) => openTime))
+        const oldest = smallest(batch.rows.map(({ openTime }) => openTime))
         if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
-          batch = (await ask(candles.candlesSince(last, clock.now(), target.interval))) ?? batch
+          batch = (await ask(candles.candlesSince(last, asIfService(clock.now()), target.interval))) ?? batch
         }
         const { rows, receivedAt } = batch
         const received = { wall: receivedAt, ms: respondedMs(clock, batch) }

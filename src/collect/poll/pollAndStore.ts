@@ -2,6 +2,7 @@ import { errorKinds, ExchangeError, type ExchangeErrorKind } from '../../exchang
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { StreamName } from '../../market/stream.js'
+import { asIfService } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { type Batch, withoutOldRows } from '../../ledger/batch.js'
@@ -70,7 +71,7 @@ export async function pollAndStore<Target, Row>(
     if (error instanceof ExchangeError && error.kind === 'absent') {
       logger.debug(`${stream.name}: ${error.message}`)
       stats[stream.name].lastIdleAt = clock.now()
-      const empty = { rows: [], rejected: [], requestTime: clock.now(), receivedAt: clock.now() }
+      const empty = { rows: [], rejected: [], requestTime: asIfService(clock.now()), receivedAt: clock.now() }
       return { batch: { stream: stream.name, target, ...empty }, hasEnvelope: false, isKept: true }
     }
     stats[stream.name].failures += 1

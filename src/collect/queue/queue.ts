@@ -11,7 +11,7 @@ import { storeBatches, type StoredBatch } from '../../ledger/storeBatches.js'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import { categoriesOf, isProven, type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import type { TimeMs } from '../../market/values.js'
+import { addMs, earlierOf, laterOf, type MachineMs } from '../../market/values.js'
 import { type Clock, within } from '../../runtime/clock.js'
 import type { Disk } from '../../runtime/disk.js'
 import type { Incidents } from '../../runtime/incidents.js'
@@ -65,7 +65,7 @@ interface Backlog {
   readonly batches: number
   readonly rows: number
   /** When the oldest batch in memory was received; null if there is none. */
-  readonly oldestReceivedAt: TimeMs | null
+  readonly oldestReceivedAt: MachineMs | null
   /** Bytes on the disk that wait for the database. */
   readonly spooledBytes: number
   readonly isSpooling: boolean
@@ -143,7 +143,7 @@ export class Queue {
 
   backlog(): Backlog {
     let rows = 0
-    let oldestReceivedAt: TimeMs | null = null
+    let oldestReceivedAt: MachineMs | null = null
     for (const batch of this.#waiting) {
       rows += batch.rows.length
       oldestReceivedAt ??= batch.receivedAt
@@ -166,7 +166,7 @@ export class Queue {
     this.#options.stats[stream].rowsDropped += rows.length
     if (rows.length === 0) return
     const { category } = target as { readonly category?: Category }
-    const range = { from: requestTime, to: requestTime + 1 }
+    const range = { from: requestTime, to: addMs(requestTime, 1) }
     this.#noteLoss(stream, range, droppedReason, category === undefined ? categoriesOf(stream) : [category])
   }
 
@@ -183,7 +183,7 @@ export class Queue {
   #widenLoss(gap: NewGap): void {
     const key = [gap.stream, gap.category, gap.reason].join(' ')
     const { from, to } = this.#losses.get(key)?.range ?? gap.range
-    this.#losses.set(key, { ...gap, range: { from: Math.min(from, gap.range.from), to: Math.max(to, gap.range.to) } })
+    this.#losses.set(key, { ...gap, range: { from: earlierOf(from, gap.range.from), to: laterOf(to, gap.range.to) } })
   }
 
   /** Records the lost ranges as gaps, when the database seems to be back. */

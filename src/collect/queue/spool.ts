@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
+import { addMs, asIfService, earlierOf, largest, laterOf, smallest } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { messageOf } from '../../runtime/text.js'
@@ -107,10 +108,8 @@ export class Spool {
         disk: this.#disk,
         nextName: () => {
           // The clock may have been set back, but the order of names must be that of writing.
-          const createdAt = Math.max(
-            this.#clock.now(),
-            ...[...this.#closed.keys()].map((name) => createdAtOf(name) + 1),
-          )
+          const newest = largest([...this.#closed.keys()].map(createdAtOf))
+          const createdAt = laterOf(this.#clock.now(), addMs(newest, 1))
           return owner.nameSegment(createdAt, this.#sequence++, stream)
         },
         onClosed: (name, bytes) => this.#closed.set(name, { stream, isOwn: true, bytes }),
@@ -288,10 +287,11 @@ export class Spool {
     const closed = [...this.#closed].flatMap(([other, found]) => (found.stream === stream ? [other] : []))
     const current = this.#writers.get(stream)?.current?.name ?? name
     const later = [...closed, current].filter((other) => other > name).map(createdAtOf)
-    const to = Math.min(this.#clock.now(), ...later)
+    const to = earlierOf(this.#clock.now(), smallest(later))
     await this.#disk.rename(file, `${file}.unreadable`)
     this.#closed.delete(name)
-    const range = { from: createdAtOf(name) - longestToDiskMs, to: Math.max(to, createdAtOf(name)) + 1 }
+    const from = asIfService(createdAtOf(name) - longestToDiskMs)
+    const range = { from, to: asIfService(Math.max(to, createdAtOf(name)) + 1) }
     this.#options.onSetAside({ file: `${file}.unreadable`, stream, range, error })
   }
 

@@ -1,5 +1,5 @@
 import { type StreamName, streamNames } from '../../market/stream.js'
-import type { TimeMs } from '../../market/values.js'
+import type { MachineMs } from '../../market/values.js'
 import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { isRunning } from '../../runtime/process.js'
 import { randomName } from '../../runtime/randomness.js'
@@ -14,7 +14,7 @@ const inUseOn = new WeakMap<Disk, Set<string>>()
 export interface SpoolOwner {
   readonly name: string
   /** Names a segment so that the order of names is that of creation. */
-  nameSegment(createdAt: TimeMs, sequence: number, stream: StreamName): string
+  nameSegment(createdAt: MachineMs, sequence: number, stream: StreamName): string
   /** Resolves to true if the recorder of this name has ended, so that its files may be taken over. */
   hasEnded(name: string): Promise<boolean>
   release(): void
@@ -46,8 +46,8 @@ export async function requireWritable(disk: Disk, file: string): Promise<void> {
 }
 
 /** Reads from a segment's name when the segment was created. */
-export function createdAtOf(name: string): TimeMs {
-  return Number.parseInt(name, 10)
+export function createdAtOf(name: string): MachineMs {
+  return Number.parseInt(name, 10) as MachineMs
 }
 
 export async function becomeSpoolOwner(disk: Disk): Promise<SpoolOwner> {

@@ -1,6 +1,16 @@
 import { type Candle, type CandleSeries, type Interval, intervalMs, seriesText } from '../../market/candle.js'
 import type { TradeSign } from '../../market/rows.js'
-import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
+import {
+  addMs,
+  dayMs,
+  hourMs,
+  largest,
+  laterOf,
+  type MachineMs,
+  minuteMs,
+  type ServiceMs,
+  serviceMs,
+} from '../../market/values.js'
 import { backoffMs, type Moment } from '../../runtime/clock.js'
 import { afterResponse, fullPace, graceMs, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
 
@@ -41,11 +51,11 @@ interface LastResponse {
   /** Volume and price of the ticker at the time of the last response; null without a ticker. */
   readonly sign: TradeSign | null
   /** When the newest candle with a trade in it opened; -Infinity when none was seen. */
-  readonly tradedAt: TimeMs
+  readonly tradedAt: ServiceMs
   /** Opening time, volume and close of the newest candle with a trade; null when none was seen. */
   readonly newest: string | null
   /** Opening time of the newest candle that any response has shown; null while none has. */
-  readonly newestOpenTime: TimeMs | null
+  readonly newestOpenTime: ServiceMs | null
 }
 
 interface Entry<Target> {
@@ -94,12 +104,12 @@ export class CandleSchedule<Target extends CandleSeries> {
   }
 
   /** When the last response of a series came, by the wall clock; undefined before the first. */
-  respondedAt(series: CandleSeries): TimeMs | undefined {
+  respondedAt(series: CandleSeries): MachineMs | undefined {
     return this.#entries.get(seriesText(series))?.last?.received.wall
   }
 
   /** Opening time of the newest candle that any response of a series has shown; null while none has. */
-  newestOpenTime(series: CandleSeries): TimeMs | null {
+  newestOpenTime(series: CandleSeries): ServiceMs | null {
     return this.#entries.get(seriesText(series))?.last?.newestOpenTime ?? null
   }
 
@@ -129,20 +139,20 @@ export class CandleSchedule<Target extends CandleSeries> {
   }
 
   /** Number of candles to request. For a series without a response it is as many as a response can hold. */
-  limitFor(target: Target, now: TimeMs): number {
+  limitFor(target: Target, now: MachineMs): number {
     const last = this.#entries.get(seriesText(target))?.last ?? null
     return last === null ? candlesPerPage : this.candlesSince(last.received.wall, now, target.interval)
   }
 
   /** Number of newest candles that includes the oldest candle that was not final at `before`. */
-  candlesSince(before: TimeMs, now: TimeMs, interval: Interval): number {
+  candlesSince<Time extends number>(before: Time, now: Time, interval: Interval): number {
     const spare = 2
     const count = Math.ceil(Math.max(0, now - before + this.#settleMs) / intervalMs[interval])
     return Math.min(candlesPerPage, count + spare)
   }
 
   /** Takes a response; returns the time after which no candle seen so far has had a trade. */
-  responded(target: Target, { rows, received, isClaimed, sign }: CandlesSeen): TimeMs {
+  responded(target: Target, { rows, received, isClaimed, sign }: CandlesSeen): ServiceMs {
     const entry = this.#entries.get(seriesText(target))
     const before = entry?.last ?? null
     const { tradedAt, newest } = lastTrade(rows, before)
@@ -150,13 +160,14 @@ export class CandleSchedule<Target extends CandleSeries> {
     const isSilentAtFirst = before === null && !brought
     const pace = isSilentAtFirst ? slowPace : afterResponse(before?.pace ?? fullPace, { brought, claimed: isClaimed })
     if (entry !== undefined) {
-      const openTime = Math.max(before?.newestOpenTime ?? -Infinity, ...rows.map((candle) => candle.openTime))
+      const newestOfRows = largest(rows.map((candle) => candle.openTime))
+      const openTime = laterOf(before?.newestOpenTime ?? newestOfRows, newestOfRows)
       const newestOpenTime = openTime > -Infinity ? openTime : null
       entry.last = { received, pace, sign, tradedAt, newest, newestOpenTime }
       entry.refusals = 0
     }
     // The trade may have happened at the very end of its candle.
-    return tradedAt + intervalMs[target.interval]
+    return addMs(tradedAt, intervalMs[target.interval])
   }
 
   /** Notes that the service refuses the interval for the instrument. @param nowMs on the monotonic clock */
@@ -198,7 +209,7 @@ function lastTrade(rows: readonly Candle[], before: LastResponse | null): Pick<L
     if (Number(candle.baseVolume) > 0 || (candle.type !== 'market' && isMoving)) last = candle
     previousClose = candle.close
   }
-  if (last === undefined) return { tradedAt: before?.tradedAt ?? -Infinity, newest: before?.newest ?? null }
+  if (last === undefined) return { tradedAt: before?.tradedAt ?? serviceMs(-Infinity), newest: before?.newest ?? null }
   return { tradedAt: last.openTime, newest: `${last.openTime} ${last.baseVolume} ${last.close}` }
 }
 

@@ -1,5 +1,5 @@
 import { createTask, parse as parseCron } from 'node-cron'
-import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
+import { dayMs, hourMs } from '../../market/values.js'
 import { type Clock, sleepFor } from '../../runtime/clock.js'
 
 /** A wall clock that is set forward is noticed after this time at the latest. */
@@ -27,7 +27,7 @@ export function onSchedule(clock: Clock, expression: string, run: () => void): (
 }
 
 /** Returns a function that gives the first match of a cron expression after a moment, in UTC, or null. */
-export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null {
+export function nextRunOf(expression: string): <Time extends number>(after: Time) => Time | null {
   const fields = parseCron(expression)
   const { second, minute, hour } = fields
   const matches = isOfEachDay(fields) ? () => true : matcherOf(expression)
@@ -39,7 +39,7 @@ export function nextRunOf(expression: string): (after: TimeMs) => TimeMs | null 
       if (!hour.includes(date.getUTCHours())) time = startOfNext(time, hourMs)
       else if (!minute.includes(date.getUTCMinutes())) time = startOfNext(time, 60_000)
       else if (!second.includes(date.getUTCSeconds())) time += 1000
-      else if (matches(time)) return time
+      else if (matches(time)) return time as typeof after
       else time = startOfNext(time, dayMs)
     }
     return null
@@ -56,13 +56,13 @@ export function isOfEachDay({ dayOfMonth, month, dayOfWeek }: ReturnType<typeof 
 /**
  * Matches times of expressions that choose days. Other expressions do without the library's calendars, which take 8 MB.
  */
-function matcherOf(expression: string): (time: TimeMs) => boolean {
+function matcherOf(expression: string): (time: number) => boolean {
   // The task is never started: the library only tells which times match, so that our clock alone decides.
   const task = createTask(expression, () => undefined, { timezone: 'UTC' })
   void task.destroy()
   return (time) => task.match(new Date(time))
 }
 
-function startOfNext(time: TimeMs, lengthMs: number): TimeMs {
+function startOfNext(time: number, lengthMs: number): number {
   return (Math.floor(time / lengthMs) + 1) * lengthMs
 }

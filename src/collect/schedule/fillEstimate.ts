@@ -1,10 +1,10 @@
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs, serviceMs, type ServiceMs } from '../../market/values.js'
 import { ClaimRecord, ErrorRecord } from './estimateRecords.js'
 
 /** A fill of a response, with the time of the service's clock. */
 export interface SeenFill {
-  readonly ts: TimeMs
+  readonly ts: ServiceMs
   readonly size: string
 }
 
@@ -53,17 +53,17 @@ export class FillEstimate {
   #atMs = -Infinity
   /** Fills between the last response and `#atMs`. */
   #unseen = 0
-  #responseAt = -Infinity
+  #responseAt = serviceMs(-Infinity)
   #newestTs = -Infinity
   #sizeSum = 0
   #sizeCount = 0
-  #ticker: { ts: TimeMs; volume: number; lastPrice: string | null; volumeText: string } | null = null
+  #ticker: { ts: ServiceMs; volume: number; lastPrice: string | null; volumeText: string } | null = null
   /**
    * Times, then sizes, of the fills of the last response. They show which of these fills an earlier ticker had counted.
    */
   #page: Float64Array | null = null
   #pageCount = 0
-  #pageFrom: TimeMs = Infinity
+  #pageFrom = serviceMs(Infinity)
   #assumedRate: number | null = null
 
   /** Takes a rate recorded by an earlier run. It holds until the first response. */
@@ -81,7 +81,7 @@ export class FillEstimate {
   }
 
   /** When the service gave the last response, on its own clock; -Infinity before the first. */
-  get respondedAt(): TimeMs {
+  get respondedAt(): ServiceMs {
     return this.#responseAt
   }
 
@@ -100,13 +100,13 @@ export class FillEstimate {
   }
 
   /** Number of fills by `at` that the last response did not show; 0 before the first response. */
-  unseen(at: TimeMs): number {
+  unseen(at: ServiceMs): number {
     if (this.#responseAt === -Infinity) return 0
     return this.#unseen + unknownWeight * this.#rates.ahead(Math.max(0, at - this.#atMs))
   }
 
   /** Takes a response; returns the number of new fills in it. */
-  responded(newestFirst: readonly SeenFill[], serviceTime: TimeMs): number {
+  responded(newestFirst: readonly SeenFill[], serviceTime: ServiceMs): number {
     const fresh = this.#countFresh(newestFirst)
     const oldest = newestFirst.at(-1)?.ts ?? serviceTime
     const isCut = fresh >= fillsPerPage
@@ -155,7 +155,7 @@ export class FillEstimate {
   }
 
   /** Estimates the number of fills in the `spanMs` before a ticker whose volume has changed. */
-  #countOf(before: { ts: TimeMs; volume: number }, volume: number, ts: TimeMs, spanMs: number): number {
+  #countOf(before: { ts: ServiceMs; volume: number }, volume: number, ts: ServiceMs, spanMs: number): number {
     const expected = this.#rates.ahead(spanMs)
     if (this.#sizeCount === 0) {
       // Without sizes the number is unknown, and a claim counts for one.
@@ -176,7 +176,7 @@ export class FillEstimate {
   }
 
   /** Volume of the fills after `ts` that responses have shown. */
-  #shownSince(ts: TimeMs, meanSize: number): number {
+  #shownSince(ts: ServiceMs, meanSize: number): number {
     let sum = 0
     for (let index = 0; index < this.#pageCount && (this.#page?.[index] as number) > ts; index++)
       sum += this.#page?.[fillsPerPage + index] as number
@@ -212,7 +212,7 @@ export class FillEstimate {
     return Math.min(byPage, this.#ticker.volume / (this.#sizeSum / this.#sizeCount) / dayMs)
   }
 
-  #keepPage(newestFirst: readonly SeenFill[], oldest: TimeMs): void {
+  #keepPage(newestFirst: readonly SeenFill[], oldest: ServiceMs): void {
     this.#page ??= new Float64Array(2 * fillsPerPage)
     this.#pageCount = Math.min(fillsPerPage, newestFirst.length)
     for (let index = 0; index < this.#pageCount; index++) {
@@ -220,7 +220,7 @@ export class FillEstimate {
       this.#page[index] = fill.ts
       this.#page[fillsPerPage + index] = Number(fill.size)
     }
-    this.#pageFrom = newestFirst.length < fillsPerPage ? -Infinity : oldest
+    this.#pageFrom = newestFirst.length < fillsPerPage ? serviceMs(-Infinity) : oldest
   }
 }
 
@@ -260,11 +260,11 @@ class FillRates {
   }
 
   /** Takes the first `count` fills of a page, which happened in the `spanMs` before `at`. */
-  addFills(newestFirst: readonly { readonly ts: TimeMs }[], count: number, at: TimeMs, spanMs: number): void {
+  addFills(newestFirst: readonly { readonly ts: ServiceMs }[], count: number, at: ServiceMs, spanMs: number): void {
     for (const [index, memoryMs] of memoriesMs.entries()) {
       let sum = 0
       for (let fill = 0; fill < count; fill++)
-        sum += Math.exp(Math.min(0, (newestFirst[fill] as { readonly ts: TimeMs }).ts - at) / memoryMs)
+        sum += Math.exp(Math.min(0, (newestFirst[fill] as { readonly ts: ServiceMs }).ts - at) / memoryMs)
       this.#averages[index] = sum / memoryMs + (this.#averages[index] as number) * Math.exp(-spanMs / memoryMs)
     }
   }

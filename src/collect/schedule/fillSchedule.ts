@@ -1,5 +1,5 @@
 import { backoffMs } from '../../runtime/clock.js'
-import type { TimeMs } from '../../market/values.js'
+import { serviceMs, type ServiceMs } from '../../market/values.js'
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { maxUnevenness } from './estimateRecords.js'
 import { FillEstimate, type SeenFill } from './fillEstimate.js'
@@ -125,7 +125,7 @@ export class FillSchedule<Target> {
    * @param atMs when the response came
    * @param serviceTime when the service gave it, by its own clock
    */
-  responded(target: Target, newestFirst: readonly SeenFill[], serviceTime: TimeMs, atMs: number): void {
+  responded(target: Target, newestFirst: readonly SeenFill[], serviceTime: ServiceMs, atMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
     const fresh = entry.estimate.responded(newestFirst, serviceTime)
@@ -162,7 +162,7 @@ export class FillSchedule<Target> {
    * Takes a response that was kept at first and dropped from the disk later. It counts as lost if it is the newest
    * response and no request is under way. Otherwise a newer response takes its place.
    */
-  dropped(target: Target, serviceTime: TimeMs, nowMs: number): void {
+  dropped(target: Target, serviceTime: ServiceMs, nowMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined || entry.isRequested || entry.estimate.respondedAt !== serviceTime) return
     this.lost(target, nowMs)
@@ -272,6 +272,6 @@ export class FillSchedule<Target> {
 
   /** Expected number of fills that no response has shown. */
   #unseen({ estimate }: Entry<Target>, nowMs: number): number {
-    return estimate.unseen(nowMs + (this.#offsetMs ?? 0))
+    return estimate.unseen(serviceMs(nowMs + (this.#offsetMs ?? 0)))
   }
 }

@@ -6,7 +6,7 @@ import { type Category, type InstrumentKey, isTradedCategory, type TradedCategor
 import { byStream, type StreamName } from '../../market/stream.js'
 import type { LeftOut, PlanInstrument, Select } from '../universe/planUniverse.js'
 import type { Universe } from '../universe/universe.js'
-import type { TimeMs } from '../../market/values.js'
+import type { MachineMs } from '../../market/values.js'
 
 /** Bytes that a row takes with its index, before and after compression. */
 export interface RowBytes {
@@ -103,9 +103,9 @@ export interface StreamStats {
   /** Rows that were lost because neither database nor spool could take them. */
   rowsDropped: number
   gapsFound: number
-  lastStoredAt: TimeMs | null
+  lastStoredAt: MachineMs | null
   /** Last time at which the stream had nothing to request; null if it never had. */
-  lastIdleAt: TimeMs | null
+  lastIdleAt: MachineMs | null
 }
 
 export type CollectorStats = Readonly<Record<StreamName, StreamStats>>

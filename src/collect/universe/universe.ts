@@ -9,7 +9,7 @@ import {
 } from '../../market/category.js'
 import { type Instrument, kindOf } from '../../market/instrument.js'
 import { type TickerSigns, type TradeSign, turnoverHere } from '../../market/rows.js'
-import type { Decimal, TimeMs } from '../../market/values.js'
+import type { Decimal, MachineMs } from '../../market/values.js'
 import {
   type Ownership,
   ownsEverything,
@@ -39,7 +39,7 @@ export class Universe {
   readonly #known = new Map<Category, Map<string, Known>>()
   readonly #rpi = new Set<string>()
   #measured: ReadonlyMap<string, number> = new Map()
-  readonly #tickersAt = new Map<Category, TimeMs>()
+  readonly #tickersAt = new Map<Category, MachineMs>()
 
   /** Part of the market that this recorder covers. It does not limit the state that is kept. */
   ownership: Ownership = ownsEverything
@@ -88,7 +88,7 @@ export class Universe {
   }
 
   /** When the newest tickers of a category came; null before the first. */
-  tickersAt(category: Category): TimeMs | null {
+  tickersAt(category: Category): MachineMs | null {
     return this.#tickersAt.get(category) ?? null
   }
 

@@ -1,6 +1,6 @@
 import { type Candle, type CandleType, closeTime, type Interval, intervalMs } from '../../market/candle.js'
 import type { TradedCategory } from '../../market/category.js'
-import { hourMs, type TimeMs } from '../../market/values.js'
+import { hourMs, type ServiceMs } from '../../market/values.js'
 import { type Notes, optionalDecimal, requiredDecimal as decimal, requiredTime } from './fields.js'
 import { anArray, type Format, type WireArray } from './rows.js'
 
@@ -9,8 +9,8 @@ interface CandleQuery {
   readonly symbol: string
   readonly interval: Interval
   readonly type?: CandleType
-  readonly startTime?: TimeMs
-  readonly endTime?: TimeMs
+  readonly startTime?: ServiceMs
+  readonly endTime?: ServiceMs
   readonly limit?: number
   /** How long after its close a candle counts as closed. Not sent to the service. Default 0. */
   readonly settleMs?: number

@@ -1,4 +1,4 @@
-import { type Decimal, oneLine, type TimeMs } from '../../market/values.js'
+import { type Decimal, oneLine, serviceMs, type ServiceMs } from '../../market/values.js'
 import { jsonText, textOf } from '../response.js'
 
 /** The findings about one row. */
@@ -71,9 +71,9 @@ function readInteger(value: unknown): number | undefined {
   return Number.isSafeInteger(number) ? number : undefined
 }
 
-function readTime(value: unknown): TimeMs | undefined {
+function readTime(value: unknown): ServiceMs | undefined {
   const time = readInteger(value)
-  return time !== undefined && time > 0 && time < endOfTimeMs ? time : undefined
+  return time !== undefined && time > 0 && time < endOfTimeMs ? serviceMs(time) : undefined
 }
 
 function readText(value: unknown, maxLength: number): string | undefined {

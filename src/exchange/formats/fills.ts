@@ -1,6 +1,6 @@
 import type { Category, TradedCategory } from '../../market/category.js'
 import type { Fill } from '../../market/rows.js'
-import type { TimeMs } from '../../market/values.js'
+import { serviceMs, type ServiceMs } from '../../market/values.js'
 import {
   checkRepeated,
   optionalBoolean,
@@ -45,8 +45,8 @@ interface PastFillQuery {
   /** Number of fills, at most 1,000. Default 500. */
   readonly limit?: number
   /** Start and end of the range, at most 7 days apart. Without them the service gives the newest fills. */
-  readonly startTime?: TimeMs
-  readonly endTime?: TimeMs
+  readonly startTime?: ServiceMs
+  readonly endTime?: ServiceMs
 }
 
 /** Returns a symbol as the older interface spells it: perpetual coin futures lack their ending there. */
@@ -78,7 +78,7 @@ export const pastFillFormat: Format<PastFillQuery, Fill> = {
       price: requiredDecimal(wire['price'], 'price', notes),
       size: requiredDecimal(wire['size'], 'size', notes),
       side: side(wire['side'], 'side', notes),
-      ts: time < minMs ? time * 1000 : time,
+      ts: time < minMs ? serviceMs(time * 1000) : time,
       isRpi: null,
       receivedAt,
       extra: noExtra,

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
-import type { Extra, TimeMs } from '../../market/values.js'
+import type { Extra, MachineMs, ServiceMs } from '../../market/values.js'
 import { workedMs } from '../../runtime/clock.js'
 import { isRecord, jsonText, numbersAsText, type ServiceResponse } from '../response.js'
 import { expectedText, isStorable, type Notes } from './fields.js'
@@ -21,9 +21,9 @@ export const anArray: Shape<WireArray> = { what: 'an array', is: Array.isArray }
 export interface RowContext<Query> {
   readonly query: Query
   /** The service's clock when it made the response. */
-  readonly requestTime: TimeMs
+  readonly requestTime: ServiceMs
   /** Our clock when the last byte of the response arrived. */
-  readonly receivedAt: TimeMs
+  readonly receivedAt: MachineMs
 }
 
 /** Converts the rows of an operation into rows of the market, in one step. */
@@ -39,7 +39,7 @@ export interface Format<Query, Row, Wire = WireObject> {
   /** The wire's names of all fields that are read, if the row has an `extra` for the others. */
   readonly fields?: ReadonlySet<string>
   /** Returns the time that the row is stored under. */
-  readonly timeOf?: (row: Row) => TimeMs
+  readonly timeOf?: (row: Row) => ServiceMs
 }
 
 /** The `extra` of rows without unspecified fields. Most rows have none, so they share one object. */
@@ -60,7 +60,7 @@ interface ReadRows<Row> {
 }
 
 /** No market of the service is older. */
-const earliestTime: TimeMs = Date.UTC(2010, 0, 1)
+const earliestTime = Date.UTC(2010, 0, 1)
 /** A row may be this much newer than its response. */
 const maxAheadMs = 60_000
 /** Bounds of the unspecified fields of a row that are kept: their number, and their bytes as JSON with names. */

@@ -1,4 +1,5 @@
 import { normalized, subtract, type TimeRange } from '../../market/timeRange.js'
+import { serviceMs } from '../../market/values.js'
 import { seriesKey, type SeriesProof } from './manifest.js'
 import type { Snapshot } from './rows.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
@@ -171,7 +172,7 @@ function distinct<Time extends string, One extends Readonly<Record<Time, string>
 }
 
 function rangesOf(ranges: Ranges): TimeRange[] {
-  return normalized(ranges.map(([from, to]) => ({ from: Date.parse(from), to: Date.parse(to) })))
+  return normalized(ranges.map(([from, to]) => ({ from: serviceMs(Date.parse(from)), to: serviceMs(Date.parse(to)) })))
 }
 
 /** Formats ranges as the server does, without trailing zeros in seconds. */

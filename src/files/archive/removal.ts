@@ -3,7 +3,7 @@ import { callFunction, type RecorderDatabase } from '../../db/database.js'
 import { traitsOf } from '../../db/databaseError.js'
 import { type TimeTable, timeTables } from '../../market/stream.js'
 import { forget as forgetRange } from '../../ledger/forget.js'
-import { dayMs } from '../../market/values.js'
+import { addMs, dayMs, type ServiceMs } from '../../market/values.js'
 import { noteRemoval } from '../../server/timescale/rollups.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
 import { checkDay } from './checkDay.js'
@@ -39,7 +39,7 @@ export async function removeArchived(
   database: RecorderDatabase,
   target: ArchiveTarget,
   tables: readonly { readonly name: string; readonly retentionDays: number }[],
-  options: { readonly now: () => number; readonly signal?: AbortSignal },
+  options: { readonly now: () => ServiceMs; readonly signal?: AbortSignal },
 ): Promise<RemovalResult> {
   return withArchiveLock(database.db, async () => {
     const removed: string[] = []
@@ -49,7 +49,7 @@ export async function removeArchived(
       const table = timeTables.find((one) => one.name === name)
       const first = table && (await firstTime(database.db, archivedTable(name)))
       if (table === undefined || first === null || first === undefined) continue
-      const cutoff = options.now() - retentionDays * dayMs
+      const cutoff = addMs(options.now(), -retentionDays * dayMs)
       // Chunks are removed whole. Reading days of a chunk that has not ended would gain nothing.
       const until = isHypertable ? ((await readChunkEnds(database.db, name, cutoff)).at(-1) ?? 0) : cutoff
       const days = daysBetween(first, until)
@@ -75,7 +75,7 @@ interface Removed {
   /** Number of removed rows or chunks, as text for a message; null if none were removed. */
   readonly what: string | null
   /** End of the last removed day; null if no day was safe. */
-  readonly end: number | null
+  readonly end: ServiceMs | null
   /** The first day that is not safe in the archive. */
   readonly stays: Kept | null
 }
@@ -96,7 +96,7 @@ async function removeSafeDays(
   let rows = 0
   const fingerprints = new Map<Day, string>()
   let stays: Kept | null = null
-  let end: number | null = null
+  let end: ServiceMs | null = null
   for (const day of days) {
     signal?.throwIfAborted()
     stays = await whyNot(day)

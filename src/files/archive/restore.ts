@@ -19,6 +19,8 @@ import { type FileRow, serverRow, timeText } from './rowText.js'
 import { noteArchivedDay, readArchivedDays, withArchiveLock } from './state.js'
 import { archivedTable, type Day, type DayRange, isInRange } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
+import type { TimeRange } from '../../market/timeRange.js'
+import { serviceMs } from '../../market/values.js'
 
 /** For a table that is archived whole, the newest day before `to` is restored. */
 interface RestoreRequest extends DayRange {
@@ -198,6 +200,6 @@ async function restoreRevisions(db: Kysely<Database>, one: SeriesProof): Promise
   }
 }
 
-function toRange([from, to]: readonly [string, string]): { from: number; to: number } {
-  return { from: Date.parse(from), to: Date.parse(to) }
+function toRange([from, to]: readonly [string, string]): TimeRange {
+  return { from: serviceMs(Date.parse(from)), to: serviceMs(Date.parse(to)) }
 }

@@ -12,7 +12,7 @@ import {
   timeTables,
   type VersionStream,
 } from '../../market/stream.js'
-import { dayMs, type FieldType } from '../../market/values.js'
+import { addMs, dayMs, type FieldType, type ServiceMs, serviceMs } from '../../market/values.js'
 import { hasHypertables } from '../../server/timescale/server.js'
 
 /** A table of schema `market` that is archived. */
@@ -70,12 +70,12 @@ export function dayOf(time: number): Day {
   return new Date(time).toISOString().slice(0, 10)
 }
 
-export function dayStart(day: Day): number {
-  return Date.parse(`${day}T00:00:00Z`)
+export function dayStart(day: Day): ServiceMs {
+  return serviceMs(Date.parse(`${day}T00:00:00Z`))
 }
 
-export function dayEnd(day: Day): number {
-  return dayStart(day) + dayMs
+export function dayEnd(day: Day): ServiceMs {
+  return addMs(dayStart(day), dayMs)
 }
 
 /** Lists the days from the day of `from` to the last one that has ended by `to`. */

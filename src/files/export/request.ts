@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import type { DatabasePool } from '../../db/pool.js'
 import { type QueryColumn, readInBatches } from '../../db/readOnlyQuery.js'
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { addMs, dayMs, earlierOf, laterOf, type ServiceMs, serviceMs } from '../../market/values.js'
 import { quoteName } from '../parquet/columns.js'
 import { type ExportFormat, exportFormats } from './files.js'
 
@@ -50,8 +50,8 @@ function withoutEnd(sql: string): string {
 }
 
 interface TimeSpan {
-  readonly from: TimeMs
-  readonly to: TimeMs
+  readonly from: ServiceMs
+  readonly to: ServiceMs
 }
 
 /** Rows from `from` up to but not including `to`. The times matter only for sources that are split into days. */
@@ -78,9 +78,9 @@ export interface Part extends TimeSpan {
 export function partsOf({ source, from, to }: ExportRequest): Part[] {
   if (source.timeColumn === undefined) return [{ name: 'all', from, to }]
   const parts: Part[] = []
-  for (let day = Math.floor(from / dayMs) * dayMs; day < to; day += dayMs) {
+  for (let day = serviceMs(Math.floor(from / dayMs) * dayMs); day < to; day = addMs(day, dayMs)) {
     const name = new Date(day).toISOString().slice(0, 10)
-    parts.push({ name, from: Math.max(from, day), to: Math.min(to, day + dayMs) })
+    parts.push({ name, from: laterOf(from, day), to: earlierOf(to, addMs(day, dayMs)) })
   }
   return parts
 }

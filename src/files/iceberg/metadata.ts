@@ -1,4 +1,4 @@
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs } from '../../market/values.js'
 import { randomName } from '../../runtime/randomness.js'
 import type { ParquetColumn } from '../parquet/columns.js'
 
@@ -17,7 +17,7 @@ export interface PartitionColumn {
 }
 
 interface Timed {
-  readonly 'timestamp-ms': TimeMs
+  readonly 'timestamp-ms': number
 }
 interface Snapshot extends Timed {
   readonly 'snapshot-id': number
@@ -30,7 +30,7 @@ export interface TableMetadata {
   readonly location: string
   readonly 'table-uuid': string
   readonly 'last-sequence-number': number
-  readonly 'last-updated-ms': TimeMs
+  readonly 'last-updated-ms': number
   readonly 'last-column-id': number
   readonly 'current-schema-id': number
   readonly schemas: readonly { readonly 'schema-id': number; readonly fields: readonly Field[] }[]
@@ -51,7 +51,7 @@ export function currentFields({ schemas, 'current-schema-id': id }: TableMetadat
 
 interface NewSnapshot {
   readonly id: number
-  readonly now: TimeMs
+  readonly now: number
   readonly location: string
   readonly fields: readonly Field[]
   readonly partition: readonly PartitionColumn[]

@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import type { Kysely } from 'kysely'
 import { databaseNow } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
-import type { TimeMs } from '../../market/values.js'
 import { random, randomName } from '../../runtime/randomness.js'
 import { messageOf } from '../../runtime/text.js'
 import type { NarrowDays, Published } from '../archive/run.js'
@@ -28,7 +27,7 @@ interface PublishContext {
   readonly target: ArchiveTarget
   /** Local folder for files that are being written. */
   readonly folder: string
-  readonly now: () => TimeMs
+  readonly now: () => number
   /** Days for which superseded snapshots are kept. */
   readonly snapshotDays: number
   /** Ends the publication on abort. */

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { type Candle, type CandleSeries, type Interval, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { type TimeMs, dayMs, minuteMs } from '../../market/values.js'
+import { addMs, dayMs, earlierOf, laterOf, minuteMs, type ServiceMs, serviceMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
 import { ofCandles } from '../../db/series.js'
 import { duration, instant } from '../../db/columns.js'
@@ -67,17 +67,17 @@ function canBeRolledUp(interval: Interval): boolean {
  * Returns true if the minutes include a whole candle that is not stored. The current candle is stored late, so it does
  * not count.
  */
-function isBehind(stored: TimeMs | undefined, minute: CandleRow, interval: Interval): boolean {
+function isBehind(stored: ServiceMs | undefined, minute: CandleRow, interval: Interval): boolean {
   const reached = minute.openTime + (minute.isClosed ? intervalMs['1m'] : 0)
   return stored === undefined || reached >= stored + 2 * intervalMs[interval]
 }
 
 /** Returns the range of a rolled-up page. Its last candle is the one that includes `minute`. */
-function rolledUpRange(interval: Interval, { before, limit }: PageOptions, minute: TimeMs): TimeRange {
+function rolledUpRange(interval: Interval, { before, limit }: PageOptions, minute: ServiceMs): TimeRange {
   const lengthMs = intervalMs[interval]
   const count = Math.max(1, Math.min(limit, Math.floor((maxMinutes * intervalMs['1m']) / lengthMs)))
-  const end = (Math.floor(minute / lengthMs) + 1) * lengthMs
-  return { from: end - count * lengthMs, to: Math.min(end, before) }
+  const end = serviceMs((Math.floor(minute / lengthMs) + 1) * lengthMs)
+  return { from: addMs(end, -count * lengthMs), to: earlierOf(end, before) }
 }
 
 /** Rolls up the minutes of a range, or of its part after the newest stored candle. */
@@ -85,12 +85,11 @@ async function rollUp(
   db: Kysely<Database>,
   series: CandleSeries,
   range: TimeRange,
-  newestStored?: TimeMs,
+  newestStored?: ServiceMs,
 ): Promise<CandlePage> {
   const lengthMs = intervalMs[series.interval]
-  const endOfStored =
-    newestStored === undefined ? Number.NEGATIVE_INFINITY : Math.ceil((newestStored + lengthMs) / lengthMs) * lengthMs
-  const from = Math.max(range.from, endOfStored)
+  const endOfStored = (newest: ServiceMs) => serviceMs(Math.ceil((newest + lengthMs) / lengthMs) * lengthMs)
+  const from = newestStored === undefined ? range.from : laterOf(range.from, endOfStored(newestStored))
   return {
     candles: await rolledUpCandles(db, series, { from, to: range.to }),
     source: '1m',
@@ -104,7 +103,7 @@ async function rollUp(
 async function newestMinute(
   db: Kysely<Database>,
   series: CandleSeries,
-  before: TimeMs,
+  before: ServiceMs,
 ): Promise<CandleRow | undefined> {
   const [candle] = await storedCandles(db, { ...series, interval: '1m' }, { before, limit: 1 })
   return candle
@@ -115,14 +114,14 @@ async function endOfLastGap(
   db: Kysely<Database>,
   series: CandleSeries,
   candles: readonly CandleRow[],
-): Promise<TimeMs> {
+): Promise<ServiceMs> {
   const lengthMs = intervalMs[series.interval]
   const gaps = candles.flatMap<TimeRange>(({ openTime }, index) => {
     const next = candles[index + 1]?.openTime ?? openTime
-    return next - openTime >= 2 * lengthMs ? [{ from: openTime + lengthMs, to: next }] : []
+    return next - openTime >= 2 * lengthMs ? [{ from: addMs(openTime, lengthMs), to: next }] : []
   })
-  if (gaps.length === 0) return Number.NEGATIVE_INFINITY
-  const { rows } = await sql<{ end: TimeMs | null }>`
+  if (gaps.length === 0) return serviceMs(-Infinity)
+  const { rows } = await sql<{ end: ServiceMs | null }>`
     select max(gap.to_time) as "end"
     from unnest(${gaps.map(({ from }) => new Date(from))}::timestamptz[], ${gaps.map(({ to }) => new Date(to))}::timestamptz[])
       as gap (from_time, to_time)
@@ -131,7 +130,7 @@ async function endOfLastGap(
       where ${ofCandles({ ...series, interval: '1m' })} and open_time >= gap.from_time and open_time < gap.to_time)`.execute(
     db,
   )
-  return rows[0]?.end ?? Number.NEGATIVE_INFINITY
+  return rows[0]?.end ?? serviceMs(-Infinity)
 }
 
 type CandleRow = Omit<Candle, keyof CandleSeries>
@@ -143,12 +142,12 @@ const minLookbackMs = dayMs
 interface CandlesNearby {
   readonly candles: readonly CandleRow[]
   /** Candles that open before this time were not searched. */
-  readonly from: TimeMs
+  readonly from: ServiceMs
 }
 
 /** Selects the newest `limit` candles that open before `before`. */
 interface PageOptions {
-  readonly before: TimeMs
+  readonly before: ServiceMs
   readonly limit: number
 }
 
@@ -158,7 +157,7 @@ async function storedCandlesNearby(
   series: CandleSeries,
   { before, limit }: PageOptions,
 ): Promise<CandlesNearby> {
-  const from = before - Math.max(minLookbackMs, lookback * limit * intervalMs[series.interval])
+  const from = addMs(before, -Math.max(minLookbackMs, lookback * limit * intervalMs[series.interval]))
   return { candles: await candlesWithin(db, series, { from, to: before }, limit), from }
 }
 
@@ -175,7 +174,7 @@ async function storedCandles(
   const { candles, from } = nearby ?? (await storedCandlesNearby(db, series, page))
   const missing = page.limit - candles.length
   if (missing === 0) return candles
-  return [...(await candlesWithin(db, series, { from: Number.NEGATIVE_INFINITY, to: from }, missing)), ...candles]
+  return [...(await candlesWithin(db, series, { from: serviceMs(-Infinity), to: from }, missing)), ...candles]
 }
 
 async function candlesWithin(

@@ -3,7 +3,7 @@ import { intervalMs } from '../../market/candle.js'
 import type { Category } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs, type ServiceMs } from '../../market/values.js'
 import { duration, instant, rowsFrom } from '../../db/columns.js'
 import type { Database, GapState } from '../../db/schema.js'
 import { candlesOf, keyColumns, ofCandles, ofSeries, sameSeries, type Series, seriesOf } from '../../db/series.js'
@@ -12,7 +12,7 @@ import { timeRange } from '../verdicts.js'
 /** How much of one day of a series is proven, and how much is known to be missing. */
 export interface SeriesDay {
   /** Beginning of the day, 00:00 UTC. */
-  readonly day: TimeMs
+  readonly day: ServiceMs
   readonly coveredMs: number
   readonly openGapMs: number
   readonly lostMs: number
@@ -88,11 +88,11 @@ export async function coverageCalendar(
 }
 
 interface KnownGap {
-  readonly from: TimeMs
-  readonly to: TimeMs
+  readonly from: ServiceMs
+  readonly to: ServiceMs
   readonly reason: string
   readonly state: GapState
-  readonly detectedAt: TimeMs
+  readonly detectedAt: ServiceMs
 }
 
 interface SeriesRanges {
@@ -115,7 +115,7 @@ export async function seriesRanges(db: Kysely<Database>, series: Series, range: 
       order by 1 desc limit ${maxRanges}`.execute(db),
     db
       .selectFrom('recorder_page.gap')
-      .select(({ fn }) => [fn<TimeMs>('lower', ['range']).as('from'), fn<TimeMs>('upper', ['range']).as('to')])
+      .select(({ fn }) => [fn<ServiceMs>('lower', ['range']).as('from'), fn<ServiceMs>('upper', ['range']).as('to')])
       .select(['reason', 'state', 'detected_at as detectedAt'])
       .where(ofSeries(series))
       .where('range', '&&', within)

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { Instrument, InstrumentKind } from '../../market/instrument.js'
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs, type ServiceMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
 import type { TickerSigns } from '../../market/rows.js'
 import { instant } from '../../db/columns.js'
@@ -16,7 +16,7 @@ interface InstrumentRow {
   readonly kind: InstrumentKind
   readonly pricePrecision: number | null
   /** When the service stopped listing the instrument; null while it is listed. */
-  readonly disappearedAt: TimeMs | null
+  readonly disappearedAt: ServiceMs | null
 }
 
 const coins = ['base_coin as baseCoin', 'quote_coin as quoteCoin'] as const
@@ -153,7 +153,7 @@ const lookbackMs = 3 * dayMs
  * Estimates how often each instrument traded lately. The rate spans the time from its sampled fills to the newest fill
  * of all. Instruments without fills in the last three days are left out.
  */
-export async function recentFillRates(db: Kysely<Database>, now: TimeMs): Promise<FillRate[]> {
+export async function recentFillRates(db: Kysely<Database>, now: ServiceMs): Promise<FillRate[]> {
   const since = instant(now - lookbackMs)
   const { rows } = await sql<FillRate>`
     with sample as (
@@ -196,7 +196,7 @@ export type InstrumentSummary = Pick<
   'category' | 'symbol' | 'status' | 'launchTime' | 'offTime' | 'limitOpenTime' | 'isReality' | 'symbolType'
 > & {
   /** Launch time of the first listing. A relisted instrument has a later launch time, but candles from before it. */
-  readonly firstLaunchTime?: TimeMs | null
+  readonly firstLaunchTime?: ServiceMs | null
 }
 
 /** Reads the instruments that the service lists, by category and symbol. */

@@ -2,9 +2,9 @@ import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrument.js'
-import { type Decimal, hourMs, type TimeMs } from '../../market/values.js'
+import { type Decimal, type MachineMs, type ServiceMs } from '../../market/values.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { ago, duration, instant } from '../../db/columns.js'
+import { duration, instant } from '../../db/columns.js'
 import { ofInstrument } from '../../db/series.js'
 import { turnoverHere } from './instruments.js'
 
@@ -14,7 +14,7 @@ export interface MarketRow {
   readonly symbol: string
   readonly quoteCoin: string | null
   readonly kind: InstrumentKind
-  readonly ts: TimeMs
+  readonly ts: ServiceMs
   readonly lastPrice: Decimal | null
   readonly price24hPcnt: Decimal | null
   /** Turnover of the last 24 hours on this service. A tokenised stock trades mostly elsewhere, so it may be null. */
@@ -73,7 +73,7 @@ export async function priceCurves(db: Kysely<Database>, keys: readonly Instrumen
 }
 
 interface NewestFill {
-  readonly ts: TimeMs
+  readonly ts: ServiceMs
   readonly execId: string
   readonly side: 'buy' | 'sell'
   readonly price: Decimal
@@ -86,7 +86,7 @@ export async function newestFills(db: Kysely<Database>, key: InstrumentKey, limi
     .selectFrom('market.fills')
     .select(['ts', 'exec_id as execId', 'side', 'price', 'size'])
     .where(ofInstrument(key))
-    .where('ts', '>', ago(hourMs))
+    .where('ts', '>', sql<ServiceMs>`now() - interval '1 hour'`)
     .orderBy('ts', 'desc')
     .orderBy('exec_id', 'desc')
     .limit(limit)
@@ -94,8 +94,8 @@ export async function newestFills(db: Kysely<Database>, key: InstrumentKey, limi
 }
 
 interface TickerRow {
-  readonly ts: TimeMs
-  readonly receivedAt: TimeMs
+  readonly ts: ServiceMs
+  readonly receivedAt: MachineMs
   readonly lastPrice: Decimal | null
   readonly bid1Price: Decimal | null
   readonly ask1Price: Decimal | null
@@ -112,7 +112,7 @@ interface TickerRow {
 /** Summary of the tickers in a span of time. */
 interface TickerPoint {
   /** Beginning of the span. */
-  readonly time: TimeMs
+  readonly time: ServiceMs
   /** The newest funding rate in the span, as a fraction. */
   readonly fundingRate: Decimal | null
   /** Mean of (best ask − best bid) / middle over the span, in basis points with four decimal places. */
@@ -164,8 +164,8 @@ interface BookSide {
 }
 
 interface BookRow {
-  readonly ts: TimeMs
-  readonly receivedAt: TimeMs
+  readonly ts: ServiceMs
+  readonly receivedAt: MachineMs
   readonly bids: BookSide
   readonly asks: BookSide
 }

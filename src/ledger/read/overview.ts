@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { type MarketTable, marketTables, type StreamName, streamNames, streamTraits } from '../../market/stream.js'
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs, type ServiceMs } from '../../market/values.js'
 import { ago } from '../../db/columns.js'
 import type { Database, GapState } from '../../db/schema.js'
 
@@ -43,7 +43,7 @@ export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview
 const lookback = ago(2 * dayMs)
 
 /** Reads the time of the newest row of each stream, by the time in the row. It is null if no row is recent. */
-export async function newestRows(db: Kysely<Database>): Promise<Record<StreamName, TimeMs | null>> {
+export async function newestRows(db: Kysely<Database>): Promise<Record<StreamName, ServiceMs | null>> {
   const perInstrument = (table: string, time: string) => sql`
     select max(t.at) from market.instruments i cross join lateral (
       select ${sql.ref(time)} as at from ${sql.table(table)} t
@@ -68,8 +68,8 @@ export async function newestRows(db: Kysely<Database>): Promise<Record<StreamNam
     return sql`select max(${sql.raw(changed)}) from ${sql.table(`market.${name}`)}`
   }
   const newest = sql.join(streamNames.map((name) => sql`(${newestOf(name)}) as ${sql.ref(name)}`))
-  const { rows } = await sql<Record<StreamName, TimeMs | null>>`select ${newest}`.execute(db)
-  const empty = Object.fromEntries(streamNames.map((name) => [name, null])) as Record<StreamName, TimeMs | null>
+  const { rows } = await sql<Record<StreamName, ServiceMs | null>>`select ${newest}`.execute(db)
+  const empty = Object.fromEntries(streamNames.map((name) => [name, null])) as Record<StreamName, ServiceMs | null>
   return { ...empty, ...rows[0] }
 }
 

@@ -23,7 +23,7 @@ import { busiestInstrument, findInstrument, searchInstruments } from '../../ledg
 import type { Category } from '../../market/category.js'
 import { type CandleSeries, closeTime, intervalMs } from '../../market/candle.js'
 import type { Series } from '../../db/series.js'
-import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
+import { addMs, asIfService, dayMs, hourMs, type ServiceMs, serviceMs } from '../../market/values.js'
 import { EventHub } from '../events.js'
 import { endpoints, events } from './endpoints.js'
 
@@ -110,22 +110,22 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, s
 
   app.openapi(endpoints['/api/candles'], async (context) => {
     const { before, limit, ...series } = context.req.valid('query')
-    return context.json(await candlesResponse(db, series, before ?? clock.now() + dayMs, limit), 200, fresh)
+    return context.json(await candlesResponse(db, series, serviceMs(before ?? clock.now() + dayMs), limit), 200, fresh)
   })
 
   app.openapi(endpoints['/api/history'], async (context) => {
     const { hours, ...key } = context.req.valid('query')
-    const now = clock.now()
+    const now = asIfService(clock.now())
     const stepMs = Math.max(5_000, (hours * hourMs) / historyPoints)
-    const points = await tickerHistory(db, key, { from: now - hours * hourMs, to: now + 60_000 }, stepMs)
+    const points = await tickerHistory(db, key, { from: addMs(now, -hours * hourMs), to: addMs(now, 60_000) }, stepMs)
     return context.json({ points, stepMs }, 200, fresh)
   })
 
   app.openapi(endpoints['/api/calendar'], async (context) => {
     const { search, days, to, ...filter } = context.req.valid('query')
-    const now = clock.now()
-    const end = (Math.floor((to ?? now) / dayMs) + 1) * dayMs
-    const range = { from: end - days * dayMs, to: end }
+    const now = asIfService(clock.now())
+    const end = serviceMs((Math.floor((to ?? now) / dayMs) + 1) * dayMs)
+    const range = { from: addMs(end, -days * dayMs), to: end }
     const found = await coverageCalendar(db, { text: search, ...filter }, range)
     const series = found.series.map(({ series: key, days: known }) => ({
       ...key,
@@ -144,10 +144,8 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, s
       throw badRequest('type, interval: candles need both, the other streams have neither')
     }
     const series: Series = { ...key, type: type ?? '', interval: interval ?? '' }
-    const [ranges, empty] = await Promise.all([
-      seriesRanges(db, series, { from, to }),
-      emptyRanges(db, series, { from, to }),
-    ])
+    const range = { from: serviceMs(from), to: serviceMs(to) }
+    const [ranges, empty] = await Promise.all([seriesRanges(db, series, range), emptyRanges(db, series, range)])
     return context.json({ covered: [...ranges.covered], empty, gaps: [...ranges.gaps] }, 200, fresh)
   })
   return hub
@@ -161,7 +159,7 @@ function badRequest(message: string): HTTPException {
 async function candlesResponse(
   db: RecorderDatabase['db'],
   series: CandleSeries,
-  before: TimeMs,
+  before: ServiceMs,
   limit: number,
 ): Promise<MarketResponses['candles']> {
   const { candles, source, hasOlder } = await readCandles(db, series, { before, limit })
@@ -203,7 +201,7 @@ async function instrumentNow(
     latestTicker(db, series),
     latestBook(db, series, 15),
     newestFills(db, series, shownFills),
-    readCandles(db, series, { before: clock.now() + dayMs, limit: 3 }),
+    readCandles(db, series, { before: addMs(asIfService(clock.now()), dayMs), limit: 3 }),
   ])
   return { ticker, book, fills, candles: [...page.candles] }
 }
@@ -214,7 +212,7 @@ type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
 const lagMs = 10 * 60_000
 
 /** Returns one word for a day of a series. The rest of the current day does not count. */
-export function dayStatus(day: SeriesDay, interval: Series['interval'], now: TimeMs): DayStatus {
+export function dayStatus(day: SeriesDay, interval: Series['interval'], now: ServiceMs): DayStatus {
   if (day.lostMs > 0) return 'lost'
   if (day.coveredMs <= 0) return day.openGapMs > 0 ? 'partial' : 'none'
   const isToday = day.day + dayMs > now

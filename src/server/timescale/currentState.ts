@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
-import type { TimeMs } from '../../market/values.js'
+import type { ServiceMs } from '../../market/values.js'
 import { type ServerKind } from './server.js'
 
 /** One step from the current features to the configured ones. */
@@ -21,7 +21,7 @@ export interface CurrentState {
   /** Policies by kind and name of the relation, such as `columnstore candles`. */
   readonly policies: ReadonlyMap<string, Policy>
   /** Time before which rollups outlive their candles; null if no candle was removed for its age. */
-  readonly rollupsFinalBefore: TimeMs | null
+  readonly rollupsFinalBefore: ServiceMs | null
 }
 
 interface Hypertable {
@@ -117,7 +117,7 @@ async function readPolicies(db: Kysely<Database>): Promise<Map<string, Policy>> 
 }
 
 /** Reads the time before which rollups outlive their candles; null if no candle was removed for its age. */
-export async function finalBefore(db: Kysely<Database>): Promise<TimeMs | null> {
+export async function finalBefore(db: Kysely<Database>): Promise<ServiceMs | null> {
   const row = await db.selectFrom('recorder.service').select('rollups_final_before as before').executeTakeFirst()
   return row?.before ?? null
 }

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
 import { type TimeStream, type TimeTable, timeTables } from '../../market/stream.js'
-import { hourMs, type TimeMs } from '../../market/values.js'
+import { asIfService, hourMs, type ServiceMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import { type Change, type CurrentState, policyKey, readCurrentState } from './currentState.js'
 import { rollupChanges, rollups } from './rollups.js'
@@ -82,7 +82,7 @@ export function changesNeeded(
   kind: ServerKind,
   current: CurrentState,
   settings: StorageSettings,
-  now: TimeMs = systemClock.now(),
+  now: ServiceMs = asIfService(systemClock.now()),
 ): Change[] {
   if (kind === 'postgresql') return []
   const hypertables = timeTables.flatMap((table) => hypertableChanges(table, current, settings[table.name]))

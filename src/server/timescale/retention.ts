@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { type TimeTable, timeTables } from '../../market/stream.js'
-import { dayMs, type TimeMs } from '../../market/values.js'
+import { dayMs, serviceMs, type ServiceMs } from '../../market/values.js'
 import { callFunction } from '../../db/database.js'
 import { describeDatabaseError, traitsOf } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
@@ -32,7 +32,7 @@ export async function applyRetention(
   db: Kysely<Database>,
   forget: (db: Kysely<Database>, stream: string, before: Date) => Promise<void>,
   settings: StorageSettings,
-  now: TimeMs,
+  now: ServiceMs,
   signal?: AbortSignal,
 ): Promise<RetentionResult> {
   const isHypertable = await hasHypertables(db)
@@ -83,7 +83,7 @@ async function deleteRejected(db: Kysely<Database>, before: Date, signal?: Abort
  * several locks, and the server lacks room for those of a year of chunks at once.
  */
 async function* dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): AsyncGenerator<number> {
-  for (const end of await readChunkEnds(db, name, before.getTime())) {
+  for (const end of await readChunkEnds(db, name, serviceMs(before.getTime()))) {
     yield await db.transaction().execute(async (trx) => {
       // While a table lock waits behind a reader's transaction, recording would wait behind the lock.
       await sql`set local lock_timeout = '10s'`.execute(trx)

@@ -1,6 +1,15 @@
 import { type Kysely, sql } from 'kysely'
 import { normalized, type TimeRange } from '../../market/timeRange.js'
-import { dayMs, hourMs, minuteMs, type TimeMs } from '../../market/values.js'
+import {
+  asIfService,
+  dayMs,
+  earlierOf,
+  hourMs,
+  laterOf,
+  minuteMs,
+  type ServiceMs,
+  serviceMs,
+} from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import type { Database } from '../../db/schema.js'
 import { type Change, type CurrentState, finalBefore, type Policy, policyKey } from './currentState.js'
@@ -49,7 +58,7 @@ export function rollupChanges(
   rollup: Rollup,
   { rollups: existing, rollupViews, policies, rollupsFinalBefore }: CurrentState,
   retentionDays: number | undefined,
-  now: TimeMs,
+  now: ServiceMs,
 ): Change[] {
   const { name, refreshEveryMs } = rollup
   const changes: Change[] = []
@@ -67,7 +76,7 @@ export function rollupChanges(
     changes.push({
       text: `fill recorder.${name} and refresh it every ${refreshEveryMs / 60_000} minutes`,
       async apply(db) {
-        await fillRollup(db, rollup, systemClock.now())
+        await fillRollup(db, rollup, asIfService(systemClock.now()))
         await addRefresh(db, rollup, afterHours)
       },
     })
@@ -100,7 +109,11 @@ export function rollupChanges(
 function refreshHours(
   { source }: Rollup,
   retentionDays: number | undefined,
-  known: { readonly rollupsFinalBefore: TimeMs | null; readonly policy: Policy | undefined; readonly now: TimeMs },
+  known: {
+    readonly rollupsFinalBefore: ServiceMs | null
+    readonly policy: Policy | undefined
+    readonly now: ServiceMs
+  },
 ): number | null {
   if (source !== 'market.candles') return null
   const { rollupsFinalBefore, policy, now } = known
@@ -148,7 +161,7 @@ async function commentOnRollup(db: Kysely<Database>, name: string): Promise<void
 }
 
 /** Rolls up all stored candles. Cannot run in a transaction. */
-async function fillRollup(db: Kysely<Database>, rollup: Rollup, now: TimeMs): Promise<void> {
+async function fillRollup(db: Kysely<Database>, rollup: Rollup, now: ServiceMs): Promise<void> {
   await refresh(db, rollup, await finalBefore(db), lastWhole(rollup, now))
 }
 
@@ -189,7 +202,7 @@ async function readRollup(db: Kysely<Database>, { name }: Rollup): Promise<void>
 export async function refreshRollups(
   db: Kysely<Database>,
   ranges: readonly TimeRange[],
-  now: TimeMs = systemClock.now(),
+  now: ServiceMs = asIfService(systemClock.now()),
 ): Promise<void> {
   if (ranges.length === 0 || (await detectServer(db)).kind !== 'timescale-community') return
   const { rows: ours } = await sql<{ name: string }>`
@@ -198,9 +211,7 @@ export async function refreshRollups(
   const names = new Set(ours.map(({ name }) => name))
   const final = await finalBefore(db)
   const kept =
-    final === null
-      ? ranges
-      : ranges.flatMap(({ from, to }) => (to > final ? [{ from: Math.max(from, final), to }] : []))
+    final === null ? ranges : ranges.flatMap(({ from, to }) => (to > final ? [{ from: laterOf(from, final), to }] : []))
   for (const rollup of rollups.filter(({ name }) => names.has(name))) {
     for (const { from, to } of wholeBuckets(kept, rollup.widthMs, lastWhole(rollup, now))) {
       await refresh(db, rollup, from, to)
@@ -209,20 +220,20 @@ export async function refreshRollups(
 }
 
 /** Widens ranges to whole buckets, cuts them at `end`, and joins those that touch. Ascending. */
-export function wholeBuckets(ranges: readonly TimeRange[], widthMs: number, end: TimeMs): TimeRange[] {
+export function wholeBuckets(ranges: readonly TimeRange[], widthMs: number, end: ServiceMs): TimeRange[] {
   return normalized(
     ranges.map(({ from, to }) => ({
-      from: Math.floor(from / widthMs) * widthMs,
-      to: Math.min(Math.ceil(to / widthMs) * widthMs, end),
+      from: serviceMs(Math.floor(from / widthMs) * widthMs),
+      to: earlierOf(serviceMs(Math.ceil(to / widthMs) * widthMs), end),
     })),
   )
 }
 
-function lastWhole({ widthMs }: Rollup, now: TimeMs): TimeMs {
-  return Math.floor((now - liveMs) / widthMs) * widthMs
+function lastWhole({ widthMs }: Rollup, now: ServiceMs): ServiceMs {
+  return serviceMs(Math.floor((now - liveMs) / widthMs) * widthMs)
 }
 
-async function refresh(db: Kysely<Database>, rollup: Rollup, from: TimeMs | null, to: TimeMs): Promise<void> {
+async function refresh(db: Kysely<Database>, rollup: Rollup, from: ServiceMs | null, to: ServiceMs): Promise<void> {
   if (from !== null && from >= to) return
   const start = from === null ? null : new Date(from)
   await sql`

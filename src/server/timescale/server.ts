@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
-import type { TimeMs } from '../../market/values.js'
+import type { ServiceMs } from '../../market/values.js'
 
 interface ServerInfo {
   readonly kind: ServerKind
@@ -32,8 +32,8 @@ export async function hasHypertables(db: Kysely<Database>): Promise<boolean> {
 }
 
 /** Reads when the chunks of a market table end that lie wholly before a time, from the oldest. */
-export async function readChunkEnds(db: Kysely<Database>, table: string, before: TimeMs): Promise<TimeMs[]> {
-  const { rows } = await sql<{ end: TimeMs }>`
+export async function readChunkEnds(db: Kysely<Database>, table: string, before: ServiceMs): Promise<ServiceMs[]> {
+  const { rows } = await sql<{ end: ServiceMs }>`
     select distinct range_end as "end" from timescaledb_information.chunks
     where hypertable_schema = 'market' and hypertable_name = ${table}
       and range_end <= ${new Date(before)}::timestamptz

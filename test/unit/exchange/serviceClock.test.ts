@@ -102,7 +102,11 @@ describe("a response's time", () => {
   it('is believed by what it was before when our clock is set to something else', async () => {
     expect(response(0)).toBe(true)
     await clock.advance(1_000)
-    const stepped = { sentAt: clock.now() - 5 * hourMs, requestTime: clock.now(), receivedAt: clock.now() - 5 * hourMs }
+    const stepped = {
+      sentAt: clock.now() - 5 * hourMs,
+      requestTime: Number(clock.now()),
+      receivedAt: clock.now() - 5 * hourMs,
+    }
     expect(service.judge(stepped).isBelieved).toBe(true)
   })
 })
