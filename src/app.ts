@@ -72,7 +72,7 @@ export interface Recorder {
   stop(beforeDatabaseCloses?: () => Promise<void>): Promise<boolean>
 }
 
-interface StartOptions {
+export interface StartOptions {
   readonly clock?: Clock
   /** Carries requests to the service. Default: connections of this process. */
   readonly adapter?: SenderOptions['adapter']

@@ -2,7 +2,6 @@ import { join } from 'node:path'
 import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
 import { migrateToLatest } from '../../src/db/migrate.js'
 import { startEmbeddedPostgres } from '../../src/server/embedded/embedded.js'
-import { lastingPort } from '../../test/support/lastingPort.js'
 import { withFolder } from './recorder.js'
 
 export interface BenchDatabase {
@@ -26,7 +25,7 @@ export async function withDatabase<Result>(
   { poolSize, settings = {} }: ServerOptions = {},
 ): Promise<Result> {
   return withFolder('database', async (folder) => {
-    const start = { dataDir: join(folder, 'postgres'), port: await lastingPort(), settings }
+    const start = { dataDir: join(folder, 'postgres'), settings }
     let server = await startEmbeddedPostgres(start)
     const database = openDatabase({ url: server.url, ...(poolSize !== undefined && { poolSize }) })
     const restart = async () => {

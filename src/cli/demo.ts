@@ -1,13 +1,14 @@
 import { Command, Option } from 'commander'
-import { type Recorder, startRecorder } from '../app.js'
+import type { Recorder } from '../app.js'
 import { type Config, loadConfig } from '../config/resolve.js'
 import { grouped, messageOf } from '../runtime/text.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
-import { packageFile, stopSignal } from '../runtime/process.js'
+import { packageFile } from '../runtime/process.js'
 import { countRows } from '../ledger/read/overview.js'
-import { Failed, sleepUnlessStopped } from './end.js'
+import { sleepUnlessStopped } from './end.js'
 import { positiveSeconds } from './options.js'
 import { welcomeLines } from './output.js'
+import { openRecording } from './recording.js'
 import { streamNames, streamTraits } from '../market/stream.js'
 import { addMs, asIfService, dayMs } from '../market/values.js'
 import { planSeries, resolveRequest, wantsOf } from '../history/request.js'
@@ -29,31 +30,29 @@ export function demoCommand(): Command {
 }
 
 async function runDemo(options: DemoOptions): Promise<void> {
-  const stop = stopSignal()
   const logger = createLogger('info')
+  const config = loadConfig({ file: packageFile('config/demo.yaml'), env: {} })
+  const recording = openRecording(config, logger)
   // The simulator is a module of its own even when bundled, so that the thread loads nothing else.
   const { startSimulatorThread } = await import('../simulator/thread.js')
   const simulator = await startSimulatorThread({ scale: 'small' })
   try {
-    const config = loadConfig({ file: packageFile('config/demo.yaml'), env: {} })
     config.exchange.baseUrl = simulator.url
     config.database.dataDir = options.dataDir
-    const recorder = await startRecorder(config, logger, { signal: stop.signal, takesNextPort: true })
+    const recorder = await recording.start({ takesNextPort: true })
+    if (recorder === undefined) return
     printWelcome(recorder, simulator.url)
     const { settleMs } = config.streams.candles
     const ending = new AbortController()
     const history = wantDemoHistory(recorder, { settleMs, logger, signal: ending.signal })
-    await sleepUnlessStopped(options.for, stop.signal)
+    await sleepUnlessStopped(options.for, recording.signal)
     ending.abort()
     await history
-    const drained = await recorder.stop(async () => printCounts(await countRows(recorder.store.database.db), config))
-    if (!drained) {
-      logger.error('not everything that was received could be stored in time')
-      throw new Failed()
-    }
+    const beforeDatabaseCloses = async () => printCounts(await countRows(recorder.store.database.db), config)
+    await recording.stop(recorder, { beforeDatabaseCloses })
   } finally {
     await simulator.close()
-    stop.release()
+    recording.release()
   }
 }
 

@@ -1,16 +1,12 @@
 import { type Command, Option } from 'commander'
-import { startRecorder } from '../app.js'
-import { ConfigError } from '../config/configError.js'
-import { keepNewSpaceSmall, stopSignal } from '../runtime/process.js'
+import { keepNewSpaceSmall } from '../runtime/process.js'
 import { createLogger } from '../runtime/logger.js'
 import { startArchiving } from './archiving.js'
-import { endBy, Failed, sleepUnlessStopped } from './end.js'
+import { sleepUnlessStopped } from './end.js'
 import { acceptNewUrlOption, type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { refuseOverload } from './plan.js'
+import { openRecording } from './recording.js'
 import { welcomeLines } from './output.js'
-
-/** Time for the end of the process beyond the time for storing received rows. */
-const endWithinMs = 10_000
 
 interface StartOptions extends CommonOptions {
   readonly for?: number
@@ -38,28 +34,14 @@ async function runStart(options: StartOptions): Promise<void> {
   keepNewSpaceSmall()
   const config = await readConfig(options)
   const logger = createLogger(config.log.level)
-  const stop = stopSignal()
-  const lost = new AbortController()
-  const ending = AbortSignal.any([stop.signal, lost.signal])
-  // Limits the end, and also the start, in case something hangs. Received rows are on disk by then.
-  let takeBack = (): void => undefined
-  const bound = () => (takeBack = endBy(config.collector.drainTimeoutMs + endWithinMs))
-  ending.addEventListener('abort', bound, { once: true })
+  const recording = openRecording(config, logger)
   try {
     await refuseOverload(config, {
       allowOverload: config.collector.allowOverload || options.allowOverload === true,
       wait: options.wait === true,
     })
-    const recorder = await startRecorder(config, logger, {
-      signal: ending,
-      onDatabaseLost(error) {
-        const isMisconfigured = error instanceof ConfigError
-        // The last line of the command tells of a wrong configuration.
-        if (!isMisconfigured) logger.error(`the recorder ends: ${error.message}`)
-        lost.abort(isMisconfigured ? error : new Failed())
-      },
-      acceptNewUrl: options.acceptNewUrl === true,
-    })
+    const recorder = await recording.start({ acceptNewUrl: options.acceptNewUrl === true })
+    if (recorder === undefined) return
     // Programs that read a service's output expect only log lines.
     if (process.stdout.isTTY) console.log(`\n${welcomeLines(recorder)}\n\nCtrl-C stops it.\n`)
     const { serviceClock } = recorder
@@ -68,17 +50,11 @@ async function runStart(options: StartOptions): Promise<void> {
       failing: recorder.metrics.archiveFailing,
       serviceNow: () => serviceClock.now(),
     })
-    await sleepUnlessStopped(options.for, ending)
-    const archived = archiving?.stop()
+    await sleepUnlessStopped(options.for, recording.signal)
+    const beside = archiving?.stop()
     logger.info('stopping: storing what has been received')
-    const isStored = await recorder.stop()
-    await archived
-    if (isStored) logger.info('stopped')
-    else logger.error('not everything that was received could be stored in time')
-    lost.signal.throwIfAborted()
-    if (!isStored) throw new Failed()
+    await recording.stop(recorder, beside && { beside })
   } finally {
-    takeBack()
-    stop.release()
+    recording.release()
   }
 }

@@ -13,7 +13,7 @@ import { createLogger } from '../../src/runtime/logger.js'
 import { launchBrowser, openPage, type WatchedPage } from '../support/browser.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { chromium } from '../support/installed.js'
-import { lastingPort } from '../support/lastingPort.js'
+import { lastingPort } from '../../src/server/embedded/port.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/server/embedded/embedded.js'
-import { lastingPort } from '../support/lastingPort.js'
 
 /** A server that can be made to fail in the ways of real ones, and comes back at the same address. */
 export interface ChaosDatabase {
@@ -20,13 +19,12 @@ export interface ChaosDatabase {
 }
 
 export async function startChaosDatabase(dataDir: string): Promise<ChaosDatabase> {
-  const port = await lastingPort()
-  let server: EmbeddedPostgres | undefined = await startEmbeddedPostgres({ dataDir, port })
+  let server: EmbeddedPostgres | undefined = await startEmbeddedPostgres({ dataDir })
   const { url } = server
   const start = async () => {
     for (let attempt = 1; server === undefined; attempt++) {
       try {
-        server = await startEmbeddedPostgres({ dataDir, port })
+        server = await startEmbeddedPostgres({ dataDir })
       } catch (error) {
         if (attempt >= 10) throw error
         await sleep(500)

@@ -67,6 +67,15 @@ test('a second daemon soon takes over when the first dies, and when it is cut of
   await begins(12)
   expect((requestsOf(12)[0] ?? Infinity) - killedAt).toBeLessThan(soonMs)
 
+  const stopped = await startDaemon(14, database.url)
+  await stopped.printed(/another recorder owns the budget/)
+  stopped.process.kill('SIGTERM')
+  const { exitCode, stdout, stderr } = await stopped.finished
+  expect({ exitCode, hasError: (stdout + stderr).includes('error') }, stdout + stderr).toEqual({
+    exitCode: 0,
+    hasError: false,
+  })
+
   const third = await startDaemon(13, database.url)
   await third.printed(/another recorder owns the budget/)
   await new Promise((resolve) => setTimeout(resolve, 1_500))

@@ -5,17 +5,8 @@ import { chmod, chown, link, mkdtemp, readdir, readFile, rename, rm, stat, write
 import { basename, dirname } from 'node:path'
 import { isRunning } from '../../runtime/process.js'
 import { type Account, type Binaries, canEnter, findBinaries, serverAccount } from './binaries.js'
-import {
-  type Cluster,
-  clusterPath,
-  databaseName,
-  embeddedPaths,
-  lastError,
-  logins,
-  type Passwords,
-  readPasswords,
-  serverEnvironment,
-} from './process.js'
+import { type Cluster, clusterPath, lastError, serverEnvironment } from './keeper.js'
+import { databaseName, embeddedPaths, logins, type Passwords, readPasswords } from './process.js'
 
 const largestLogBytes = 10_000_000
 

@@ -1,23 +1,21 @@
-import type { ChildProcess } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { access, readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { makeFolder } from '../../runtime/disk.js'
+import { endOrphans, signalServer, type SpawnedServer, spawnServer } from './keeper.js'
+import { isFree, lastingPort } from './port.js'
 import {
   databaseName,
   embeddedPaths,
   hasUsers,
-  lastError,
   logins,
   type Passwords,
   readPasswords,
   readServerState,
   removeStaleLock,
   type ServerState,
-  spawnServer,
   UserPlace,
 } from './process.js'
 
@@ -39,8 +37,6 @@ export interface EmbeddedOptions {
   /** A directory for this server alone, created if missing. Its content survives restarts. */
   readonly dataDir: string
   readonly logger?: { info(message: string): void; warn(message: string): void; error(message: string): void }
-  /** Port to listen on. Default: the previous port if it is free, otherwise any free one. */
-  readonly port?: number
   /** Server settings for this start only. They override the built-in ones. */
   readonly settings?: Readonly<Record<string, string>>
   /** Longest wait for a server that another process started and that does not respond. Default: a minute. */
@@ -59,6 +55,8 @@ const watchEveryMs = 1_000
 /** Number of deaths after which the server is given up. A new start does not remove the cause. */
 const maxDeaths = 5
 const deathsWithinMs = 600_000
+/** Time for a server that was told to stop to end its sessions in order. */
+const stoppingWithinMs = 10_000
 
 /**
  * Starts an embedded PostgreSQL on a data directory, or joins one that another process started there. It listens on
@@ -77,11 +75,16 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   const place = await UserPlace.take(paths.users)
   const ending = new AbortController()
   const { signal } = ending
-  let child: ChildProcess | undefined
+  let server: SpawnedServer | undefined
+  let deaths: number[] = []
   try {
-    const { port } = await startOrJoin(options.port)
+    const { port } = await startOrJoin(isBesideOthers ? await savedPort() : 0)
     const passwords = await readPasswords(dataDir)
-    if (isAlive(child)) await restorePassword(port, passwords)
+    if (isOwnAlive()) {
+      // Another process may have written its own port, and have come too late.
+      await writeFile(paths.port, `${port}\n`)
+      await restorePassword(port, passwords)
+    }
     const watching = watch(port)
     return {
       url: serverUrl(port, logins.owner, passwords.owner),
@@ -98,31 +101,29 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     throw error
   }
 
-  async function startOrJoin(fixedPort: number | undefined): Promise<ServerState> {
+  /** @param keptPort port that other users have in their addresses; 0 if there are none */
+  async function startOrJoin(keptPort: number): Promise<ServerState> {
     const startedAt = performance.now()
     let failure: string | undefined
-    let wantedPort = fixedPort ?? Number(await readFile(paths.port, 'utf8').catch(() => '0'))
+    // A server that ended before says nothing about this start.
+    server = undefined
     for (;;) {
       signal.throwIfAborted()
       const state = await readServerState(dataDir)
       if (state?.status === 'ready' && (await isUsable(state))) return state
-      if (state === undefined && !isAlive(child)) {
-        // A failure may pass. Another process may have started a server first, or an old one may only just have ended.
-        if (child !== undefined) failure = await whyItEnded(paths.log)
-        if (failure !== undefined && !isPassing(failure)) throw startError(failure)
+      if (state === undefined && !isOwnAlive()) {
+        if (server !== undefined) failure = await judgeEnd(server)
+        server = undefined
         // Loaded only to start a server. A command that joins one, such as a query, need not wait for it.
         const { requireCluster } = await import('./cluster.js')
         const cluster = await requireCluster(dataDir, options.logger)
-        const port = await freePort(wantedPort, fixedPort !== undefined).catch(async (error: unknown) => {
-          // Another process may have started the server there meanwhile.
-          if ((await readServerState(dataDir)) === undefined) throw error
-        })
+        const port = await choosePort(keptPort)
         if (port !== undefined) {
-          wantedPort = fixedPort ?? 0
           await writeFile(paths.port, `${port}\n`)
           await removeStaleLock(dataDir)
-          child = spawnServer({ dataDir, ...cluster, settings: settingsFor(port) })
-          child.once('error', () => undefined)
+          server = spawnServer({ dataDir, ...cluster, settings: settingsFor(port) })
+        } else if ((await readServerState(dataDir)) === undefined) {
+          failure = `port ${keptPort} of 127.0.0.1 is taken`
         }
       }
       const elapsedMs = performance.now() - startedAt
@@ -133,6 +134,40 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
     }
   }
 
+  /** Returns the kept port, or else the previous one, or else another. Undefined if a server has it. */
+  async function choosePort(keptPort: number): Promise<number | undefined> {
+    const wanted = keptPort === 0 ? await savedPort() : keptPort
+    if (wanted !== 0 && (await isFree(wanted))) return wanted
+    // Another process may have started the server there meanwhile.
+    if (keptPort !== 0 || (await readServerState(dataDir)) !== undefined) return undefined
+    return lastingPort()
+  }
+
+  async function savedPort(): Promise<number> {
+    return Number(await readFile(paths.port, 'utf8').catch(() => '0'))
+  }
+
+  function isOwnAlive(): boolean {
+    return server?.isAlive() === true
+  }
+
+  /** Returns why a server ended while it started. Throws if a new start cannot help. */
+  async function judgeEnd(ended: SpawnedServer): Promise<string | undefined> {
+    const failure = await ended.whyItEnded()
+    if (failure === undefined) noteDeath()
+    // A failure may pass. Another process may have started a server first, or an old one may only just have ended.
+    else if (!isPassing(failure)) throw startError(failure)
+    else if (failure.includes('shared memory block')) await endOrphans(dataDir)
+    return failure
+  }
+
+  /** Counts a death that the server did not cause itself. Throws if there were too many lately. */
+  function noteDeath(): void {
+    const now = performance.now()
+    deaths = [...deaths.filter((at) => now - at < deathsWithinMs), now]
+    if (deaths.length > maxDeaths) throw startError(`it has died ${deaths.length} times in ten minutes`)
+  }
+
   function longestWaitMs(state: ServerState | undefined): number {
     if (state?.status === 'ready') return options.joinWithinMs ?? startDeadlineMs
     return state === undefined ? startDeadlineMs : recoveryDeadlineMs
@@ -140,7 +175,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
 
   /** Returns true if the server accepts connections. Looks twice, because a server about to stop still says `ready`. */
   async function isUsable({ pid, port }: ServerState): Promise<boolean> {
-    if (isAlive(child) || isBesideOthers) return canConnect(port)
+    if (isOwnAlive() || isBesideOthers) return canConnect(port)
     await sleep(100)
     const secondLook = await readServerState(dataDir)
     return secondLook?.pid === pid && secondLook.status === 'ready' && canConnect(port)
@@ -169,14 +204,20 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
 
   /** Starts the server again whenever it dies, until this process leaves it. Never rejects. */
   async function watch(port: number): Promise<void> {
-    let deaths: number[] = []
+    let stoppingSince: number | undefined
     try {
       for (;;) {
         await sleep(watchEveryMs, undefined, { signal, ref: false })
-        if ((await readServerState(dataDir)) !== undefined) continue
-        const now = performance.now()
-        deaths = [...deaths.filter((at) => now - at < deathsWithinMs), now]
-        if (deaths.length > maxDeaths) throw startError(`it has died ${deaths.length} times in ten minutes`)
+        const state = await readServerState(dataDir)
+        if (state?.status === 'stopping') {
+          // Told by somebody else, as this process still uses it. It would wait for its clients, and refuse new ones.
+          stoppingSince ??= performance.now()
+          const isLate = performance.now() - stoppingSince > stoppingWithinMs
+          signalServer(state.pid, isLate ? 'SIGQUIT' : 'SIGINT')
+        }
+        if (state !== undefined) continue
+        stoppingSince = undefined
+        noteDeath()
         options.logger?.error(`the embedded PostgreSQL has died and is started again; see ${paths.log}`)
         await startOrJoin(port)
         options.logger?.info('the embedded PostgreSQL runs again')
@@ -231,42 +272,13 @@ async function leave(dataDir: string, place: UserPlace): Promise<void> {
   }
 }
 
-function isAlive(child: ChildProcess | undefined): boolean {
-  return child !== undefined && child.exitCode === null && child.signalCode === null
-}
-
 /** Returns true for a failure that passes by itself, such as an older server's lock or a port that was taken. */
 function isPassing(failure: string): boolean {
   return /lock file|shared memory block|address already in use|could not bind|could not create any TCP/i.test(failure)
 }
 
-async function whyItEnded(log: string): Promise<string | undefined> {
-  const text = await readFile(log, 'utf8').catch(() => '')
-  return lastError(text.slice(-5_000))
-}
-
 function serverUrl(port: number, user: string, password: string): string {
   return `postgresql://${user}:${password}@127.0.0.1:${port}/${databaseName}`
-}
-
-/** Returns the wanted port of 127.0.0.1 if it is free, and otherwise any free one. Throws if a fixed port is taken. */
-async function freePort(wanted: number, isFixed: boolean): Promise<number> {
-  const listen = (port: number) =>
-    new Promise<number>((done, reject) => {
-      const probe = createServer()
-      probe.once('error', reject)
-      probe.listen({ port, host: '127.0.0.1', exclusive: true }, () => {
-        const address = probe.address()
-        probe.close(() => done(typeof address === 'object' && address !== null ? address.port : port))
-      })
-    })
-  try {
-    return await listen(wanted)
-  } catch (cause) {
-    if (isFixed)
-      throw new Error(`port ${wanted} of 127.0.0.1 is taken; choose another for the embedded PostgreSQL`, { cause })
-    return listen(0)
-  }
 }
 
 /** Returns the folder of the embedded PostgreSQL in a data folder. */

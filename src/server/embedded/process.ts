@@ -1,10 +1,9 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
 import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { isRunning } from '../../runtime/process.js'
-import type { Account } from './binaries.js'
 
 const run = promisify(execFile)
 
@@ -142,89 +141,4 @@ export function hasUsers(path: string): boolean {
   } finally {
     closeSync(reader)
   }
-}
-
-/**
- * Shell script that runs the server and waits for it. A reader waits for the end of the users' pipe, and then shuts the
- * server down. It forces the end if that takes too long. As the server's parent, the script cannot mistake another
- * process for the server.
- */
-const keeper = `
-"$@" 3<&- &
-server=$!
-(
-  # Once the sleep is over and has been waited for: nothing is left behind, not even for a moment.
-  trap 'exit 0' TERM
-  while read -r _; do :; done <&3
-  kill -INT $server
-  for _ in 1 2 3 4 5 6 7 8 9 10; do sleep 1; kill -0 $server || exit 0; done
-  kill -QUIT $server
-) 2>/dev/null 4<&- &
-reader=$!
-exec 3<&-
-wait $server
-status=$?
-kill $reader 2>/dev/null
-wait $reader
-exit $status
-`
-
-interface ServerCommand extends Cluster {
-  readonly dataDir: string
-  readonly settings: Readonly<Record<string, string>>
-}
-
-/** A cluster with what is needed to start a server on it. */
-export interface Cluster {
-  readonly account: Account
-  /** Path of the server's program. */
-  readonly program: string
-}
-
-/**
- * Starts a server in a session of its own. Neither Ctrl-C nor the end of this process ends it then. The caller must
- * hold a `UserPlace`.
- */
-export function spawnServer({ dataDir, account, program, settings }: ServerCommand): ChildProcess {
-  const paths = embeddedPaths(dataDir)
-  const users = openSync(paths.users, constants.O_RDONLY)
-  const log = openSync(paths.log, 'a', 0o600)
-  const cluster = openSync(paths.cluster, constants.O_RDONLY)
-  try {
-    const options = Object.entries(settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
-    const child = spawn(
-      '/bin/sh',
-      ['-c', keeper, 'market-recorder-keeper', program, '-D', clusterPath(paths.cluster, account), ...options],
-      {
-        cwd: '/',
-        detached: true,
-        stdio: ['ignore', 'ignore', log, users, cluster],
-        env: serverEnvironment(),
-        ...account,
-      },
-    )
-    child.unref()
-    return child
-  } finally {
-    for (const descriptor of [users, log, cluster]) closeSync(descriptor)
-  }
-}
-
-/**
- * Returns the path by which the server reaches its cluster. The account may be unable to enter the parent directories.
- * On Linux, it uses descriptor 4, which is open in every process that gets this path.
- */
-export function clusterPath(path: string, account: Account): string {
-  return account !== undefined && process.platform === 'linux' ? '/proc/self/fd/4' : path
-}
-
-/** Returns the environment of the server. It has no PG… variable, which could change the server, and no secret. */
-export function serverEnvironment(): NodeJS.ProcessEnv {
-  return { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
-}
-
-/** Returns the last error in the output of a program of the server. */
-export function lastError(output: string): string | undefined {
-  const lines = output.split('\n').filter((line) => /\b(FATAL|PANIC|error):/.test(line))
-  return lines.at(-1)?.trim()
 }

@@ -8,10 +8,10 @@ import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { openDatabase, type RecorderDatabase } from '../../../src/db/database.js'
 import { migrateToLatest } from '../../../src/db/migrate.js'
 import { type Account, findBinaries, serverAccount } from '../../../src/server/embedded/binaries.js'
-import { serverEnvironment } from '../../../src/server/embedded/process.js'
+import { serverEnvironment } from '../../../src/server/embedded/keeper.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { ping } from '../../../src/ledger/read/overview.js'
-import { lastingPort } from '../../support/lastingPort.js'
+import { lastingPort } from '../../../src/server/embedded/port.js'
 import { runProgram } from '../../support/program.js'
 
 const run = promisify(execFile)
