@@ -9,6 +9,7 @@ const longest = [
   'browser/page',
   'e2e/chaos',
   'e2e/backfill',
+  'e2e/recordsNothing',
   'hostile/service',
   'e2e/backfillFills',
   'e2e/simulatedTime',

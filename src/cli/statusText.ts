@@ -142,7 +142,7 @@ const columns: readonly Column[] = [
   { name: 'gaps', cell: ({ gapsFound }, paint) => trouble(gapsFound, paint) },
 ]
 
-const colourOf = { fresh: 'green', stale: 'red', starting: 'dim', idle: 'dim', off: 'dim' } as const
+const colourOf = { fresh: 'green', stale: 'red', failing: 'red', starting: 'dim', idle: 'dim', off: 'dim' } as const
 
 function trouble(count: number, paint: Paint): string {
   return count > 0 ? paint(grouped(count), 'yellow') : '0'

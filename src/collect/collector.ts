@@ -14,7 +14,7 @@ import { type CandlePoller, candlePoller } from './poll/candlePoller.js'
 import { cronPoller, watchTickers } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
 import { type FillsPoller, fillsPoller } from './poll/fillsPoller.js'
-import { categoryText, type PollContext } from './poll/pollAndStore.js'
+import { categoryOf, categoryText, type PollContext } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
 import type { Incidents } from '../runtime/incidents.js'
 import { keepReadingLists } from './fleet/sharedLists.js'
@@ -287,6 +287,7 @@ export class Collector {
       if (stream.name === 'candles') this.#candleSeries = targets as readonly CandleTarget[]
       poller.retarget(targets, places)
       this.incidents.keepOnly(stream.name, new Set(targets.map(categoryText)))
+      this.stats[stream.name].outage.keepOnly(new Set(targets.map(categoryOf)))
     }
   }
 }

@@ -3,7 +3,8 @@ import { isUtf8 } from 'node:buffer'
 import { type Operation, type OperationTraits, operationTraits } from '../market/operation.js'
 import { oneLine, serviceMs, type ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
-import { ExchangeError, type ExchangeErrorKind, kindOfFailureCode } from './errors.js'
+import { ExchangeError } from './errors.js'
+import { type ExchangeErrorKind, isOfCategory, kindOfFailure, kindOfMissing, mayLack } from './outcomes.js'
 
 /** Deepest nesting of JSON. The service sends less, and no recursive reader runs out of stack at this depth. */
 const maxDepth = 32
@@ -125,47 +126,42 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
     })
 
   const { rows: maxRows } = responseLimits(request.operation)
-  const isOneRow = 'isOneRow' in operationTraits[request.operation]
-  const mayLack = 'mayLack' in operationTraits[request.operation]
+  const { isOneRow, listsCategory }: OperationTraits = operationTraits[request.operation]
   if (raw.status === 429) throw fail('rate-limited', 'HTTP 429, too many requests', { code: '429' })
   if (raw.body.length === 0) {
     // The service was seen to send an empty body right after a listing. Any other one comes from a proxy.
     if (raw.status === 200 && candleOperations.has(request.operation))
       return { requestTime: null, rows: [], surplusRows: 0 }
-    if (raw.status === 404 && mayLack) throw fail('absent', 'HTTP 404 with an empty body')
-    throw fail(...kindOfStatus(raw, 'an empty body'))
+    throw fail(...withoutEnvelope(request.operation, raw, 'an empty body'))
   }
 
   let envelope: unknown
   try {
     envelope = parseJson(raw.body)
   } catch (error) {
-    const isAbsent = mayLack && (raw.status === 404 || (raw.status === 200 && isPage(raw.body)))
-    if (isAbsent) throw fail('absent', `HTTP ${raw.status} with ${notJson(raw.body, error)}`)
-    const [kind, what, more] = kindOfStatus(raw, notJson(raw.body, error))
+    const [kind, what, more] = withoutEnvelope(request.operation, raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
   }
   if (!isRecord(envelope) || typeof envelope['code'] !== 'string') {
     if (isRecord(envelope) && textOf(envelope['code']) === '429')
       throw fail('rate-limited', 'code 429', { code: '429' })
-    throw fail(...kindOfStatus(raw, describeOtherEnvelope(envelope)))
+    throw fail(...withoutEnvelope(request.operation, raw, describeOtherEnvelope(envelope)))
   }
   const { code } = envelope
   if (code !== '00000') {
-    throw fail(
-      kindOfFailureCode(code, request.parameters),
-      `code ${code} "${textOf(envelope['msg']) ?? ''}" (HTTP ${raw.status})`,
-      { code },
-    )
+    const what = `code ${code} "${textOf(envelope['msg']) ?? ''}" (HTTP ${raw.status})`
+    throw fail(kindOfFailure(request, code, raw.status), what, { code })
   }
   const requestTime = serviceMs(Number(textOf(envelope['requestTime']) ?? Number.NaN))
   if (!Number.isSafeInteger(requestTime) || requestTime <= 0)
     throw fail('malformed', 'a success without a requestTime in milliseconds', { code })
   const { data } = envelope
-  if (isOneRow && !isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
-  if (isOneRow) return { requestTime, rows: [data], surplusRows: 0 }
+  if (isOneRow === true && !isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
+  if (isOneRow === true) return { requestTime, rows: [data], surplusRows: 0 }
   const rows = rowsOf(request.operation, data)
   if (rows === undefined) throw fail('malformed', 'a success without an array of rows', { code })
+  if (listsCategory === true && rows.length === 0 && isOfCategory(request.parameters))
+    throw fail('empty-list', 'a list without a row', { code })
   const cursor = isRecord(data) ? textOf(data['cursor']) : undefined
   return {
     requestTime,
@@ -190,14 +186,19 @@ function rowsOf(operation: Operation, data: unknown): readonly unknown[] | undef
 }
 
 /** Tells the meaning of a response without the service's envelope, by its HTTP status. */
-function kindOfStatus(raw: RawResponse, what: string): [ExchangeErrorKind, string, { retryable?: boolean }?] {
-  const described = `HTTP ${raw.status} with ${what}`
-  if (raw.status >= 500) return ['unavailable', described]
-  if (raw.status === 403 && isPage(raw.body)) return ['proxy-page', described]
-  if (raw.status === 403 || raw.status === 418) return ['blocked', described]
-  if (raw.status >= 300 && raw.status < 400)
-    return ['malformed', `a redirect to ${oneLine(raw.location ?? 'nowhere', 200)}`, { retryable: false }]
-  return ['malformed', described]
+function withoutEnvelope(
+  operation: Operation,
+  { status, body, location }: RawResponse,
+  what: string,
+): [ExchangeErrorKind, string, { retryable?: boolean }?] {
+  const described = `HTTP ${status} with ${what}`
+  if (status >= 500) return ['unavailable', described]
+  if (status === 403 && isPage(body)) return ['proxy-page', described]
+  if (status === 403 || status === 418) return ['blocked', described]
+  if (status >= 300 && status < 400)
+    return ['malformed', `a redirect to ${oneLine(location ?? 'nowhere', 200)}`, { retryable: false }]
+  const isMissing = status === 404 || (status === 200 && isPage(body) && mayLack(operation))
+  return [isMissing ? kindOfMissing(operation) : 'malformed', described]
 }
 
 function isPage(body: Buffer): boolean {

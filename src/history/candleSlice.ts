@@ -29,7 +29,8 @@ import { fetchRange, type FetchTask } from './fetchRange.js'
 import { Reach } from './reach.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
 import type { Concluding, SliceContext, SliceRequests, SliceWork } from './sliceWork.js'
-import { errorKinds, ExchangeError } from '../exchange/errors.js'
+import { ExchangeError } from '../exchange/errors.js'
+import { failureTraits } from '../exchange/outcomes.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import { candleSource, pageParameters, type PageRequest, type PageResponse } from './sources.js'
@@ -197,7 +198,7 @@ export const sliceGapReasons = {
  */
 function isBeyondReach(error: unknown, { operation }: PageRequest): boolean {
   if (!candleSource[operation].hasReach || !(error instanceof ExchangeError)) return false
-  return errorKinds[error.kind].isOfRequest === true
+  return failureTraits[error.kind].about === 'request'
 }
 
 interface PageSourceOptions {

@@ -1,4 +1,5 @@
-import { errorKinds, ExchangeError } from '../exchange/errors.js'
+import { ExchangeError } from '../exchange/errors.js'
+import { failureTraits } from '../exchange/outcomes.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import { isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
@@ -124,5 +125,5 @@ function breakingOff(
   if (!(error instanceof ExchangeError) || error.retryable || error.kind === 'aborted') {
     return { done: [], problem: message }
   }
-  return { done: errorKinds[error.kind].isOfSeries === true ? 'series' : slice.ranges, failure: message }
+  return { done: failureTraits[error.kind].endsSeries === true ? 'series' : slice.ranges, failure: message }
 }

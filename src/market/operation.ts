@@ -5,6 +5,8 @@ export interface OperationTraits {
   readonly perSecond: number
   /** The operation is not in the specification, so a service may lack it. */
   readonly mayLack?: true
+  /** Without a symbol, the rows are the instruments of a category, of which there are always some. */
+  readonly listsCategory?: true
   /** The rows are this field of an object, beside fields that they have in common. */
   readonly rowsField?: string
   /** The data of the envelope is one object, which is the only row. */
@@ -13,9 +15,9 @@ export interface OperationTraits {
 
 /** The service's public market-data operations, by the last part of their path. */
 export const operationTraits = {
-  instruments: { perSecond: 20 },
+  instruments: { perSecond: 20, listsCategory: true },
   'rpi-symbols': { perSecond: 10 },
-  tickers: { perSecond: 20 },
+  tickers: { perSecond: 20, listsCategory: true },
   orderbook: { perSecond: 20, isOneRow: true },
   'rpi-orderbook': { perSecond: 10, isOneRow: true },
   fills: { perSecond: 20 },

@@ -52,7 +52,7 @@ export function ageMs({ lastStoredAt, lastIdleAt }: StreamStats, now: MachineMs)
   return last === -Infinity ? null : Math.max(0, now - last)
 }
 
-type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale'
+type Freshness = 'off' | 'idle' | 'starting' | 'fresh' | 'stale' | 'failing'
 
 /** Share of late targets above which the whole stream is stale. Single targets often have troubles of their own. */
 const maxLateShare = 0.1
@@ -65,9 +65,16 @@ const maxLateShare = 0.1
 export function freshnessOf(
   stats: StreamStats,
   limitMs: number | null,
-  times: { readonly now: MachineMs; readonly startedAt: MachineMs; readonly isCollecting: boolean },
+  times: {
+    readonly now: MachineMs
+    readonly startedAt: MachineMs
+    readonly isCollecting: boolean
+    /** True if nothing usable comes for a category of the stream. */
+    readonly isFailing: boolean
+  },
 ): Freshness {
   if (limitMs === null) return 'off'
+  if (times.isFailing) return 'failing'
   if (times.isCollecting && stats.targets === 0) return 'idle'
   if (times.isCollecting && stats.lateTargets > maxLateShare * stats.targets) return 'stale'
   const age = ageMs(stats, times.now)

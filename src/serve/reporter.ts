@@ -8,7 +8,8 @@ import { readNowAndThen } from './nowAndThen.js'
 import { Sampler } from './sampler.js'
 import type { RecorderSource } from './source.js'
 import { operations } from '../market/operation.js'
-import { type StreamName, streamNames } from '../market/stream.js'
+import { type StreamName, streamNames, streamTraits } from '../market/stream.js'
+import { mayLack } from '../exchange/outcomes.js'
 import { type MachineMs, sum } from '../market/values.js'
 import { inWords } from '../runtime/text.js'
 
@@ -49,6 +50,7 @@ export class StatusReporter {
     if (database.isReachable) this.#backfills = await this.#readBackfills()
     return statusReport({
       now: clock.now(),
+      nowMs: clock.monotonicMs(),
       instanceId,
       version,
       source,
@@ -71,6 +73,8 @@ export class StatusReporter {
 
 interface ReportInput {
   readonly now: MachineMs
+  /** The time of the monotonic clock. */
+  readonly nowMs: number
   readonly instanceId: string
   readonly version: string
   readonly source: RecorderSource
@@ -143,13 +147,17 @@ export function statusReport(input: ReportInput): Status {
   return { ...status, problems: problemsOf(status, database.wasReachable) }
 }
 
-function streamStatus({ now, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
+function streamStatus({ now, nowMs, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
   const stats = source.streams[name]
-  const { lastIdleAt: _, leftOut, ...counts } = stats
+  const { lastIdleAt: _, leftOut, outage, ...counts } = stats
   const isCollecting = source.phase() === 'collecting'
+  // A service may lack the other streams. They become stale.
+  const lasting = mayLack(streamTraits[name].operation) ? null : outage.lasting(nowMs)
+  const times = { now, startedAt: source.startedAt, isCollecting, isFailing: lasting !== null }
   return {
     name,
-    state: freshnessOf(stats, limits[name], { now, startedAt: source.startedAt, isCollecting }),
+    state: freshnessOf(stats, limits[name], times),
+    outage: lasting === null ? null : { ...lasting, categories: [...lasting.categories] },
     ...counts,
     leftOut: { ...leftOut },
     ageMs: ageMs(stats, now),
@@ -186,7 +194,12 @@ function blockingProblems({ egress, phase, maySend, database, streams }: Shown, 
     const what = wasReachable ? 'does not respond' : 'has been away since the start'
     add('database', 'database', `The database ${what}: ${database.error ?? 'no reason'}`)
   }
-  for (const { name, state, ageMs: age, freshnessLimitMs, targets, lateTargets } of streams) {
+  for (const { name, state, outage, ageMs: age, freshnessLimitMs, targets, lateTargets } of streams) {
+    if (state === 'failing' && outage !== null) {
+      const named = outage.categories.filter((category) => category !== '')
+      const what = named.length === 0 ? name : `${name} of ${named.join(', ')}`
+      add('stream', name, `${what}: nothing usable for ${inWords(outage.forMs)}: ${outage.message}`)
+    }
     if (state !== 'stale') continue
     if (age !== null && age <= freshnessLimitMs) {
       const share = Math.round((lateTargets / targets) * 100)

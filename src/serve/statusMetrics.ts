@@ -76,6 +76,7 @@ export class StatusMetrics {
       for (const field of streamGauges) m[field].set(labels, stream[field])
       for (const field of streamCounters) setCounter(m[field], labels, stream[field])
       for (const [reason, count] of Object.entries(stream.leftOut)) m.leftOut.set({ ...labels, reason }, count)
+      m.failing.set(labels, stream.state === 'failing' ? 1 : 0)
       setOrRemove(m.lastStored, labels, stream.lastStoredAt === null ? null : stream.lastStoredAt / milli)
       setOrRemove(m.age, labels, isWatched ? (stream.ageMs ?? time - startedAt) / milli : null)
       setOrRemove(m.limit, labels, isWatched ? stream.freshnessLimitMs / milli : null)
@@ -154,6 +155,11 @@ function define(registry: Registry) {
     limit: gauge(
       'stream_freshness_limit_seconds',
       'Age beyond which a stream counts as stale; absent for streams that are off or have nothing to cover.',
+      'stream',
+    ),
+    failing: gauge(
+      'stream_failing',
+      '1 if all requests for a category of a stream have failed for 25 s, or none brought a row that can be understood.',
       'stream',
     ),
     responses: counter('stream_responses_total', 'Usable responses of the service.', 'stream'),

@@ -170,6 +170,9 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
       for (const name of ['DatabaseUnreachable', 'SpoolInUse', 'SpoolFilling']) await ends(cutOff, name)
     }, 600_000)
 
+    test('StreamFailing: nothing usable comes for a stream', () =>
+      fires(recorder, 'StreamFailing', { stream: 'rpi_symbols' }))
+
     test('StreamStale: the operation that fails has failed for long', () =>
       fires(recorder, 'StreamStale', { stream: 'rpi_symbols' }))
 

@@ -11,7 +11,7 @@ export interface FiringAlert {
   readonly labels: Readonly<Record<string, string>>
 }
 
-/** A real Prometheus that scrapes every second. */
+/** A real Prometheus. */
 export interface Prometheus {
   firing(): Promise<FiringAlert[]>
   /** The values of an instant query. */
@@ -27,13 +27,20 @@ export interface Prometheus {
  */
 export async function startPrometheus(
   program: string,
-  options: { readonly rules: string; readonly job: string; readonly instances: readonly string[] },
+  options: {
+    readonly rules: string
+    readonly job: string
+    readonly instances: readonly string[]
+    /** Time between two scrapes, and between two evaluations of the rules. By default as short as a test wants them. */
+    readonly every?: readonly [scrape: string, evaluation: string]
+  },
 ): Promise<Prometheus> {
+  const [scrape, evaluation] = options.every ?? ['1s', '500ms']
   const folder = await mkdtemp(join(tmpdir(), 'market-recorder-prometheus-'))
   await writeFile(join(folder, 'rules.yml'), options.rules)
   await writeFile(
     join(folder, 'prometheus.yml'),
-    `global: { scrape_interval: 1s, evaluation_interval: 500ms }
+    `global: { scrape_interval: ${scrape}, evaluation_interval: ${evaluation} }
 rule_files: [rules.yml]
 scrape_configs:
   - job_name: ${options.job}

@@ -1,11 +1,12 @@
-import { errorKinds, ExchangeError, type ExchangeErrorKind } from '../../exchange/errors.js'
+import { ExchangeError } from '../../exchange/errors.js'
+import { type ExchangeErrorKind, failureTraits } from '../../exchange/outcomes.js'
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { StreamName } from '../../market/stream.js'
 import { asIfService } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
-import { type Batch, withoutOldRows } from '../../ledger/batch.js'
+import { type Batch, missingRows, withoutOldRows } from '../../ledger/batch.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import type { Queue } from '../queue/queue.js'
 import type { CollectorStats, Requested } from '../streams/stream.js'
@@ -53,34 +54,72 @@ export async function pollAndStore<Target, Row>(
   target: Target,
   options: RequestOptions,
 ): Promise<Polled<Target, Row>> {
-  const { client, queue, universe, stats, incidents, wholeLists, keptMs, logger, clock } = context
-  const category = categoryText(target)
+  const { client, queue, universe, stats, incidents, wholeLists, keptMs, clock } = context
+  const startedMs = clock.monotonicMs()
   try {
     const page = await stream.fetch(client, target, options)
     const { hasEnvelope } = page
     const polled = batchOf(stream, target, page, universe)
     reportUnstoredRows(incidents, polled)
+    if (page.rows.length === 0 && missingRows(page) > 0) {
+      await queue.write(polled)
+      return noteFailure(context, stream.name, target, unreadable(page), startedMs)
+    }
     const batch = wholeLists.judge(polled)
     stats[stream.name].responses += 1
-    incidents.succeeded(stream.name, category)
+    stats[stream.name].outage.responded(categoryOf(target), clock.monotonicMs())
+    incidents.succeeded(stream.name, categoryText(target))
     stream.learn?.(universe, batch)
     return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
     // A request that was aborted is no failure. Any other error is reported, even while the recorder stops.
     if (options.signal?.aborted && error instanceof ExchangeError && error.kind === 'aborted') return noResponse
-    if (error instanceof ExchangeError && error.kind === 'absent') {
-      logger.debug(`${stream.name}: ${error.message}`)
-      stats[stream.name].lastIdleAt = clock.now()
-      const empty = { rows: [], rejected: [], requestTime: asIfService(clock.now()), receivedAt: clock.now() }
-      return { batch: { stream: stream.name, target, ...empty }, hasEnvelope: false, isKept: true }
-    }
-    stats[stream.name].failures += 1
-    const message = messageOf(error)
-    if (error instanceof ExchangeError && errorKinds[error.kind].isOfTarget === true)
-      logger.debug(`${stream.name}: ${message}`)
-    else incidents.failed(stream.name, message, category)
-    return error instanceof ExchangeError ? { ...noResponse, failure: error.kind } : noResponse
+    if (error instanceof ExchangeError && error.kind === 'absent') return absence(context, stream.name, target, error)
+    return noteFailure(context, stream.name, target, error, startedMs)
   }
+}
+
+/** Counts a failure. One that concerns its target alone is an incident only if the whole category fails. */
+function noteFailure(
+  { stats, incidents, clock, logger }: PollContext,
+  name: StreamName,
+  target: unknown,
+  error: unknown,
+  startedMs: number,
+): Extract<Polled<never, never>, { batch: null }> {
+  const { outage } = stats[name]
+  const [category, nowMs] = [categoryOf(target), clock.monotonicMs()]
+  const kind = error instanceof ExchangeError ? error.kind : null
+  const message = messageOf(error)
+  stats[name].failures += 1
+  outage.failed(
+    category,
+    { target: isOfInstrument(target) ? JSON.stringify(target) : null, kind, message, startedMs },
+    nowMs,
+  )
+  const isOfTarget = kind !== null && failureTraits[kind].about === 'target' && isOfInstrument(target)
+  if (isOfTarget && !outage.isLasting(category, nowMs)) logger.debug(`${name}: ${message}`)
+  else incidents.failed(name, message, categoryText(target))
+  return kind === null ? noResponse : { ...noResponse, failure: kind }
+}
+
+/** Takes the absence of an operation that a service may lack. The stream has nothing to record then. */
+function absence<Target>(
+  { stats, clock, logger }: PollContext,
+  name: StreamName,
+  target: Target,
+  error: ExchangeError,
+): Polled<Target, never> {
+  logger.debug(`${name}: ${error.message}`)
+  stats[name].lastIdleAt = clock.now()
+  const empty = { rows: [], rejected: [], requestTime: asIfService(clock.now()), receivedAt: clock.now() }
+  return { batch: { stream: name, target, ...empty }, hasEnvelope: false, isKept: true }
+}
+
+function unreadable({ operation, rejected, unkept }: Page<unknown>): ExchangeError {
+  const [first] = rejected
+  const what = `none of ${rejected.length + unkept} rows can be understood, the first because of ${first?.reason ?? ''}`
+  return new ExchangeError('unreadable', { operation, parameters: first?.parameters ?? {}, what })
 }
 
 /** Time a response came, on the monotonic clock. The wall clock may have been set since. */
@@ -113,6 +152,14 @@ function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch)
  * such category has an incident of its own. All instruments of a stream share one.
  */
 export function categoryText(target: unknown): string {
-  if (typeof target !== 'object' || target === null || !('category' in target) || 'symbol' in target) return ''
-  return String(target.category)
+  return isOfInstrument(target) ? '' : categoryOf(target)
+}
+
+/** Returns the category of a target; '' for a list of all categories. */
+export function categoryOf(target: unknown): string {
+  return typeof target === 'object' && target !== null && 'category' in target ? String(target.category) : ''
+}
+
+function isOfInstrument(target: unknown): boolean {
+  return typeof target === 'object' && target !== null && 'symbol' in target
 }

@@ -4,6 +4,7 @@ import type { RequestOptions } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
 import { type Category, type InstrumentKey, isTradedCategory, type TradedCategory } from '../../market/category.js'
 import { byStream, type StreamName } from '../../market/stream.js'
+import { Outage } from './outage.js'
 import type { LeftOut, PlanInstrument, Select } from '../universe/planUniverse.js'
 import type { Universe } from '../universe/universe.js'
 import type { MachineMs } from '../../market/values.js'
@@ -106,6 +107,7 @@ export interface StreamStats {
   lastStoredAt: MachineMs | null
   /** Last time at which the stream had nothing to request; null if it never had. */
   lastIdleAt: MachineMs | null
+  readonly outage: Outage
 }
 
 export type CollectorStats = Readonly<Record<StreamName, StreamStats>>
@@ -126,5 +128,6 @@ export function createStats(): CollectorStats {
     gapsFound: 0,
     lastStoredAt: null,
     lastIdleAt: null,
+    outage: new Outage(),
   }))
 }

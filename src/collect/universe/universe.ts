@@ -1,5 +1,6 @@
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import { ExchangeError } from '../../exchange/errors.js'
+import { failureTraits } from '../../exchange/outcomes.js'
 import {
   categories,
   type Category,
@@ -168,7 +169,7 @@ export async function readUniverse(
     try {
       return (await page).rows
     } catch (error) {
-      if (!(error instanceof ExchangeError) || error.kind !== 'unknown-category') throw error
+      if (!(error instanceof ExchangeError) || failureTraits[error.kind].about !== 'category') throw error
       missing.push(error)
       return []
     }

@@ -1,5 +1,5 @@
 import { backoffMs } from '../../runtime/clock.js'
-import { errorKinds, type ExchangeErrorKind } from '../errors.js'
+import { type ExchangeErrorKind, type FailureTraits, failureTraits } from '../outcomes.js'
 import type { Departure } from './penalty.js'
 
 /** An operation counts as out of order after this many failures in a row, over at least this time. */
@@ -7,8 +7,7 @@ const failuresToOpen = 10
 const minFailingMs = 2_000
 const pauses = { minMs: 1_000, maxMs: 5_000 }
 
-/** `unknown`: the request told nothing about the operation, because it was aborted, or rejected by the rate limits. */
-export type CircuitOutcome = 'works' | 'fails' | 'unknown'
+export type CircuitOutcome = FailureTraits['circuit']
 
 /**
  * The circuit of one operation.
@@ -66,7 +65,5 @@ export class Circuit {
 
 /** Judges the operation by the outcome of an attempt. */
 export function outcomeFor(outcome: 'ok' | ExchangeErrorKind): CircuitOutcome {
-  if (outcome === 'ok') return 'works'
-  if (errorKinds[outcome].isOutOfOrder === true) return 'fails'
-  return outcome === 'aborted' || outcome === 'rate-limited' || outcome === 'blocked' ? 'unknown' : 'works'
+  return outcome === 'ok' ? 'works' : failureTraits[outcome].circuit
 }

@@ -17,10 +17,19 @@ const problem = z
 const streamStatus = z.strictObject({
   name: stream,
   state: z
-    .enum(['off', 'idle', 'starting', 'fresh', 'stale'])
+    .enum(['off', 'idle', 'starting', 'fresh', 'stale', 'failing'])
     .describe(
-      'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs, or many of its targets are late.',
+      'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs, or many of its targets are late. failing: all requests of a category have failed for 25 s.',
     ),
+  outage: orNull(
+    z
+      .strictObject({
+        categories: z.array(z.string()).describe('The categories that bring nothing; "" for a list of all.'),
+        forMs: z.number().nonnegative().describe('Time since the first of them has brought nothing, milliseconds.'),
+        message: z.string().describe('Why, at the last time, and what to do.'),
+      })
+      .describe('Why the stream is failing; null if it is not.'),
+  ),
   targets: count('Instruments, series or lists covered now.'),
   quietTargets: count('How many of them are polled less often because their responses bring nothing new.'),
   lateTargets: count(

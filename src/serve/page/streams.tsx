@@ -13,6 +13,7 @@ const levelOf: Readonly<Record<StreamStatus['state'], string>> = {
   starting: '',
   fresh: 'good',
   stale: 'bad',
+  failing: 'bad',
 }
 
 const columns = [

@@ -27,7 +27,7 @@ function text(prepare: (source: SettableSource) => void, isReachable = true, scr
   const limits = freshnessLimits(loadConfig({ env: {} }))
   const { backfills } = source.state
   return statusText(
-    statusReport({ now, instanceId: 'i', version: '1.2.3', source, sampler, limits, database, backfills }),
+    statusReport({ now, nowMs: 0, instanceId: 'i', version: '1.2.3', source, sampler, limits, database, backfills }),
     false,
     screen,
   )

@@ -34,7 +34,7 @@ describe('envelope and errors', () => {
     ['25003', 'unavailable', true],
     ['25004', 'rate-limited', true],
     ['25200', 'bad-request', false],
-    ['40404', 'absent', false],
+    ['40404', 'no-such-path', true],
     ['40000', 'blocked', false],
     ['25013', 'blocked', false],
     ['22004', 'blocked', false],
@@ -42,8 +42,6 @@ describe('envelope and errors', () => {
     ['22056', 'unsupported-symbol', false],
     ['40845', 'unsupported-symbol', false],
     ['40015', 'unavailable', true],
-    ['99999', 'rejected', false],
-    ['toString', 'rejected', false],
   ] as const)('a failure with code %s is %s with HTTP 200, 400 and 500', async (code, kind, retryable) => {
     for (const status of [200, 400, 500]) {
       await exchange.answering(JSON.stringify({ code, msg: 'no\nluck', requestTime: 1, data: null }), status)
@@ -51,6 +49,17 @@ describe('envelope and errors', () => {
       expect(error).toMatchObject({ kind, code, retryable, operation: 'fills' })
       expect(error.message).toContain(`fills SPOT BTCUSDT: ${kind}: code ${code} "no luck" (HTTP ${status})`)
     }
+  })
+
+  it.each([
+    ['99999', 200, 'rejected'],
+    ['toString', 400, 'rejected'],
+    ['99999', 404, 'no-such-path'],
+    ['99999', 500, 'unavailable'],
+    ['1', 503, 'unavailable'],
+  ] as const)('an unknown code %s with HTTP %i is %s', async (code, status, kind) => {
+    await exchange.answering(JSON.stringify({ code, msg: 'no luck', requestTime: 1, data: null }), status)
+    expect(await failure(exchange.client.fills(spot))).toMatchObject({ kind, code, retryable: kind !== 'rejected' })
   })
 
   it.each(['40034', '40019'])(
@@ -89,6 +98,9 @@ describe('envelope and errors', () => {
     ['HTML of a firewall', '<html>denied</html>', 403, 'proxy-page'],
     ['HTML that wants a browser', '<html><body>Checking your browser before …</body></html>', 403, 'proxy-page'],
     ['a refusal without a page', 'denied', 403, 'blocked'],
+    ['a page that is not found', '<html>Not Found</html>', 404, 'no-such-path'],
+    ['nothing that is not found', '', 404, 'no-such-path'],
+    ['another JSON that is not found', '{"status":404,"error":"Not Found"}', 404, 'no-such-path'],
     ['an empty body', '', 200, 'malformed'],
     ['an empty body of a failing proxy', '', 503, 'unavailable'],
     ['an older envelope', '{"status":"error","err_code":"1001","err_msg":"system busy"}', 200, 'malformed'],

@@ -30,10 +30,13 @@ test('a stream that is switched off has no limit', () => {
 })
 
 describe('the freshness of a stream', () => {
-  const times = { now: 1_000_000, startedAt: 900_000, isCollecting: true }
+  const times = { now: 1_000_000, startedAt: 900_000, isCollecting: true, isFailing: false }
   const stats = (changes: object) => ({ ...createStats().fills, targets: 3, ...changes })
   test.each([
     ['off when it is not configured', stats({}), null, times, 'off'],
+    ['off even when its requests failed', stats({}), null, { ...times, isFailing: true }, 'off'],
+    ['failing whatever it stored', stats({ lastStoredAt: 999_000 }), 50_000, { ...times, isFailing: true }, 'failing'],
+    ['failing with nothing to cover', stats({ targets: 0 }), 50_000, { ...times, isFailing: true }, 'failing'],
     ['idle when it has nothing to cover', stats({ targets: 0 }), 50_000, times, 'idle'],
     ['starting before the first answer', stats({}), 200_000, times, 'starting'],
     ['stale when the first answer is late', stats({}), 50_000, times, 'stale'],

@@ -12,6 +12,7 @@ import { statusReport } from '../../../src/serve/reporter.js'
 import { freshen, settableSource, type SettableSource } from '../../support/recorderSource.js'
 
 const now = 1_800_000_000_000
+const nowMs = 100_000
 const reachable: DatabaseState = {
   isReachable: true,
   wasReachable: true,
@@ -33,7 +34,7 @@ function report(
   try {
     sampler.sample()
     const limits = freshnessLimits(loadConfig({ env: {} }))
-    return statusReport({ now, instanceId: 'i', version: 'v', source, sampler, limits, database, backfills })
+    return statusReport({ now, nowMs, instanceId: 'i', version: 'v', source, sampler, limits, database, backfills })
   } finally {
     sampler.close()
   }
@@ -50,6 +51,41 @@ test('an incident is reported as the contract says', () => {
   incidents.failed('fills', 'the service is busy', 'SPOT')
   const shown = report((source) => (source.state.incidents = [...incidents.recent()]))
   expect(recorderResponses.status.parse(shown).incidents).toMatchObject([{ what: 'fills', count: 1, until: null }])
+})
+
+describe('a stream of which nothing usable comes', () => {
+  const failing = (name: 'tickers' | 'funding_forecasts', phase: 'starting' | 'collecting') =>
+    report(({ state }) => {
+      state.phase = phase
+      for (const [category, startedMs] of [
+        ['SPOT', 40_000],
+        ['MARGIN', 60_000],
+      ] as const)
+        state.stats[name].outage.failed(
+          category,
+          { target: null, kind: 'malformed', message: `${category}: HTML; check the address`, startedMs },
+          startedMs,
+        )
+    })
+
+  test.each(['starting', 'collecting'] as const)('is a blocking problem while the recorder is %s', (phase) => {
+    const { problems, streams } = failing('tickers', phase)
+    expect(problems).toContainEqual({
+      about: 'stream',
+      name: 'tickers',
+      message: 'tickers of SPOT, MARGIN: nothing usable for 60 s: SPOT: HTML; check the address',
+      isBlocking: true,
+    })
+    const shown = streams.find(({ name }) => name === 'tickers')
+    expect(shown).toMatchObject({ state: 'failing', outage: { categories: ['SPOT', 'MARGIN'], forMs: 60_000 } })
+    expect(recorderResponses.status.parse(failing('tickers', phase)).problems).toEqual(problems)
+  })
+
+  test('is none where a service may lack the operation: it becomes stale in time', () => {
+    const { problems, streams } = failing('funding_forecasts', 'collecting')
+    expect(problems).toEqual([])
+    expect(streams.find(({ name }) => name === 'funding_forecasts')).toMatchObject({ state: 'fresh', outage: null })
+  })
 })
 
 test('of many backfills those that run or failed are shown, and all are counted', () => {

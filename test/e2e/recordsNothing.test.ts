@@ -1,0 +1,202 @@
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import http from 'node:http'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Recorder, startRecorder } from '../../src/app.js'
+import { loadConfig } from '../../src/config/resolve.js'
+import { createLogger } from '../../src/runtime/logger.js'
+import { createTestDatabase, type TestDatabase } from '../support/database.js'
+import { envelope, type FakeService, startFakeService } from '../support/fakeService.js'
+import { prometheus as findPrometheus } from '../support/installed.js'
+import { type Prometheus, startPrometheus } from '../support/prometheus.js'
+import { type Running, runProgram, startProgram } from '../support/program.js'
+import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
+
+/** What is sent instead of an honest response; null for the honest one. */
+type Lie = (url: URL) => readonly [status: number, body: string, headers?: Record<string, string>] | null
+
+const page = (text: string) => `<html><body>${text}</body></html>`
+const failure = (code: string) => JSON.stringify({ code, msg: 'no', requestTime: Date.now(), data: null })
+const success = (data: string) => envelope(data, Date.now())
+
+/** Ways in which a recorder records nothing, or nothing of a category, with what the line must say of what to do. */
+const ways: readonly (readonly [what: string, says: RegExp, lie: Lie])[] = [
+  ['a host without these paths', /HTTP 404 .*exchange\.baseUrl is the address/, () => [404, page('Not Found')]],
+  ['a path that the service does not have', /40404 .*exchange\.baseUrl is the address/, () => [400, failure('40404')]],
+  ['a page that wants a login', /HTML instead of JSON .*check that exchange\.baseUrl/, () => [200, page('Log in')]],
+  ['a proxy that wants a browser', /403 .*open exchange\.baseUrl/, () => [403, page('Checking your browser')]],
+  ['an address that is refused', /403 .*admits this IP address/, () => [403, 'denied']],
+  ['too many requests, for ever', /429.*lower exchange\.limits/, () => [429, '']],
+  ['a redirect', /redirect to .*check that exchange\.baseUrl/, () => [302, '', { location: 'https://example.com/' }]],
+  ['lists without a row', /a list without a row; check that exchange\.baseUrl/, () => [200, success('[]')]],
+  ['null for everything', /malformed.*check that exchange\.baseUrl/, () => [200, success('null')]],
+  [
+    'rows that nobody understands',
+    /none of 2 rows can be understood.*recorder\.rejected_row/,
+    () => [200, success('[{"a":1},{"b":2}]')],
+  ],
+  ['a retired version', /30032.*install a newer/, () => [400, failure('30032')]],
+  ['an outage with a code of its own', /503.*should recover/, () => [503, failure('88888')]],
+  [
+    'a category that is gone',
+    /COIN-FUTURES: nothing usable .*40034.*take it out of the categories/,
+    ({ searchParams }) => (searchParams.get('category') === 'COIN-FUTURES' ? [400, failure('40034')] : null),
+  ],
+  [
+    'instruments that nobody knows',
+    /(fills|order_books|candles) of .*40034.*check the category and symbol/,
+    ({ searchParams }) => (searchParams.has('symbol') ? [400, failure('40034')] : null),
+  ],
+]
+
+/** Within this time of the first response that shows it, everybody must know. */
+const withinMs = 60_000
+const patience = { timeout: 120_000, interval: 250 }
+const { path: prometheusPath, hint } = findPrometheus()
+
+interface Way {
+  readonly service: FakeService
+  readonly database: TestDatabase
+  readonly recorder: Recorder
+  /** When the first response that shows it was sent. */
+  readonly firstAt: () => number
+}
+
+let folder: string
+let simulator: SimulatorProcess
+let prometheus: Prometheus | null = null
+const running = new Map<string, Way>()
+
+async function lyingService(lie: Lie): Promise<{ service: FakeService; firstAt: () => number }> {
+  let firstAt = Number.NaN
+  const service = await startFakeService((request, response, url) => {
+    const lies = lie(url)
+    if (lies !== null) {
+      if (Number.isNaN(firstAt)) firstAt = Date.now()
+      response.writeHead(lies[0], { ...lies[2] }).end(lies[1])
+      return
+    }
+    const honest = http.get(new URL(request.url ?? '', simulator.url), ({ statusCode, headers }) => {
+      response.writeHead(statusCode ?? 500, headers)
+    })
+    honest.on('response', (incoming) => void incoming.pipe(response))
+    honest.on('error', () => response.destroy())
+  })
+  return { service, firstAt: () => firstAt }
+}
+
+async function startWay(what: string, lie: Lie): Promise<void> {
+  const [{ service, firstAt }, database] = await Promise.all([lyingService(lie), createTestDatabase()])
+  const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: service.url } })
+  config.database.dataDir = join(folder, what)
+  config.serve.port = 0
+  config.collector.egress = what
+  const recorder = await startRecorder(config, createLogger('silent'))
+  running.set(what, { service, database, recorder, firstAt })
+}
+
+const urlOf = (what: string) => running.get(what)?.recorder.pageUrl ?? ''
+
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), 'market-recorder-nothing-'))
+  simulator = await startSimulatorProcess(['--scale', 'tiny'])
+  await Promise.all(ways.map(([what, , lie]) => startWay(what, lie)))
+  if (prometheusPath !== null) {
+    prometheus = await startPrometheus(prometheusPath, {
+      rules: await readFile('config/prometheus/alerts.yml', 'utf8'),
+      job: 'market-recorder',
+      instances: ways.map(([what]) => new URL(urlOf(what)).host),
+      every: ['15s', '15s'],
+    })
+  }
+}, 300_000)
+
+afterAll(async () => {
+  await prometheus?.close()
+  await Promise.all(
+    [...running.values()].map(async ({ recorder, service, database }) => {
+      await recorder.stop()
+      await service.close()
+      await database.drop()
+    }),
+  )
+  await simulator.close()
+  await rm(folder, { recursive: true, force: true })
+}, 120_000)
+
+async function reasons(url: string): Promise<readonly string[]> {
+  const response = await fetch(`${url}/readyz`)
+  const { ok, reasons: found } = (await response.json()) as { ok: boolean; reasons: string[] }
+  expect(response.status).toBe(ok ? 200 : 503)
+  return found
+}
+
+// They are watched at once, because each takes most of a minute.
+describe.concurrent('everybody sees within a minute', () => {
+  test.for(ways)('%s', { timeout: 240_000 }, async ([what, says], { expect: expected }) => {
+    const url = urlOf(what)
+    const firstAt = () => running.get(what)?.firstAt() ?? Number.NaN
+    await expected.poll(() => reasons(url), patience).toContainEqual(expected.stringMatching(says))
+    const readyzMs = Date.now() - firstAt()
+
+    let alertMs = Number.NaN
+    if (prometheus !== null) {
+      const { host } = new URL(url)
+      const isFiring = async () =>
+        (await prometheus?.firing())?.some(({ name, instance }) => name === 'StreamFailing' && instance === host)
+      await expected.poll(isFiring, patience).toBe(true)
+      alertMs = Date.now() - firstAt()
+    }
+
+    const status = await runProgram(['status', '--url', url])
+    expected(status.exitCode).toBe(1)
+    expected(status.stdout).toMatch(/^ {2}! .*nothing usable for/m)
+    expected(status.stdout).toMatch(says)
+    expected(status.stdout).toMatch(/^(instruments|tickers|fills|order_books|candles) +failing/m)
+    console.log(`${what}: /readyz after ${readyzMs} ms, the alert after ${alertMs} ms`)
+    expected(readyzMs).toBeLessThan(withinMs)
+    if (prometheus !== null) expected(alertMs, hint).toBeLessThan(withinMs)
+  })
+})
+
+describe('the program', () => {
+  let program: Running | undefined
+  let database: TestDatabase
+  beforeAll(async () => {
+    database = await createTestDatabase()
+  })
+  afterAll(async () => {
+    program?.process.kill('SIGTERM')
+    await program?.finished
+    await database.drop()
+  })
+
+  /** Starts the recorder with a configuration of a user, over a service that may not exist there. */
+  async function start(baseUrl: string, name: string): Promise<string> {
+    const file = join(folder, `${name}.yaml`)
+    await writeFile(file, JSON.stringify({ exchange: { baseUrl }, serve: { port: 0 } }))
+    program = startProgram(['start', '--wait', '--config', file, '--data-dir', join(folder, name)], {
+      DATABASE_URL: database.url,
+    })
+    const [, url = ''] = await program.printed(/the page is at (http:\/\/[\d.:]+)/)
+    return url
+  }
+
+  test('says that the address has a path too many, and goes on once paths exist', { timeout: 240_000 }, async () => {
+    let isMissing = true
+    const { service } = await lyingService(() => (isMissing ? [400, failure('40404')] : null))
+    try {
+      const url = await start(service.url, 'paths')
+      const says = /nothing usable for .*40404.*exchange\.baseUrl is the address of the service alone/
+      await expect.poll(() => reasons(url), patience).toContainEqual(expect.stringMatching(says))
+      expect((await runProgram(['status', '--url', url])).exitCode).toBe(1)
+      isMissing = false
+      await expect.poll(() => reasons(url), patience).toEqual([])
+      const { rows } = await database.database.pool.query('select from market.tickers limit 1')
+      expect(rows).toHaveLength(1)
+    } finally {
+      await service.close()
+    }
+  })
+})
