@@ -25,9 +25,8 @@ export async function openBackfill(
   return openSession({
     db: store.database.db,
     url: store.url,
-    openClient: (right) => openExchange(right, config, logger),
+    openClient: (mayDepart) => openExchange(config, logger, { mayDepart }),
     egress: egressOf(config),
-    folder: config.database.dataDir,
     settleMs: config.streams.candles.settleMs,
     clock: systemClock,
     logger,

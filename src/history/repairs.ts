@@ -24,7 +24,8 @@ import { missingOfStream } from '../ledger/futures.js'
 import { candlesWithGaps, type FillGap, loseGaps, recordGap, reopenGaps, selectFillGaps } from '../ledger/gaps.js'
 import { isSparse, missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
 import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
-import { fillReachMs, historyLateMs } from './pastFills.js'
+import { historyLateMs } from '../ledger/storePastFills.js'
+import { fillReachMs } from './pastFills.js'
 import type { OperationStates } from './reach.js'
 
 /** The wait before ranges that a repair did not fill are wanted again. */

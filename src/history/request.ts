@@ -18,7 +18,8 @@ import { candlesOf, candleStream, instrumentStream, type Series } from '../db/se
 import { missingCandles, missingEvents } from '../ledger/missing.js'
 import type { NewWant } from '../ledger/wants.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
-import { fillReachMs, historyLateMs } from './pastFills.js'
+import { historyLateMs } from '../ledger/storePastFills.js'
+import { fillReachMs } from './pastFills.js'
 
 /** Streams whose past the service gives, each under its name on the command line. */
 export const pastStreams = { candles: 'candles', fills: 'fills', funding: 'funding_rates' } as const

@@ -34,7 +34,7 @@ export class SliceRunner {
     this.#context = context
     this.#candles = new CandleFetcher(context)
     this.#events = {
-      fills: fillHistory(context.db, context.series),
+      fills: fillHistory(context.db),
       funding_rates: fundingHistory(context.db),
       liquidations: liquidationHistory(context.db),
     }

@@ -5,8 +5,7 @@ import { asIfService, type ServiceMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
-import type { Right } from '../runtime/right.js'
-import { Lease } from '../lease/lease.js'
+import { acquireLease, type Lease } from '../lease/lease.js'
 import { isLeaseHeld } from '../lease/leaseRow.js'
 import { isWholeList } from '../ledger/batch.js'
 import { recordInstruments } from '../ledger/instruments.js'
@@ -18,10 +17,9 @@ import { HistoryWorker } from './worker.js'
 interface SessionOptions {
   readonly db: Kysely<Database>
   readonly url: string
-  readonly openClient: (right: Right) => ExchangeClient
+  /** Creates the client, once this process may send. No request departs while `mayDepart` returns false. */
+  readonly openClient: (mayDepart: () => boolean) => ExchangeClient
   readonly egress: string
-  /** Data folder of this command. */
-  readonly folder: string
   readonly settleMs: number
   readonly clock: Clock
   readonly logger: Logger
@@ -58,28 +56,33 @@ export interface BackfillSession {
 const takeAfterMs = 15_000
 
 export async function openSession(options: SessionOptions): Promise<BackfillSession> {
-  const { db, url, openClient, egress, folder, clock, logger } = options
+  const { db, url, openClient, egress, clock, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
-  const isHeld = await isLeaseHeld(db, egress)
-  const lease = new Lease(egress, { logger, clock, folder, ...(isHeld && { takeAfterMs }) })
+  let lease: Lease | undefined
   let client: ExchangeClient | undefined
-  // Only an owner needs a client, and the address of the service.
-  const ownClient = () => (client ??= openClient(lease))
-  let isOwner = false
-  const acquire = async () => {
-    await lease.acquire(url, { signal })
-    isOwner = true
-  }
+  const ownClient = () => (client ??= openClient(() => lease?.check() ?? false))
+  const acquire = async (patience: { readonly takeAfterMs?: number } = {}) =>
+    (lease = await acquireLease(url, egress, {
+      logger,
+      clock,
+      signal,
+      ...patience,
+      onChange: (maySend) => (maySend ? client?.resume() : client?.suspend()),
+    }))
   let worker: HistoryWorker | undefined
   let working: Promise<void> = Promise.resolve()
-  if (!isHeld) {
+  if (!(await isLeaseHeld(db, egress))) {
     ownClient()
     await acquire()
   }
 
   const startWorker = async () => {
-    if (!isOwner) await acquire()
+    if (lease === undefined) {
+      await acquire({ takeAfterMs })
+      // `resume` delays the first request, because the other process may have sent until a moment ago.
+      ownClient().resume()
+    }
     const own = { client: ownClient(), states: new OperationStates(clock), incidents: new Incidents(logger, clock) }
     worker ??= new HistoryWorker({ ...options, ...own, series: () => [] })
   }
@@ -89,11 +92,11 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     await worker?.stop()
   }
   return {
-    isOwner: () => isOwner,
+    isOwner: () => lease !== undefined,
     async instruments(categories) {
       let serviceNow = asIfService(clock.now())
       // If another process owns the budget, that process reads the lists.
-      for (const category of isOwner ? categories : []) {
+      for (const category of lease === undefined ? [] : categories) {
         const page = await ownClient().instruments({ category }, { signal })
         await recordInstruments(db, category, page.rows, page.requestTime, { complete: isWholeList(page) })
         serviceNow = page.requestTime
@@ -109,7 +112,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     async close() {
       await rest()
       client?.close()
-      await lease.release()
+      await lease?.release()
     },
   }
 }

@@ -1,14 +1,15 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
-import { type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
-import { addMs, hourMs, minuteMs, minuteOf, type ServiceMs } from '../market/values.js'
-import { columnNames, duration, instant } from '../db/columns.js'
+import { intersect, type Ranges, type TimeRange, union } from '../market/timeRange.js'
+import { addMs, largest, minuteMs, secondMs, type ServiceMs, smallest } from '../market/values.js'
+import { columnNames, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
-import { candleStream, instrumentStream, ofInstrument, ofSeries, type Series, seriesValues } from '../db/series.js'
-import { addCoverage, knownOf, multirange, multirangeText, timeRange } from './verdicts.js'
+import { instrumentStream, ofInstrument, ofSeries, seriesValues } from '../db/series.js'
+import { provenBy, runOf, type Shown, silenceOf } from './run.js'
+import { addCoverage, multirange, multirangeText } from './verdicts.js'
 import { recordGap } from './gaps.js'
 import { missingEvents } from './missing.js'
 
@@ -20,13 +21,11 @@ type FillKey = InstrumentKey & { readonly category: TradedCategory }
  */
 export type JoinRefusal = 'other ids' | 'other values' | 'incomplete'
 
-interface StoredPastFills {
+export interface StoredPastFills {
   readonly inserted: number
   readonly refusal: JoinRefusal | null
-  /** Wanted minutes whose candle does not confirm the fills. They are not claimed as recorded. */
-  readonly lacking: Ranges
-  /** A minute whose beginning is on the next page. It is not claimed as recorded yet. */
-  readonly cut: TimeRange | null
+  /** Time that the page proves. It is claimed if there is no refusal. */
+  readonly proven: Ranges
 }
 
 const table = streamTable('fills')
@@ -36,19 +35,26 @@ const streamOf = (key: FillKey) => instrumentStream('fills', key)
 /** A stored fill within this distance of a range is next to it. One further away needs recorded time between them. */
 const nearMs = 10 * minuteMs
 
-/** Finds the times of the stored fills next to a range. A side is null if other fills may lie between. */
+/**
+ * Finds the times of the stored fills next to a range, at least `slackMs` away from it. A side is null if other fills
+ * may lie between.
+ */
 export async function fillNeighbours(
   db: Kysely<Database>,
   key: FillKey,
   { from, to }: TimeRange,
+  slackMs: number,
 ): Promise<{ readonly above: ServiceMs | null; readonly below: ServiceMs | null }> {
   const fills = db.selectFrom('market.fills').select('ts').where(ofInstrument(key)).limit(1)
   const [above, below] = await Promise.all([
     fills
-      .where('ts', '>=', instant(addMs(to, -1)))
+      .where('ts', '>=', instant(addMs(to, slackMs)))
       .orderBy('ts')
       .executeTakeFirst(),
-    fills.where('ts', '<', instant(from)).orderBy('ts', 'desc').executeTakeFirst(),
+    fills
+      .where('ts', '<', instant(addMs(from, -slackMs)))
+      .orderBy('ts', 'desc')
+      .executeTakeFirst(),
   ])
   const isAdjacent = async (between: TimeRange) =>
     between.to - between.from <= nearMs || (await missingEvents(db, streamOf(key), between)).length === 0
@@ -65,41 +71,54 @@ interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
 
 /** A page of a history of fills. */
 interface PastFillsPage {
+  readonly asked: TimeRange
+  /** All fills of the page, in its order. */
   readonly fills: readonly Fill[]
-  /** Time of which the page shows all fills. */
-  readonly covered: TimeRange
-  /** Time of which this page and the earlier ones show all fills. */
-  readonly shown: TimeRange
-  /** Parts of `covered` that are to be claimed as recorded. */
-  readonly wanted: Ranges
-  /** Time when the page was received. */
-  readonly at: ServiceMs
-  /** True if one-minute candles of the instrument are recorded now. */
-  readonly hasCandles: boolean
+  /** An earlier response of the history; null if there is none. */
+  readonly other: Shown | null
+  /** The history is known to reach back to this time, and to show this many rows in a page. */
+  readonly reachesTo: ServiceMs
+  readonly largest: number
+  /** The most by which times of the history ran against the order of its rows. */
+  readonly disorderMs: number
+  readonly requestTime: ServiceMs
+}
+
+/** The service's history may be some seconds behind its newest rows. */
+export const historyLateMs = 20_000
+
+/** Returns what a response shows of the time that it was asked for. Fills beyond it bound nothing. */
+export function shownFills(asked: TimeRange, fills: readonly Fill[]): Shown {
+  const rows = fills.filter(({ ts }) => ts >= asked.from && ts < asked.to)
+  return { asked, rows: rows.map(({ ts, execId }) => ({ ts, key: execId })), total: fills.length }
 }
 
 /**
- * Stores a page of a history of fills with its proof. Changes nothing if a stored fill of that time is not on the page.
- * A minute is not claimed while its candle is missing or counts other fills.
+ * Stores a page of a history of fills with its proof: its run, and a silence that it shows with another page. Changes
+ * nothing if a stored fill of that time is not on the page.
  */
 export async function storePastFills(
   db: Kysely<Database>,
   key: FillKey,
-  page: PastFillsPage,
+  { asked, fills, other, reachesTo, largest, disorderMs, requestTime }: PastFillsPage,
 ): Promise<StoredPastFills> {
-  const { fills, covered, shown, wanted, at } = page
   const { category, symbol } = key
+  const shown = shownFills(asked, fills)
+  const run = runOf(
+    shown.rows.map(({ ts }) => ts),
+    disorderMs,
+  )
+  const settledUntil = addMs(requestTime, -historyLateMs)
+  const silence = intersect(silenceOf(shown, other, largest), [{ from: reachesTo, to: settledUntil }])
+  const proven = union(provenBy(run, settledUntil), silence)
   return db.transaction().execute(async (trx) => {
     await callFunction(trx, 'recorder.lock_fills', [category], [symbol])
-    const known = await trx
-      .selectFrom('market.fills')
-      .select(['exec_id as execId', 'ts', 'side', 'price', 'size'])
-      .where(ofInstrument(key))
-      .where('ts', '>=', instant(covered.from))
-      .where('ts', '<', instant(covered.to))
-      .execute()
-    const refusal = whyRefused(known, fills)
-    if (refusal !== null) return { inserted: 0, refusal, lacking: [], cut: null }
+    const known = await storedAround(trx, key, [
+      ...fills.map(({ ts }) => ts),
+      ...proven.flatMap(({ from, to }) => [from, to]),
+    ])
+    const refusal = whyRefused(known, fills, proven)
+    if (refusal !== null) return { inserted: 0, refusal, proven }
     const knownIds = new Set(known.map(({ execId }) => execId))
     const fresh = fills.filter(({ execId }) => !knownIds.has(execId))
     if (fresh.length > 0) {
@@ -108,103 +127,56 @@ export async function storePastFills(
         select ${columnNames(table.columns)}, 'history' from ${table.source(fresh)} as incoming
         order by ${keyOrder(table.key)} on conflict do nothing`.execute(trx)
     }
-    const unconfirmed = await unconfirmedMinutes(trx, key, page)
-    const cut = unconfirmed.find(({ from }) => from < shown.from) ?? null
-    const lacking = unconfirmed.filter((minute) => minute !== cut)
-    const proven = subtract(wanted, unconfirmed)
     if (proven.length > 0) {
       await addCoverage(trx, streamOf(key), proven)
-      await callFunction(
-        trx,
-        'recorder.close_gaps',
-        ...seriesValues(streamOf(key)),
-        multirangeText(proven),
-        new Date(at),
-        'history',
-      )
+      const filled = [multirangeText(proven), new Date(requestTime), 'history'] as const
+      await callFunction(trx, 'recorder.close_gaps', ...seriesValues(streamOf(key)), ...filled)
     }
-    if (fresh.length > 0) await judgeAgain(trx, key, covered)
-    return { inserted: fresh.length, refusal: null, lacking, cut }
+    return { inserted: fresh.length, refusal: null, proven }
   })
 }
 
-/** Has gaps compared with their candles once more, because fills of the same minutes were stored. */
-async function judgeAgain(trx: Kysely<Database>, key: FillKey, { from, to }: TimeRange): Promise<void> {
-  const minutes = { from: minuteOf(from), to: addMs(minuteOf(to), minuteMs) }
-  await trx
-    .updateTable('recorder.ledger')
-    .set({ judged_at: null })
-    .where(ofSeries(streamOf(key)))
-    .where('verdict', 'in', ['missing', 'lost'])
-    .where('ranges', '&&', multirange([minutes]))
-    .where('judged_at', 'is not', null)
+/** Reads the stored fills around times. Times of the history may be whole seconds. */
+async function storedAround(
+  trx: Kysely<Database>,
+  key: FillKey,
+  times: readonly ServiceMs[],
+): Promise<readonly StoredFill[]> {
+  if (times.length === 0) return []
+  return trx
+    .selectFrom('market.fills')
+    .select(['exec_id as execId', 'ts', 'side', 'price', 'size'])
+    .where(ofInstrument(key))
+    .where('ts', '>=', instant(addMs(smallest(times), -secondMs)))
+    .where('ts', '<=', instant(addMs(largest(times), secondMs)))
     .execute()
 }
 
 /** Returns why a history disagrees with the stored fills of the same time; null if it agrees. */
-function whyRefused(known: readonly StoredFill[], fills: readonly Fill[]): JoinRefusal | null {
+function whyRefused(known: readonly StoredFill[], fills: readonly Fill[], proven: Ranges): JoinRefusal | null {
   const shown = new Map(fills.map((fill) => [fill.execId, fill]))
-  const shared = known.filter(({ execId }) => shown.has(execId))
+  const areSeconds = fills.every(({ ts }) => ts % secondMs === 0)
   const isOther = ({ execId, ts, side, price, size }: StoredFill) => {
     const fill = shown.get(execId)
-    return (
-      fill !== undefined &&
-      (fill.ts !== ts || fill.side !== side || !isSame(fill.price, price) || !isSame(fill.size, size))
-    )
+    if (fill === undefined) return false
+    const isThen = fill.ts === ts || (areSeconds && fill.ts === ts - (ts % secondMs))
+    return !isThen || fill.side !== side || !isSame(fill.price, price) || !isSame(fill.size, size)
   }
-  if (shared.some(isOther)) return 'other values'
-  if (shared.length === known.length) return null
+  if (known.some(isOther)) return 'other values'
+  const isIn = ({ ts }: StoredFill) => proven.some(({ from, to }) => ts >= from && ts < to)
+  const leftOut = known.filter((fill) => isIn(fill) && !shown.has(fill.execId))
+  if (leftOut.length === 0) return null
   // A late history does not show the newest stored fills yet. It may still have the same ids for them.
   const times = fills.map(({ ts }) => ts)
-  const [oldest, newest] = [Math.min(...times), Math.max(...times)]
-  const isAmong = known.some(({ ts }) => ts >= oldest && ts <= newest)
-  return shared.length === 0 && isAmong ? 'other ids' : 'incomplete'
+  const [oldest, newest] = [smallest(times), largest(times)]
+  const isAmong = leftOut.some(({ ts }) => ts >= oldest && ts <= newest)
+  return isAmong && !known.some(({ execId }) => shown.has(execId)) ? 'other ids' : 'incomplete'
 }
 
 /** Compares decimals without their trailing zeros. */
 function isSame(a: string, b: string): boolean {
   const trimmed = (text: string) => (text.includes('.') ? text.replace(/\.?0+$/, '') : text)
   return trimmed(a) === trimmed(b)
-}
-
-/** How long a minute waits for its candle before it is claimed without one. */
-const candleLateMs = hourMs
-
-/**
- * Finds wanted minutes whose candle does not confirm the stored fills. It has another volume, has not arrived, or the
- * fills of the minute's rest are unknown. A candle is expected from the first recorded one on. In the last hour it is
- * expected only if candles are recorded now.
- */
-async function unconfirmedMinutes(
-  trx: Kysely<Database>,
-  key: FillKey,
-  { wanted, shown, at, hasCandles }: PastFillsPage,
-): Promise<TimeRange[]> {
-  const [first, last] = [wanted[0], wanted.at(-1)]
-  if (first === undefined || last === undefined) return []
-  const candles = candleStream({ ...key, type: 'market', interval: '1m' })
-  const [from, to] = [minuteOf(first.from), last.to]
-  const minuteLater = addMs(to, minuteMs)
-  const around = (series: Series) => sql`
-    select coalesce(range_agg(r), '{}') as ranges from recorder.ledger k cross join lateral unnest(k.ranges) as r
-    where ${knownOf(series, 'recorded', 'k')} and k.part < ${instant(minuteLater)}
-      and k.ranges && ${timeRange({ from, to: minuteLater })}`
-  const { rows } = await sql<TimeRange>`
-    with fills as materialized (select ranges + ${multirange([shown])} as ranges from (${around(streamOf(key))}) as known),
-    candles as materialized (${around(candles)}),
-    recorded as materialized (
-      select min(lower(ranges)) as since, max(upper(ranges)) + ${duration(candleLateMs)} as until
-      from recorder.ledger where ${knownOf(candles, 'recorded')}
-    )
-    select minute as "from", minute + interval '1 minute' as "to"
-    from recorder.fill_minutes(${key.category}, ${key.symbol}, ${instant(from)}, ${instant(to)})
-    cross join lateral tstzrange(minute, minute + interval '1 minute') as whole
-    cross join fills cross join candles cross join recorded
-    where ${multirange(wanted)} && whole
-      and (minute >= recorded.since and minute < recorded.until or ${hasCandles} and minute >= ${instant(at - candleLateMs)})
-      and (not fills.ranges @> whole or not candles.ranges @> whole or volume <> size)
-    order by 1`.execute(trx)
-  return rows
 }
 
 /** Notes why a range is not stored. The reason goes to the gaps in the range, or to a new gap if there are none. */

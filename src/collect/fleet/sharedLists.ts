@@ -1,25 +1,12 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../../config/resolve.js'
-import {
-  categories,
-  type Category,
-  type InstrumentKey,
-  type TradedCategory,
-  tradedCategories,
-} from '../../market/category.js'
-import type { TickerSigns } from '../../market/rows.js'
-import { largest } from '../../market/values.js'
+import type { InstrumentKey, TradedCategory } from '../../market/category.js'
 import { type Clock, sleepFor } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
-import {
-  listedInstruments,
-  listedRpiSymbols,
-  newestTickerSigns,
-  recentFillRates,
-} from '../../ledger/read/instruments.js'
-import { Universe } from '../universe/universe.js'
+import { listedInstruments, listedRpiSymbols, newestTickerSigns } from '../../ledger/read/instruments.js'
+import type { Universe } from '../universe/universe.js'
 
 interface SharedListsOptions {
   readonly db: Kysely<Database>
@@ -44,7 +31,7 @@ export async function keepReadingLists(options: SharedListsOptions): Promise<voi
   let allAtMs = -Infinity
   while (await sleepFor(clock, ownTickersEveryMs, signal)) {
     const foreign = foreignLists(options)
-    if (foreign === null) continue
+    if (!foreign.isAny) continue
     const nowMs = clock.monotonicMs()
     try {
       const isAll = nowMs - allAtMs >= allEveryMs
@@ -57,25 +44,14 @@ export async function keepReadingLists(options: SharedListsOptions): Promise<voi
   }
 }
 
-/** Resolves to the market by the newest lists in the database; null if it has none. */
-export async function recordedUniverse(db: Kysely<Database>): Promise<Universe | null> {
-  const universe = new Universe()
-  const all = { instruments: categories, tickers: tradedCategories, rpiSymbols: true }
-  await readLists({ db, universe }, all)
-  const tickers = await readTickers({ db, universe }, all, true)
-  // The newest ticker tells the service's time. Without one, turnovers are unknown, too.
-  if (tickers.length > 0) universe.setFillRates(await recentFillRates(db, largest(tickers.map(({ ts }) => ts))))
-  return universe.planned().instruments.length === 0 ? null : universe
-}
-
-interface Lists {
-  readonly instruments: readonly Category[]
+interface ForeignLists {
+  readonly isAny: boolean
+  readonly instruments: Config['streams']['instruments']['categories']
   readonly tickers: readonly TradedCategory[]
   readonly rpiSymbols: boolean
 }
 
-/** Names the lists that other recorders request; null if there are none. */
-function foreignLists({ config, clock, universe }: SharedListsOptions): Lists | null {
+function foreignLists({ config, clock, universe }: SharedListsOptions): ForeignLists {
   const { ownership } = universe
   const { streams } = config
   const instruments = streams.instruments.enabled
@@ -88,12 +64,10 @@ function foreignLists({ config, clock, universe }: SharedListsOptions): Lists | 
     ? streams.tickers.categories.filter((category) => !areRecent(category) && !ownership.hasList('tickers', category))
     : []
   const rpiSymbols = streams.rpiSymbols.enabled && !ownership.hasList('rpi_symbols', null)
-  return rpiSymbols || instruments.length + tickers.length > 0 ? { instruments, tickers, rpiSymbols } : null
+  return { instruments, tickers, rpiSymbols, isAny: rpiSymbols || instruments.length + tickers.length > 0 }
 }
 
-type Target = Pick<SharedListsOptions, 'db' | 'universe'>
-
-async function readLists({ db, universe }: Target, foreign: Lists): Promise<void> {
+async function readLists({ db, universe }: SharedListsOptions, foreign: ForeignLists): Promise<void> {
   const listed = await listedInstruments(db, foreign.instruments)
   for (const category of foreign.instruments) {
     const ofCategory = listed.filter((instrument) => instrument.category === category)
@@ -106,12 +80,10 @@ async function readLists({ db, universe }: Target, foreign: Lists): Promise<void
 }
 
 /** Reads the stored tickers of this recorder's own instruments or, if `isAll`, of all instruments. */
-async function readTickers({ db, universe }: Target, foreign: Lists, isAll: boolean): Promise<readonly TickerSigns[]> {
+async function readTickers({ db, universe }: SharedListsOptions, foreign: ForeignLists, isAll: boolean): Promise<void> {
   const categories = new Set<string>(foreign.tickers)
   const isWanted = (key: InstrumentKey) =>
     categories.has(key.category) && (isAll || universe.ownership.hasInstrument(key))
   const wanted = universe.planned().instruments.filter(isWanted)
-  const tickers = await newestTickerSigns(db, wanted)
-  universe.setTickers(tickers)
-  return tickers
+  universe.setTickers(await newestTickerSigns(db, wanted))
 }

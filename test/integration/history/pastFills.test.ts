@@ -5,10 +5,7 @@ import { FillRepair, type FillRepairOptions } from '../../../src/history/repairs
 import { systemClock } from '../../../src/runtime/clock.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
-import { storePastFills } from '../../../src/ledger/storePastFills.js'
 import type { TradedCategory } from '../../../src/market/category.js'
-import { normalized, type TimeRange } from '../../../src/market/timeRange.js'
-import { candleStream } from '../../../src/db/series.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
 import { Incidents } from '../../../src/runtime/incidents.js'
 import { createLogger } from '../../../src/runtime/logger.js'
@@ -17,11 +14,9 @@ import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { clientOf, startWorker } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
-import { aFill, closedCandle } from '../../support/marketRows.js'
-import { storeCandles } from '../../../src/ledger/storeCandles.js'
+import { aFill } from '../../support/marketRows.js'
 
 const now = Date.UTC(2026, 10, 20)
-const category = 'USDT-FUTURES'
 const symbol = 'BTCUSDT'
 
 let test: TestDatabase
@@ -64,16 +59,6 @@ async function recordAround({ world }: Simulator, gapMs: number, category: Trade
   return { truth, gap, series }
 }
 
-async function recordCandles({ world }: Simulator, { from, to }: TimeRange): Promise<void> {
-  const series = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
-  const rows = world.candles(series, from, to, now)
-  await storeCandles(
-    test.database.db,
-    rows.map((row) => closedCandle(series, row)),
-  )
-  await addCoverage(test.database.db, candleStream(series), [{ from, to }])
-}
-
 /** Has gaps wanted and fetched, as the recorder does. */
 async function repair(
   service: Simulator,
@@ -106,11 +91,6 @@ async function storedIds(): Promise<string[]> {
     'select exec_id as id from market.fills order by ts, exec_id',
   )
   return rows.map(({ id }) => id)
-}
-
-/** The minutes that a range touches. */
-function minutesOf({ from, to }: TimeRange): TimeRange {
-  return { from: Math.floor(from / minuteMs) * minuteMs, to: Math.ceil(to / minuteMs) * minuteMs }
 }
 
 const gaps = () => listGaps(test.database.db, { streams: ['fills'] })
@@ -150,15 +130,7 @@ describe('a gap in fills', () => {
 
   it.each([
     ['names fills by other ids', { fillsHistoryIds: 'other' }, 'USDT-FUTURES', fillRefusals['other ids'], 'open'],
-    ['gives times in whole seconds', { spotHistoryInSeconds: true }, 'SPOT', fillRefusals['other values'], 'open'],
     ['does not exist', { noFillsHistory: 'html' }, 'USDT-FUTURES', 'away', 'lost'],
-    [
-      'lacks fills that are stored',
-      { hiddenFills: [{ from: now - 11 * hourMs + minuteMs, to: now }] },
-      'SPOT',
-      fillRefusals.incomplete,
-      'open',
-    ],
   ] as const)('stays as it is when the history %s', async (_, quirks, category, reason, state) => {
     const service = await startService(quirks as Partial<Quirks>)
     const { gap } = await recordAround(service, minuteMs, category)
@@ -168,87 +140,51 @@ describe('a gap in fills', () => {
     expect(await gaps()).toMatchObject([{ state, range: gap, reason }])
   })
 
-  it('stays open for the minutes of which the candles count more than the history has', async () => {
-    const middle = now - 11 * hourMs + 5 * minuteMs
-    const hidden = { from: middle, to: middle + minuteMs }
+  it('stays open where its history lacks fills that are stored, and is filled elsewhere', async () => {
+    const hidden = { from: now - 11 * hourMs + minuteMs, to: now }
     const service = await startService({ hiddenFills: [{ ...hidden, in: 'history' }] })
-    const { truth } = await recordAround(service, 10 * minuteMs)
-    await recordCandles(service, { from: now - 12 * hourMs, to: now - 10 * hourMs })
-    await repair(service)
-    const isHidden = (ts: number) => ts >= hidden.from && ts < hidden.to
-    expect(await storedIds()).toEqual(truth.filter(({ ts }) => !isHidden(Number(ts))).map(({ execId }) => execId))
-    expect(await gaps()).toMatchObject([{ state: 'open', range: hidden, reason: fillRefusals.lacking }])
-    service.control.setQuirks({ hiddenFills: [] })
-    await test.database.pool.query('truncate recorder.want cascade')
-    await repair(service)
-    expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
-    expect(await gaps()).toMatchObject([{ state: 'repaired' }])
-  })
-
-  it('stays open in a minute of which something else is not recorded, if the history lacks fills', async () => {
-    const minute = now - 11 * hourMs
-    const hidden = { from: minute + 2_000, to: minute + 8_000 }
-    const service = await startService({ hiddenFills: [{ ...hidden, in: 'history' }] })
-    await recordAround(service, 10_000)
-    await recordCandles(service, { from: now - 12 * hourMs, to: now - 10 * hourMs })
-    await test.database.pool.query(
-      `update recorder.ledger set ranges = ranges - tstzmultirange(tstzrange(to_timestamp($1), to_timestamp($2)))
-       where stream = 'fills' and verdict = 'recorded'`,
-      [minute / 1_000 + 30, minute / 1_000 + 40],
-    )
-    await repair(service)
-    const open = (await gaps()).filter(({ state }) => state === 'open')
-    expect(open.some(({ range }) => range.from < hidden.to && range.to > hidden.from)).toBe(true)
-    expect(open.map(({ reason }) => reason)).toContain(fillRefusals.lacking)
-  })
-
-  it('stays open until the candles of its minutes are there', async () => {
-    const service = await startService()
-    const { truth } = await recordAround(service, 10 * minuteMs)
-    await recordCandles(service, { from: now - 12 * hourMs, to: now - 11 * hourMs + 5 * minuteMs })
-    await repair(service)
-    expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
-    expect(await gaps()).toContainEqual(expect.objectContaining({ state: 'open', reason: fillRefusals.lacking }))
-    await recordCandles(service, { from: now - 12 * hourMs, to: now - 10 * hourMs })
-    await test.database.pool.query('truncate recorder.want cascade')
-    await repair(service)
-    expect((await gaps()).map(({ state }) => state)).not.toContain('open')
-  })
-
-  it('of the last hour waits for the first candles of an instrument whose candles are recorded, and no longer', async () => {
-    const service = await startService()
     const { truth, gap } = await recordAround(service, 10 * minuteMs)
-    const fills = truth
-      .filter(({ ts }) => Number(ts) >= gap.from && Number(ts) < gap.to)
-      .map(({ execId, price, size, side, ts }) =>
-        aFill({ category, symbol, execId, price, size, side, ts: Number(ts) }),
-      )
-    const shown = { covered: gap, shown: minutesOf(gap), wanted: [gap] }
-    const store = (at: number, hasCandles: boolean) =>
-      storePastFills(test.database.db, { category, symbol }, { ...shown, fills, at, hasCandles })
-    const waiting = await store(gap.to + minuteMs, true)
-    expect(waiting.refusal).toBeNull()
-    expect(normalized(waiting.lacking)).toHaveLength(1)
-    expect(waiting.lacking.length).toBeGreaterThanOrEqual(10)
-    expect((await gaps()).map(({ state }) => state)).toContain('open')
-    expect(await store(gap.to + 2 * hourMs, true)).toMatchObject({ lacking: [] })
-    expect((await gaps()).map(({ state }) => state)).not.toContain('open')
+    const before = (await storedIds()).length
+    await repair(service)
+    const added = truth.filter(({ ts }) => Number(ts) > gap.from && Number(ts) < hidden.from).length
+    expect((await storedIds()).length).toBe(before + added)
+    const open = (await gaps()).filter(({ state }) => state === 'open')
+    expect(open.map(({ reason }) => reason)).toContain(fillRefusals.incomplete)
+    expect(open.some(({ range }) => range.to === gap.to)).toBe(true)
   })
 
-  it('of the last hour does not wait for candles that nobody records', async () => {
-    const service = await startService()
-    const { gap } = await recordAround(service, 10 * minuteMs)
-    const page = { fills: [], covered: gap, shown: gap, wanted: [gap], at: gap.to + minuteMs, hasCandles: false }
-    // At both ends of the gap are fills that are stored.
-    expect(await storePastFills(test.database.db, { category, symbol }, page)).toMatchObject({ refusal: 'incomplete' })
-    const inner = { from: gap.from + 1, to: gap.to - 1 }
-    expect(
-      await storePastFills(
-        test.database.db,
-        { category, symbol },
-        { ...page, covered: inner, shown: inner, wanted: [inner] },
-      ),
-    ).toMatchObject({ refusal: null, lacking: [] })
+  it('is filled from a history in whole seconds, whose fills are joined by their ids', async () => {
+    const service = await startService({ spotHistoryInSeconds: true })
+    const { truth } = await recordAround(service, 10 * minuteMs, 'SPOT')
+    await repair(service)
+    expect((await storedIds()).toSorted()).toEqual(truth.map(({ execId }) => execId).toSorted())
+    expect(new Set((await gaps()).map(({ state }) => state))).toEqual(new Set(['repaired']))
+    const { rows } = await test.database.pool.query<{ id: string; ts: number; source: string }>(
+      'select exec_id as id, (extract(epoch from ts) * 1000)::bigint as ts, source from market.fills',
+    )
+    const times = new Map(truth.map(({ execId, ts }) => [execId, Number(ts)]))
+    for (const { id, ts, source } of rows) {
+      const time = times.get(id) ?? NaN
+      expect(ts).toBe(source === 'live' ? time : Math.floor(time / 1_000) * 1_000)
+    }
+  })
+
+  it('is filled where one category has other ids than another', async () => {
+    const service = await startService({ fillsHistoryIds: { 'COIN-FUTURES': 'other' } })
+    const { series } = await recordAround(service, minuteMs)
+    const coin = service.world.listings().find(({ category }) => category === 'COIN-FUTURES')?.symbol ?? ''
+    const [fill] = service.world.latestFills('COIN-FUTURES', coin, now - 12 * hourMs, 1)
+    if (fill === undefined) throw new Error('nothing was traded')
+    const ts = Number(fill.ts)
+    const of = { category: 'COIN-FUTURES', symbol: coin } as const
+    await insertFills(test.database.db, [{ ...aFill({ ...of, ts }), execId: fill.execId }])
+    const range = { from: ts, to: ts + minuteMs }
+    // The newest gap is fetched first.
+    await recordGap(test.database.db, { ...series, ...of, range, reason: 'away', detectedAt: now })
+    await repair(service)
+    const states = (await gaps()).map(({ symbol: name, state }) => [name, state])
+    expect(states).toContainEqual([symbol, 'repaired'])
+    expect(states).toContainEqual([coin, 'open'])
   })
 
   it('is an incident while its history is unusable, which ends when gaps are filled again', async () => {

@@ -74,7 +74,7 @@ describe('what is proven of fills', () => {
     await insertFills(db, [next])
     await addCoverage(db, fills, many(0))
     await addCoverage(db, fills, [range(300, hourMs)])
-    const neighbours = () => fillNeighbours(db, { category: 'SPOT', symbol: 'BTCUSDT' }, range(250, 254))
+    const neighbours = () => fillNeighbours(db, { category: 'SPOT', symbol: 'BTCUSDT' }, range(250, 254), 0)
     expect(await neighbours()).toEqual({ above: null, below: null })
     await addCoverage(db, fills, [range(254, 300)])
     expect(await parts()).toHaveLength(2)

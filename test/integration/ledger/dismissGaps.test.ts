@@ -2,8 +2,6 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest'
 import { dismissEmptyGaps } from '../../../src/ledger/fillAudit.js'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
-import { storePastFills } from '../../../src/ledger/storePastFills.js'
-import type { Fill } from '../../../src/market/rows.js'
 import { insertFills } from '../../support/insertFills.js'
 import type { Series } from '../../../src/db/series.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
@@ -102,33 +100,4 @@ test('a gap whose fills are all there by all that is proven is lost for good, as
   expect(await lookThrough()).toEqual({ dismissed: 0, looks: 1 })
   expect(await waiting()).toBe(1)
   expect(await listGaps(db)).toHaveLength(3)
-})
-
-test('a gap is judged again when the history has brought fills of its minute', async () => {
-  const { db } = created.database
-  const range = { from: someTime + 1_001, to: someTime + 40_000 }
-  await recordGap(db, { ...fills, range, ...found })
-  const [first, missed, last] = [1_000, 20_000, 50_000].map((after) =>
-    aFill({ ts: someTime + after, size: '1', execId: String(after) }),
-  ) as [Fill, Fill, Fill]
-  await insertFills(db, [first, last])
-  await sql`update recorder.ledger set judged_at = now()`.execute(db)
-  const page = { from: someTime + 1_000, to: someTime + 50_001 }
-  // The minute is not claimed, because its candle is still to come.
-  const stored = await storePastFills(
-    db,
-    { category: 'SPOT', symbol: 'BTCUSDT' },
-    {
-      fills: [last, missed, first],
-      covered: page,
-      shown: page,
-      wanted: [range],
-      at: someTime + 70_000,
-      hasCandles: true,
-    },
-  )
-  expect(stored).toMatchObject({ inserted: 1, refusal: null, cut: { from: someTime } })
-  await upsertCandles(db, [aCandle({ openTime: someTime, baseVolume: '3' })])
-  expect(await dismissEmptyGaps(db, { since, after: 0 })).toEqual({ dismissed: 1, last: null })
-  expect(await listGaps(db)).toEqual([])
 })

@@ -1,4 +1,3 @@
-import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { pino } from 'pino'
@@ -37,11 +36,7 @@ afterAll(async () => {
   await created.drop()
 })
 beforeEach(async () => {
-  lock = await acquireLease(created.url, egress, {
-    logger: pino({ level: 'silent' }),
-    clock: systemClock,
-    folder: tmpdir(),
-  })
+  lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }), clock: systemClock })
   attacker = new pg.Client({ connectionString: reader.url })
   attacker.on('error', () => undefined)
   await attacker.connect()
@@ -156,11 +151,7 @@ describe('a login in market_reader', () => {
     }
     await record(3)
     await lock.release()
-    lock = await acquireLease(created.url, egress, {
-      logger: pino({ level: 'silent' }),
-      clock: systemClock,
-      folder: tmpdir(),
-    })
+    lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }), clock: systemClock })
     expect(lock.maySend).toBe(true)
   })
 

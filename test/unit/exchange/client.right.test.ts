@@ -1,7 +1,6 @@
 import dns, { type LookupAddress } from 'node:dns'
 import { afterEach, expect, test, vi } from 'vitest'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
-import { TestRight } from '../../support/rights.js'
 
 afterEach(() => void vi.restoreAllMocks())
 
@@ -10,21 +9,23 @@ test('a request that waits for its connection while the right to send is lost le
   const looking = new Promise<LookupAddress[]>((resolve) => (found = resolve))
   const lookup = vi.spyOn(dns.promises, 'lookup').mockReturnValue(looking as never)
   const service = await startFakeService((_request, response) => void response.end(envelope('[]')))
-  const right = new TestRight()
+  let mayDepart = true
   const outcomes: string[] = []
   const client = clientOf(service.url.replace('127.0.0.1', 'service.test'), {
     retry: { attempts: 2, minDelayMs: 1, maxDelayMs: 2, totalMs: 10_000 },
-    right,
+    mayDepart: () => mayDepart,
     onRequest: ({ outcome }) => void outcomes.push(outcome),
   })
   try {
     const response = client.fills({ category: 'SPOT', symbol: 'BTCUSDT' })
     await vi.waitFor(() => expect(lookup).toHaveBeenCalled())
-    right.take()
+    mayDepart = false
+    client.suspend()
     found([{ address: '127.0.0.1', family: 4 }])
     await vi.waitFor(() => expect(outcomes).toHaveLength(1))
     expect(service.requests).toEqual([])
-    right.give()
+    mayDepart = true
+    client.resume()
     expect((await response).rows).toEqual([])
     expect(outcomes).toEqual(['network', 'ok'])
   } finally {

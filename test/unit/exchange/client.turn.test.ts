@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest'
 import { clientOf, envelope, limitsOf, startFakeService } from '../../support/fakeService.js'
-import { TestRight } from '../../support/rights.js'
 
 const query = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 
@@ -41,10 +40,9 @@ test('a turn that is given up, once or twice, lets the next go', async () => {
 })
 
 test('who waits for a turn can be sent home', async () => {
-  const right = new TestRight()
-  const client = clientOf('http://127.0.0.1:9', { right })
+  const client = clientOf('http://127.0.0.1:9')
   const ended = new AbortController()
-  right.take()
+  client.suspend()
   const turn = client.turn('fills', { signal: ended.signal })
   ended.abort()
   await expect(turn).rejects.toMatchObject({ kind: 'aborted' })

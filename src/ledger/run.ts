@@ -1,0 +1,71 @@
+import { normalized, type Ranges, type TimeRange } from '../market/timeRange.js'
+import { addMs, earlierOf, largest, secondMs, type ServiceMs, smallest } from '../market/values.js'
+
+/**
+ * The unbroken run of rows that a response is. It proves the time strictly between its oldest and its newest row. Where
+ * times run against the order of the rows, both edges move inward by the most that was seen.
+ */
+export interface Run {
+  readonly oldest: ServiceMs
+  readonly newest: ServiceMs
+  /** The last millisecond for which the oldest row stands. */
+  readonly edge: ServiceMs
+  /** The most by which a row's time runs against the order of the rows. */
+  readonly disorderMs: number
+}
+
+/**
+ * Returns the run of rows with these times, in the order of the response; null without rows. Rows whose times are all
+ * whole seconds stand for their whole seconds.
+ *
+ * @param knownDisorderMs the most by which times ran against the order in other responses
+ */
+export function runOf(times: readonly ServiceMs[], knownDisorderMs = 0): Run | null {
+  if (times.length === 0) return null
+  const [oldest, newest] = [smallest(times), largest(times)]
+  let [low, high] = [Infinity, -Infinity]
+  let [newestFirst, oldestFirst] = [0, 0]
+  for (const time of times) {
+    newestFirst = Math.max(newestFirst, time - low)
+    oldestFirst = Math.max(oldestFirst, high - time)
+    low = Math.min(low, time)
+    high = Math.max(high, time)
+  }
+  const areSeconds = times.length > 1 && times.every((time) => time % secondMs === 0)
+  const edge = areSeconds ? addMs(oldest, secondMs - 1) : oldest
+  return { oldest, newest, edge, disorderMs: Math.max(knownDisorderMs, Math.min(newestFirst, oldestFirst)) }
+}
+
+/** Returns the time that a run proves, as far as it is settled. */
+export function provenBy(run: Run | null, settledUntil: ServiceMs): Ranges {
+  if (run === null) return []
+  const { edge, newest, disorderMs } = run
+  return normalized([{ from: addMs(edge, disorderMs + 1), to: earlierOf(addMs(newest, -disorderMs), settledUntil) }])
+}
+
+/** What a whole response shows of the time that it was asked for. */
+export interface Shown {
+  readonly asked: TimeRange
+  /** The rows of that time, each with its key, in the order of the response. */
+  readonly rows: readonly { readonly ts: ServiceMs; readonly key: string }[]
+  /** The number of all rows of the response. It may show rows beyond the time that it was asked for. */
+  readonly total: number
+}
+
+/**
+ * Returns the time that two responses prove to be silent. `alone` was asked for that time alone, and shows at most the
+ * rows of the one millisecond that bounds it. `other` was asked otherwise, and shows the same rows in that time.
+ *
+ * @param largest the most rows that a page of the operation has shown; with as many, a page may be cut
+ */
+export function silenceOf({ asked, rows, total }: Shown, other: Shown | null, largest: number): Ranges {
+  if (other === null) return []
+  const isWithin = asked.from >= other.asked.from && asked.to <= other.asked.to
+  const isOtherwise = asked.from > other.asked.from || asked.to < other.asked.to
+  const [edge = { ts: asked.from }] = rows
+  const isEdge = rows.every(({ ts }) => ts === edge.ts) && (edge.ts === asked.from || edge.ts === asked.to - 1)
+  if (!isWithin || !isOtherwise || !isEdge || (total > 0 && total >= largest)) return []
+  const keys = new Set(rows.map(({ key }) => key))
+  const others = other.rows.filter(({ ts }) => ts >= asked.from && ts < asked.to)
+  return others.length === rows.length && others.every(({ key }) => keys.has(key)) ? [asked] : []
+}
