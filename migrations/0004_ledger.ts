@@ -2,7 +2,17 @@ import { type Kysely, sql } from 'kysely'
 import { commentOn, createTables, key } from './relations.js'
 
 /** The verdicts. src/ledger/verdicts.ts says who may move a range from one to another. */
-const proven = ['recorded', 'silent', 'no trade', 'before the beginning', 'unanswered', 'missing', 'lost', 'repaired']
+const proven = [
+  'recorded',
+  'final',
+  'silent',
+  'no trade',
+  'before the beginning',
+  'unanswered',
+  'missing',
+  'lost',
+  'repaired',
+]
 /** Shows how far the recorder has come with a series. */
 const progress = ['unsettled', 'audited', 'reviewed']
 const verdicts = [...proven, ...progress]
@@ -29,7 +39,8 @@ const tables = {
     interval text not null default '' check (interval = '' or interval::market.candle_interval is not null)
       -- Candles: length as the service names it; empty otherwise.
     verdict text not null check (verdict in (${verdicts.map((verdict) => `'${verdict}'`).join(', ')}))
-      -- recorded: proven to be stored in full. silent: the service sent no candles here, between two that it sent. The
+      -- recorded: proven to be stored in full. final: recorded, and its rows have left for the archive; nothing stores or
+      -- requests them again. silent: the service sent no candles here, between two that it sent. The
       -- range is also recorded. no trade: silent, and looked at once more, later. before the beginning: the series has
       -- no rows there. unanswered: asked for, and no response shows anything. missing: a gap that may be repaired.
       -- lost: a gap that the service no longer fills. repaired: a gap that was filled. unsettled: fills were seen

@@ -3,18 +3,21 @@ import { createTables } from './relations.js'
 
 const tables = {
   'recorder.archived_day': `
-    -- A day of a table that is in the archive, read back and found equal. The archive itself has the whole proof.
+    -- A day of a table that is in the archive, or that is to be written there.
     table_name text not null check (table_name <> '') -- Table of schema market.
     day date not null -- The day, UTC.
-    version integer not null check (version > 0) -- Version of the day in the archive, from 1.
-    rows bigint not null -- Rows that it has.
-    digest text not null -- SHA-256 that the manifest of this version has.
-    next_digest text -- SHA-256 of the manifest of a later version that may have been written; NULL once it is noted.
-    proof_digest text not null
-      -- SHA-256 of what the database had proven of the day then; empty when the day has to be written again.
-    archived_at timestamptz not null default now() -- When this version was written.
-    removed_at timestamptz -- When its rows were removed from the database for their age; NULL while they are here.
+    files jsonb not null default '[]'
+      -- Its files in the archive, with those of the proof that is about them: path, rows and their SHA-256, and whether
+      -- they are final. Files that are not final are replaced when the day changes.
+    due_at timestamptz -- When it may be written, because it is new or has changed; NULL while the archive has it.
+    archived_at timestamptz -- When it was written last; NULL before.
+    removed_at timestamptz -- When rows of it left the database for their age; NULL before.
     primary key (table_name, day)`,
+  'recorder.changed_day': `
+    -- A day that was written to after it was noted for the archive. The next run of the archive takes the mark.
+    id bigint generated always as identity primary key -- Number of the mark.
+    table_name text not null -- Table of schema market.
+    day date not null -- The day, UTC.`,
   'iceberg.iceberg_tables': `
     -- Tables of the archive for engines that read Apache Iceberg; a row is written with the days that it shows.
     catalog_name varchar(255) not null -- Always recorder.
@@ -40,6 +43,7 @@ const tables = {
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create schema iceberg`.execute(db)
   await createTables(db, tables)
+  await sql`create index changed_day_of_table on recorder.changed_day (table_name, day)`.execute(db)
   await sql`insert into iceberg.iceberg_namespace_properties values ('recorder', 'market', 'exists', 'true')`.execute(
     db,
   )

@@ -1,6 +1,7 @@
-import { readdir, readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import type pg from 'pg'
+import { folderTarget } from '../../src/files/archive/target.js'
+import { sum } from '../../src/market/values.js'
+import { filesOf } from '../../test/support/archives.js'
 
 /** Number of instruments of all that is made here. */
 export const instruments = 20
@@ -89,18 +90,8 @@ export async function loadCandles(pool: pg.Pool, rows: number): Promise<void> {
   }
 }
 
-/** Rows and bytes of the files of an archive, as its manifests say. */
-export async function archiveFiles(folder: string): Promise<{ rows: number; bytes: number }> {
-  let rows = 0
-  let bytes = 0
-  const paths = await readdir(join(folder, 'manifests'), { recursive: true })
-  for (const path of paths.filter((one) => one.endsWith('.json'))) {
-    const text = await readFile(join(folder, 'manifests', path), 'utf8')
-    const { files } = JSON.parse(text) as { files: { rows: number; bytes: number }[] }
-    for (const file of files) {
-      rows += file.rows
-      bytes += file.bytes
-    }
-  }
-  return { rows, bytes }
+/** Rows and bytes of the files that a table of an archive shows. */
+export async function archiveFiles(folder: string, table: string): Promise<{ rows: number; bytes: number }> {
+  const files = await filesOf(folderTarget(folder), table)
+  return { rows: sum(files.map(({ rows }) => rows)), bytes: sum(files.map(({ bytes }) => bytes)) }
 }

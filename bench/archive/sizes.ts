@@ -17,7 +17,7 @@ export async function measureSize(bench: BenchDatabase, candles: number, books: 
   const bytesOfRow = async (table: string) => {
     const { folder, config } = await archiveOf(bench, table, table)
     await runWell(bench, config, ['archive'])
-    const { rows, bytes } = await archiveFiles(folder)
+    const { rows, bytes } = await archiveFiles(folder, table)
     return bytes / rows
   }
   const checks = [
@@ -41,7 +41,7 @@ export async function measureBigDay(bench: BenchDatabase, fills: number): Promis
   const before = await copySeconds(bench)
   const { seconds, peakMb } = await runWell(bench, config, ['archive'])
   const after = await copySeconds(bench)
-  const { rows, bytes } = await archiveFiles(folder)
+  const { rows, bytes } = await archiveFiles(folder, 'fills')
   console.log(
     `archived ${rows} rows in ${seconds.toFixed(0)} s with ${peakMb} MB; COPY took ${before.toFixed(0)} s and ${after.toFixed(0)} s`,
   )

@@ -1,7 +1,6 @@
 import { type Command, Option } from 'commander'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
-import { packageVersion } from '../runtime/process.js'
 import { runArchive } from '../files/archive/run.js'
 import { certifyCommand } from './archiveCertify.js'
 import { type OpenParts, tableOption, withArchive, withTarget } from './openArchive.js'
@@ -9,11 +8,13 @@ import { Failed, reportProblems } from './end.js'
 import { type CommonOptions, configuredCommand, day } from './options.js'
 import { progressLine, writeOut } from './output.js'
 import { pruneArchive, type VerifiedDay, verifyArchive } from '../files/archive/verify.js'
-import { neededFiles, verifyTables } from '../files/iceberg/current.js'
+import { readHints, readPointers } from '../files/iceberg/catalog.js'
+import { publishedTables } from '../files/iceberg/tables.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { timeTables } from '../market/stream.js'
 import { type Config, storageOf } from '../config/resolve.js'
 import { removalTime } from '../ledger/forget.js'
+import { requireOwnArchive } from '../files/archive/owner.js'
 import { withArchiveLock } from '../files/archive/state.js'
 import type { ArchiveTarget } from '../files/archive/target.js'
 import { removeArchived } from '../files/archive/removal.js'
@@ -33,7 +34,7 @@ const examples = `
 Examples:
   market-recorder archive --config recorder.yaml
   market-recorder archive verify --config recorder.yaml
-  market-recorder archive restore --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01
+  market-recorder archive restore --config recorder.yaml --into postgres://localhost/march --table fills --from 2026-03-01 --to 2026-04-01
   market-recorder archive certify --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01 --symbol BTCUSDT
 
 Without a subcommand every settled day is written that the archive does not have yet, or has otherwise than the database.
@@ -48,7 +49,7 @@ export function archiveCommand(): Command {
     .addHelpText('after', examples)
     .action(runIt)
   // This command reads all options that subcommands share with it. The subcommands take them from it.
-  for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand(), rebuildTablesCommand()]) {
+  for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand()]) {
     command.addCommand(sub.exitOverride())
   }
   return command
@@ -57,16 +58,14 @@ export function archiveCommand(): Command {
 async function runIt(options: RunOptions): Promise<void> {
   const progress = progressLine()
   const run = async ({ config, target, store: { database }, signal }: OpenParts) => {
-    const { tables, afterHours, iceberg } = config.archive
+    const { tables, afterHours, snapshotDays } = config.archive
     const isDryRun = options.dryRun === true
     const result = await runArchive(
       database,
       target,
-      { tables: options.table ?? tables, afterHours, isDryRun },
+      { tables: options.table ?? tables, afterHours, snapshotDays, isDryRun },
       {
         now: Date.now,
-        publish: iceberg ? await openPublisher(config, database, target) : undefined,
-        recorder: packageVersion(),
         signal,
         onProgress: ({ table, day, rows }) => progress.show(() => `${table} of ${day}, ${rows} rows`),
       },
@@ -89,10 +88,8 @@ async function runIt(options: RunOptions): Promise<void> {
       for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)
       return writeOut(`${counted(result.due.length, 'day')} of tables due; nothing was written\n`)
     }
-    for (const { table, day, version, rows, bytes, files } of result.written) {
-      await writeOut(
-        `${table} of ${day}: ${counted(rows, 'row')}, ${bytes} bytes in ${counted(files, 'file')}, version ${version}\n`,
-      )
+    for (const { table, day, rows, bytes, files } of result.written) {
+      await writeOut(`${table} of ${day}: ${counted(rows, 'row')}, ${bytes} bytes in ${counted(files, 'file')}\n`)
     }
     const isNothingDue = result.written.length + problems.length === 0
     const when = isNothingDue ? `: a day is due ${afterHours} hours after its end, or when it has changed` : ''
@@ -100,18 +97,6 @@ async function runIt(options: RunOptions): Promise<void> {
     for (const line of removal.removed) await writeOut(`${line}\n`)
   }
   await withArchive(options, run, { isPreparing: true }).finally(() => progress.end())
-}
-
-/** Returns the function that publishes an archive as tables. The code that writes tables is only loaded here. */
-async function openPublisher(
-  { archive }: Config,
-  { db }: RecorderDatabase,
-  target: ArchiveTarget,
-  { signal, ...options }: { readonly isAnew?: boolean; readonly signal?: AbortSignal } = {},
-) {
-  const { publishTables } = await import('../files/iceberg/publish.js')
-  const place = { db, target, snapshotDays: archive.snapshotDays, now: Date.now, signal }
-  return (folder: string) => publishTables({ ...place, folder }, options)
 }
 
 interface OldRemoval extends Awaited<ReturnType<typeof removeArchived>> {
@@ -142,7 +127,7 @@ export async function removeOld(
 
 function pruneCommand(): Command {
   return configuredCommand('prune')
-    .description('Remove former versions of days, and files that an interrupted run has left.')
+    .description('Remove files that no snapshot names: of former snapshots, and of interrupted runs.')
     .option('--dry-run', 'only say what would be removed')
     .addHelpText('after', '\nExample:\n  market-recorder archive prune --config recorder.yaml --dry-run')
     .action((_, command: Command) => runPrune(command.optsWithGlobals()))
@@ -151,29 +136,12 @@ function pruneCommand(): Command {
 async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }): Promise<void> {
   const isDryRun = options.dryRun === true
   await withArchive(options, async ({ target, store: { database }, signal }) => {
-    const pruned = await withArchiveLock(database.db, async () =>
-      pruneArchive(target, { isDryRun, needed: await neededFiles(database.db, target), signal }),
-    )
-    const what = `${counted(pruned.versions, 'former version')}, ${counted(pruned.files, 'file')} of ${pruned.bytes} bytes`
-    await writeOut(isDryRun ? `would remove ${what}\n` : `removed ${what}\n`)
-  })
-}
-
-function rebuildTablesCommand(): Command {
-  return configuredCommand('rebuild-tables')
-    .description('Make the Iceberg tables anew from the manifests of the archive.')
-    .addHelpText('after', '\nExample:\n  market-recorder archive rebuild-tables --config recorder.yaml')
-    .action((_, command: Command) => runRebuild(command.optsWithGlobals()))
-}
-
-async function runRebuild(options: CommonOptions): Promise<void> {
-  await withArchive(options, async ({ config, target, store: { database }, signal }) => {
-    const { problems } = await withArchiveLock(database.db, async () => {
-      const publish = await openPublisher(config, database, target, { isAnew: true, signal })
-      return publish(await target.stagingFolder())
+    const { files, bytes } = await withArchiveLock(database.db, async () => {
+      const pointers = await readPointers(database.db)
+      await requireOwnArchive(target, pointers)
+      return pruneArchive(target, pointers, { isDryRun, signal })
     })
-    reportProblems(problems)
-    if (problems.length === 0) await writeOut('made all tables anew\n')
+    await writeOut(`${isDryRun ? 'would remove' : 'removed'} ${counted(files, 'file')} of ${bytes} bytes\n`)
   })
 }
 
@@ -199,7 +167,7 @@ interface VerifyOptions extends DayOptions {
 function verifyCommand(): Command {
   return withDayOptions(configuredCommand('verify'), 'all')
     .description(
-      'Read the archive and compare it with its manifests, and with the database where that has the day, too.',
+      'Read the archive and compare it with what it says of itself, and with the database where that has the day, too.',
     )
     .option('--offline', 'leave the database alone')
     .option('--json', 'print one JSON array')
@@ -231,19 +199,14 @@ async function reportVerified(
 ): Promise<void> {
   const results: VerifiedDay[] = []
   const count = { days: 0, rows: 0, compared: 0, problems: 0 }
-  for await (const result of verifyArchive(target, { tables, from, to, database, signal })) {
+  const pointers = database === undefined ? await readHints(target, publishedTables) : await readPointers(database.db)
+  for await (const result of verifyArchive(target, { pointers, tables, from, to, database, signal })) {
     count.days++
     count.rows += result.rows
     count.compared += result.isEqual === null ? 0 : 1
     count.problems += result.problems.length
     if (isJson) results.push(result)
     else for (const problem of result.problems) await writeOut(`${result.table} of ${result.day}: ${problem}\n`)
-  }
-  const isWhole = tables === undefined && from === undefined && to === undefined
-  for await (const { table, problem } of isWhole && database ? verifyTables(database.db, target) : []) {
-    count.problems++
-    if (isJson) results.push({ table, day: '', version: 0, rows: 0, isEqual: null, problems: [problem] })
-    else await writeOut(`${table}: ${problem}\n`)
   }
   if (isJson) await writeOut(`${JSON.stringify(results)}\n`)
   else {
@@ -256,37 +219,42 @@ async function reportVerified(
   if (count.problems > 0) throw new Failed()
 }
 
+interface RestoreOptions extends DayOptions {
+  readonly into: string
+}
+
 function restoreCommand(): Command {
   return withDayOptions(configuredCommand('restore'), 'archive.tables')
-    .description('Bring days back into the database, coverage and gaps included. What is there already stays as it is.')
+    .description('Fill another database with days, coverage and gaps included, exactly as they are in the archive.')
+    .requiredOption('--into <url>', 'a database that has none of these days, and that nothing was recorded into')
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  market-recorder archive restore --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01',
+      '\nExample:\n  market-recorder archive restore --config recorder.yaml --into postgres://localhost/march --table fills --from 2026-03-01 --to 2026-04-01',
     )
     .action((_, command: Command) => runRestore(command.optsWithGlobals()))
 }
 
-async function runRestore(options: DayOptions): Promise<void> {
+async function runRestore({ into, ...options }: RestoreOptions): Promise<void> {
   const restore = async ({ config, target, store, signal }: OpenParts) => {
     const { table: tables = config.archive.tables, from, to } = options
+    const pointers = await readHints(target, publishedTables)
     const { restored, problems } = await restoreArchive(
       store.database,
       target,
-      { tables, from, to },
+      { tables, pointers, from, to },
       {
         signal,
-        onDay: ({ table, day: done, rows, inserted }) =>
-          process.stderr.write(`${table} of ${done}: ${counted(rows, 'row')}, ${inserted} of them new\n`),
+        onDay: ({ table, day: done, rows }) => process.stderr.write(`${table} of ${done}: ${counted(rows, 'row')}\n`),
       },
     )
     if (restored.length + problems.length === 0) {
       throw new Error(`the archive in ${target.name} has none of these days of ${tables.join(', ')}`)
     }
     reportProblems(problems)
-    const inserted = sum(restored.map((one) => one.inserted))
+    const rows = sum(restored.map((one) => one.rows))
     if (options.json === true) return writeOut(`${JSON.stringify(restored)}\n`)
-    await writeOut(`${counted(restored.length, 'day')} of tables restored, ${counted(inserted, 'row')} new\n`)
+    await writeOut(`${counted(restored.length, 'day')} of tables restored, ${counted(rows, 'row')}\n`)
   }
-  await withArchive(options, restore, { isPreparing: true, mayCreate: true })
+  await withArchive(options, restore, { isPreparing: true, url: into })
 }

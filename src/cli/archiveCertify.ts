@@ -3,6 +3,8 @@ import { candleTypes, intervals } from '../market/candle.js'
 import { categories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { type Certificate, certify } from '../files/archive/certify.js'
+import { readHints } from '../files/iceberg/catalog.js'
+import { publishedTables } from '../files/iceberg/tables.js'
 import { tableOption, withTarget } from './openArchive.js'
 import { Failed, reportProblems } from './end.js'
 import { type CommonOptions, configuredCommand, day, namesOption, requireOptions } from './options.js'
@@ -51,6 +53,7 @@ async function runCertify(options: CertifyOptions): Promise<void> {
     wanted === undefined || value === '' || wanted.includes(value)
   await withTarget(options, async ({ config, target, signal }) => {
     const { certificate, problems } = await certify(target, {
+      pointers: await readHints(target, publishedTables),
       tables: options.table ?? config.archive.tables,
       from,
       to,
@@ -76,9 +79,7 @@ function certificateText({ from, to, tables }: Certificate): string {
 
 function tableLines({ table, rows, days, missing, series }: Table): string[] {
   const digests = days.flatMap((one) =>
-    Object.entries(one.digests).map(
-      ([category, digest]) => `| ${one.day} | ${category} | ${digest.rows} | ${digest.sha256} |`,
-    ),
+    one.digests.map((digest) => `| ${one.day} | ${digest.category} | ${digest.rows} | ${digest.sha256} |`),
   )
   return [
     `## market.${table}`,
@@ -107,18 +108,20 @@ function seriesLine(series: Series): string {
   return `| ${nameOf(series)} | ${completeness === null ? 'not claimed' : percent(completeness)} | ${gaps.length} | ${revisions.length} | ${restatements.length} |`
 }
 
+const candleValues = ['open', 'high', 'low', 'close', 'base_volume', 'quote_turnover']
+
 function details(series: Series): string[] {
   const days = Object.entries(series.incompleteDays).map(([day, share]) => `${day} ${percent(share)}`)
   const lines = [
     ...(days.length === 0 ? [] : [`- Incomplete: ${days.join(', ')}`]),
-    ...series.gaps.map(({ from, to, reason, state }) => `- Gap ${from} to ${to}, ${state}: ${reason}`),
-    ...series.revisions.map(
-      ({ openTime, revisedAt, old, new: replaced }) =>
-        `- Candle of ${openTime} revised ${revisedAt}: ${old.join(' ')} became ${replaced.join(' ')}`,
-    ),
+    ...series.gaps.map((gap) => `- Gap ${gap['from_time']} to ${gap['to_time']}, ${gap['state']}: ${gap['reason']}`),
+    ...series.revisions.map((one) => {
+      const values = (when: string) => candleValues.map((name) => one[`${when}_${name}`] ?? '').join(' ')
+      return `- Candle of ${one['open_time']} revised ${one['revised_at']}: ${values('old')} became ${values('new')}`
+    }),
     ...series.restatements.map(
-      ({ from, to, numerator, denominator, detectedAt }) =>
-        `- Restated from ${from} to ${to}, noticed ${detectedAt}: prices times ${numerator}/${denominator}`,
+      (one) =>
+        `- Restated from ${one['from_time']} to ${one['to_time']}, noticed ${one['detected_at']}: prices times ${one['numerator']}/${one['denominator']}`,
     ),
   ]
   return lines.length === 0 ? [] : [`${nameOf(series)}:`, '', ...lines, '']

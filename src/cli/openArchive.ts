@@ -71,21 +71,23 @@ export interface OpenParts extends TargetParts {
 interface OpenOptions {
   /** True to bring the database to the newest schema first. Default false. */
   readonly isPreparing?: boolean
-  /** True to create a missing embedded database. Default false. */
-  readonly mayCreate?: boolean
+  /** Database to open in place of the configured one. */
+  readonly url?: string
 }
 
 /** Runs a resumable command with the archive and the database open, and closes both. */
 export async function withArchive(
   options: CommonOptions,
   work: (parts: OpenParts) => Promise<void>,
-  { isPreparing = false, mayCreate = false }: OpenOptions = {},
+  { isPreparing = false, url }: OpenOptions = {},
 ): Promise<void> {
   await withTarget(options, async (parts) => {
     const logger = createLogger('warn')
-    const store = await openStore(parts.config, logger, { mayCreate })
+    const { database } = parts.config
+    const config = url === undefined ? parts.config : { ...parts.config, database: { ...database, url } }
+    const store = await openStore(config, logger)
     try {
-      if (isPreparing) await prepareBeside(store, parts.config, logger)
+      if (isPreparing) await prepareBeside(store, config, logger)
       await work({ ...parts, store })
     } catch (error) {
       throw failedOrStopped(error, parts.signal)

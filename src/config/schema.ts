@@ -203,13 +203,9 @@ const archive = z
     afterHours: whole(1, 87_600)
       .default(24)
       .describe('How long after its end (UTC) a day is archived, hours: repair is over by then.'),
-    iceberg: z
-      .boolean()
-      .default(false)
-      .describe('Whether the archive is published as Apache Iceberg tables, too, which other engines read.'),
     snapshotDays: whole(1, 36_500)
       .default(30)
-      .describe('How long a snapshot of the Iceberg tables stays readable after the next one, days.'),
+      .describe('How long a snapshot of the tables stays readable after the next one, days.'),
   })
   .refine(({ folder, bucket }) => folder === undefined || bucket === undefined, {
     error: 'must have a folder or a bucket, not both',

@@ -45,6 +45,7 @@ export interface Database extends FieldTables {
   'recorder.lock': LockTable
   'recorder.lease': LeaseTable
   'recorder.archived_day': ArchivedDayTable
+  'recorder.changed_day': ChangedDayTable
   'recorder.service': {
     is_only: Generated<boolean>
     base_url: string
@@ -132,6 +133,7 @@ interface BookTop {
 /** The values that the table's check allows. */
 type Verdict =
   | 'recorded'
+  | 'final'
   | 'silent'
   | 'no trade'
   | 'before the beginning'
@@ -255,11 +257,13 @@ interface ArchivedDayTable {
   table_name: string
   /** A day as text, such as `2026-03-01`. The driver would convert a date to a local midnight. */
   day: string
-  version: number
-  rows: number
-  digest: string
-  next_digest: string | null
-  proof_digest: string
-  archived_at: Generated<DatabaseMs>
+  files: ColumnType<object, string | undefined, string>
+  due_at: NullableInstant<DatabaseMs>
+  archived_at: NullableInstant<DatabaseMs>
   removed_at: NullableInstant<DatabaseMs>
+}
+interface ChangedDayTable {
+  id: GeneratedAlways<number>
+  table_name: string
+  day: string
 }

@@ -23,7 +23,7 @@ export interface SeriesRange {
 }
 
 interface MissingCandles extends SeriesRange {
-  /** Ranges that are neither covered nor confirmed as empty, ascending. */
+  /** Ranges that are neither covered nor final nor confirmed as empty, ascending. */
   readonly missing: readonly TimeRange[]
   /** Opening time of the oldest covered candle of the series; null if nothing is covered. */
   readonly oldestKnown: ServiceMs | null
@@ -50,9 +50,10 @@ export async function missingCandles(
     from ${source} as s
     left join recorder.ledger c on ${sameSeries('c', 's')} and ${hasVerdict('recorded', 'c')}
     left join recorder.ledger e on ${sameSeries('e', 's')} and ${hasVerdict('before the beginning', 'e')}
+    left join recorder.ledger f on ${sameSeries('f', 's')} and ${hasVerdict('final', 'f')}
     left join lateral unnest(
       case when s.from < s.to then tstzmultirange(tstzrange(s.from, s.to)) else '{}' end
-        - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - coalesce((
+        - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - coalesce(f.ranges, '{}') - coalesce((
           -- A range is requested again after one hour, then after four, and so on, up to a day.
           select range_agg(r) from recorder.ledger u cross join lateral unnest(u.ranges) as r
           where ${options.leaveOutAskedLately ?? false} and ${sameSeries('u', 's')} and ${hasVerdict('unanswered', 'u')}
@@ -74,7 +75,7 @@ export async function missingCandles(
   return results
 }
 
-/** Finds the parts of a range that are not recorded. The rows of the series must have times of their own. */
+/** Finds the parts of a range that are neither recorded nor final. The rows of the series must have times of their own. */
 export async function missingEvents(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
   if (range.from >= range.to) return []
   const { rows } = await sql<{ ranges: [ServiceMs, ServiceMs][] }>`

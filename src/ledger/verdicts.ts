@@ -41,6 +41,7 @@ import { addingRanges, keyColumns, ofSeries, type Series, seriesOf, seriesValues
  * | missing              | nothing              | `settleGaps`                                    | it is before the beginning                    |
  * | missing, lost        | recorded             | `dismissEmptyGaps`                              | candles show that no fill was lost            |
  * | before the beginning | nothing              | `recordInstruments`                             | the instrument is listed again                |
+ * | recorded             | final                | `removeArchived`                                | rows leave for the archive                    |
  * | recorded, silent,    | nothing              | `forget`                                        | rows are older than the configuration keeps   |
  * | no trade, missing,   |                      |                                                 |                                               |
  * | lost, repaired       |                      |                                                 |                                               |
@@ -118,7 +119,7 @@ interface Claim {
 }
 
 /** Adds proven ranges of several series. Each series may occur once. */
-export async function addCoverages(db: Kysely<Database>, claims: readonly Claim[]): Promise<void> {
+async function addCoverages(db: Kysely<Database>, claims: readonly Claim[]): Promise<void> {
   const proven = claims
     .map(({ series, ranges }) => ({ ...seriesOf(series), ranges: ranges.filter(({ from, to }) => from < to) }))
     .filter(({ ranges }) => ranges.length > 0)

@@ -2,6 +2,10 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
+import { fileRows } from '../../src/files/archive/file.js'
+import { serverRow } from '../../src/files/archive/rowText.js'
+import { readHints, shownFiles } from '../../src/files/iceberg/catalog.js'
+import { publishedTable, publishedTables } from '../../src/files/iceberg/tables.js'
 import { runArchive } from '../../src/files/archive/run.js'
 import { marketTables } from '../../src/market/stream.js'
 import { type ArchiveTarget, folderTarget } from '../../src/files/archive/target.js'
@@ -14,24 +18,52 @@ export async function temporaryArchive(): Promise<{ target: ArchiveTarget; folde
   return { target: folderTarget(folder), folder, drop }
 }
 
-/** Archives everything that has ended by `now`. */
-export async function archiveAll(database: RecorderDatabase, target: ArchiveTarget, now: number) {
+/** Archives everything that has ended by `now`. Days that changed are written as if six hours had passed. */
+export async function archiveAll(
+  database: RecorderDatabase,
+  target: ArchiveTarget,
+  now: number,
+  options: Partial<Parameters<typeof runArchive>[2]> = {},
+) {
+  await sql`
+    update recorder.archived_day set archived_at = archived_at - interval '6 hours', due_at = due_at - interval '6 hours'`.execute(
+    database.db,
+  )
   try {
-    return await runArchive(
-      database,
-      target,
-      { tables: marketTables, afterHours: 1 },
-      { now: () => now, recorder: '0.0.0-test' },
-    )
+    const request = { tables: marketTables, afterHours: 1, snapshotDays: 30, ...options }
+    return await runArchive(database, target, request, { now: () => now })
   } finally {
     await target.close()
   }
 }
 
+/** The pointers that the archive itself has, as readers by path find them. */
+export function hintsOf(target: ArchiveTarget) {
+  return readHints(target, publishedTables)
+}
+
+/** The files that a table shows, by path. */
+export async function filesOf(target: ArchiveTarget, table: string) {
+  return shownFiles(target, publishedTable(table), await hintsOf(target))
+}
+
+/** The rows that a table shows, as text that the server would have sent: the columns by their names, times in µs. */
+export async function rowsOf(target: ArchiveTarget, table: string): Promise<Record<string, string | null>[]> {
+  const found: Record<string, string | null>[] = []
+  for (const file of await filesOf(target, table)) {
+    for await (const { footer, rows } of fileRows({ target }, file)) {
+      for (const values of rows.map(serverRow(footer.columns))) {
+        found.push(Object.fromEntries(footer.columns.map(({ name }, i) => [name, values[i] ?? null])))
+      }
+    }
+  }
+  return found
+}
+
 const bookkeeping: Readonly<Record<string, string>> = {
   'recorder.ledger':
     'stream, category, symbol, type, interval, verdict, part, ranges, reason, ' +
-    'case when reason is not null then noted_at end as noted_at, settled_at',
+    'case when reason is not null then noted_at end as noted_at, settled_at, filled_from',
   'recorder.candle_revision':
     'category, symbol, type, interval, open_time, revised_at, old_open, new_open, old_close, new_close',
   'recorder.restatement': 'category, symbol, type, interval, from_time, to_time, numerator, denominator, detected_at',

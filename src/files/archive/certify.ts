@@ -1,21 +1,23 @@
 import { isProven, streamNames } from '../../market/stream.js'
-import { sum } from '../../market/values.js'
-import { archivedRows, type ArchiveReader } from './checkDay.js'
-import {
-  type Digests,
-  listDays,
-  type Manifest,
-  readManifest,
-  seriesKey,
-  type SeriesName,
-  type SeriesProof,
-} from './manifest.js'
-import { distinctGaps, distinctRestatements } from './proof.js'
-import { type FileRow, RowDigest } from './rowText.js'
+import { groupBy, sum } from '../../market/values.js'
+import { type Pointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
+import { publishedTable } from '../iceberg/tables.js'
+import { type ArchiveReader, fileRows } from './file.js'
+import { proofTables } from './proof.js'
+import { RowDigest, serverRow, timeText } from './rowText.js'
 import { type Day, dayEnd, daysBetween, dayStart } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 
+/** Names a series. Type and interval are empty if a stream has none, and `*` stands for all symbols. */
+interface SeriesName {
+  readonly category: string
+  readonly symbol: string
+  readonly type: string
+  readonly interval: string
+}
+
 interface Selection {
+  readonly pointers: Pointers
   readonly tables: readonly string[]
   /** First day; `to` is the day after the last one. */
   readonly from: Day
@@ -35,17 +37,19 @@ interface CertifiedTable {
   readonly table: string
   /** Number of rows of the wanted series. */
   readonly rows: number
-  /** Archived days, with the digests of the wanted rows by category. */
+  /** Days with files, with the digests of the wanted rows, file by file. */
   readonly days: readonly CertifiedDay[]
-  /** Days of the range that are not archived. */
+  /** Days of the range of which the archive has nothing. */
   readonly missing: readonly Day[]
   readonly series: readonly CertifiedSeries[]
 }
 interface CertifiedDay {
   readonly day: Day
   readonly rows: number
-  readonly digests: Digests
+  readonly digests: readonly { readonly category: string; readonly rows: number; readonly sha256: string }[]
 }
+/** A row of a table of proof, by its columns. */
+type ProofRow = Readonly<Record<string, string | null>>
 interface CertifiedSeries extends SeriesName {
   /** Share of the range that is proven complete, from 0 to 1; null for a table without coverage. */
   readonly completeness: number | null
@@ -53,9 +57,9 @@ interface CertifiedSeries extends SeriesName {
   readonly incompleteDays: Readonly<Record<Day, number>>
   /** Seconds of the range that are complete, and in which nothing was traded. */
   readonly noTradeSeconds: number
-  readonly gaps: readonly Pick<SeriesProof['gaps'][number], 'from' | 'to' | 'reason' | 'state'>[]
-  readonly revisions: SeriesProof['revisions']
-  readonly restatements: SeriesProof['restatements']
+  readonly gaps: readonly ProofRow[]
+  readonly revisions: readonly ProofRow[]
+  readonly restatements: readonly ProofRow[]
 }
 
 /** Tables whose completeness is certified. For other tables, nothing is claimed between their rows. */
@@ -71,37 +75,38 @@ export async function certify(
 ): Promise<{ readonly certificate: Certificate | null; readonly problems: readonly string[] }> {
   const { from, to } = selection
   const reader = { target, signal: selection.signal }
-  const range = daysBetween(dayStart(from), dayStart(to))
   const problems: string[] = []
   const tables: CertifiedTable[] = []
   for (const table of selection.tables) {
-    const versions = await listDays(target, table)
     const days: CertifiedDay[] = []
-    const series = new Map<string, Map<Day, ProvenDay>>()
-    for (const day of range) {
-      const version = versions.get(day)?.at(-1)
-      if (version === undefined) continue
+    const series = new SeriesProofs(selection)
+    const files = await shownFiles(target, publishedTable(table), selection.pointers, selection)
+    const collect = async (work: () => Promise<void>) => {
       try {
-        const manifest = await readManifest(target, { table, day, version })
-        days.push(await certifyDay(reader, manifest, selection))
-        for (const proof of manifest.proof.filter(selection.isWanted)) {
-          const key = seriesKey(proof)
-          series.set(key, (series.get(key) ?? new Map<Day, ProvenDay>()).set(day, provenDay(proof)))
-        }
+        await work()
       } catch (error) {
         if (!(error instanceof DamagedArchive)) throw error
         problems.push(error.message)
       }
     }
-    const archived = new Set(days.map(({ day }) => day))
+    for (const [day, own] of groupBy(files, (file) => file.day ?? from)) {
+      await collect(async () => void days.push(await certifyDay(reader, day, own, selection)))
+    }
+    for (const { name } of proofTables) {
+      // A restatement may have been noticed long after the time that it is about.
+      const range = name === 'restatements' ? {} : selection
+      const proofs = await shownFiles(target, publishedTable(name), selection.pointers, range)
+      for (const file of proofs.filter(({ divider }) => divider === table)) {
+        await collect(() => series.read(reader, file))
+      }
+    }
+    const archived = new Set([...days.map(({ day }) => day), ...series.days])
     tables.push({
       table,
       rows: sum(days.map(({ rows }) => rows)),
-      days,
-      missing: range.filter((day) => !archived.has(day)),
-      series: [...series]
-        .toSorted(([a], [b]) => (a < b ? -1 : 1))
-        .map(([, proofs]) => certified(proofs, range, covered.has(table))),
+      days: days.toSorted((a, b) => (a.day < b.day ? -1 : 1)),
+      missing: daysBetween(dayStart(from), dayStart(to)).filter((day) => !archived.has(day)),
+      series: series.certified(covered.has(table)),
     })
   }
   const isEmpty = tables.every((one) => one.rows === 0 && one.series.every(({ symbol }) => symbol === '*'))
@@ -109,85 +114,141 @@ export async function certify(
   return { certificate: problems.length > 0 ? null : { from, to, tables }, problems }
 }
 
+const seriesColumns = ['category', 'symbol', 'type', 'interval'] as const
+
 /** Counts and digests the wanted rows of a day. Throws a `DamagedArchive` if a row is not as it was written. */
-async function certifyDay(reader: ArchiveReader, manifest: Manifest, selection: Selection): Promise<CertifiedDay> {
-  const isWanted = rowFilter(manifest, selection)
-  const digests: Record<string, { rows: number; sha256: string }> = {}
-  for (const category of Object.keys(manifest.digests).toSorted()) {
+async function certifyDay(
+  reader: ArchiveReader,
+  day: Day,
+  files: readonly ShownFile[],
+  { isWanted }: Selection,
+): Promise<CertifiedDay> {
+  const digests: CertifiedDay['digests'][number][] = []
+  for (const file of files) {
     const digest = new RowDigest()
-    for await (const { rows, lines } of archivedRows(reader, manifest, category)) {
-      for (const [i, line] of lines.entries()) if (isWanted(rows[i] ?? [])) digest.add(line)
+    const decided = new Map<string, boolean>()
+    for await (const { footer, rows, lines } of fileRows(reader, file)) {
+      const indexes = seriesColumns.map((name) => footer.columns.findIndex((column) => column.name === name))
+      for (const [i, row] of rows.entries()) {
+        const [category = '', symbol = '', type = '', interval = ''] = indexes.map((at) => text(row[at]))
+        const key = [category, symbol, type, interval].join('\t')
+        const isChosen = decided.get(key) ?? isWanted({ category, symbol, type, interval })
+        decided.set(key, isChosen)
+        if (isChosen) digest.add(lines[i] ?? '')
+      }
     }
-    if (digest.rows > 0) digests[category] = digest.sum()
+    if (digest.rows > 0) digests.push({ category: file.divider, ...digest.sum() })
   }
-  const rows = sum(Object.values(digests).map((one) => one.rows))
-  return { day: manifest.day, rows, digests }
+  const sorted = digests.toSorted((a, b) => (`${a.category} ${a.sha256}` < `${b.category} ${b.sha256}` ? -1 : 1))
+  return { day, rows: sum(digests.map((one) => one.rows)), digests: sorted }
 }
 
-function rowFilter({ columns }: Manifest, { isWanted }: Selection): (row: FileRow) => boolean {
-  const indexes = ['category', 'symbol', 'type', 'interval'].map((name) =>
-    columns.findIndex((one) => one.name === name),
-  )
-  const decided = new Map<string, boolean>()
-  return (row) => {
-    const [category = '', symbol = '', type = '', interval = ''] = indexes.map((index) => {
-      const value = row[index]
-      return typeof value === 'string' ? value : ''
+function text(value: unknown): string {
+  return typeof value === 'string' ? value : ''
+}
+
+interface SeriesProof extends SeriesName {
+  readonly coveredMs: Map<Day, number>
+  noTradeMs: number
+  readonly gaps: ProofRow[]
+  readonly revisions: ProofRow[]
+  readonly restatements: ProofRow[]
+}
+
+/** Collects what the tables of proof say of each wanted series. */
+class SeriesProofs {
+  /** Days with proof, of whatever series. */
+  readonly days = new Set<Day>()
+  readonly #found = new Map<string, SeriesProof>()
+
+  constructor(private readonly selection: Selection) {}
+
+  async read(reader: ArchiveReader, file: ShownFile): Promise<void> {
+    const { from, to, isWanted } = this.selection
+    const [first, last] = [dayStart(from), dayStart(to)]
+    const day = file.day ?? from
+    if (file.table !== 'restatements') this.days.add(day)
+    for await (const { footer, rows } of fileRows(reader, file)) {
+      const toServer = serverRow(footer.columns)
+      for (const values of rows.map(toServer)) {
+        const row: Record<string, string | null> = {}
+        for (const [i, { name, type }] of footer.columns.entries()) {
+          const value = values[i] ?? null
+          row[name] = value !== null && type === 'timestamptz' ? timeText(BigInt(value)) : value
+        }
+        const { category, symbol, type, interval, stream: _, ...rest } = row
+        const series = { category: category ?? '', symbol: symbol ?? '', type: type ?? '', interval: interval ?? '' }
+        if (!isWanted(series)) continue
+        const begin = Date.parse(rest['from_time'] ?? rest['open_time'] ?? '')
+        const end = Date.parse(rest['to_time'] ?? '')
+        if (file.table === 'restatements' && !(begin < last && end > first)) continue
+        this.#add(file.table, series, { day, lengthMs: end - begin, row: rest })
+      }
+    }
+  }
+
+  #add(
+    table: string,
+    series: SeriesName,
+    { day, lengthMs, row }: { readonly day: Day; readonly lengthMs: number; readonly row: ProofRow },
+  ): void {
+    const key = seriesColumns.map((name) => series[name]).join('\t')
+    const nothing: SeriesProof = {
+      ...series,
+      coveredMs: new Map(),
+      noTradeMs: 0,
+      gaps: [],
+      revisions: [],
+      restatements: [],
+    }
+    const known = this.#found.get(key) ?? nothing
+    this.#found.set(key, known)
+    if (table === 'coverage') known.coveredMs.set(day, (known.coveredMs.get(day) ?? 0) + lengthMs)
+    else if (table === 'no_trade') known.noTradeMs += lengthMs
+    else if (table === 'gaps') known.gaps.push(row)
+    else if (table === 'candle_revisions') known.revisions.push(row)
+    else known.restatements.push(row)
+  }
+
+  certified(isCovered: boolean): CertifiedSeries[] {
+    const range = daysBetween(dayStart(this.selection.from), dayStart(this.selection.to))
+    const sorted = [...this.#found].toSorted(([a], [b]) => (a < b ? -1 : 1))
+    return sorted.map(([, { coveredMs, noTradeMs, gaps, revisions, restatements, ...series }]) => {
+      const shareOf = (day: Day) => (coveredMs.get(day) ?? 0) / (dayEnd(day) - dayStart(day))
+      const total = sum(range.map(shareOf)) / range.length
+      // A long candle counts for the day in which it opens, so a day may have more than its length.
+      const incomplete = total >= 1 ? [] : range.filter((day) => isCovered && shareOf(day) < 1)
+      return {
+        ...series,
+        completeness: isCovered ? rounded(Math.min(total, 1)) : null,
+        incompleteDays: Object.fromEntries(incomplete.map((day) => [day, rounded(shareOf(day))])),
+        noTradeSeconds: noTradeMs / 1000,
+        gaps: joined(gaps),
+        revisions,
+        restatements,
+      }
     })
-    const series = { category, symbol, type, interval }
-    const key = seriesKey(series)
-    const found = decided.get(key) ?? isWanted(series)
-    decided.set(key, found)
-    return found
   }
 }
 
-/** The part of a day's proof that a certificate needs. The ranges themselves would not fit into memory for a year. */
-interface ProvenDay extends SeriesName, Pick<SeriesProof, 'gaps' | 'revisions' | 'restatements'> {
-  readonly coveredMs: number
-  readonly noTradeMs: number
-}
-
-function provenDay(proof: SeriesProof): ProvenDay {
-  const { category, symbol, type, interval, gaps, revisions, restatements, coverage, noTrade } = proof
-  const [coveredMs, noTradeMs] = [lengthMs(coverage), lengthMs(noTrade)]
-  return { category, symbol, type, interval, gaps, revisions, restatements, coveredMs, noTradeMs }
-}
-
-/** @param proofs the proof of each day of a series, ascending */
-function certified(proofs: ReadonlyMap<Day, ProvenDay>, range: readonly Day[], isCovered: boolean): CertifiedSeries {
-  const all = [...proofs.values()]
-  const { category = '', symbol = '', type = '', interval = '' } = all[0] ?? {}
-  const shareOf = (day: Day) => (proofs.get(day)?.coveredMs ?? 0) / (dayEnd(day) - dayStart(day))
-  const total = sum(range.map(shareOf))
-  // A gap or a restatement over several days occurs in the proof of each day. The newest day knows most of it.
-  const newestFirst = all.toReversed()
-  return {
-    category,
-    symbol,
-    type,
-    interval,
-    completeness: isCovered ? rounded(total / range.length) : null,
-    incompleteDays: Object.fromEntries(
-      range.filter((day) => isCovered && shareOf(day) < 1).map((day) => [day, rounded(shareOf(day))]),
-    ),
-    noTradeSeconds: sum(all.map(({ noTradeMs }) => noTradeMs)) / 1000,
-    gaps: distinctGaps(newestFirst.flatMap(({ gaps }) => gaps)).map(({ from, to, reason, state }) => ({
-      from,
-      to,
-      reason,
-      state,
-    })),
-    revisions: all.flatMap(({ revisions }) => revisions),
-    restatements: distinctRestatements(newestFirst.flatMap(({ restatements }) => restatements)),
+/** Joins the pieces of gaps that were cut at the ends of days. */
+function joined(gaps: readonly ProofRow[]): ProofRow[] {
+  const found: Record<string, string | null>[] = []
+  const inOrder = gaps.toSorted((a, b) => Date.parse(a['from_time'] ?? '') - Date.parse(b['from_time'] ?? ''))
+  for (const gap of inOrder) {
+    const last = found.findLast(
+      (one) =>
+        one['to_time'] === gap['from_time'] &&
+        one['reason'] === gap['reason'] &&
+        one['detected_at'] === gap['detected_at'],
+    )
+    if (last?.['state'] === gap['state'] && last !== undefined) last['to_time'] = gap['to_time'] ?? null
+    else found.push({ ...gap })
   }
+  return found
 }
 
 /** Rounds down, so that a share below 1 never becomes 1. */
 function rounded(share: number): number {
   return Math.floor(share * 1e6) / 1e6
-}
-
-function lengthMs(ranges: readonly (readonly [string, string])[]): number {
-  return ranges.reduce((sum, [from, to]) => sum + Date.parse(to) - Date.parse(from), 0)
 }

@@ -1,16 +1,25 @@
-import { sql } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { callFunction, type RecorderDatabase } from '../../db/database.js'
 import { traitsOf } from '../../db/databaseError.js'
+import type { Database } from '../../db/schema.js'
 import { type TimeTable, timeTables } from '../../market/stream.js'
-import { forget as forgetRange } from '../../ledger/forget.js'
-import { addMs, dayMs, type ServiceMs } from '../../market/values.js'
+import { dayMs, sum } from '../../market/values.js'
+import { counted } from '../../runtime/text.js'
 import { noteRemoval } from '../../server/timescale/rollups.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
+import type { ArchiveReader } from './file.js'
 import { checkDay } from './checkDay.js'
-import { listDays, type Manifest, proofDigest, readManifest, type SeriesProof } from './manifest.js'
-import { mergeProof, readProof } from './proof.js'
+import { proofTables } from './proof.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
-import { markDayDue, noteRemoved, readArchivedDays, whyForeign, withArchiveLock } from './state.js'
+import {
+  type ArchivedDay,
+  isMarked,
+  makeDayDue,
+  noteRemovedDay,
+  readArchivedDays,
+  takeBackMarks,
+  withArchiveLock,
+} from './state.js'
 import {
   archivedTable,
   type ArchivedTable,
@@ -22,7 +31,6 @@ import {
   firstTime,
 } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
-import { counted } from '../../runtime/text.js'
 
 interface RemovalResult {
   /** Describes the removed rows, one line per table. */
@@ -32,33 +40,35 @@ interface RemovalResult {
 }
 
 /**
- * Removes rows past their age in days, table by table, and day by day from the oldest. A day is removed only if it is safe: its files were
- * just read, and have every row of the database. The first day that is not safe stays, and all days after it.
+ * Removes rows past their age in days, table by table, and day by day from the oldest. A day is removed only if its
+ * files were just read, and have exactly the rows of the database. The same transaction makes final what was recorded
+ * there. The first day that is not safe stays, and all days after it.
  */
 export async function removeArchived(
   database: RecorderDatabase,
   target: ArchiveTarget,
   tables: readonly { readonly name: string; readonly retentionDays: number }[],
-  options: { readonly now: () => ServiceMs; readonly signal?: AbortSignal },
+  options: { readonly now: () => number; readonly signal?: AbortSignal },
 ): Promise<RemovalResult> {
+  const { signal } = options
   return withArchiveLock(database.db, async () => {
     const removed: string[] = []
     const kept: (Kept & { table: string })[] = []
     const isHypertable = await hasHypertables(database.db)
     for (const { name, retentionDays } of tables) {
-      const table = timeTables.find((one) => one.name === name)
-      const first = table && (await firstTime(database.db, archivedTable(name)))
-      if (table === undefined || first === null || first === undefined) continue
-      const cutoff = addMs(options.now(), -retentionDays * dayMs)
+      const timeTable = timeTables.find((one) => one.name === name)
+      const first = timeTable && (await firstTime(database.db, archivedTable(name), { withProof: false }))
+      if (timeTable === undefined || first === null || first === undefined) continue
+      const cutoff = options.now() - retentionDays * dayMs
       // Chunks are removed whole. Reading days of a chunk that has not ended would gain nothing.
       const until = isHypertable ? ((await readChunkEnds(database.db, name, cutoff)).at(-1) ?? 0) : cutoff
-      const days = daysBetween(first, until)
-      const { what, end, stays } = await removeSafeDays(database, target, table, { days, isHypertable, ...options })
+      const work = new TableRemoval(database, { target, signal }, archivedTable(name), isHypertable)
+      const { what, end, stays } = await work.remove(timeTable, daysBetween(first, until))
       if (what !== null && end !== null) removed.push(`removed ${what} of market.${name} from before ${dayOf(end)}`)
       if (stays === null) continue
       kept.push({ table: name, ...stays })
-      // Without this mark the day would count as archived, and would stay for ever.
-      if (stays.isDue) await markDayDue(database.db, name, stays.day)
+      // Without this the day would count as archived, and would stay for ever.
+      if (stays.isDue) await makeDayDue(database.db, name, stays.day)
     }
     return { removed, kept: kept.map(({ table, day, reason }) => ({ table, day, reason })) }
   })
@@ -75,110 +85,227 @@ interface Removed {
   /** Number of removed rows or chunks, as text for a message; null if none were removed. */
   readonly what: string | null
   /** End of the last removed day; null if no day was safe. */
-  readonly end: ServiceMs | null
+  readonly end: number | null
   /** The first day that is not safe in the archive. */
   readonly stays: Kept | null
 }
 
-/** Removes the days that are safe in the archive, from the oldest up to the first one that is not. */
-async function removeSafeDays(
-  database: RecorderDatabase,
-  target: ArchiveTarget,
-  timeTable: TimeTable,
-  range: { readonly days: readonly Day[]; readonly isHypertable: boolean; readonly signal?: AbortSignal },
-): Promise<Removed> {
-  const { name } = timeTable
-  const versions = await listDays(target, name)
-  const notedDays = await readArchivedDays(database.db, name)
-  const { days, signal, isHypertable } = range
-  const table = archivedTable(name)
-  /** Number of rows on safe days. In a plain table, they are already deleted. */
-  let rows = 0
-  const fingerprints = new Map<Day, string>()
-  let stays: Kept | null = null
-  let end: ServiceMs | null = null
-  for (const day of days) {
-    signal?.throwIfAborted()
-    stays = await whyNot(day)
-    if (stays !== null) break
-    end = dayEnd(day)
-  }
-  if (!isHypertable || end === null) {
-    return { what: rows === 0 ? null : counted(rows, 'row'), end, stays }
-  }
-  // Only whole chunks are removed. The claims of safe days in a chunk that stays are kept with their rows.
-  const ends = await readChunkEnds(database.db, name, end)
-  end = null
-  let chunks = 0
-  // Chunks are dropped day by day. Each takes several locks, and the server lacks room for those of a year at once.
-  for (const next of new Map(ends.map((one) => [dayOf(one - 1), one])).values()) {
-    signal?.throwIfAborted()
-    const compared = new Map([...fingerprints].filter(([day]) => dayStart(day) < next))
-    const dropped = await dropOrKeep(next, compared)
-    if (typeof dropped !== 'number') {
-      stays = dropped
-      break
-    }
-    for (const day of compared.keys()) fingerprints.delete(day)
-    chunks += dropped
-    end = next
-  }
-  return { what: chunks === 0 ? null : counted(chunks, 'chunk'), end, stays }
+/** A day whose rows were compared with the archive. Nothing of it may change before its removal. */
+interface ComparedDay {
+  readonly noted: ArchivedDay
+  readonly symbols: ReadonlyMap<string, readonly string[]>
+  readonly rows: string
+  readonly proof: string
+}
 
-  /** Resolves to the number of dropped chunks, or to the first day that stays. */
-  async function dropOrKeep(before: number, compared: ReadonlyMap<Day, string>): Promise<number | Kept> {
+/** Thrown to roll back the removal of a day that changed after it was compared. */
+class Changed extends Error {
+  constructor(readonly day: Day) {
+    super('its rows changed while days were compared')
+  }
+}
+
+class TableRemoval {
+  constructor(
+    private readonly database: RecorderDatabase,
+    private readonly reader: ArchiveReader,
+    private readonly table: ArchivedTable,
+    private readonly isHypertable: boolean,
+  ) {}
+
+  /** Removes the days that are safe in the archive, from the oldest up to the first one that is not. */
+  async remove(timeTable: TimeTable, days: readonly Day[]): Promise<Removed> {
+    const { db } = this.database
+    const known = await readArchivedDays(db, this.table.name)
+    const compared: ComparedDay[] = []
+    let rows = 0
+    let stays: Kept | null = null
+    let end: number | null = null
+    for (const day of days) {
+      this.reader.signal?.throwIfAborted()
+      const found = await this.#compare(day, known.get(day))
+      if (found === null) continue
+      if ('reason' in found) {
+        stays = found
+        break
+      }
+      if (this.isHypertable) compared.push(found)
+      else {
+        const removed = await this.#try(day, () => this.#deleteDay(found))
+        if (typeof removed !== 'number') {
+          stays = removed
+          break
+        }
+        rows += removed
+      }
+      end = dayEnd(day)
+    }
+    if (!this.isHypertable) return { what: rows === 0 ? null : counted(rows, 'row'), end, stays }
+    return this.#dropChunks(timeTable, compared, stays)
+  }
+
+  async #dropChunks({ name }: TimeTable, compared: ComparedDay[], first: Kept | null): Promise<Removed> {
+    const last = compared.at(-1)?.noted.day
+    // Only whole chunks are removed. The claims of safe days in a chunk that stays are kept with their rows.
+    const ends = last === undefined ? [] : await readChunkEnds(this.database.db, name, dayEnd(last))
+    let stays = first
+    let end: number | null = null
+    let chunks = 0
+    // Chunks are dropped day by day. Each takes several locks, and the server lacks room for those of a year at once.
+    for (const next of new Map(ends.map((one) => [dayOf(one - 1), one])).values()) {
+      this.reader.signal?.throwIfAborted()
+      const own = compared.filter(({ noted: { day } }) => dayStart(day) < next && dayEnd(day) <= next)
+      const dropped = await this.#try(own[0]?.noted.day ?? dayOf(next - 1), () => this.#dropIfSame(next, own))
+      if (typeof dropped !== 'number') {
+        stays = dropped
+        break
+      }
+      compared.splice(0, own.length)
+      chunks += dropped
+      end = next
+    }
+    return { what: chunks === 0 ? null : counted(chunks, 'chunk'), end, stays }
+  }
+
+  async #try(day: Day, work: () => Promise<number>): Promise<number | Kept> {
     try {
-      const { dropped, changed } = await dropIfSame(database, name, before, compared)
-      return changed === null
-        ? dropped
-        : { day: changed, reason: 'its rows changed while days were compared', isDue: true }
+      return await work()
     } catch (error) {
-      return keptByOthers(error, [...compared.keys()][0] ?? dayOf(before - 1))
+      if (error instanceof Changed) return { day: error.day, reason: error.message, isDue: true }
+      return keptByOthers(error, day)
     }
   }
 
-  async function whyNot(day: Day): Promise<Kept | null> {
+  /** Compares a day with the archive. Resolves to null if the database has no rows of it. */
+  async #compare(day: Day, noted: ArchivedDay | undefined): Promise<ComparedDay | Kept | null> {
+    const { table, reader } = this
+    const own = noted?.files.filter((file) => file.table === table.name && !file.isFinal) ?? []
+    const isOver = noted !== undefined && noted.isRemoved && own.length === 0 && !noted.isDue
+    if (isOver && !(await isMarked(this.database.db, table.name, day))) return null
+    const compare = async (snapshot: Snapshot): Promise<ComparedDay | Kept | null> => {
+      const symbols = await symbolsOfDay(snapshot, table, day)
+      if (symbols.size === 0 && (noted === undefined || noted.isRemoved)) return null
+      if (noted === undefined || !noted.isArchived) return { day, reason: 'it is not in the archive', isDue: false }
+      const difference = await checkDay(reader, table, noted, snapshot)
+      if (difference !== null) return { day, reason: `the archive has something else: ${difference}`, isDue: true }
+      const [from, to] = [new Date(dayStart(day)), new Date(dayEnd(day))]
+      const [[proof] = []] = await snapshot.query('select recorder.proof_of_day($1, $2, $3)', [table.name, from, to])
+      return { noted, symbols, rows: await dayFingerprint(snapshot, table, day), proof: proof ?? '' }
+    }
     try {
-      const options = { table, canWrite: !isHypertable, signal }
-      return await withSnapshot(database, (snapshot) => compareAndRemove(snapshot, day), options)
+      return await withSnapshot(this.database, compare, { table, signal: reader.signal })
     } catch (error) {
       if (error instanceof DamagedArchive) return { day, reason: error.message, isDue: true }
       return keptByOthers(error, day)
     }
   }
 
-  /** Compares a day with the archive. In a plain table, it also deletes exactly the compared rows. */
-  async function compareAndRemove(snapshot: Snapshot, day: Day): Promise<Kept | null> {
-    const symbols = await symbolsOfDay(snapshot, table, day)
-    const version = versions.get(day)?.at(-1)
-    if (version === undefined) {
-      if (symbols.size > 0) return { day, reason: 'it is not in the archive', isDue: false }
-      if (!isHypertable) await forget(database, name, dayEnd(day))
-      return null
-    }
-    const manifest = await readManifest(target, { table: name, day, version })
-    const noted = notedDays.get(day)
-    const foreign = whyForeign(manifest, noted)
-    if (foreign !== null) return { day, reason: foreign, isDue: true }
-    const { difference } = await checkDay({ target, signal }, manifest, snapshot)
-    if (difference !== null) return { day, reason: `the archive has something else: ${difference}`, isDue: true }
-    // The proof of a day that was removed before is not compared: its gaps may reach into later days and change there.
-    if (noted?.isRemoved === false && !hasProof(manifest, await readProof(snapshot, table, day))) {
-      return { day, reason: 'the archive lacks what the database has proven of it since', isDue: true }
-    }
-    if (isHypertable) fingerprints.set(day, await dayFingerprint(snapshot, table, day))
-    else {
-      rows += await deleteDay(snapshot, table, day, symbols)
-      // Claims are removed before the deletion becomes visible, so that no claim lacks its rows.
-      await forget(database, name, dayEnd(day))
-    }
-    return null
+  /** Deletes the rows of a day series by series, because a plain table has no index on the time alone. */
+  async #deleteDay(compared: ComparedDay): Promise<number> {
+    const { day } = compared.noted
+    return this.database.db.transaction().execute(async (trx) => {
+      await maxWait.execute(trx)
+      await this.#keepMoments(trx, day)
+      const [time, from, to] = [
+        sql.ref(`t.${this.table.timeColumn ?? ''}`),
+        new Date(dayStart(day)),
+        new Date(dayEnd(day)),
+      ]
+      const gone: Fingerprint[] = []
+      for (const [category, named] of compared.symbols) {
+        for (const symbol of named) {
+          const { rows } = await sql<Fingerprint>`
+            with gone as (
+              delete from ${sql.table(`market.${this.table.name}`)} t
+              where t.category = ${category}::market.category and t.symbol = ${symbol}
+                and ${time} >= ${from}::timestamptz and ${time} < ${to}::timestamptz
+              returning t.*)
+            select count(*) as rows, ${sql.raw(hashOf('gone'))}::text as hash from gone`.execute(trx)
+          gone.push(...rows)
+        }
+      }
+      const rows = sum(gone.map((one) => one.rows))
+      const hash = gone.reduce((total, one) => total + BigInt(one.hash), 0n)
+      if (`${rows} ${hash}` !== compared.rows) throw new Changed(day)
+      await this.#makeFinal(trx, compared)
+      if (this.table.name === 'candles') await noteRemoval(trx, to)
+      return rows
+    })
   }
-}
 
-/** Returns true if a manifest has all proof of the database. It may have more, because proof leaves with older days. */
-function hasProof({ proof }: Manifest, own: readonly SeriesProof[]): boolean {
-  return proofDigest(mergeProof(proof, own)) === proofDigest(mergeProof(proof, proof))
+  /** Makes final what was recorded of a day. Throws if that has changed since the day was compared. */
+  async #makeFinal(trx: Kysely<Database>, { noted, proof }: ComparedDay): Promise<void> {
+    const { day, files } = noted
+    const { name } = this.table
+    const found = await callFunction<string>(
+      trx,
+      'recorder.make_final',
+      name,
+      new Date(dayStart(day)),
+      new Date(dayEnd(day)),
+    )
+    if (found !== proof) throw new Changed(day)
+    const staysOwned = (of: string) => proofTables.some((one) => one.name === of && one.isOwnedForGood)
+    await noteRemovedDay(trx, name, {
+      day,
+      files: files.map((file) => ({ ...file, isFinal: !staysOwned(file.table) })),
+    })
+    await takeBackMarks(trx, name)
+  }
+
+  /** Makes final the moments of fills that nothing proves: later pages and repairs join there. */
+  async #keepMoments(trx: Kysely<Database>, day: Day): Promise<void> {
+    if (this.table.name !== 'fills') return
+    await callFunction(trx, 'recorder.keep_fill_moments', new Date(dayStart(day)), new Date(dayEnd(day)))
+  }
+
+  /**
+   * Drops the chunks that end by a time. Throws `Changed` and drops nothing if rows were added or changed after they
+   * were compared with the archive. Resolves to the number of dropped chunks.
+   */
+  async #dropIfSame(before: number, compared: readonly ComparedDay[]): Promise<number> {
+    const { name, timeColumn = '' } = this.table
+    const expected = new Map(compared.map(({ noted, rows }) => [noted.day, rows]))
+    return this.database.db.transaction().execute(async (trx) => {
+      await maxWait.execute(trx)
+      const end = new Date(before)
+      const listChunks = async () => {
+        const { rows } = await sql<{ chunk: string }>`
+          select public.show_chunks(${`market.${name}`}::regclass, older_than => ${end}::timestamptz)::text as chunk
+          order by 1`.execute(trx)
+        return rows.map(({ chunk }) => chunk)
+      }
+      const requireSame = async () => {
+        const time = sql.ref(`t.${timeColumn}`)
+        const { rows } = await sql<{ day: number } & Fingerprint>`
+          select date_bin('1 day', ${time}, timestamptz 'epoch') as day, count(*) as rows, ${sql.raw(hashOf('t'))}::text as hash
+          from ${sql.table(`market.${name}`)} t where ${time} < ${end}::timestamptz group by 1`.execute(trx)
+        const found = new Map(rows.map(({ day, rows: count, hash }) => [dayOf(day), `${count} ${hash}`]))
+        const days = [...new Set([...expected.keys(), ...found.keys()])].toSorted()
+        const changed = days.find((day) => (expected.get(day) ?? nothing) !== (found.get(day) ?? nothing))
+        if (changed !== undefined) throw new Changed(changed)
+      }
+      const locked = await listChunks()
+      const lockChunks = async (mode: 'share row' | 'access') => {
+        for (const chunk of locked)
+          await sql`lock table ${sql.raw(chunk)} in ${sql.raw(mode)} exclusive mode`.execute(trx)
+      }
+      // The lock waits for current writers of a chunk to end, and keeps new writers out.
+      await lockChunks('share row')
+      await requireSame()
+      // This lock prevents new chunks. It is held only briefly, because recording may need a new chunk.
+      await sql`lock table only ${sql.table(`market.${name}`)} in share update exclusive mode`.execute(trx)
+      if ((await listChunks()).join() !== locked.join()) await requireSame()
+      for (const { noted } of compared) await this.#keepMoments(trx, noted.day)
+      // While somebody reads a chunk it cannot be dropped. Its claims then stay, too.
+      await lockChunks('access')
+      // A writer may hold a row of the ledger while it waits for a lock above, so this wait is short.
+      await sql`set local lock_timeout = '1s'`.execute(trx)
+      for (const one of compared) await this.#makeFinal(trx, one)
+      if (name === 'candles') await noteRemoval(trx, end)
+      return callFunction<number>(trx, 'recorder.drop_chunks', name, end)
+    })
+  }
 }
 
 /** Returns why a day stays if others were at work on it. Throws any other error. */
@@ -191,102 +318,20 @@ function keptByOthers(error: unknown, day: Day): Kept {
 /** Limits the wait for a lock. Recording must not wait for long, and a reader may keep a transaction open. */
 const maxWait = sql`set local lock_timeout = '10s'`
 
-/** Deletes the rows of a day series by series, because a plain table has no index on the time alone. */
-async function deleteDay(
-  snapshot: Snapshot,
-  table: ArchivedTable,
-  day: Day,
-  symbols: ReadonlyMap<string, readonly string[]>,
-): Promise<number> {
-  const { sql: rows, parameters } = rowsOfDay(table, day)
-  let total = 0
-  for (const [category, named] of symbols) {
-    for (const symbol of named) {
-      const [[count] = []] = await snapshot.query(
-        `with gone as (delete from ${rows} and t.category = $3::market.category and t.symbol = $4 returning 1)
-         select count(*) from gone`,
-        [...parameters, category, symbol],
-      )
-      total += Number(count)
-    }
-  }
-  return total
+interface Fingerprint {
+  readonly rows: number
+  readonly hash: string
 }
 
-/** Removes the claims before a time, and notes in the same transaction that only the archive has their proof. */
-async function forget({ db }: RecorderDatabase, table: string, before: number): Promise<void> {
-  await db.transaction().execute(async (trx) => {
-    await maxWait.execute(trx)
-    await forgetRange(trx, table, new Date(before))
-    if (table === 'candles') await noteRemoval(trx, new Date(before))
-    await noteRemoved(trx, table, dayOf(before))
-  })
-}
-
-/** SQL that changes with any value of any row `t`. It must be fast, because tables stay locked: a microsecond a row. */
-const fingerprint = `count(*)::text || ' ' || coalesce(sum(hash_record_extended(t, 0)), 0)::text`
+/** SQL that changes with any value of any row. It must be fast, because tables stay locked: a microsecond a row. */
+const hashOf = (alias: string) => `coalesce(sum(hash_record_extended(${alias}, 0)), 0)`
+const nothing = '0 0'
 
 async function dayFingerprint(snapshot: Snapshot, table: ArchivedTable, day: Day): Promise<string> {
   const { sql: rows, parameters } = rowsOfDay(table, day)
-  const [[found] = []] = await snapshot.query(`select ${fingerprint} from ${rows}`, parameters)
+  const [[found] = []] = await snapshot.query(
+    `select count(*)::text || ' ' || ${hashOf('t')}::text from ${rows}`,
+    parameters,
+  )
   return found ?? ''
-}
-
-/**
- * Drops the chunks of a hypertable that end by a time. Drops nothing if rows were added or changed after they were
- * compared with the archive. Resolves to the number of dropped chunks and to the first changed day.
- *
- * @param compared fingerprints of the days when they were compared
- */
-async function dropIfSame(
-  database: RecorderDatabase,
-  table: string,
-  before: number,
-  compared: ReadonlyMap<Day, string>,
-): Promise<{ readonly dropped: number; readonly changed: Day | null }> {
-  return database.db.transaction().execute(async (trx) => {
-    await maxWait.execute(trx)
-    const name = `market.${table}`
-    const end = new Date(before)
-    const listChunks = async () => {
-      const { rows } = await sql<{ chunk: string }>`
-        select public.show_chunks(${name}::regclass, older_than => ${end}::timestamptz)::text as chunk order by 1`.execute(
-        trx,
-      )
-      return rows.map(({ chunk }) => chunk)
-    }
-    const time = sql.ref(`t.${archivedTable(table).timeColumn ?? ''}`)
-    const firstChanged = async () => {
-      const { rows } = await sql<{ day: number; found: string }>`
-        select date_bin('1 day', ${time}, timestamptz 'epoch') as day, ${sql.raw(fingerprint)} as found
-        from ${sql.table(name)} t where ${time} < ${end}::timestamptz group by 1`.execute(trx)
-      return firstDifferent(compared, new Map(rows.map(({ day, found }) => [dayOf(day), found])))
-    }
-    const locked = await listChunks()
-    const lockChunks = async (mode: 'share row' | 'access') => {
-      for (const chunk of locked)
-        await sql`lock table ${sql.raw(chunk)} in ${sql.raw(mode)} exclusive mode`.execute(trx)
-    }
-    // The lock waits for current writers of a chunk to end, and keeps new writers out.
-    await lockChunks('share row')
-    let changed = await firstChanged()
-    // This lock prevents new chunks. It is held only briefly, because recording may need a new chunk.
-    if (changed === null) {
-      await sql`lock table only ${sql.table(name)} in share update exclusive mode`.execute(trx)
-      if ((await listChunks()).join() !== locked.join()) changed = await firstChanged()
-    }
-    if (changed !== null) return { dropped: 0, changed }
-    // While somebody reads a chunk it cannot be dropped. Its claims then stay, too.
-    await lockChunks('access')
-    await forget(database, table, before)
-    return { dropped: await callFunction<number>(trx, 'recorder.drop_chunks', table, end), changed: null }
-  })
-}
-
-const nothing = '0 0'
-
-/** Returns the first day whose rows differ from the compared ones, or that has rows but was not compared. */
-function firstDifferent(compared: ReadonlyMap<Day, string>, found: ReadonlyMap<Day, string>): Day | null {
-  const days = [...new Set([...compared.keys(), ...found.keys()])].toSorted()
-  return days.find((day) => (compared.get(day) ?? nothing) !== (found.get(day) ?? nothing)) ?? null
 }

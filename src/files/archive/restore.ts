@@ -1,37 +1,26 @@
 import { type Kysely, sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
-import { type Series, seriesOf } from '../../db/series.js'
-import { addCoverages } from '../../ledger/verdicts.js'
-import { restoreGaps, restoreSilence } from '../../ledger/restore.js'
-import { archivedRows, type ArchiveReader, checkDay, readCheckedDay } from './checkDay.js'
-import {
-  listNewest,
-  type Manifest,
-  type ManifestColumn,
-  type ManifestPlace,
-  proofDigest,
-  type SeriesProof,
-} from './manifest.js'
-import { readProof } from './proof.js'
-import { type Snapshot, tableColumns, withSnapshot } from './rows.js'
-import { type FileRow, serverRow, timeText } from './rowText.js'
-import { noteArchivedDay, readArchivedDays, withArchiveLock } from './state.js'
-import { archivedTable, type Day, type DayRange, isInRange } from './tables.js'
+import { groupBy, sum } from '../../market/values.js'
+import { addingRanges } from '../../db/series.js'
+import { type Pointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
+import { publishedTable } from '../iceberg/tables.js'
+import { type ArchiveReader, type FileFooter, fileRows } from './file.js'
+import { proofTables } from './proof.js'
+import { type FileRow, serverRow, type StoredColumn, timeText } from './rowText.js'
+import { tableColumns, withSnapshot } from './rows.js'
+import { archivedTable, type Day, type DayRange, dayEnd, dayStart } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
-import type { TimeRange } from '../../market/timeRange.js'
-import { serviceMs } from '../../market/values.js'
 
-/** For a table that is archived whole, the newest day before `to` is restored. */
 interface RestoreRequest extends DayRange {
   readonly tables: readonly string[]
+  readonly pointers: Pointers
 }
 
-interface RestoredDay extends ManifestPlace {
-  /** Number of rows in the archive. */
+interface RestoredDay {
+  readonly table: string
+  readonly day: Day
   readonly rows: number
-  /** Number of rows that the database did not have. */
-  readonly inserted: number
 }
 
 interface RestoreOptions {
@@ -51,155 +40,204 @@ const rowsPerStatement = 2_000
 class UnknownColumn extends Error {}
 
 /**
- * Restores days to the database, with their proof. Existing rows stay, so a second call changes nothing. Nothing is
- * restored of a day whose archive is damaged or has unknown columns.
+ * Fills a database with days and their proof, exactly as they are in the archive. Throws if the database has rows of
+ * such a day, or if a recorder has recorded into it: nobody could say then which rows are right. Nothing is restored of
+ * a day whose archive is damaged or has unknown columns.
  */
 export async function restoreArchive(
   database: RecorderDatabase,
   target: ArchiveTarget,
-  { tables, ...range }: RestoreRequest,
+  { tables, pointers, ...range }: RestoreRequest,
   { signal, onDay }: RestoreOptions = {},
 ): Promise<RestoreResult> {
-  return withArchiveLock(database.db, async () => {
-    const reader = { target, signal }
-    const restored: RestoredDay[] = []
-    const problems: string[] = []
-    for (const table of tables) {
-      const notedDays = await readArchivedDays(database.db, table)
-      const isWhole = archivedTable(table).timeColumn === undefined
-      const wanted = await listNewest(target, table, { ...range, isWhole })
-      for (const day of isWhole ? [] : notedDays.keys()) {
-        if (isInRange(day, range) && !wanted.some((one) => one.day === day)) problems.push(goneFrom(table, day))
+  const reader = { target, signal }
+  const restored: RestoredDay[] = []
+  const problems: string[] = []
+  await requireNeverRecorded(database.db)
+  for (const table of tables) {
+    const files = await shownFiles(target, publishedTable(table), pointers, range)
+    for (const { name } of archivedTable(table).stream === null ? [] : proofTables) {
+      const proofs = await shownFiles(target, publishedTable(name), pointers, range)
+      files.push(...proofs.filter(({ divider }) => divider === table))
+    }
+    const days = [...groupBy(files, ({ day }) => day ?? '')].toSorted(([a], [b]) => (a < b ? -1 : 1))
+    for (const [day] of days) await requireNoRows(database.db, table, day)
+    for (const [day, own] of days) {
+      try {
+        await restoreDay(database, reader, table, own)
+        const rows = sum(own.filter((file) => file.table === table).map((file) => file.rows))
+        restored.push({ table, day, rows })
+        onDay?.({ table, day, rows })
+      } catch (error) {
+        if (!(error instanceof DamagedArchive) && !(error instanceof UnknownColumn)) throw error
+        const remedy =
+          error instanceof UnknownColumn
+            ? 'use the version of market-recorder that wrote the archive, or a newer one'
+            : 'bring it back from a copy of the archive'
+        problems.push(`${error.message}; nothing of ${table} of ${day} was restored: ${remedy}`)
       }
-      // Of a gap over several days, the newest day knows most.
-      for (const place of wanted.toReversed()) {
-        try {
-          const manifest = await readCheckedDay(reader, place, notedDays.get(place.day))
-          const one = { ...place, rows: manifest.rows, inserted: await restoreDay(database, reader, manifest) }
-          restored.push(one)
-          onDay?.(one)
-        } catch (error) {
-          if (!(error instanceof DamagedArchive) && !(error instanceof UnknownColumn)) throw error
-          const remedy =
-            error instanceof UnknownColumn
-              ? 'use the version of market-recorder that wrote the archive, or a newer one'
-              : 'bring it back from a copy of the archive'
-          problems.push(`${error.message}; nothing of ${table} of ${place.day} was restored: ${remedy}`)
+    }
+  }
+  return { restored, problems }
+}
+
+async function requireNeverRecorded(db: Kysely<Database>): Promise<void> {
+  const known = await db.selectFrom('recorder.service').select('base_url').executeTakeFirst()
+  if (known === undefined) return
+  throw new Error(`a recorder has recorded ${known.base_url} into this database: restore into a database of its own`)
+}
+
+async function requireNoRows(db: Kysely<Database>, table: string, day: Day): Promise<void> {
+  const { timeColumn } = archivedTable(table)
+  const time = sql.ref(timeColumn ?? '')
+  const ofDay =
+    timeColumn === undefined
+      ? sql`true`
+      : sql`${time} >= ${new Date(dayStart(day))}::timestamptz and ${time} < ${new Date(dayEnd(day))}::timestamptz`
+  const { rows } = await sql`select from ${sql.table(`market.${table}`)} where ${ofDay} limit 1`.execute(db)
+  if (rows.length === 0) return
+  const which = timeColumn === undefined ? '' : ` of ${day}`
+  throw new Error(`the database has rows of ${table}${which}: restore into a database that has none of these days`)
+}
+
+/** Restores a day and its proof in one transaction. */
+async function restoreDay(
+  database: RecorderDatabase,
+  reader: ArchiveReader,
+  table: string,
+  files: readonly ShownFile[],
+): Promise<void> {
+  const described = await withSnapshot(database, (snapshot) => tableColumns(snapshot, archivedTable(table)))
+  await database.db.transaction().execute(async (trx) => {
+    for (const file of files) {
+      for await (const { footer, rows } of fileRows(reader, file)) {
+        if (file.table === table) requireColumns(file, footer, described)
+        for (let i = 0; i < rows.length; i += rowsPerStatement) {
+          const values = valuesOf(footer.columns, rows.slice(i, i + rowsPerStatement))
+          if (file.table === table) await insertRows(trx, table, footer.columns, values)
+          else await restoreProof(trx, file.table, footer.columns, values)
         }
       }
     }
-    return { restored, problems }
   })
 }
 
-function goneFrom(table: string, day: Day): string {
-  return `${table} of ${day} was archived, and is not in the archive: bring it back from a copy`
-}
-
-/** Restores a day, the proof after its rows, so that no claim lacks its rows. Resolves to the number of new rows. */
-async function restoreDay(database: RecorderDatabase, reader: ArchiveReader, manifest: Manifest): Promise<number> {
-  const { table, day, columns } = manifest
-  const described = await withSnapshot(database, (snapshot) => tableColumns(snapshot, archivedTable(table)))
+function requireColumns(file: ShownFile, { columns }: FileFooter, described: readonly StoredColumn[]): void {
   const foreign = columns.find((one) => !described.some(({ name, type }) => name === one.name && type === one.type))
-  if (foreign !== undefined) {
-    const column = `${foreign.name} ${foreign.type}`
-    throw new UnknownColumn(`${table} of ${day} has a column ${column}, which the database does not have`)
-  }
-  let inserted = 0
-  for (const category of Object.keys(manifest.digests)) {
-    for await (const { rows } of archivedRows(reader, manifest, category)) {
-      for (let i = 0; i < rows.length; i += rowsPerStatement) {
-        inserted += await insertRows(database.db, manifest, rows.slice(i, i + rowsPerStatement))
-        reader.signal?.throwIfAborted()
-      }
-    }
-  }
-  await database.db.transaction().execute((trx) => restoreProof(trx, manifest.proof))
-  const compare = async (snapshot: Snapshot) => {
-    if (archivedTable(table).timeColumn === undefined) return true
-    const proof = await readProof(snapshot, archivedTable(table), day)
-    return (
-      proofDigest(proof) === manifest.proofSha256 && (await checkDay(reader, manifest, snapshot)).difference === null
-    )
-  }
-  const isAsArchived = await withSnapshot(database, compare, { table: archivedTable(table) })
-  // The database may have had more of the day than the archive. Such a day is due.
-  await noteArchivedDay(database.db, { manifest, proofDigest: isAsArchived ? manifest.proofSha256 : '' })
-  return inserted
+  if (foreign === undefined) return
+  const column = `${foreign.name} ${foreign.type}`
+  throw new UnknownColumn(`${file.table} of ${file.day ?? ''} has a column ${column}, which the database does not have`)
 }
 
-/** @param columns columns with the names and types of the table */
+/** Values of each column as text that the server reads. */
+type Values = readonly (readonly (string | null)[])[]
+
+function valuesOf(columns: readonly StoredColumn[], rows: readonly FileRow[]): Values {
+  const texts = rows.map(serverRow(columns))
+  const isTime = columns.map(({ type }) => type === 'timestamptz')
+  const text = (value: string | null | undefined, i: number) =>
+    value === null || value === undefined ? null : isTime[i] === true ? timeText(BigInt(value)) : value
+  return columns.map((_, i) => texts.map((row) => text(row[i], i)))
+}
+
+/** A relation with the rows of a file, whose columns have their types and names. */
+function relationOf(columns: readonly StoredColumn[], values: Values) {
+  const arrays = values.map((texts) => sql`${texts}::text[]`)
+  const list = columns.map(
+    (column) => sql`cast(${sql.ref(`v.${column.name}`)} as ${castOf(column)}) as ${sql.ref(column.name)}`,
+  )
+  const names = columns.map(({ name }) => sql.ref(name))
+  return sql`(select ${sql.join(list)} from unnest(${sql.join(arrays)}) as v (${sql.join(names)}))`
+}
+
 async function insertRows(
   db: Kysely<Database>,
-  { table, columns }: Pick<Manifest, 'table' | 'columns'>,
-  rows: readonly FileRow[],
-): Promise<number> {
-  const toServer = serverRow(columns)
-  const texts = rows.map(toServer)
-  const arrays = columns.map(({ type }, i) => {
-    const text = (value: string) => (type === 'timestamptz' ? timeText(BigInt(value)) : value)
-    return sql`${texts.map((row) => (row[i] === null || row[i] === undefined ? null : text(row[i])))}::text[]`
-  })
-  const names = columns.map(({ name }) => sql.ref(name))
-  const values = columns.map((column, i) => sql`cast(${sql.ref(`v.c${i}`)} as ${castOf(column)})`)
-  const aliases = columns.map((_, i) => sql.ref(`c${i}`))
-  const { numAffectedRows = 0n } = await sql`
-    insert into ${sql.table(`market.${table}`)} (${sql.join(names)})
-    select ${sql.join(values)} from unnest(${sql.join(arrays)}) as v (${sql.join(aliases)})
-    on conflict do nothing`.execute(db)
-  return Number(numAffectedRows)
+  table: string,
+  columns: readonly StoredColumn[],
+  values: Values,
+): Promise<void> {
+  const names = sql.join(columns.map(({ name }) => sql.ref(name)))
+  await sql`
+    insert into ${sql.table(`market.${table}`)} (${names}) select ${names} from ${relationOf(columns, values)} as r`.execute(
+    db,
+  )
 }
 
-function castOf({ type }: ManifestColumn) {
+function castOf({ type }: StoredColumn) {
   if (type === '_numeric') return sql`numeric[]`
   // All other types of these columns are enums of the schema market.
   const isBuiltIn = ['text', 'numeric', 'timestamptz', 'bool', 'int2', 'int4', 'int8', 'jsonb'].includes(type)
   return isBuiltIn ? sql.ref(type) : sql.ref(`market.${type}`)
 }
 
-/** Restores coverage, gaps, ranges without trades, revisions and restatements. */
-async function restoreProof(db: Kysely<Database>, proof: readonly SeriesProof[]): Promise<void> {
-  await addCoverages(
-    db,
-    proof.map((one) => ({ series: seriesOf(one as Series), ranges: one.coverage.map(toRange) })),
-  )
-  for (const one of proof) {
-    const series = seriesOf(one as Series)
-    await restoreSilence(db, series, one)
-    await restoreGaps(db, series, one.gaps)
-    if (one.stream === 'candles') await restoreRevisions(db, one)
+const ledgerKey = sql.raw(
+  `r.stream, r.category::market.category, r.symbol, coalesce(r.type, ''), coalesce(r.interval, '')`,
+)
+const candleKey = sql.raw(
+  'r.category::market.category, r.symbol, r.type::market.candle_type, r.interval::market.candle_interval',
+)
+
+/** Restores rows of a table of proof to where they came from. */
+async function restoreProof(
+  db: Kysely<Database>,
+  table: string,
+  columns: readonly StoredColumn[],
+  values: Values,
+): Promise<void> {
+  const relation = relationOf(columns, values)
+  const key = sql.raw('stream, category, symbol, type, interval, verdict')
+  const plain = columns
+    .map(({ name }) => name)
+    .filter((name) => !['category', 'symbol', 'stream', 'type', 'interval'].includes(name))
+  const ofCandles = (name: 'candle_revision' | 'restatement') => sql`
+    insert into ${sql.table(`recorder.${name}`)} (category, symbol, type, interval, ${sql.join(plain.map((one) => sql.ref(one)))})
+    select ${candleKey}, ${sql.join(plain.map((one) => sql.ref(`r.${one}`)))} from ${relation} as r`
+  switch (table) {
+    case 'coverage':
+      await sql`
+        insert into recorder.ledger as k (${key}, ranges)
+        select ${ledgerKey}, 'recorded', range_agg(tstzrange(r.from_time, r.to_time)) from ${relation} as r
+        group by 1, 2, 3, 4, 5 ${addingRanges}`.execute(db)
+      break
+    case 'no_trade':
+      // Silence is kept in parts of 1,440 candles.
+      await sql`
+        insert into recorder.ledger as k (${key}, part, ranges)
+        select ${ledgerKey}, case when r.is_confirmed then 'no trade' else 'silent' end,
+          date_bin(market.interval_length(r.interval::market.candle_interval) * 1440, r.from_time, timestamptz 'epoch'),
+          range_agg(tstzrange(r.from_time, r.to_time))
+        from ${relation} as r group by 1, 2, 3, 4, 5, 6, 7 ${addingRanges}`.execute(db)
+      break
+    case 'gaps':
+      await restoreGaps(db, relation)
+      break
+    case 'candle_revisions':
+      await ofCandles('candle_revision').execute(db)
+      break
+    default:
+      await ofCandles('restatement').execute(db)
   }
 }
 
-async function restoreRevisions(db: Kysely<Database>, one: SeriesProof): Promise<void> {
-  const series = sql`${one.category}::market.category, ${one.symbol}, ${one.type}::market.candle_type,
-    ${one.interval}::market.candle_interval`
-  for (const { from, to, numerator, denominator, candles, detectedAt } of one.restatements) {
-    await sql`
-      insert into recorder.restatement
-        (category, symbol, type, interval, from_time, to_time, numerator, denominator, candles, detected_at)
-      select ${series}, ${from}::timestamptz, ${to}::timestamptz, ${numerator}::numeric, ${denominator}::numeric,
-        ${candles}::bigint, ${detectedAt}::timestamptz
-      where not exists (
-        select from recorder.restatement r
-        where (r.category, r.symbol, r.type, r.interval) = (${series})
-          and r.from_time = ${from}::timestamptz and r.to_time = ${to}::timestamptz
-          and r.detected_at = ${detectedAt}::timestamptz)`.execute(db)
-  }
-  const names = ['open', 'high', 'low', 'close', 'base_volume', 'quote_turnover']
-  const columns = ['old', 'new'].flatMap((when) => names.map((name) => sql.ref(`${when}_${name}`)))
-  for (const { openTime, revisedAt, old, new: replaced } of one.revisions) {
-    await sql`
-      insert into recorder.candle_revision (category, symbol, type, interval, open_time, revised_at, ${sql.join(columns)})
-      select ${series}, ${openTime}::timestamptz, ${revisedAt}::timestamptz,
-        ${sql.join([...old, ...replaced].map((value) => sql`${value}::numeric`))}
-      where not exists (
-        select from recorder.candle_revision r
-        where (r.category, r.symbol, r.type, r.interval) = (${series})
-          and r.open_time = ${openTime}::timestamptz and r.revised_at = ${revisedAt}::timestamptz)`.execute(db)
-  }
-}
-
-function toRange([from, to]: readonly [string, string]): TimeRange {
-  return { from: serviceMs(Date.parse(from)), to: serviceMs(Date.parse(to)) }
+/** Restores gaps. A piece that goes on where a day before has ended becomes a part of the same gap. */
+async function restoreGaps(db: Kysely<Database>, relation: ReturnType<typeof relationOf>): Promise<void> {
+  const verdict = sql.raw(`case r.state when 'open' then 'missing' else r.state end`)
+  await sql`
+    with pieces as materialized (select ${ledgerKey}, ${verdict} as verdict, r.from_time, r.to_time, r.reason,
+        r.filled_from, r.detected_at, r.settled_at from ${relation} as r),
+    given as (select * from pieces as p (stream, category, symbol, type, interval, verdict, from_time, to_time, reason,
+        filled_from, detected_at, settled_at)),
+    joined as (
+      update recorder.ledger k set ranges = tstzmultirange(tstzrange(k.part, g.to_time)) from given g
+      where k.stream = g.stream and k.category = g.category and k.symbol = g.symbol and k.type = g.type
+        and k.interval = g.interval and k.verdict = g.verdict and upper(k.ranges) = g.from_time
+        and k.reason = g.reason and k.noted_at = g.detected_at
+      returning g.*)
+    insert into recorder.ledger
+      (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from)
+    select g.stream, g.category, g.symbol, g.type, g.interval, g.verdict, g.from_time,
+      tstzmultirange(tstzrange(g.from_time, g.to_time)), g.reason, g.detected_at, g.settled_at, g.filled_from
+    from given g where not exists (
+      select from joined j where (j.stream, j.category, j.symbol, j.type, j.interval, j.verdict, j.from_time, j.reason)
+        = (g.stream, g.category, g.symbol, g.type, g.interval, g.verdict, g.from_time, g.reason))`.execute(db)
 }

@@ -1,10 +1,20 @@
 import { createHash } from 'node:crypto'
 import type { QueryRow } from '../../db/readOnlyQuery.js'
-import { elements, type ParquetColumn, parquetColumn } from '../parquet/columns.js'
+import { elements, isDecimal, type ParquetColumn, parquetColumn } from '../parquet/columns.js'
 import { decimalText, scaleFor, trimmedDecimal } from '../parquet/decimals.js'
-import type { ManifestColumn } from './manifest.js'
 
-type Column = Pick<ManifestColumn, 'type' | 'digits' | 'scale'>
+/** A column of a file. */
+export interface StoredColumn {
+  readonly name: string
+  /** Type in the database: text, numeric, _numeric, timestamptz, … */
+  readonly type: string
+  /** Decimals only: largest number of digits before the point. With `scale`, it determines the type in the file. */
+  readonly digits?: number | undefined
+  /** Decimals only: largest number of digits after the point. */
+  readonly scale?: number | undefined
+}
+
+type Column = Omit<StoredColumn, 'name'>
 
 /** A row in the values of a file: decimals as 16 bytes, times in microseconds. */
 export type FileRow = readonly unknown[]
@@ -69,16 +79,14 @@ function quoted(text: string): string {
   return special.test(text) ? JSON.stringify(text) : text
 }
 
-function lineOfServer({ type, digits, scale }: Column) {
-  const isText = digits !== undefined && scale !== undefined && scaleFor({ digits, scale }) === 'text'
-  const decimal = isText ? quoted : trimmedDecimal
+function lineOfServer({ type }: Column) {
   switch (type) {
     case 'numeric':
-      return decimal
+      return trimmedDecimal
     case '_numeric':
       return (text: string) =>
         `[${elements(text)
-          .map((each) => (each === 'NULL' ? '\\N' : decimal(each)))
+          .map((each) => (each === 'NULL' ? '\\N' : trimmedDecimal(each)))
           .join(',')}]`
     case 'bool':
       return (text: string) => (text === 't' ? 'true' : 'false')
@@ -95,10 +103,12 @@ function lineOfServer({ type, digits, scale }: Column) {
   }
 }
 
-function lineOfFile({ scale }: Column) {
+function lineOfFile({ type, scale }: Column) {
+  // A decimal that needs more than 38 digits is text in the file.
+  const ofText = isDecimal(type) ? trimmedDecimal : quoted
   const textOf = (value: unknown): string => {
     if (value === null || value === undefined) return '\\N'
-    if (typeof value === 'string') return quoted(value)
+    if (typeof value === 'string') return ofText(value)
     if (value instanceof Uint8Array) return decimalText(value, scale ?? 0)
     if (Array.isArray(value)) return `[${value.map(textOf).join(',')}]`
     return `${value as bigint | number | boolean}`
@@ -120,7 +130,7 @@ export function serverRow(columns: readonly Column[]): (row: FileRow) => (string
   return (row) => texts.map((text, i) => (row[i] === null || row[i] === undefined ? null : text(row[i])))
 }
 
-export function parquetColumns(columns: readonly ManifestColumn[]): ParquetColumn[] {
+export function parquetColumns(columns: readonly StoredColumn[]): ParquetColumn[] {
   return columns.map(({ name, type, digits, scale }) =>
     digits === undefined || scale === undefined
       ? parquetColumn({ name, type })

@@ -1,7 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
-import type { Manifest } from './manifest.js'
+import { systemClock } from '../../runtime/clock.js'
+import type { ArchiveFile } from './file.js'
 import type { Day } from './tables.js'
 
 /** Runs `work` as the only archiver of a database. The lock ends with its session, also after a crash. */
@@ -10,102 +11,172 @@ export async function withArchiveLock<Result>(db: Kysely<Database>, work: () => 
   return withSessionLock(db, lockNames.archive, work, refusal)
 }
 
-/** Record that the database keeps of a day in the archive. */
+/** Record that the database keeps of a day of a table in the archive. */
 export interface ArchivedDay {
-  readonly version: number
-  readonly rows: number
-  /** SHA-256 of the manifest of this version. */
-  readonly digest: string
-  /** SHA-256 of the manifest of a later version. A killed archiver may have written it. */
-  readonly nextDigest: string | null
-  /** SHA-256 of the proof in the database when the day was archived. Empty if the day must be archived again. */
-  readonly proofDigest: string
+  readonly day: Day
+  /** Files of the day: of the table, and of the proof that is about the table. */
+  readonly files: readonly ArchiveFile[]
+  /** True if the day must be written, and may be written by now. */
+  readonly isDue: boolean
+  /** True if its files are as they were written, as far as is known. */
+  readonly isArchived: boolean
+  /** True if its rows were removed from the database. Others may have come since. */
   readonly isRemoved: boolean
 }
 
 export async function readArchivedDays(db: Kysely<Database>, table: string): Promise<Map<Day, ArchivedDay>> {
-  const rows = await db
+  const rows = await archivedDays(db, table).execute()
+  return new Map(rows.map((row) => [row.day, row as unknown as ArchivedDay]))
+}
+
+function archivedDays(db: Kysely<Database>, table: string) {
+  return db
     .selectFrom('recorder.archived_day')
     .select([
-      'version',
-      'rows',
-      'digest',
-      'next_digest',
-      'proof_digest',
-      'removed_at',
+      'files',
       sql<string>`day::text`.as('day'),
+      sql<boolean>`coalesce(due_at <= now(), false)`.as('isDue'),
+      sql<boolean>`archived_at is not null`.as('isArchived'),
+      sql<boolean>`removed_at is not null`.as('isRemoved'),
     ])
     .where('table_name', '=', table)
     .orderBy('recorder.archived_day.day')
-    .execute()
-  return new Map(
-    rows.map(({ day, version, rows: count, digest, next_digest, proof_digest, removed_at }) => [
-      day,
-      {
-        version,
-        rows: count,
-        digest,
-        nextDigest: next_digest,
-        proofDigest: proof_digest,
-        isRemoved: removed_at !== null,
-      },
-    ]),
-  )
 }
 
-export async function noteArchivedDay(
-  db: Kysely<Database>,
-  { manifest, proofDigest }: { readonly manifest: Manifest; readonly proofDigest: string },
-): Promise<void> {
-  const { table, day, version, rows, sha256 } = manifest
-  const values = { version, rows, digest: sha256, next_digest: null, proof_digest: proofDigest }
-  await db
-    .insertInto('recorder.archived_day')
-    .values({ table_name: table, day, ...values })
-    .onConflict((conflict) =>
-      conflict.columns(['table_name', 'day']).doUpdateSet({ ...values, archived_at: sql`now()`, removed_at: null }),
-    )
+/** Reads the due days of a table, ascending. */
+export async function readDueDays(db: Kysely<Database>, table: string): Promise<ArchivedDay[]> {
+  const rows = await archivedDays(db, table)
+    .where('due_at', '<=', sql<number>`now()`)
     .execute()
+  return rows as unknown as ArchivedDay[]
+}
+
+/** Resolves to the newest day that is noted, whether it is written or only due; null if there is none. */
+export async function newestNotedDay(db: Kysely<Database>, table: string): Promise<Day | null> {
+  const { rows } = await sql<{ day: string | null }>`
+    select max(day)::text as day from recorder.archived_day where table_name = ${table}`.execute(db)
+  return rows[0]?.day ?? null
+}
+
+/** Notes days that are to be written. From then on, a write to one of them marks it as due. */
+export async function noteNewDays(db: Kysely<Database>, table: string, days: readonly Day[]): Promise<void> {
+  await sql`
+    insert into recorder.archived_day (table_name, day, due_at)
+    select ${table}, unnest(${days}::text[])::date, now() on conflict do nothing`.execute(db)
 }
 
 /**
- * Notes the manifest of a later version before it is written, so that it is known after a kill. Has no effect on a day
- * that is not noted. The former version is noted too, because a killed archiver may have written it.
+ * Makes due the days that were written to since they were archived, at most every six hours a day. A mark counts from
+ * the next call of `waitForWriters` on.
  */
-export async function noteNextVersion(db: Kysely<Database>, next: Manifest, former: Manifest | null): Promise<void> {
-  const known = former && { version: former.version, rows: former.rows, digest: former.sha256 }
-  await db
-    .updateTable('recorder.archived_day')
-    .set({ ...known, next_digest: next.sha256 })
-    .where('table_name', '=', next.table)
-    .where('day', '=', sql<string>`${next.day}::date`)
-    .execute()
+export async function takeMarks(db: Kysely<Database>): Promise<void> {
+  await sql`
+    with marks as (delete from recorder.changed_day returning table_name, day)
+    insert into recorder.archived_day as a (table_name, day, due_at)
+    select distinct table_name, day, now() from marks
+    on conflict (table_name, day) do update
+      set due_at = least(a.due_at, greatest(a.archived_at + interval '6 hours', excluded.due_at))`.execute(db)
 }
 
-/** Marks a day to be archived again as its next version. This has no effect if its rows have left the database. */
-export async function markDayDue(db: Kysely<Database>, table: string, day: Day): Promise<void> {
-  await db
-    .updateTable('recorder.archived_day')
-    .set({ proof_digest: '' })
-    .where('table_name', '=', table)
-    .where('day', '=', sql<string>`${day}::date`)
-    .execute()
+/** Reads the days that are marked, without taking the marks. */
+export async function readMarkedDays(db: Kysely<Database>, table: string): Promise<Day[]> {
+  const { rows } = await sql<{ day: string }>`
+    select distinct c.day::text as day from recorder.changed_day c
+    left join recorder.archived_day a on a.table_name = c.table_name and a.day = c.day
+    where c.table_name = ${table} and coalesce(a.archived_at + interval '6 hours' <= now(), true)
+    order by 1`.execute(db)
+  return rows.map(({ day }) => day)
 }
 
-/** Records that the rows of the days before `before` have left the database. */
-export async function noteRemoved(db: Kysely<Database>, table: string, before: Day): Promise<void> {
-  await db
-    .updateTable('recorder.archived_day')
-    .set({ removed_at: sql`now()` })
-    .where('table_name', '=', table)
-    .where('day', '<', sql<string>`${before}::date`)
-    .where('removed_at', 'is', null)
-    .execute()
+/** Longest wait for transactions that were open when days were noted. */
+const maxWaitMs = 60_000
+const askEveryMs = 50
+
+/**
+ * Waits until every transaction has ended that may have written before days were noted, and so without a mark. Throws
+ * if one stays open.
+ */
+export async function waitForWriters(db: Kysely<Database>): Promise<void> {
+  const read = async () => {
+    const { rows } = await sql<{ oldest: string; next: string }>`
+      select pg_snapshot_xmin(s)::text as oldest, pg_snapshot_xmax(s)::text as next
+      from pg_current_snapshot() as s`.execute(db)
+    return { oldest: BigInt(rows[0]?.oldest ?? 0), next: BigInt(rows[0]?.next ?? 0) }
+  }
+  const { next } = await read()
+  const since = systemClock.monotonicMs()
+  while ((await read()).oldest < next) {
+    if (systemClock.monotonicMs() - since > maxWaitMs) {
+      throw new Error(
+        'a transaction that writes has been open for a minute: end it; the same command goes on from here',
+      )
+    }
+    await systemClock.sleep(askEveryMs)
+  }
 }
 
-/** Returns why a manifest is not the one that this database noted. Null if it is, or if no manifest is noted. */
-export function whyForeign({ table, day, version, sha256 }: Manifest, noted: ArchivedDay | undefined): string | null {
-  if (noted === undefined || noted.digest === sha256 || noted.nextDigest === sha256) return null
-  const has = noted.version === version ? 'another content' : `version ${version}`
-  return `${table} of ${day} has ${has} in the archive, and this database noted version ${noted.version}, ${noted.digest.slice(0, 8)}`
+/** Notes what the archive has of a day. Call it in the transaction that moves the pointers. */
+export async function noteArchivedDay(
+  db: Kysely<Database>,
+  table: string,
+  { day, files }: Pick<ArchivedDay, 'day' | 'files'>,
+): Promise<void> {
+  const text = JSON.stringify(files)
+  await sql`
+    insert into recorder.archived_day (table_name, day, files, archived_at)
+    values (${table}, ${day}::date, ${text}::jsonb, now())
+    on conflict (table_name, day) do update set files = excluded.files, archived_at = now(), due_at = null`.execute(db)
+}
+
+/** Leaves only this day of a table that is archived whole. */
+export async function forgetOtherDays(db: Kysely<Database>, table: string, day: Day): Promise<void> {
+  await sql`delete from recorder.archived_day where table_name = ${table} and day <> ${day}::date`.execute(db)
+}
+
+/** Makes a day due at once, because the archive was found to differ. All its files that are not final are replaced. */
+export async function makeDayDue(db: Kysely<Database>, table: string, day: Day): Promise<void> {
+  await sql`
+    update recorder.archived_day set due_at = now(), archived_at = null where table_name = ${table} and day = ${day}::date`.execute(
+    db,
+  )
+}
+
+/** Notes in the transaction that removes the rows of a day that its files are final. */
+export async function noteRemovedDay(
+  db: Kysely<Database>,
+  table: string,
+  { day, files }: Pick<ArchivedDay, 'day' | 'files'>,
+): Promise<void> {
+  await sql`
+    update recorder.archived_day set files = ${JSON.stringify(files)}::jsonb, removed_at = now()
+    where table_name = ${table} and day = ${day}::date`.execute(db)
+}
+
+/** Notes files that hold the rows of others now, wherever these are noted. */
+export async function replaceFiles(
+  db: Kysely<Database>,
+  replaced: readonly { readonly path: string; readonly file: ArchiveFile }[],
+): Promise<void> {
+  if (replaced.length === 0) return
+  const map = Object.fromEntries(replaced.map(({ path, file }) => [path, { path: file.path, bytes: file.bytes }]))
+  await sql`
+    update recorder.archived_day a set files = (
+      select jsonb_agg(f || coalesce(${JSON.stringify(map)}::jsonb -> (f ->> 'path'), '{}') order by place)
+      from jsonb_array_elements(a.files) with ordinality as e (f, place))
+    where exists (select from jsonb_array_elements(a.files) as f where ${JSON.stringify(map)}::jsonb ? (f ->> 'path'))`.execute(
+    db,
+  )
+}
+
+export async function isMarked(db: Kysely<Database>, table: string, day: Day): Promise<boolean> {
+  const { rows } = await sql`
+    select from recorder.changed_day where table_name = ${table} and day = ${day}::date limit 1`.execute(db)
+  return rows.length > 0
+}
+
+/** Removes the marks that this transaction left by making a day final. That changes nothing for the archive. */
+export async function takeBackMarks(transaction: Kysely<Database>, table: string): Promise<void> {
+  await sql`
+    delete from recorder.changed_day
+    where table_name = ${table} and xmin = pg_current_xact_id()::xid`.execute(transaction)
 }

@@ -1,5 +1,3 @@
-import { createHash } from 'node:crypto'
-import { createReadStream } from 'node:fs'
 import { link, lstat, readdir, readFile, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
 import { isFullDisk, makeFolder, syncToDisk, systemDisk } from '../../runtime/disk.js'
@@ -102,13 +100,6 @@ export function explainFullDisk(error: unknown, folder: string): unknown {
   return new Error(`no space is left on the disk of ${folder}: make room there; the same command goes on from here`, {
     cause: error,
   })
-}
-
-/** Reads a local file in bounded memory. Resolves to its size in bytes and its SHA-256. */
-export async function fileDigest(localPath: string): Promise<{ bytes: number; sha256: string }> {
-  const hash = createHash('sha256')
-  for await (const chunk of createReadStream(localPath, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer)
-  return { bytes: (await stat(localPath)).size, sha256: hash.digest('hex') }
 }
 
 /** Returns the local path of a file. Throws on links out of the archive, and on devices and pipes that could block. */

@@ -1,20 +1,26 @@
 import type { RecorderDatabase } from '../../db/database.js'
 import { marketTables } from '../../market/stream.js'
-import { type ArchiveReader, checkDay } from './checkDay.js'
-import { listDays, type ManifestPlace, manifestPath, readManifest } from './manifest.js'
+import { groupBy, sum } from '../../market/values.js'
+import { neededFiles, type Pointers, type ShownFile, shownFiles, tablesFolder } from '../iceberg/catalog.js'
+import { publishedTables } from '../iceberg/tables.js'
+import { checkDay } from './checkDay.js'
+import { type ArchiveReader, fileRows } from './file.js'
 import { type Snapshot, withSnapshot } from './rows.js'
-import { type ArchivedDay, markDayDue, readArchivedDays, whyForeign } from './state.js'
+import { type ArchivedDay, makeDayDue, readArchivedDays } from './state.js'
 import { archivedTable, type Day, type DayRange, isInRange } from './tables.js'
 import { type ArchiveTarget, DamagedArchive } from './target.js'
 
-export interface VerifiedDay extends ManifestPlace {
+export interface VerifiedDay {
+  readonly table: string
+  readonly day: Day
   readonly rows: number
-  /** Null if there is no database to compare with, or if it has only a part of the day. */
+  /** Null if there is no database to compare with, or if the rows have left it. */
   readonly isEqual: boolean | null
   readonly problems: readonly string[]
 }
 
 interface VerifyOptions extends DayRange {
+  readonly pointers: Pointers
   readonly tables?: readonly string[] | undefined
   /** Database to compare with. Without it, a day that is missing as a whole is not noticed. */
   readonly database?: RecorderDatabase | undefined
@@ -24,151 +30,129 @@ interface VerifyOptions extends DayRange {
 /** Instructions for repairing a day. */
 const advice = {
   writeAnew: 'the next market-recorder archive writes the day anew',
-  copy: 'its rows have left the database: bring the day back from a copy of the archive',
-  prune: 'archive prune removes this former version',
+  copy: 'its rows have left the database: bring the file back from a copy of the archive',
   ask: 'archive verify without --offline says whether market-recorder archive can write the day anew',
 } as const
 
 /**
- * Reads every file of every version and compares it with its manifest, row by row. Compares the newest version with the
- * database: its list of archived days, and the rows that it still has. A damaged or different day becomes due again.
- * Yields one result per day, and one for each file that belongs to no manifest.
+ * Reads every file that the tables show, and compares it with what it says of itself. With a database, compares the
+ * files with those that the database noted, and with the rows that it still has. A damaged or different day becomes due
+ * again. Yields one result for each day of a table.
  */
-export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptions = {}): AsyncIterable<VerifiedDay> {
-  const { database, tables = marketTables } = options
-  const reader = { target, signal: options.signal }
+export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptions): AsyncIterable<VerifiedDay> {
+  const { database, pointers, tables = marketTables, signal } = options
+  const reader = { target, signal }
+  const shown: ShownFile[] = []
+  for (const table of publishedTables) {
+    try {
+      const files = await shownFiles(target, table, pointers, options)
+      shown.push(...files.filter((file) => tables.includes(sourceOf(file))))
+    } catch (error) {
+      if (!(error instanceof DamagedArchive)) throw error
+      yield { table: table.name, day: '', rows: 0, isEqual: null, problems: [error.message] }
+    }
+  }
+  const found = groupBy(shown, (file) => `${sourceOf(file)} ${file.day ?? ''}`)
   for (const table of tables) {
     const notedDays = database === undefined ? new Map<Day, ArchivedDay>() : await readArchivedDays(database.db, table)
-    const archived = await listDays(target, table)
-    const named = new Set<string>()
     const isWhole = archivedTable(table).timeColumn === undefined
-    const last = [...archived.keys()].at(-1)
-    for (const day of [...new Set([...archived.keys(), ...notedDays.keys()])].toSorted()) {
-      if (!isInRange(day, options)) continue
-      const noted = notedDays.get(day)
-      const versions = archived.get(day) ?? []
-      for (const version of versions.slice(0, -1)) {
-        const former = await verifyVersion(reader, { table, day, version }, named)
-        yield withAdvice(former, advice.prune)
-      }
-      const version = versions.at(-1)
-      const newest =
-        version === undefined
-          ? { table, day, version: 0, rows: 0, isEqual: null, problems: ['it was archived, and it is gone'] }
-          : await verifyVersion(reader, { table, day, version }, named, {
-              noted,
-              database,
-            })
-      if (newest.problems.length === 0) yield newest
-      else {
-        // Marks the day as due here. Rows from a spool may change it without its proof, so no run would notice.
-        if (database !== undefined) await markDayDue(database.db, table, day)
-        // Of a table that is archived whole, the database has only the newest day.
-        const isGone = isWhole ? day !== last : noted?.isRemoved === true && newest.isEqual !== false
-        const next = database === undefined ? advice.ask : isGone ? advice.copy : advice.writeAnew
-        yield withAdvice(newest, next)
-      }
-    }
-    // Files can be matched with manifests only if the manifests of all days were read.
-    if (options.from !== undefined || options.to !== undefined) continue
-    for (const { path } of await target.list(`table=${table}/`)) {
-      const day = /\/day=([\d-]+)\//.exec(path)?.[1]
-      if (named.has(path)) continue
-      const problems = [`${path} belongs to no manifest: readers of manifests do not see it; archive prune removes it`]
-      yield { table, day: day ?? '', version: 0, rows: 0, isEqual: null, problems }
+    const days = [...found].filter(([key]) => key.startsWith(`${table} `)).map(([key]) => key.slice(table.length + 1))
+    const noted = isWhole ? [...notedDays.keys()].map(() => '') : [...notedDays.keys()]
+    for (const key of [...new Set([...days, ...noted])].toSorted()) {
+      const day = isWhole ? ([...notedDays.keys()].at(-1) ?? '') : key
+      if (!isWhole && !isInRange(day, options)) continue
+      const known = notedDays.get(day)
+      const files = found.get(`${table} ${key}`) ?? []
+      if (files.length === 0 && (known === undefined || known.files.length === 0)) continue
+      yield await verifyDay(reader, { table, day, files, noted: known, database })
     }
   }
 }
 
-/** Adds advice to the last problem of a day, if it has problems. */
-function withAdvice(found: VerifiedDay, todo: string): VerifiedDay {
-  const last = found.problems.at(-1)
-  return last === undefined ? found : { ...found, problems: [...found.problems.slice(0, -1), `${last}; ${todo}`] }
+/** Returns the archived table that a file has rows of, or the proof of. */
+function sourceOf({ table, divider }: Pick<ShownFile, 'table' | 'divider'>): string {
+  return publishedTables.find(({ name }) => name === table)?.divider === 'stream' ? divider : table
 }
 
-/** @param named collects the paths that the manifest names */
-async function verifyVersion(
+interface DayToVerify {
+  readonly table: string
+  readonly day: Day
+  readonly files: readonly ShownFile[]
+  readonly noted: ArchivedDay | undefined
+  readonly database: RecorderDatabase | undefined
+}
+
+async function verifyDay(
   reader: ArchiveReader,
-  place: ManifestPlace,
-  named: Set<string>,
-  known: { readonly noted?: ArchivedDay | undefined; readonly database?: RecorderDatabase | undefined } = {},
+  { table, day, files, noted, database }: DayToVerify,
 ): Promise<VerifiedDay> {
   const problems: string[] = []
-  let rows = 0
-  let isEqual: boolean | null = null
-  try {
-    const manifest = await readManifest(reader.target, place)
-    rows = manifest.rows
-    for (const { path } of manifest.files) named.add(path)
-    const foreign = whyForeign(manifest, known.noted)
-    if (foreign !== null) problems.push(foreign)
-    const isComparing = known.database !== undefined && archivedTable(place.table).timeColumn !== undefined
-    if (!isComparing) await checkDay(reader, manifest)
-    else {
-      const compare = (snapshot: Snapshot) => checkDay(reader, manifest, snapshot)
-      const { difference, isPart } = await withSnapshot(known.database, compare, {
-        table: archivedTable(place.table),
-        signal: reader.signal,
-      })
-      isEqual = difference === null && isPart ? null : difference === null
-      if (difference !== null) problems.push(`not as in the database: ${difference}`)
+  const collect = async (work: () => Promise<string | null>) => {
+    try {
+      const problem = await work()
+      if (problem !== null) problems.push(problem)
+    } catch (error) {
+      if (!(error instanceof DamagedArchive)) throw error
+      problems.push(error.message)
     }
-  } catch (error) {
-    if (!(error instanceof DamagedArchive)) throw error
-    problems.push(error.message)
   }
-  return { ...place, rows, isEqual, problems }
+  let isEqual: boolean | null = null
+  const isCompared =
+    database !== undefined && noted !== undefined && archivedTable(table).timeColumn !== undefined && !noted.isDue
+  if (database !== undefined && noted !== undefined) {
+    const shown = new Set(files.map(({ path }) => path))
+    if (shown.size !== noted.files.length || noted.files.some(({ path }) => !shown.has(path))) {
+      problems.push('its tables show other files than this database has noted')
+    }
+  }
+  if (isCompared) {
+    const compare = (snapshot: Snapshot) => checkDay(reader, archivedTable(table), noted, snapshot)
+    await collect(async () => {
+      const difference = await withSnapshot(database, compare, { table: archivedTable(table), signal: reader.signal })
+      isEqual = difference === null
+      return difference === null ? null : `not as in the database: ${difference}`
+    })
+  } else {
+    const sums = new Map((noted?.files ?? []).map(({ path, sha256 }) => [path, sha256]))
+    for (const file of files) {
+      const sha256 = sums.get(file.path)
+      await collect(async () => {
+        for await (const _ of fileRows(reader, { ...file, ...(sha256 !== undefined && { sha256 }) }));
+        return null
+      })
+    }
+  }
+  const rows = sum(files.filter((file) => file.table === table).map((file) => file.rows))
+  if (problems.length === 0) return { table, day, rows, isEqual, problems }
+  if (database !== undefined) await makeDayDue(database.db, table, day)
+  const isFinal = noted?.files.some((file) => file.isFinal) === true
+  const next = database === undefined ? advice.ask : isFinal ? advice.copy : advice.writeAnew
+  return { table, day, rows, isEqual, problems: [...problems.slice(0, -1), `${problems.at(-1)}; ${next}`] }
 }
 
 interface Pruned {
-  /** Number of superseded versions of days. */
-  readonly versions: number
   readonly files: number
   readonly bytes: number
 }
 
-interface PruneOptions {
-  readonly isDryRun?: boolean
-  /** Files that published tables need; null if there are no tables. */
-  readonly needed?: ReadonlySet<string> | null
-  readonly signal?: AbortSignal
-}
-
 /**
- * Removes superseded versions of days, and files that neither a manifest nor a table needs. Only one process may call
- * it at a time. A manifest is removed before its files, so that no manifest lacks files. Throws if a newest version is
- * damaged, and then removes nothing.
+ * Removes the files that no snapshot names which readers may still hold. Only one process may call it at a time. Throws
+ * if a table cannot be read, and then removes nothing.
  */
 export async function pruneArchive(
   target: ArchiveTarget,
-  { isDryRun = false, needed = null, signal }: PruneOptions = {},
+  pointers: Pointers,
+  { isDryRun = false, signal }: { readonly isDryRun?: boolean; readonly signal?: AbortSignal } = {},
 ): Promise<Pruned> {
-  const named = new Set<string>(needed)
-  const former: string[] = []
-  for (const table of marketTables) {
-    for (const [day, versions] of await listDays(target, table)) {
-      for (const version of versions.slice(0, -1)) former.push(manifestPath({ table, day, version }))
-      const manifest = await readManifest(target, { table, day, version: versions.at(-1) ?? 0 })
-      // The former version may be the only one whose files are whole.
-      if (versions.length > 1) await checkDay({ target, signal }, manifest)
-      for (const { path } of manifest.files) named.add(path)
-    }
-  }
-  const remove = async (path: string) => {
-    signal?.throwIfAborted()
-    if (!isDryRun) await target.remove(path)
-  }
-  for (const path of former) await remove(path)
+  const needed = await neededFiles(target, pointers)
   let files = 0
   let bytes = 0
-  const folders = marketTables.map((table) => `table=${table}/`)
-  for (const folder of needed === null ? folders : [...folders, 'iceberg/']) {
-    for (const file of await target.list(folder)) {
-      if (named.has(file.path)) continue
-      files++
-      bytes += file.bytes
-      await remove(file.path)
-    }
+  for (const file of await target.list(tablesFolder)) {
+    if (needed.has(file.path)) continue
+    signal?.throwIfAborted()
+    files++
+    bytes += file.bytes
+    if (!isDryRun) await target.remove(file.path)
   }
-  return { versions: former.length, files, bytes }
+  return { files, bytes }
 }

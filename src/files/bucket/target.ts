@@ -53,7 +53,7 @@ export function bucketTarget(place: BucketPlace, options: BucketTargetOptions): 
     async stagingFolder() {
       await removeLeftFolders(root)
       // Unfinished uploads are invisible, but they take space and cost money.
-      for (const prefix of ['table=', 'iceberg/']) await abortUploads(bucket, prefix)
+      await abortUploads(bucket, 'market/')
       return ownFolder(staged)
     },
     async publish(localPath, path) {

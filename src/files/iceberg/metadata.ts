@@ -37,7 +37,11 @@ export interface TableMetadata {
   readonly 'current-snapshot-id': number
   readonly snapshots: readonly Snapshot[]
   readonly 'metadata-log': readonly (Timed & { readonly 'metadata-file': string })[]
+  readonly properties: Readonly<Record<string, string>>
 }
+
+/** Property of a table with the columns of its files, as JSON. */
+export const columnsProperty = 'market-recorder.columns'
 
 export function currentSnapshot({ snapshots, 'current-snapshot-id': id }: TableMetadata): Snapshot {
   const found = snapshots.find((one) => one['snapshot-id'] === id)
@@ -57,6 +61,8 @@ interface NewSnapshot {
   readonly partition: readonly PartitionColumn[]
   readonly manifestList: string
   readonly summary: Readonly<Record<string, string>>
+  /** Columns of the files, as JSON. */
+  readonly columns: string
   /** Days for which superseded snapshots are kept. */
   readonly snapshotDays: number
 }
@@ -64,7 +70,7 @@ interface NewSnapshot {
 /** Adds a snapshot to a table's metadata. Leaves out snapshots superseded long ago, but keeps their files. */
 export function nextMetadata(
   base: { readonly url: string; readonly metadata: TableMetadata } | null,
-  { id, now, location, fields, partition, manifestList, summary, snapshotDays }: NewSnapshot,
+  { id, now, location, fields, partition, manifestList, summary, columns, snapshotDays }: NewSnapshot,
 ): TableMetadata {
   const before = base?.metadata
   // Iceberg refuses snapshots that are out of order, and a clock may have been set back.
@@ -93,7 +99,6 @@ export function nextMetadata(
     'last-partition-id': Math.max(...partition.map((one) => one['field-id'])),
     'default-sort-order-id': 0,
     'sort-orders': [{ 'order-id': 0, fields: [] }],
-    properties: { 'schema.name-mapping.default': JSON.stringify(fields.map(nameMapping)) },
     refs: { main: { 'snapshot-id': id, type: 'branch' } },
     'snapshot-log': snapshots.map((one) => ({
       'snapshot-id': one['snapshot-id'],
@@ -111,6 +116,10 @@ export function nextMetadata(
     schemas: [...(before?.schemas ?? []), ...(existing === undefined ? [schema] : [])],
     'current-snapshot-id': id,
     snapshots,
+    properties: {
+      'schema.name-mapping.default': JSON.stringify(fields.map(nameMapping)),
+      [columnsProperty]: columns,
+    },
     'metadata-log': [...(before?.['metadata-log'] ?? []), ...former].filter(isKept),
   }
 }

@@ -21,7 +21,8 @@ const charactersPerGroup = 8_000_000
 export interface ParquetFile {
   /** Resolves when rows are in memory or on disk. Throws an `UnfitDecimal` if a column cannot hold a value. */
   write(rows: readonly QueryRow[]): Promise<void>
-  close(): Promise<void>
+  /** @param footer texts that the file keeps beside its rows */
+  close(footer?: Readonly<Record<string, string>>): Promise<void>
 }
 
 /**
@@ -78,8 +79,9 @@ export async function createParquetFile(
         if (rowsPending >= rowsPerGroup || characters >= charactersPerGroup) await flush()
       }
     },
-    async close() {
+    async close(footer = {}) {
       await flush()
+      writer.kvMetadata = Object.entries(footer).map(([key, value]) => ({ key, value }))
       // The schema is written at the end of the file, so the decimal types are restored only here.
       writer.schema = schema
       nameDecimalBounds(writer)
@@ -111,6 +113,7 @@ function nameDecimalBounds(writer: ParquetWriter): void {
 /** A Parquet file, read in stored values: decimals as 16 bytes, times in microseconds. */
 interface ParquetRows {
   readonly columns: readonly string[]
+  readonly footer: Readonly<Record<string, string>>
   /** Yields the rows of one row group at a time. */
   batches(): AsyncIterable<readonly (readonly unknown[])[]>
 }
@@ -124,6 +127,7 @@ export async function openParquet(path: string): Promise<ParquetRows> {
   const metadata: FileMetaData = { ...written, schema: written.schema.map(withoutMeaning) }
   return {
     columns: parquetSchema(written).children.map(({ element }) => element.name),
+    footer: Object.fromEntries((written.key_value_metadata ?? []).map(({ key, value = '' }) => [key, value])),
     async *batches() {
       let start = 0
       for (const group of written.row_groups) {

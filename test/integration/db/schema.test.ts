@@ -300,13 +300,15 @@ const columns: {
   'recorder.archived_day': {
     table_name: 'value',
     day: 'value',
-    version: 'value',
-    rows: 'value',
-    digest: 'value',
-    next_digest: 'null',
-    proof_digest: 'value',
-    archived_at: 'value',
+    files: 'value',
+    due_at: 'null',
+    archived_at: 'null',
     removed_at: 'null',
+  },
+  'recorder.changed_day': {
+    id: 'value',
+    table_name: 'value',
+    day: 'value',
   },
   'recorder.service': {
     is_only: 'value',

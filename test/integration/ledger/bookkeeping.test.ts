@@ -2,10 +2,8 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { TimeRange } from '../../../src/market/timeRange.js'
-import { callFunction } from '../../../src/db/database.js'
-import { candlesOf, type Series, seriesValues } from '../../../src/db/series.js'
-import { restoreGaps } from '../../../src/ledger/restore.js'
-import { addCoverage, multirangeText } from '../../../src/ledger/verdicts.js'
+import { candlesOf, type Series } from '../../../src/db/series.js'
+import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { coveredRanges, missingRanges } from '../../support/coverage.js'
 import { candlesWithGaps, listGaps, newestGaps, recordGap } from '../../../src/ledger/gaps.js'
 import { replaceGaps, settleGaps } from '../../../src/ledger/missing.js'
@@ -156,23 +154,6 @@ describe('gaps', () => {
     ])
     expect(await newestGaps(db, { streams: ['candles'], isSymbol: () => false }, 2)).toEqual([])
     expect(await candlesWithGaps(db)).toEqual([candlesOf(candles)])
-  })
-
-  it('stay as they are when an archive brings back how they were before', async () => {
-    const { db } = test.database
-    await recordGap(db, { ...fills, range: range(0, 100), reason: 'pages did not overlap', detectedAt: someTime })
-    await addCoverage(db, fills, [range(40, 100)])
-    await callFunction(db, 'recorder.close_gaps', ...seriesValues(fills), multirangeText([range(40, 100)]))
-    const known = await listGaps(db)
-    expect(known).toMatchObject([{ range: range(0, 40), state: 'open' }])
-    const [from, to, detectedAt] = [0, 100, 0].map((ms) => new Date(someTime + ms).toISOString()) as [
-      string,
-      string,
-      string,
-    ]
-    const archived = { from, to, reason: 'pages did not overlap', detectedAt, repairedAt: null, lostAt: null }
-    await restoreGaps(db, fills, [{ ...archived, state: 'open' }])
-    expect(await listGaps(db)).toEqual(known)
   })
 
   it('have a length', async () => {

@@ -2,9 +2,7 @@ import { readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { readManifest } from '../../../../src/files/archive/manifest.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
-import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { confirmNoTrade } from '../../../../src/ledger/reviews.js'
 import { addNoTrade } from '../../../support/noTradeRanges.js'
@@ -13,7 +11,7 @@ import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { forget } from '../../../../src/ledger/forget.js'
 import { detectServer, hasHypertables } from '../../../../src/server/timescale/server.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
-import { archiveAll, everything, temporaryArchive } from '../../../support/archives.js'
+import { archiveAll, rowsOf, temporaryArchive } from '../../../support/archives.js'
 import { coveredRanges } from '../../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
@@ -60,22 +58,57 @@ const waiting = async () => {
 }
 const all = ['01', '02', '03', '04', '05', '06', '07', '08', '09', '10']
 
-test('rows leave when their day is in the archive, and come back from there with their proof', async () => {
-  const before = await everything(created.database)
+/** What is noted of the fills: what is claimed, and what is final. */
+const noted = async (verdict: 'recorded' | 'final') => {
+  const { rows } = await sql<{ ranges: string }>`
+    select coalesce(range_agg(r), '{}')::text as ranges from recorder.ledger cross join lateral unnest(ranges) as r
+    where stream = 'fills' and verdict = ${verdict}`.execute(created.database.db)
+  return rows[0]?.ranges
+}
+const text = (time: number) => new Date(time).toISOString().slice(0, 10)
+const spanOf = (begin: number, end: number) => `{["${text(begin)} 00:00:00+00","${text(end)} 00:00:00+00")}`
+
+test('rows leave when their day is in the archive, and what was recorded of it is final then', async () => {
   expect(await remove()).toEqual({
     removed: [],
     kept: [{ table: 'fills', day: '2026-03-01', reason: 'it is not in the archive' }],
   })
   expect(await days()).toEqual(all)
   await archiveAll(created.database, archive.target, now)
+  const before = await rowsOf(archive.target, 'fills')
   const { removed, kept } = await remove()
   expect(kept).toEqual([])
   expect(removed.length).toBeGreaterThan(0)
   expect(await days()).toEqual(all.slice(6))
+  expect(await noted('final')).toBe(spanOf(from, from + 6 * dayMs))
+  expect(await noted('recorded')).toBe(spanOf(from + 6 * dayMs, now))
   // A removed day is not archived again, as if it were empty.
-  expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
-  await restoreArchive(created.database, archive.target, { tables: ['fills'] })
-  expect(await everything(created.database)).toEqual(before)
+  expect(await archiveAll(created.database, archive.target, now)).toMatchObject({ written: [], due: [] })
+  expect(await rowsOf(archive.target, 'fills')).toEqual(before)
+  expect((await remove()).removed).toEqual([])
+})
+
+test('rows that come to a removed day are appended to it, but for those that it has, and leave as well', async () => {
+  const { database } = created
+  await archiveAll(database, archive.target, now)
+  await remove()
+  const before = await rowsOf(archive.target, 'fills')
+  const rare = { ...series, symbol: 'RAREUSDT' }
+  await addCoverage(database.db, rare, [{ from, to: from + dayMs }])
+  await insertFills(database.db, [
+    aFill({ ts: from, execId: '0', price: '7' }),
+    aFill({ ts: from + 5, execId: 'rare', symbol: 'RAREUSDT' }),
+  ])
+  expect((await archiveAll(database, archive.target, now)).written).toMatchObject([{ day: '2026-03-01', rows: 5 }])
+  const after = await rowsOf(archive.target, 'fills')
+  expect(after.filter(({ symbol }) => symbol === 'BTCUSDT')).toEqual(before)
+  expect(after.filter(({ symbol }) => symbol === 'RAREUSDT')).toMatchObject([{ exec_id: 'rare' }])
+  expect((await rowsOf(archive.target, 'coverage')).filter(({ symbol }) => symbol === 'RAREUSDT')).toHaveLength(1)
+  expect((await remove()).kept).toEqual([])
+  expect(await days()).toEqual(all.slice(6))
+  expect(await archiveAll(database, archive.target, now)).toMatchObject({ written: [], due: [] })
+  expect(await rowsOf(archive.target, 'fills')).toHaveLength(after.length)
+  expect((await rowsOf(archive.target, 'coverage')).filter(({ symbol }) => symbol === 'RAREUSDT')).toHaveLength(1)
 })
 
 test('a login that may only record removes rows, too', async () => {
@@ -137,33 +170,56 @@ test('a writer that needs a new chunk while its claims are removed goes on, and 
   expect(await days()).toEqual([...all.slice(6), '31'].toSorted())
 })
 
-test('rows stay, with all after them, when the archive has something else', async () => {
+test('rows stay, with all after them, when the archive has something else, and leave when it has them', async () => {
   await archiveAll(created.database, archive.target, now)
   await sql`update market.fills set price = price + 1 where exec_id = '13'`.execute(created.database.db)
-  const { kept } = await remove()
-  expect(kept).toEqual([
+  await insertFills(created.database.db, [aFill({ ts: from + 3 * dayMs + 1, execId: 'late' })])
+  expect((await remove()).kept).toEqual([
     {
       table: 'fills',
       day: '2026-03-04',
-      reason: 'the archive has something else: SPOT: as many rows, but not the same',
+      reason: 'the archive has something else: SPOT: the rows are others',
     },
   ])
   expect(await days()).toEqual(all.slice(3))
+  const { written } = await archiveAll(created.database, archive.target, now)
+  expect(written).toMatchObject([{ table: 'fills', day: '2026-03-04', rows: 5 }])
+  expect((await remove()).kept).toEqual([])
+  expect(await rowsOf(archive.target, 'fills')).toHaveLength(41)
 })
 
-test('a day that differs is archived once more, and leaves then', async () => {
+test('claims that the archive lacks stay, with their rows', async () => {
   await archiveAll(created.database, archive.target, now)
-  // Nothing that is proven says so.
-  await insertFills(created.database.db, [aFill({ ts: from + 3 * dayMs + 1, execId: 'late' })])
-  expect((await remove()).kept).toMatchObject([
-    { day: '2026-03-04', reason: expect.stringContaining('something else') as string },
-  ])
-  const before = await everything(created.database)
-  const { written } = await archiveAll(created.database, archive.target, now)
-  expect(written).toMatchObject([{ table: 'fills', day: '2026-03-04', version: 2, rows: 5 }])
+  const rare = { ...series, symbol: 'RAREUSDT' }
+  await addCoverage(created.database.db, rare, [{ from, to: from + dayMs }])
+  const reason = 'the archive has something else: the coverage of the day are others'
+  expect(await remove()).toEqual({ removed: [], kept: [{ table: 'fills', day: '2026-03-01', reason }] })
+  await archiveAll(created.database, archive.target, now)
   expect((await remove()).kept).toEqual([])
-  await restoreArchive(created.database, archive.target, { tables: ['fills'], from: '2026-03-04' })
-  expect(await everything(created.database)).toEqual(before)
+})
+
+test('a day keeps the proof of a candle that began on a day that was removed', async () => {
+  const { db } = created.database
+  const daily = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1D' } as const
+  const opens = Array.from({ length: 9 }, (_, day) => from + day * dayMs + 16 * hourMs)
+  await upsertCandles(
+    db,
+    opens.map((openTime) => aCandle({ ...daily, openTime })),
+  )
+  await addCoverage(db, { stream: 'candles', ...daily }, [
+    { from: from + 16 * hourMs, to: from + 9 * dayMs + 16 * hourMs },
+  ])
+  await archiveAll(created.database, archive.target, now)
+  const covered = async () => (await rowsOf(archive.target, 'coverage')).filter(({ stream }) => stream === 'candles')
+  const before = await covered()
+  // A candle belongs to the day in which it opens, as its row does.
+  expect(before.map((row) => Number(row['from_time']) / 1000)).toEqual(opens)
+  expect(before.map((row) => Number(row['to_time']) / 1000)).toEqual(opens.map((open) => open + dayMs))
+  const old = [{ name: 'candles', retentionDays: 5 }]
+  const removed = await removeArchived(created.database, archive.target, old, { now: () => now })
+  expect(removed).toMatchObject({ removed: [expect.anything()], kept: [] })
+  expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
+  expect(await covered()).toEqual(before)
 })
 
 test.for([
@@ -223,13 +279,11 @@ test('a candle that is corrected while its day is removed stays, and comes back 
   expect(await close()).toEqual(['11.5'])
 
   const { written } = await archiveAll(database, archive.target, now)
-  expect(written).toMatchObject([{ table: 'candles', day: '2026-03-01', version: 2, rows: 24 }])
-  const before = await everything(database)
+  expect(written).toMatchObject([{ table: 'candles', day: '2026-03-01', rows: 24 }])
   expect((await removeOld()).kept).toEqual([])
   expect(await close()).toEqual([])
-  await restoreArchive(database, archive.target, { tables: ['candles'] })
-  expect(await close()).toEqual(['11.5'])
-  expect(await everything(database)).toEqual(before)
+  const revised = (await rowsOf(archive.target, 'candles')).filter((row) => Number(row.close) === 11.5)
+  expect(revised).toHaveLength(1)
 })
 
 /** As the server does by itself to what is old, where it has one. */
@@ -256,24 +310,30 @@ test('silence over midnight is proven of either day for itself: when one leaves,
   const first = await archiveAll(created.database, archive.target, now)
   const written = first.written.filter(({ table }) => table === 'candles').map(({ day }) => day)
   expect(written).toEqual(['2026-03-01', '2026-03-02'])
-  const proofs = await Promise.all(
-    written.map((day) => readManifest(archive.target, { table: 'candles', day, version: 1 })),
-  )
-  const cut = [[['2026-03-01T23:00:00Z', '2026-03-02T00:00:00Z']], [['2026-03-02T00:00:00Z', '2026-03-02T01:00:00Z']]]
-  expect(proofs.map(({ proof }) => proof[0]?.noTrade)).toEqual(cut)
-  expect(proofs.map(({ proof }) => proof[0]?.noTradeConfirmed)).toEqual(cut)
+  const silent = async () =>
+    (await rowsOf(archive.target, 'no_trade')).map((row) => [
+      Number(row['from_time']) / 1000,
+      Number(row['to_time']) / 1000,
+      row['is_confirmed'],
+    ])
+  const cut = [
+    [silence.from, from + dayMs, 't'],
+    [from + dayMs, silence.to, 't'],
+  ]
+  expect(await silent()).toEqual(cut)
   const old = [{ name: 'candles', retentionDays: 9 }]
   expect((await removeArchived(created.database, archive.target, old, { now: () => now })).kept).toEqual([])
   expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
+  expect(await silent()).toEqual(cut)
 })
 
 test('rows stay when a file of the archive is not what was written', async () => {
   await archiveAll(created.database, archive.target, now)
   const paths = await readdir(archive.folder, { recursive: true })
-  const path = join(archive.folder, paths.find((one) => /day=2026-03-02.*\.parquet$/.test(one)) ?? '')
+  const path = join(archive.folder, paths.find((one) => /fills.*day=2026-03-02.*\.parquet$/.test(one)) ?? '')
   await writeFile(path, (await readFile(path)).subarray(1))
   const { kept } = await remove()
-  expect(kept[0]?.reason).toMatch(/^table=fills\/day=2026-03-02\/.* is not what was written/)
+  expect(kept[0]?.reason).toMatch(/^market\/fills\/data\/day=2026-03-02\/.* (cannot be read|is not what)/)
   expect(await days()).toEqual(all.slice(1))
 })
 

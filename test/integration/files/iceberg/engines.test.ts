@@ -2,15 +2,12 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bucketTarget } from '../../../../src/files/bucket/target.js'
-import { runArchive } from '../../../../src/files/archive/run.js'
 import type { ArchiveTarget } from '../../../../src/files/archive/target.js'
-import { publishTables } from '../../../../src/files/iceberg/publish.js'
 import { runReadOnlyQuery } from '../../../../src/db/readOnlyQuery.js'
 import { addCoverage } from '../../../../src/ledger/verdicts.js'
-import { marketTables } from '../../../../src/market/stream.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { dialects, type EngineName, narrow, questions } from '../../../engines/questions.js'
-import { temporaryArchive } from '../../../support/archives.js'
+import { archiveAll, temporaryArchive } from '../../../support/archives.js'
 import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { engine, runEngine } from '../../../support/engines.js'
@@ -91,19 +88,9 @@ async function loadMonth({ database: { db } }: TestDatabase): Promise<void> {
 /** Archives everything and shows it as tables; resolves to what an engine needs to find them. */
 async function publish(target: ArchiveTarget): Promise<object> {
   const { db } = source.database
-  await sql`truncate recorder.archived_day, iceberg.iceberg_tables`.execute(db)
-  const options = { now: () => later, recorder: '0.0.0-test' }
+  await sql`truncate recorder.archived_day, recorder.changed_day, iceberg.iceberg_tables`.execute(db)
   try {
-    const { problems } = await runArchive(
-      source.database,
-      target,
-      { tables: marketTables, afterHours: 1 },
-      {
-        ...options,
-        publish: (folder) => publishTables({ folder, ...options, db, target, snapshotDays: 30 }),
-      },
-    )
-    expect(problems).toEqual([])
+    expect((await archiveAll(source.database, target, later)).problems).toEqual([])
   } finally {
     await target.close()
   }
@@ -189,7 +176,7 @@ interface Report {
 
 /** Bytes of all files of a table. */
 async function bytesOf(table: string): Promise<number> {
-  const files = await folder.target.list(`table=${table}/`)
+  const files = await folder.target.list(`market/${table}/data/`)
   return files.reduce((sum, { bytes }) => sum + bytes, 0)
 }
 

@@ -4,12 +4,11 @@ import { noteService } from '../../../../src/db/service.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { forget } from '../../../../src/ledger/forget.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
-import { runArchive } from '../../../../src/files/archive/run.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { refreshRollups } from '../../../../src/server/timescale/rollups.js'
 import { detectServer } from '../../../../src/server/timescale/server.js'
-import { temporaryArchive } from '../../../support/archives.js'
+import { archiveAll, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
 import { stopSchedules } from '../../../support/schedules.js'
@@ -119,8 +118,7 @@ it('rollups outlive the candles that the archiver removed', async (context) => {
   await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
   const archive = await temporaryArchive()
   try {
-    const times = { now: () => now + dayMs, recorder: '0.0.0-test' }
-    await runArchive(database, archive.target, { tables: ['candles'], afterHours: 1 }, times)
+    await archiveAll(database, archive.target, now + dayMs, { tables: ['candles'] })
     const old = [{ name: 'candles', retentionDays: 20 }]
     const { removed, kept } = await removeArchived(database, archive.target, old, { now: () => now })
     expect({ removed: removed.length, kept }).toEqual({ removed: 1, kept: [] })

@@ -1,0 +1,176 @@
+-- Returns the part of the ranges of a series that belongs to a day, or to days. A candle belongs to the day in which it
+-- opens, also where it ends later. A range ends with a candle, so its candles open at whole lengths before its end.
+create or replace function recorder.part_of_day(
+  ranges tstzmultirange, of_interval text, since timestamptz, until timestamptz
+)
+returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp as $$
+  select coalesce(range_agg(tstzrange(
+    case when lower(r) >= since then lower(r) when length is null then since
+      else upper(r) - length * floor(extract(epoch from upper(r) - since) / extract(epoch from length))::float8 end,
+    case when upper(r) <= until then upper(r) when length is null then until
+      else upper(r) - length * floor(extract(epoch from upper(r) - until) / extract(epoch from length))::float8 end)), '{}')
+  from unnest(ranges) as r
+  cross join market.interval_length(nullif(of_interval, '')::market.candle_interval) as length
+  where r && tstzrange(since, until)
+$$;
+
+-- Returns a text that changes with what is recorded of a stream on a day.
+create or replace function recorder.proof_of_day(of_stream text, since timestamptz, until timestamptz)
+returns text language sql stable set search_path = pg_catalog, pg_temp as $$
+  select count(*) || ' ' || coalesce(sum(hashtextextended(p::text, 0)), 0)
+  from (
+    select k.category::text, k.symbol, k.type, k.interval, k.verdict in ('silent', 'no trade') as is_silent, range_agg(r)
+    from recorder.ledger k
+    cross join lateral unnest(recorder.part_of_day(k.ranges, k.interval, since, until)) as r
+    where k.stream = of_stream and k.verdict in ('recorded', 'silent', 'no trade') and k.part < until
+      and k.ranges && tstzrange(since, until)
+    group by 1, 2, 3, 4, 5
+  ) as p
+$$;
+
+-- Makes final what is recorded of a stream on a day, whose rows leave in the same transaction. Silence leaves with them.
+-- Gaps stay. Returns what proof_of_day gave for it.
+create or replace function recorder.make_final(of_stream text, since timestamptz, until timestamptz)
+returns text language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  found text;
+begin
+  -- Writers of a series wait at its recorded ranges, so that none of them claims more meanwhile.
+  perform from recorder.ledger k
+  where k.stream = of_stream and k.verdict = 'recorded' and k.ranges && tstzrange(since, until)
+  order by k.category, k.symbol, k.type, k.interval, k.part for update;
+  found := recorder.proof_of_day(of_stream, since, until);
+  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
+  select of_stream, r.category, r.symbol, r.type, r.interval, 'final', range_agg(p)
+  from recorder.ledger r cross join lateral unnest(recorder.part_of_day(r.ranges, r.interval, since, until)) as p
+  where r.stream = of_stream and r.verdict = 'recorded' and r.ranges && tstzrange(since, until)
+  group by r.category, r.symbol, r.type, r.interval
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = k.ranges + excluded.ranges;
+  update recorder.ledger k
+  set ranges = k.ranges - recorder.part_of_day(k.ranges, k.interval, since, until)
+  where k.stream = of_stream and k.verdict in ('recorded', 'silent', 'no trade') and k.part < until
+    and k.ranges && tstzrange(since, until);
+  -- The first part of the recorded ranges stays, because its row is the lock on the series.
+  delete from recorder.ledger k
+  where k.stream = of_stream and k.verdict in ('recorded', 'silent', 'no trade') and k.part > '-infinity'
+    and isempty(k.ranges);
+  return found;
+end
+$$;
+
+-- Makes final the milliseconds of fills of a day that no claim has. A later page that shows one of them joins there.
+create or replace function recorder.keep_fill_moments(since timestamptz, until timestamptz)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  insert into recorder.ledger as k (stream, category, symbol, verdict, ranges)
+  select 'fills', t.category, t.symbol, 'final', range_agg(tstzrange(t.ts, t.ts + interval '1 millisecond'))
+  from market.fills t
+  where t.ts >= since and t.ts < until and not exists (
+    select from recorder.ledger r
+    where r.stream = 'fills' and r.category = t.category and r.symbol = t.symbol and r.type = '' and r.interval = ''
+      and r.verdict in ('recorded', 'final') and r.ranges @> t.ts)
+  group by t.category, t.symbol
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = k.ranges + excluded.ranges
+$$;
+
+-- Marks days of a table that were written to. Only days that were noted for the archive need a mark, and days before
+-- the newest of these. A mark that is seen is not written again: whoever takes it waits for this transaction.
+create or replace function recorder.mark_days(of_table text, since timestamptz, until timestamptz)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  insert into recorder.changed_day (table_name, day)
+  select of_table, d::date
+  from (select min(day) as oldest, max(day) as newest from recorder.archived_day where table_name = of_table) as noted
+  cross join lateral generate_series(
+    (case when isfinite(since) then (since at time zone 'UTC')::date else oldest end)::timestamp,
+    least(newest, case when isfinite(until) then ((until - interval '1 microsecond') at time zone 'UTC')::date end)::timestamp,
+    interval '1 day') as d
+  where not exists (select from recorder.changed_day c where c.table_name = of_table and c.day = d::date)
+$$;
+
+-- Marks the days of rows that a statement wrote. The argument is the column with the time of a row.
+create or replace function recorder.mark_rows() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  newest timestamptz;
+  since timestamptz;
+  day timestamptz;
+begin
+  select (max(a.day) + 1)::timestamp at time zone 'UTC' into newest from recorder.archived_day a
+  where a.table_name = tg_argv[0];
+  if newest is null then
+    return null;
+  end if;
+  execute format('select min(%I) from written', tg_argv[1]) into since;
+  if since is null or since >= newest then
+    return null;
+  end if;
+  for day in execute format(
+    'select distinct date_trunc(''day'', %1$I, ''UTC'') from written where %1$I < $1', tg_argv[1]) using newest
+  loop
+    perform recorder.mark_days(tg_argv[0], day, day + interval '1 day');
+  end loop;
+  return null;
+end
+$$;
+
+-- Marks the days of ranges whose verdict changed.
+create or replace function recorder.mark_ranges() returns trigger
+language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  changed tstzmultirange;
+  of_stream text;
+  r tstzrange;
+begin
+  if tg_op = 'INSERT' then
+    changed := new.ranges;
+    of_stream := new.stream;
+  elsif tg_op = 'DELETE' then
+    changed := old.ranges;
+    of_stream := old.stream;
+  else
+    changed := case when (new.verdict, new.reason, new.settled_at, new.filled_from)
+      is distinct from (old.verdict, old.reason, old.settled_at, old.filled_from) then old.ranges + new.ranges
+      else (new.ranges - old.ranges) + (old.ranges - new.ranges) end;
+    of_stream := new.stream;
+  end if;
+  if isempty(changed) or lower(changed) >= (
+    select (max(a.day) + 1)::timestamp at time zone 'UTC' from recorder.archived_day a where a.table_name = of_stream)
+  then
+    return null;
+  end if;
+  for r in select unnest(changed) loop
+    perform recorder.mark_days(of_stream, lower(r), upper(r));
+  end loop;
+  return null;
+end
+$$;
+
+do $$
+declare
+  of_verdict constant text := $c$verdict in ('recorded', 'silent', 'no trade', 'missing', 'lost', 'repaired')$c$;
+  of_table name;
+  of_time name;
+begin
+  if not exists (select from pg_trigger where tgrelid = 'recorder.ledger'::regclass and tgname = 'mark_inserted') then
+    execute format('create trigger mark_inserted after insert on recorder.ledger for each row
+      when (new.%s) execute function recorder.mark_ranges()', of_verdict);
+    execute format('create trigger mark_updated after update on recorder.ledger for each row
+      when (new.%s) execute function recorder.mark_ranges()', of_verdict);
+    execute format('create trigger mark_deleted after delete on recorder.ledger for each row
+      when (old.%s) execute function recorder.mark_ranges()', of_verdict);
+  end if;
+  -- Every table of the market with a time of its own.
+  for of_table, of_time in
+    select c.relname, a.attname from pg_class c
+    join pg_attribute a on a.attrelid = c.oid and a.attname in ('ts', 'open_time') and a.attnum > 0
+    where c.relnamespace = 'market'::regnamespace and c.relkind = 'r'
+      and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = 'mark_inserted')
+  loop
+    execute format('create trigger mark_inserted after insert on market.%1$I referencing new table as written
+      for each statement execute function recorder.mark_rows(%1$L, %2$L)', of_table, of_time);
+    execute format('create trigger mark_updated after update on market.%1$I referencing new table as written
+      for each statement execute function recorder.mark_rows(%1$L, %2$L)', of_table, of_time);
+  end loop;
+end
+$$;

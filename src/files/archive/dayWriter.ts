@@ -1,0 +1,165 @@
+import type { RecorderDatabase } from '../../db/database.js'
+import { groupBy, sum } from '../../market/values.js'
+import { randomName } from '../../runtime/randomness.js'
+import { messageOf } from '../../runtime/text.js'
+import { readPointers, tableFolder } from '../iceberg/catalog.js'
+import { type CommitContext, commitTables, type TableChange } from '../iceberg/commit.js'
+import { publishedTable } from '../iceberg/tables.js'
+import { type ArchiveFile, fileRows, type StagedFile } from './file.js'
+import type { StoredColumn } from './rowText.js'
+import { withSnapshot } from './rows.js'
+import { stageDay } from './stageDay.js'
+import { type ArchivedDay, forgetOtherDays, noteArchivedDay, readArchivedDays, replaceFiles } from './state.js'
+import type { ArchivedTable, Day } from './tables.js'
+import { DamagedArchive } from './target.js'
+import { columnsOfTables, isSameType, type Replacement, widenFiles } from './widen.js'
+
+export interface WrittenDay {
+  readonly table: string
+  readonly day: Day
+  /** Rows, bytes and files that the day now has in the archive. */
+  readonly rows: number
+  readonly bytes: number
+  readonly files: number
+}
+
+/** Days that become visible together. A process that is killed loses this much work at most. */
+const daysPerCommit = 10
+const rowsPerCommit = 5_000_000
+
+interface Change {
+  readonly added: { readonly day: Day; readonly file: ArchiveFile }[]
+  readonly removed: { readonly day: Day; readonly path: string }[]
+  columns: readonly StoredColumn[]
+}
+
+/** Writes days as the database has them, and makes them visible several at a time. */
+export class DayWriter {
+  readonly written: WrittenDay[] = []
+  readonly #database: RecorderDatabase
+  readonly #context: CommitContext
+  #columns: Map<string, readonly StoredColumn[]> | undefined
+  readonly #changes = new Map<string, Change>()
+  readonly #days: { readonly table: ArchivedTable; readonly noted: Pick<ArchivedDay, 'day' | 'files'> }[] = []
+  #replaced: readonly Replacement[] = []
+  #rows = 0
+
+  constructor(database: RecorderDatabase, context: CommitContext) {
+    this.#database = database
+    this.#context = context
+  }
+
+  /** Writes a day. Its final files stay, and its other files are replaced where their rows differ. */
+  async write(table: ArchivedTable, day: Day, onRows?: (rows: number) => void): Promise<void> {
+    const { target, folder, signal } = this.#context
+    const known = await this.#known()
+    const finalFiles = (await this.#filesOf(table, day)).files.filter(({ isFinal }) => isFinal)
+    const options = { folder, reader: { target, signal }, known, finalFiles, onRows }
+    const staged = await withSnapshot(this.#database, (snapshot) => stageDay(snapshot, table, day, options), { table })
+    for (const [name, columns] of staged.columns) await this.#takeColumns(name, columns)
+    const { files, isTrusted } = await this.#filesOf(table, day)
+    const owned = files.filter(({ isFinal }) => !isFinal)
+    const { kept, fresh } = isTrusted ? compareFiles(owned, staged.files) : { kept: [], fresh: staged.files }
+    const added: ArchiveFile[] = []
+    for (const file of fresh) added.push(await this.#publish(day, file))
+    for (const file of added) this.#change(file.table).added.push({ day, file })
+    for (const file of owned) if (!kept.includes(file)) this.#change(file.table).removed.push({ day, path: file.path })
+    const now = [...files.filter(({ isFinal }) => isFinal), ...kept, ...added]
+    this.#days.push({ table, noted: { day, files: now } })
+    if (added.length > 0 || kept.length < owned.length) {
+      const own = now.filter((file) => file.table === table.name)
+      const [rows, bytes] = [sum(own.map((file) => file.rows)), sum(own.map((file) => file.bytes))]
+      this.written.push({ table: table.name, day, rows, bytes, files: own.length })
+    }
+    this.#rows += sum(added.map((file) => file.rows))
+    if (this.#days.length >= daysPerCommit || this.#rows >= rowsPerCommit) await this.commit()
+  }
+
+  /** Makes visible what was written. */
+  async commit(): Promise<void> {
+    if (this.#days.length + this.#changes.size === 0) return
+    const changes = new Map<string, TableChange>(this.#changes)
+    await commitTables(this.#context, changes, async (transaction) => {
+      await replaceFiles(transaction, this.#replaced)
+      for (const { table, noted } of this.#days) {
+        await noteArchivedDay(transaction, table.name, noted)
+        if (table.timeColumn === undefined) await forgetOtherDays(transaction, table.name, noted.day)
+      }
+    })
+    this.#changes.clear()
+    this.#days.length = 0
+    this.#replaced = []
+    this.#rows = 0
+  }
+
+  async #filesOf({ name, timeColumn }: ArchivedTable, day: Day) {
+    const days = await readArchivedDays(this.#context.db, name)
+    const own = [...days.values()].filter((one) => timeColumn === undefined || one.day === day)
+    const written = own.filter(({ files }) => files.length > 0)
+    return { files: own.flatMap(({ files }) => files), isTrusted: written.every(({ isArchived }) => isArchived) }
+  }
+
+  async #known(): Promise<Map<string, readonly StoredColumn[]>> {
+    const { db, target } = this.#context
+    this.#columns ??= await columnsOfTables(target, await readPointers(db))
+    return this.#columns
+  }
+
+  /** Takes over the columns of staged files. If a decimal has another type now, all files of the table get it. */
+  async #takeColumns(name: string, columns: readonly StoredColumn[]): Promise<void> {
+    const known = await this.#known()
+    const before = known.get(name)
+    const isWidened = before !== undefined && !isSameType(before, columns)
+    if (isWidened) await this.commit()
+    known.set(name, columns)
+    this.#change(name).columns = columns
+    if (!isWidened) return
+    this.#replaced = await widenFiles(this.#context, publishedTable(name), columns)
+    for (const { day, path, file } of this.#replaced) {
+      this.#change(name).added.push({ day, file })
+      this.#change(name).removed.push({ day, path })
+    }
+    await this.commit()
+    this.#change(name).columns = columns
+  }
+
+  #change(table: string): Change {
+    const found = this.#changes.get(table) ?? { added: [], removed: [], columns: this.#columns?.get(table) ?? [] }
+    this.#changes.set(table, found)
+    return found
+  }
+
+  /** Moves a file to its place and reads it back. */
+  async #publish(day: Day, { localPath, ...file }: StagedFile): Promise<ArchiveFile> {
+    const { target, signal } = this.#context
+    const { divider, timeColumn } = publishedTable(file.table)
+    const path = `${tableFolder(file.table)}data/day=${day}/${divider}=${file.divider}/${randomName(12)}.parquet`
+    await target.publish(localPath, path)
+    const published = { ...file, path }
+    try {
+      const expected = { ...published, day: timeColumn === undefined ? null : day, timeColumn }
+      for await (const _ of fileRows({ target, signal }, expected));
+      return published
+    } catch (error) {
+      if (!(error instanceof DamagedArchive)) throw error
+      await target.remove(path)
+      throw new Error(`${file.table} of ${day} was not archived: ${messageOf(error)}`, { cause: error })
+    }
+  }
+}
+
+/** Keeps the files of partitions whose rows are the same. */
+function compareFiles(
+  owned: readonly ArchiveFile[],
+  staged: readonly StagedFile[],
+): { readonly kept: readonly ArchiveFile[]; readonly fresh: readonly StagedFile[] } {
+  const partition = ({ table, divider }: Pick<ArchiveFile, 'table' | 'divider'>) => `${table} ${divider}`
+  const rowsIn = (files: readonly Pick<ArchiveFile, 'sha256'>[]) => files.map(({ sha256 }) => sha256).join()
+  const before = groupBy(owned, partition)
+  const after = groupBy(staged, partition)
+  const isSame = (name: string) => rowsIn(before.get(name) ?? []) === rowsIn(after.get(name) ?? [])
+  return {
+    kept: owned.filter((file) => isSame(partition(file))),
+    fresh: staged.filter((file) => !isSame(partition(file))),
+  }
+}

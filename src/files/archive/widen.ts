@@ -1,0 +1,72 @@
+import { randomName } from '../../runtime/randomness.js'
+import { type Pointers, readMetadata, readPointers, shownFiles } from '../iceberg/catalog.js'
+import type { CommitContext } from '../iceberg/commit.js'
+import { columnsProperty, fieldOf } from '../iceberg/metadata.js'
+import type { PublishedTable } from '../iceberg/tables.js'
+import type { ArchiveTarget } from './target.js'
+import { DamagedArchive } from './target.js'
+import { type ArchiveFile, fileRows, PartitionWriter } from './file.js'
+import { parquetColumns, serverRow, type StoredColumn } from './rowText.js'
+import { type Day, dayOf } from './tables.js'
+
+/** Reads the columns of the files of each table. */
+export async function columnsOfTables(
+  target: ArchiveTarget,
+  pointers: Pointers,
+): Promise<Map<string, readonly StoredColumn[]>> {
+  const found = new Map<string, readonly StoredColumn[]>()
+  for (const [name, url] of pointers) {
+    const { properties } = await readMetadata(target, url)
+    found.set(name, JSON.parse(properties[columnsProperty] ?? '[]') as StoredColumn[])
+  }
+  return found
+}
+
+/** Returns true if the columns that two sets of files share have the same types. */
+export function isSameType(a: readonly StoredColumn[], b: readonly StoredColumn[]): boolean {
+  const ids = new Map(parquetColumns(a).map((column) => [column.name, fieldOf(column).id]))
+  return parquetColumns(b).every((column) => (ids.get(column.name) ?? fieldOf(column).id) === fieldOf(column).id)
+}
+
+/** A file that takes the place of another one with the same rows. */
+export interface Replacement {
+  readonly day: Day
+  readonly path: string
+  readonly file: ArchiveFile
+}
+
+/**
+ * Writes all files of a table again with decimals of another type. Iceberg never changes a scale, so all files of a
+ * table need the same one. Their rows stay the same, also where they are final.
+ */
+export async function widenFiles(
+  { db, target, folder, signal }: CommitContext,
+  table: PublishedTable,
+  columns: readonly StoredColumn[],
+): Promise<Replacement[]> {
+  const replaced: Replacement[] = []
+  for (const shown of await shownFiles(target, table, await readPointers(db))) {
+    const day = shown.day ?? dayOf(0)
+    let writer: PartitionWriter | undefined
+    for await (const { footer, rows } of fileRows({ target, signal }, shown)) {
+      const wider = footer.columns.map((own) => columns.find(({ name }) => name === own.name) ?? own)
+      writer ??= new PartitionWriter({
+        folder,
+        table: table.name,
+        day: footer.day,
+        divider: shown.divider,
+        columns: wider,
+        isOneFile: true,
+      })
+      await writer.write(rows.map(serverRow(footer.columns)))
+    }
+    await writer?.close()
+    const [staged] = writer?.files ?? []
+    if (staged === undefined) throw new DamagedArchive(`${shown.path} has no rows`)
+    const { localPath, ...file } = staged
+    const path = shown.path.replace(/[^/]*$/, `${randomName(12)}.parquet`)
+    await target.publish(localPath, path)
+    replaced.push({ day, path: shown.path, file: { ...file, path } })
+  }
+  return replaced
+}
