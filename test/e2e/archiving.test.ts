@@ -73,7 +73,7 @@ test('a daemon says that its archive fails, and removes nothing then', async () 
 test('a daemon archives what has settled, and then removes what is past its age', async () => {
   const { failing, stop } = await daemon(join(folder, 'archive'))
   await expect.poll(kept, times).toEqual(['1'])
-  expect((await readdir(join(folder, 'archive', 'manifests', 'table=fills'))).length).toBeGreaterThanOrEqual(2)
+  expect((await readdir(join(folder, 'archive/market/fills/data'))).length).toBeGreaterThanOrEqual(2)
   expect(await failing()).toBe('0')
   await stop()
 })

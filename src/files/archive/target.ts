@@ -26,7 +26,7 @@ export interface ArchiveTarget {
   close(): Promise<void>
 }
 
-/** Folder for files that are being written. Readers of `table=…` skip names that begin with a dot. */
+/** Folder for files that are being written. Readers skip names that begin with a dot. */
 const partial = '.partial'
 
 /** An archive in a local or mounted folder. */
