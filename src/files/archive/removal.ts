@@ -3,7 +3,7 @@ import { callFunction, type RecorderDatabase } from '../../db/database.js'
 import { traitsOf } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
 import { type TimeTable, timeTables } from '../../market/stream.js'
-import { dayMs, sum } from '../../market/values.js'
+import { addMs, dayMs, type ServiceMs, sum } from '../../market/values.js'
 import { counted } from '../../runtime/text.js'
 import { noteRemoval } from '../../server/timescale/rollups.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
@@ -48,7 +48,7 @@ export async function removeArchived(
   database: RecorderDatabase,
   target: ArchiveTarget,
   tables: readonly { readonly name: string; readonly retentionDays: number }[],
-  options: { readonly now: () => number; readonly signal?: AbortSignal },
+  options: { readonly now: () => ServiceMs; readonly signal?: AbortSignal },
 ): Promise<RemovalResult> {
   const { signal } = options
   return withArchiveLock(database.db, async () => {
@@ -59,7 +59,7 @@ export async function removeArchived(
       const timeTable = timeTables.find((one) => one.name === name)
       const first = timeTable && (await firstTime(database.db, archivedTable(name), { withProof: false }))
       if (timeTable === undefined || first === null || first === undefined) continue
-      const cutoff = options.now() - retentionDays * dayMs
+      const cutoff = addMs(options.now(), -retentionDays * dayMs)
       // Chunks are removed whole. Reading days of a chunk that has not ended would gain nothing.
       const until = isHypertable ? ((await readChunkEnds(database.db, name, cutoff)).at(-1) ?? 0) : cutoff
       const work = new TableRemoval(database, { target, signal }, archivedTable(name), isHypertable)

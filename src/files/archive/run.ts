@@ -1,5 +1,5 @@
 import type { RecorderDatabase } from '../../db/database.js'
-import { dayMs, hourMs, type TimeMs } from '../../market/values.js'
+import { dayMs, hourMs } from '../../market/values.js'
 import { readPointers } from '../iceberg/catalog.js'
 import { requireOwnArchive } from './owner.js'
 import { type CommitContext, writeHints } from '../iceberg/commit.js'
@@ -38,7 +38,7 @@ interface ArchiveRequest {
 }
 
 interface ArchiveOptions {
-  readonly now: () => TimeMs
+  readonly now: () => number
   readonly signal?: AbortSignal | undefined
   readonly onProgress?: (progress: { readonly table: string; readonly day: Day; readonly rows: number }) => void
 }
@@ -111,7 +111,7 @@ export async function runArchive(
 }
 
 /** Lists the days that a run would write. */
-async function dueDays(database: RecorderDatabase, { tables }: ArchiveRequest, settledAt: TimeMs) {
+async function dueDays(database: RecorderDatabase, { tables }: ArchiveRequest, settledAt: number) {
   const due: { table: string; day: Day }[] = []
   for (const table of tables) {
     const known = await readArchivedDays(database.db, table)
@@ -126,7 +126,7 @@ async function dueDays(database: RecorderDatabase, { tables }: ArchiveRequest, s
 }
 
 /** Finds settled days that were never noted. Writes to a noted day mark it, so only days after the newest one can be new. */
-async function newDays({ db }: RecorderDatabase, table: ArchivedTable, settledAt: TimeMs): Promise<Day[]> {
+async function newDays({ db }: RecorderDatabase, table: ArchivedTable, settledAt: number): Promise<Day[]> {
   const newest = await newestNotedDay(db, table.name)
   if (table.timeColumn === undefined) {
     const day = dayOf(settledAt - dayMs)

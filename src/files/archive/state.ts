@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
+import type { DatabaseMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import type { ArchiveFile } from './file.js'
 import type { Day } from './tables.js'
@@ -46,7 +47,7 @@ function archivedDays(db: Kysely<Database>, table: string) {
 /** Reads the due days of a table, ascending. */
 export async function readDueDays(db: Kysely<Database>, table: string): Promise<ArchivedDay[]> {
   const rows = await archivedDays(db, table)
-    .where('due_at', '<=', sql<number>`now()`)
+    .where('due_at', '<=', sql<DatabaseMs>`now()`)
     .execute()
   return rows as unknown as ArchivedDay[]
 }

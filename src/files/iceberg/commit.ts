@@ -3,7 +3,6 @@ import { join } from 'node:path'
 import type { Kysely } from 'kysely'
 import { databaseNow } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
-import type { TimeMs } from '../../market/values.js'
 import { random, randomName } from '../../runtime/randomness.js'
 import type { ArchiveFile } from '../archive/file.js'
 import { parquetColumns, type StoredColumn } from '../archive/rowText.js'
@@ -27,7 +26,7 @@ export interface CommitContext {
   readonly target: ArchiveTarget
   /** Local folder for files that are being written. */
   readonly folder: string
-  readonly now: () => TimeMs
+  readonly now: () => number
   /** Days for which superseded snapshots are kept. */
   readonly snapshotDays: number
   /** Ends the commit on abort, before it is visible. */

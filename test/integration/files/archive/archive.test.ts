@@ -228,7 +228,7 @@ describe('verify', () => {
     bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] ?? 0) ^ 1
     await writeFile(path, bytes)
     await archive.target.remove(second?.path ?? '')
-    const stray = 'fills/data/day=2026-03-02/category=SPOT/stray.parquet'
+    const stray = 'market/fills/data/day=2026-03-02/category=SPOT/stray.parquet'
     await writeFile(join(archive.folder, stray), 'PAR1')
     const { problems } = await verified()
     expect(problems.join('\n')).toMatch(/is missing/)
@@ -241,7 +241,7 @@ describe('verify', () => {
       bytes: 4,
     })
     await pruneArchive(archive.target, await pointers())
-    expect((await archive.target.list('fills/')).map((one) => one.path)).not.toContain(stray)
+    expect((await archive.target.list('market/fills/')).map((one) => one.path)).not.toContain(stray)
     expect((await verified()).problems).toEqual([])
   })
 })
