@@ -19,7 +19,7 @@ const longest = [
   'hostile/pipelining',
   'e2e/end',
   'e2e/record',
-  'integration/files/archive/mutations',
+  'integration/files/archive/removal',
   'integration/files/iceberg/tables',
   'integration/files/archive/archive',
   'e2e/archive/bucket',
