@@ -6,15 +6,19 @@ import { scenarios, tapeMarket } from './fills/scenarios.js'
 import { readTapes, splitTapes } from './fills/tapes.js'
 import { printTable } from './tools/checks.js'
 
+/** Number of instruments that always fail, and the share of the others' fills that they may cost. */
+const [failingBeside, maxFailingCost] = [300, 0.02]
 const pollers: Readonly<Record<string, (truth: Truth) => FillPoller>> = {
   'round robin': roundRobin,
   proportional,
-  'this recorder': recorder,
+  'this recorder': (truth) => recorder(truth),
+  'beside those that fail': (truth) => recorder(truth, failingBeside),
   'knowing a second ago': knowingLastSecond,
   'knowing the present': knowingPresent,
   'knowing the future': clairvoyant,
 }
 const ours = 'this recorder'
+const beside = 'beside those that fail'
 /** The recorder is judged by its own choice without any error, and compared with foresight. */
 const [present, future] = ['knowing the present', 'knowing the future']
 /** By when every instrument must have had a response. */
@@ -197,6 +201,10 @@ function judge(
           },
         ]
       : []),
+    {
+      isMet: share(own) - share(results.get(beside) ?? []) <= maxFailingCost,
+      text: `${name}: ${(share(results.get(beside) ?? []) * 100).toFixed(1)} % beside ${failingBeside} instruments that fail, ${(share(own) * 100).toFixed(1)} % without, ${maxFailingCost * 100} points wanted`,
+    },
     { isMet: ofProportional > 1, text: `${name}: ${ofProportional.toFixed(3)} of proportional, more than 1 wanted` },
     {
       isMet: firstMs <= firstWithinMs,

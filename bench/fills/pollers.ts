@@ -154,15 +154,16 @@ export function knowingLastSecond({ flows, latencyMs, shownUpTo }: Truth): FillP
   }
 }
 
-/** The recorder's own schedule. */
-export function recorder({ flows, slotMs }: Truth): FillPoller {
+/** The recorder's own schedule. @param failing number of further instruments that always fail and whose tickers look busy */
+export function recorder({ flows, slotMs }: Truth, failing = 0): FillPoller {
   const schedule = new FillSchedule<number>(String, { minPollMs: 50, maxPollMs: 600_000 })
-  schedule.retarget([...flows.keys()], 0)
+  schedule.retarget([...Array(flows.length + failing).keys()], 0)
   return {
     choose: (nowMs) => schedule.choose(nowMs)?.target ?? -1,
     responded: (instrument, newestFirst, serviceTime, nowMs) =>
       schedule.responded(instrument, newestFirst, serviceTime, nowMs),
-    tickers: (signOf) => void schedule.takeTickers(signOf),
+    failed: (instrument, nowMs) => schedule.failed(instrument, nowMs),
+    tickers: (signOf) => void schedule.takeTickers((instrument) => signOf(instrument % flows.length)),
     isWorthLooking: (sinceMs) =>
       worthOfTickers(schedule.fillsPerSecond(), 1_000 / slotMs, () => schedule.flow(() => true) * sinceMs) >= 1,
   }

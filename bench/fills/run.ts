@@ -29,6 +29,8 @@ export interface FillPoller {
   /** Called when a request may depart; -1 when it shall not. */
   choose(nowMs: number): number
   responded(instrument: number, newestFirst: readonly SeenFill[], serviceTime: number, nowMs: number): void
+  /** Called when the request for an instrument beyond those of the market has failed. All of its requests do. */
+  failed?(instrument: number, nowMs: number): void
   tickers?(signOf: (instrument: number) => TradeSign): void
   /** Returns true if it would read tickers now, `sinceMs` after the newest ones came. */
   isWorthLooking?(sinceMs: number): boolean
@@ -116,6 +118,11 @@ export async function runPoller(
     await clock.sleep(latencyMs / 2)
     if (clock.monotonicMs() > durationMs) return
     requests++
+    if (instrument >= flows.length) {
+      await clock.sleep(latencyMs / 2)
+      poller.failed?.(instrument, clock.monotonicMs())
+      return
+    }
     const { times, sizes } = flows[instrument] as Flow
     const serviceMs = clock.monotonicMs()
     const happened = countUntil(times, serviceMs)

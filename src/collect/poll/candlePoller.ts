@@ -101,6 +101,7 @@ export function candlePoller(
         const ask = async (limit: number) => {
           const polled = await pollAndStore(context, stream, { ...target, limit }, { signal: waiting, deadline })
           if (polled.failure === 'unsupported-interval') candles.refused(target, clock.monotonicMs())
+          else if (polled.failure !== undefined) candles.failed(target, clock.monotonicMs())
           hasResponded ||= polled.batch !== null
           return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
         }

@@ -31,7 +31,11 @@ export function fillsPoller(
   { minPollMs, maxPollMs, allowedPerSecond }: Extract<Trigger, { kind: 'overlap' }>,
 ): FillsPoller {
   const { client, clock, universe, stats, incidents, logger } = context
-  const schedule = new FillSchedule<InstrumentKey>(instrumentText, { minPollMs, maxPollMs })
+  const schedule = new FillSchedule<InstrumentKey>(instrumentText, {
+    groupOf: ({ category }) => category,
+    minPollMs,
+    maxPollMs,
+  })
   const deadlines = new WeakMap<InstrumentKey, number>()
   let learnTrades = () => {}
 

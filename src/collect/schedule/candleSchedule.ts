@@ -12,6 +12,7 @@ import {
   serviceMs,
 } from '../../market/values.js'
 import { backoffMs, type Moment } from '../../runtime/clock.js'
+import { type FailureRun, failingWaitMs, GroupOutcomes, isFailingAlone } from './failures.js'
 import { afterResponse, fullPace, graceMs, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
 
 /** Largest number of candles in one response. */
@@ -64,8 +65,9 @@ interface Entry<Target> {
   readonly sinceMs: number
   /** Refusals in a row, since the last response. */
   refusals: number
+  failing: FailureRun
   /** The series is not requested before this time of the monotonic clock. */
-  refusedUntilMs: number
+  restsUntilMs: number
   last: LastResponse | null
 }
 
@@ -77,6 +79,7 @@ interface Entry<Target> {
 export class CandleSchedule<Target extends CandleSeries> {
   readonly #settleMs: number
   #entries = new Map<string, Entry<Target>>()
+  readonly #outcomes = new GroupOutcomes()
 
   /** @param settleMs how long after a close its candles are requested */
   constructor(settleMs: number) {
@@ -93,7 +96,9 @@ export class CandleSchedule<Target extends CandleSeries> {
       const entry = before.get(key)
       if (entry === undefined) added.push(target)
       else entry.target = target
-      this.#entries.set(key, entry ?? { target, sinceMs: nowMs, refusals: 0, refusedUntilMs: -Infinity, last: null })
+      const failing = this.#outcomes.begin(target.category)
+      const fresh = { target, sinceMs: nowMs, refusals: 0, failing, restsUntilMs: -Infinity, last: null }
+      this.#entries.set(key, entry ?? fresh)
     }
     const removed = [...before].flatMap(([key, { target }]) => (this.#entries.has(key) ? [] : [target]))
     return { added, removed }
@@ -125,8 +130,8 @@ export class CandleSchedule<Target extends CandleSeries> {
   ): { readonly target: Target; readonly isClaimed: boolean }[] {
     const limits = candlePaceLimits(interval)
     const due: { readonly target: Target; readonly isClaimed: boolean }[] = []
-    for (const { target, refusedUntilMs, last } of this.#entries.values()) {
-      if (target.interval !== interval || now.ms < refusedUntilMs) continue
+    for (const { target, restsUntilMs, last } of this.#entries.values()) {
+      if (target.interval !== interval || now.ms < restsUntilMs) continue
       // Half an interval is allowed for, because responses come a little earlier or later after each close.
       const sinceMs = last === null ? Infinity : now.ms - last.received.ms + limits.everyMs / 2
       if (last === null || sinceMs >= waitMs(last.pace, limits)) due.push({ target, isClaimed: false })
@@ -165,6 +170,7 @@ export class CandleSchedule<Target extends CandleSeries> {
       const newestOpenTime = openTime > -Infinity ? openTime : null
       entry.last = { received, pace, sign, tradedAt, newest, newestOpenTime }
       entry.refusals = 0
+      entry.failing = this.#outcomes.responded(target.category)
     }
     // The trade may have happened at the very end of its candle.
     return addMs(tradedAt, intervalMs[target.interval])
@@ -177,13 +183,27 @@ export class CandleSchedule<Target extends CandleSeries> {
     entry.refusals++
     const { everyMs } = candlePaceLimits(target.interval)
     const soonMs = backoffMs(entry.refusals, { minMs: 2 * everyMs, maxMs: Math.max(2 * everyMs, hourMs) })
-    entry.refusedUntilMs = nowMs + (entry.last === null ? refusedForMs : soonMs)
+    entry.restsUntilMs = nowMs + (entry.last === null ? refusedForMs : soonMs)
   }
 
-  /** Counts the series that are requested less often, and those that are overdue. */
+  /**
+   * Notes that no response came. A series that fails while others of its category have responses is requested less and
+   * less often. @param nowMs on the monotonic clock
+   */
+  failed(target: Target, nowMs: number): void {
+    const entry = this.#entries.get(seriesText(target))
+    if (entry === undefined) return
+    entry.failing = this.#outcomes.failed(entry.failing, target.category)
+    if (!isFailingAlone(entry.failing)) return
+    const { everyMs } = candlePaceLimits(target.interval)
+    entry.restsUntilMs = nowMs + failingWaitMs(entry.failing, everyMs)
+  }
+
+  /** Counts the series that are requested less often, and those that are overdue. One that fails alone is neither. */
   counts(nowMs: number): { readonly quiet: number; readonly late: number } {
     let [quiet, late] = [0, 0]
-    for (const { target, sinceMs, last } of this.#entries.values()) {
+    for (const { target, sinceMs, failing, last } of this.#entries.values()) {
+      if (isFailingAlone(failing)) continue
       const limits = candlePaceLimits(target.interval)
       const wait = last === null ? limits.everyMs : waitMs(last.pace, limits)
       if (wait > limits.everyMs) quiet++

@@ -59,6 +59,11 @@ function shareAnswered(before: Tally, after: Tally): number {
   return responses === 0 ? 0 : responses / (responses + after.failures - before.failures)
 }
 
+/** Returns true if a target has missed so many responses that it most probably fails alone. */
+export function isFailingAlone({ missed }: FailureRun): boolean {
+  return missed >= missedToBelieve
+}
+
 /** Longest wait of a target that fails alone, in cycles. It is at most an hour too, or a cycle if that is longer. */
 const maxFailingCycles = 32
 /** A target that missed this many responses counts as failing alone. Chance alone does this to 1 target in 20. */

@@ -3,10 +3,13 @@ import { serviceMs, type ServiceMs } from '../../market/values.js'
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { maxUnevenness } from './estimateRecords.js'
 import { FillEstimate, type SeenFill } from './fillEstimate.js'
+import { type FailureRun, failingWaitMs, GroupOutcomes, isFailingAlone } from './failures.js'
 import { longestWaitMs } from './fillShare.js'
 import { graceMs } from './pace.js'
 
-interface FillScheduleOptions {
+interface FillScheduleOptions<Target> {
+  /** Group of instruments that one failure of the service may affect together. By default all are one group. */
+  readonly groupOf?: (target: Target) => string
   /** Shortest time between two requests for an instrument. */
   readonly minPollMs: number
   /** Longest time between two requests for an instrument whose responses bring something new. */
@@ -24,7 +27,7 @@ interface Entry<Target> {
   empty: number
   /** True when the last response held no fills at all. */
   isQuiet: boolean
-  failures: number
+  failing: FailureRun
   /** When the last request failed; before the first failure, when the instrument was added. */
   failedMs: number
   isRequested: boolean
@@ -41,6 +44,10 @@ const maxBackoffMs = 30_000
 /** Every fourth choice goes to the instrument that is overdue for longest, every second to one without a response. */
 const overdueEvery = 4
 const firstEvery = 2
+/** Every fiftieth choice goes to an instrument that fails alone, unless no other is due. */
+const failingEvery = 50
+/** An instrument that never had a response counts as failing alone if others had this share of a response meanwhile. */
+const missedAtFirst = 0.25
 
 /**
  * Decides at each request that may be sent which instrument's fills are requested.
@@ -55,19 +62,21 @@ const firstEvery = 2
  * instruments this takes 2 n requests. An instrument that has waited for its longest time is overdue. Overdue
  * instruments get every fourth choice, the longest overdue first. Of n instruments, one that trades waits at most for
  * maxPollMs and the time of 4 n requests. The longest time doubles with each response that brings nothing, up to an
- * hour, whatever the ticker claims. The first new fill resets it. Times are of the monotonic clock.
+ * hour, whatever the ticker claims. The first new fill resets it. Instruments that fail while others have responses
+ * share every fiftieth choice, and each of them waits longer after each failure. Times are of the monotonic clock.
  */
 export class FillSchedule<Target> {
   readonly #keyOf: (target: Target) => string
-  readonly #options: FillScheduleOptions
+  readonly #options: FillScheduleOptions<Target>
   readonly #entries = new Map<string, Entry<Target>>()
   /** The values of `#entries`, for the loop over all of them at each choice. */
   #list: Entry<Target>[] = []
   /** Service's clock minus the monotonic clock, in ms; null before the first response. */
   #offsetMs: number | null = null
   #choices = 0
+  readonly #outcomes = new GroupOutcomes()
 
-  constructor(keyOf: (target: Target) => string, options: FillScheduleOptions) {
+  constructor(keyOf: (target: Target) => string, options: FillScheduleOptions<Target>) {
     this.#keyOf = keyOf
     this.#options = options
   }
@@ -85,7 +94,7 @@ export class FillSchedule<Target> {
         respondedMs: null,
         empty: 0,
         isQuiet: false,
-        failures: 0,
+        failing: this.#outcomes.begin(this.#groupOf(target)),
         failedMs: nowMs,
         isRequested: false,
       })
@@ -133,14 +142,14 @@ export class FillSchedule<Target> {
     entry.respondedMs = atMs
     entry.empty = fresh > 0 ? 0 : entry.empty + 1
     entry.isQuiet = newestFirst.length === 0
-    entry.failures = 0
+    entry.failing = this.#outcomes.responded(this.#groupOf(target))
     entry.isRequested = false
   }
 
   failed(target: Target, nowMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
-    entry.failures++
+    entry.failing = this.#outcomes.failed(entry.failing, this.#groupOf(target))
     entry.failedMs = nowMs
     entry.isRequested = false
   }
@@ -152,7 +161,10 @@ export class FillSchedule<Target> {
   lost(target: Target, nowMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
-    this.failed(target, nowMs)
+    // The service gave the response, so that its loss tells nothing about the instrument.
+    entry.failing = { ...entry.failing, failures: entry.failing.failures + 1 }
+    entry.failedMs = nowMs
+    entry.isRequested = false
     // Its wait counts from the last response that was kept, even if several are lost.
     entry.sinceMs = entry.respondedMs ?? entry.sinceMs
     entry.respondedMs = null
@@ -183,13 +195,15 @@ export class FillSchedule<Target> {
 
   /**
    * Counts the instruments without fills, and those that trade and are late. An instrument is late if it has waited
-   * longer than allowed, or if a response that came now could not show all its unseen fills.
+   * longer than allowed, or if a response that came now could not show all its unseen fills. One that fails alone is
+   * not late.
    */
   counts(nowMs: number): { readonly lateTargets: number; readonly quietTargets: number } {
     let [lateTargets, quietTargets] = [0, 0]
     for (const entry of this.#list) {
       const waitedMs = nowMs - (entry.respondedMs ?? entry.sinceMs) - graceMs
       if (entry.isQuiet) quietTargets++
+      else if (isAlone(entry)) continue
       else if (waitedMs > longestWaitMs(entry.empty, this.#options.maxPollMs)) lateTargets++
       else if (waitedMs > 0 && this.#unseen(entry, nowMs) >= fillsPerPage) lateTargets++
     }
@@ -221,11 +235,19 @@ export class FillSchedule<Target> {
     let maxOverdueMs = 0
     let busiest: Entry<Target> | null = null
     let most = dueFills
+    let failing: Entry<Target> | null = null
+    let failingFromMs = Infinity
     for (const entry of this.#list) {
-      if (entry.isRequested || nowMs < this.#allowedMs(entry)) continue
+      if (entry.isRequested) continue
+      const allowedMs = this.#allowedMs(entry)
+      if (nowMs < allowedMs) continue
+      if (isAlone(entry)) {
+        if (allowedMs < failingFromMs) [failing, failingFromMs] = [entry, allowedMs]
+        continue
+      }
       if (entry.respondedMs === null) {
         // Instruments whose requests fail come after those that were not tried yet.
-        const rank = entry.estimate.firstRank - (entry.failures > 0 ? 1e18 : 0)
+        const rank = entry.estimate.firstRank - (entry.failing.failures > 0 ? 1e18 : 0)
         if (rank > firstRank) [first, firstRank] = [entry, rank]
         continue
       }
@@ -238,26 +260,34 @@ export class FillSchedule<Target> {
       const atStake = unseen * estimate.unevenness ** unevennessPower
       if (atStake >= most) [busiest, most] = [entry, atStake]
     }
+    if (failing !== null && turn % failingEvery === 0) return failing
     if (overdue !== null && (busiest === null || turn % overdueEvery === 0)) return overdue
     if (first !== null && (busiest === null || turn % firstEvery === 0)) return first
-    return busiest ?? overdue ?? first
+    return busiest ?? overdue ?? first ?? failing
+  }
+
+  #groupOf(target: Target): string {
+    return this.#options.groupOf?.(target) ?? ''
   }
 
   /** When the instrument may be requested at the earliest. */
-  #allowedMs({ respondedMs, failures, failedMs }: Entry<Target>): number {
-    const { minPollMs } = this.#options
-    if (failures > 0) return failedMs + backoffMs(failures, { minMs: minPollMs, maxMs: maxBackoffMs })
+  #allowedMs(entry: Entry<Target>): number {
+    const { minPollMs, maxPollMs } = this.#options
+    const { respondedMs, failing, failedMs } = entry
+    if (isAlone(entry)) return failedMs + failingWaitMs(failing, maxPollMs)
+    if (failing.failures > 0) return failedMs + backoffMs(failing.failures, { minMs: minPollMs, maxMs: maxBackoffMs })
     return respondedMs === null ? -Infinity : respondedMs + minPollMs
   }
 
   #dueMs(entry: Entry<Target>, nowMs: number): number {
     const allowedMs = this.#allowedMs(entry)
-    if (entry.failures > 0 || entry.respondedMs === null) return Math.max(allowedMs, nowMs)
+    if (entry.failing.failures > 0 || entry.respondedMs === null) return Math.max(allowedMs, nowMs)
     const latestMs = entry.respondedMs + longestWaitMs(entry.empty, this.#options.maxPollMs)
     return Math.min(latestMs, Math.max(allowedMs, this.#reachesMs(entry, dueFills, nowMs)))
   }
 
   #deadlineMs(entry: Entry<Target>, nowMs: number): number {
+    if (isAlone(entry)) return nowMs + this.#options.maxPollMs
     if (entry.respondedMs === null) return entry.failedMs + this.#options.maxPollMs
     return Math.min(this.#reachesMs(entry, fillsPerPage, nowMs), nowMs + this.#options.maxPollMs)
   }
@@ -274,4 +304,9 @@ export class FillSchedule<Target> {
   #unseen({ estimate }: Entry<Target>, nowMs: number): number {
     return estimate.unseen(serviceMs(nowMs + (this.#offsetMs ?? 0)))
   }
+}
+
+/** Returns true if an instrument fails while others have responses. One that had a response itself is believed longer. */
+function isAlone({ failing, estimate }: Entry<unknown>): boolean {
+  return estimate.respondedAt > -Infinity ? isFailingAlone(failing) : failing.missed >= missedAtFirst
 }

@@ -1,5 +1,5 @@
 import fc from 'fast-check'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { CandleSchedule } from '../../../../src/collect/schedule/candleSchedule.js'
 import { type Candle, type CandleSeries, intervalMs, intervals } from '../../../../src/market/candle.js'
 import type { TradeSign } from '../../../../src/market/rows.js'
@@ -107,4 +107,45 @@ test('a series without a response in due time is late, one that is asked for les
   expect(scheduleAfter(0).counts(at(1).ms)).toEqual({ quiet: 0, late: 0 })
   expect(scheduleAfter(0).counts(at(3).ms)).toEqual({ quiet: 0, late: 1 })
   expect(scheduleAfter(3).counts(at(3).ms)).toEqual({ quiet: 1, late: 0 })
+})
+
+describe('series that only fail', () => {
+  const others = Array.from({ length: 9 }, (_, index) => ({ ...series, symbol: `LIVE${index}USDT` }))
+
+  let late = 0
+  /** Runs so many minutes; returns how often the series was requested in each hour. */
+  function hours(minutes: number, fails: (target: CandleSeries, minute: number) => boolean): number[] {
+    const schedule = new CandleSchedule<CandleSeries>(0)
+    schedule.retarget([series, ...others], at(0).ms)
+    const counts: number[] = []
+    for (let minute = 0; minute < minutes; minute++) {
+      for (const { target } of schedule.due('1m', at(minute), () => null)) {
+        if (target === series) counts[Math.floor(minute / 60)] = (counts[Math.floor(minute / 60)] ?? 0) + 1
+        if (fails(target, minute)) schedule.failed(target, at(minute).ms)
+        else
+          schedule.responded(target, {
+            rows: [candle(minute, '5')],
+            received: at(minute),
+            isClaimed: false,
+            sign: null,
+          })
+      }
+    }
+    late = schedule.counts(at(minutes).ms).late
+    return counts
+  }
+
+  test('are requested less and less often while others have responses', () => {
+    const [first = 0, , , fourth = 0] = hours(240, (target) => target === series)
+    expect(first).toBeGreaterThan(3)
+    expect(first).toBeLessThan(20)
+    expect(fourth).toBeLessThanOrEqual(3)
+    expect(late).toBe(0)
+  })
+
+  test('are requested at every close while all fail, and after the first response', () => {
+    expect(hours(59, () => true)).toEqual([59])
+    expect(late).toBe(10)
+    expect(hours(240, (target, minute) => target === series && minute < 30)[3]).toBe(60)
+  })
 })
