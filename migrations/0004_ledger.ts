@@ -14,8 +14,10 @@ const proven = [
   'repaired',
 ]
 /** Shows how far the recorder has come with a series. */
-const progress = ['unsettled', 'audited', 'reviewed']
-const verdicts = [...proven, ...progress]
+const progress = ['unsettled', 'reviewed']
+/** Speaks against claims. */
+const evidence = ['contradicted', 'disputed']
+const verdicts = [...proven, ...progress, ...evidence]
 const gapVerdicts = `('missing', 'lost', 'repaired')`
 /** A gap has a reason, and one range in a part of its own. */
 const isOneGap =
@@ -44,27 +46,28 @@ const tables = {
       -- range is also recorded. no trade: silent, and looked at once more, later. before the beginning: the series has
       -- no rows there. unanswered: asked for, and no response shows anything. missing: a gap that may be repaired.
       -- lost: a gap that the service no longer fills. repaired: a gap that was filled. unsettled: fills were seen
-      -- without a break, and more may turn up; the next page that follows on makes it recorded. audited: fills of these
-      -- minutes were compared with the candles, or no candle came to compare them with. reviewed: closed candles were
-      -- read again, down to the beginning of the range; the next review goes on from there into the past.
+      -- without a break, and more may turn up; the next page that follows on makes it recorded. reviewed: closed candles
+      -- were read again, down to the beginning of the range; the next review goes on from there into the past.
+      -- contradicted: a candle or a schedule speaks against the stored rows. disputed: a response left out stored rows,
+      -- or gave them other values. Neither may be claimed until rows agree with it.
     part timestamptz not null default '-infinity'
       -- Start of this row's stretch; of a gap, the start of the gap. A verdict of a series may have several rows, so
       -- that a write changes only a short one. The start is -infinity in the first row of recorded ranges, and where
       -- one row holds everything.
     ranges tstzmultirange not null -- The ranges, half-open.
-    reason text check (reason <> '') -- Gaps: why it is there.
+    reason text check (reason <> '') -- Gaps and evidence: why it is there.
     noted_at timestamptz not null default now()
       -- When the verdict was noted: of gaps when they were found, of silence, of what is unanswered and of reviews the
-      -- last time.
+      -- last time. unsettled: service time of the newest response.
+    asked_since timestamptz
+      -- unsettled: from when on responses were asked for fills, as far as the oldest of them reaches; NULL for others.
     settled_at timestamptz -- Gaps: when it was repaired, or known to be beyond repair.
-    judged_at timestamptz
-      -- Gaps in fills: when the candles have shown that fills are missing, or were waited for in vain; NULL before, and
-      -- for all others.
     times integer not null default 1 check (times > 0) -- unanswered: how often it was asked for.
     filled_from text check (filled_from in ('live', 'history'))
       -- Repaired gaps in fills: live, or history, by what filled them; NULL otherwise.
     gap_until timestamptz generated always as (case when verdict in ('missing', 'lost') then upper(ranges) end) stored
       -- Gaps that are not repaired: their end.
+    rows_before bigint not null default 0 -- Gaps: rows that were stored in its range when it was found.
     primary key (stream, category, symbol, type, interval, verdict, part)
     check (verdict not in ${gapVerdicts} or ${isOneGap})
     check ((verdict in ('lost', 'repaired')) = (settled_at is not null))`,
@@ -132,8 +135,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create index ledger_silent on recorder.ledger (noted_at) where verdict = 'silent';
     create index ledger_unanswered on recorder.ledger (noted_at) where verdict = 'unanswered';
     create index ledger_fill_gap on recorder.ledger (id) where stream = 'fills' and verdict in ('missing', 'lost');
-    create index ledger_not_judged on recorder.ledger (id)
-      where stream = 'fills' and verdict in ('missing', 'lost') and judged_at is null;
+    create index ledger_evidence on recorder.ledger (noted_at) where verdict in ('contradicted', 'disputed');
 
     create schema recorder_page;
     comment on schema recorder_page is 'What the page reads of the accounts: views that market_reader may see.';

@@ -57,6 +57,15 @@ begin
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'recorded' and not k.ranges @> left_out;
   end if;
+  if of_type = 'market' and of_interval = '1m' then
+    -- Candles and fills are compared by whichever comes later. The lock makes one of them wait for the other.
+    perform from recorder.ledger k
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+      and k.verdict = 'recorded' and k.part = '-infinity' for update;
+    if found then
+      perform recorder.weigh_minutes(of_category, of_symbol, filled + left_out, 'live');
+    end if;
+  end if;
   return (select coalesce(round(sum(extract(epoch from upper(r) - lower(r))) / extract(epoch from length)), 0)
     from unnest(late) as r);
 end

@@ -1,5 +1,26 @@
 -- Functions that note, close, lose and reopen gaps of any stream. The columns that a gap keeps when its verdict
--- changes stand in three statements. `times` is none of them: it counts how often an unanswered range was requested.
+-- changes stand in four statements. `times` is none of them: it counts how often an unanswered range was requested.
+
+-- Counts the stored rows of a series within ranges. Streams without claims count none.
+create or replace function recorder.count_rows(
+  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, within tstzmultirange
+)
+returns bigint language plpgsql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  time_column constant text := case of_stream when 'candles' then 'open_time' else 'ts' end;
+  found bigint := 0;
+begin
+  if of_stream in ('fills', 'candles', 'funding_rates', 'liquidations') then
+    execute format($count$
+      select count(*) from unnest($1) as r join market.%I t on t.%I >= lower(r) and t.%2$I < upper(r)
+        and t.%2$I >= lower($1) and t.%2$I < upper($1)
+      where t.category = $2 and t.symbol = $3 %s
+      $count$, of_stream, time_column, case of_stream when 'candles' then 'and t.type = $4::market.candle_type and t.interval = $5::market.candle_interval' else '' end)
+      into found using within, of_category, of_symbol, of_type, of_interval;
+  end if;
+  return found;
+end
+$$;
 
 -- Notes gaps, one for each range. The same gap found again changes nothing. Of two gaps with the same beginning,
 -- the longer one stays. found: when the gaps were found. settled: when they were lost or repaired. Default: now.
@@ -9,22 +30,48 @@ create or replace function recorder.note_gaps(
 )
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   insert into recorder.ledger as k
-    (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at)
+    (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, rows_before)
   select of_stream, of_category, of_symbol, of_type, of_interval, as_verdict, lower(r), tstzmultirange(r), why,
-    coalesce(found, now()), case when as_verdict <> 'missing' then coalesce(settled, found, now()) end
+    coalesce(found, now()), case when as_verdict <> 'missing' then coalesce(settled, found, now()) end,
+    recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(r))
   from unnest(gaps) as r
   where not exists (
     select from recorder.ledger s
     where (s.stream, s.category, s.symbol, s.type, s.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
-      and s.verdict in ('missing', 'lost', 'repaired')
+      and s.verdict in ('missing', 'lost')
       and s.part = lower(r) and s.ranges = tstzmultirange(r))
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;
 
--- Takes ranges that are known by now out of the gaps of a series. A gap that they fill wholly is repaired. Of a gap
--- that they fill in part, the rest stays the same gap, with the time at which it was found. It may be two gaps then.
--- filled_by: live or history, for fills.
+-- Notes as gaps what no gap of the series holds yet. Where a gap with the same reason ends, it goes on.
+create or replace function recorder.note_unknown(
+  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
+  unknown tstzmultirange, why text
+)
+returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  known constant tstzmultirange := coalesce((
+    select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+      and k.gap_until > lower(unknown) and k.part < upper(unknown)), '{}');
+  rest tstzrange;
+begin
+  for rest in select unnest(unknown - known) loop
+    update recorder.ledger k set ranges = k.ranges + tstzmultirange(rest), rows_before = rows_before
+      + recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(rest))
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'missing' and k.gap_until = lower(rest) and k.reason = why;
+    if not found then
+      perform recorder.note_gaps(of_stream, of_category, of_symbol, of_type, of_interval, 'missing', tstzmultirange(rest), why);
+    end if;
+  end loop;
+end
+$$;
+
+-- Takes ranges that are known by now out of the gaps of a series. A gap that they fill wholly is repaired if rows came
+-- since it was noted; otherwise nothing was missing, and it is deleted. Of a gap that they fill in part, the rest stays
+-- the same gap, with the time at which it was found. It may be two gaps then. filled_by: live or history, for fills.
 create or replace function recorder.close_gaps(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
   filled tstzmultirange, filled_at timestamptz default now(), filled_by text default null
@@ -50,6 +97,8 @@ set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as
     returning k.*
   ), closed as (
     select t.*, case when t.ranges <@ filled then 'repaired' else t.verdict end as closed_as from touched t
+    where not t.ranges <@ filled
+      or recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, t.ranges) > t.rows_before
   ), pieces as (
     -- Two gaps that overlap may leave pieces with the same beginning. The longer one stays.
     select distinct on (closed_as, lower(piece)) c.*, piece
@@ -57,12 +106,13 @@ set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as
     order by closed_as, lower(piece), upper(piece) desc
   )
   insert into recorder.ledger as k (
-    stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, judged_at, filled_from
+    stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from, rows_before
   )
   select stream, category, symbol, type, interval, closed_as, lower(piece), tstzmultirange(piece), reason, noted_at,
     case closed_as when 'repaired' then filled_at else settled_at end,
-    -- The rest of a gap in fills is compared with its candles anew.
-    null, case closed_as when 'repaired' then filled_by end
+    case closed_as when 'repaired' then filled_by end,
+    -- Rows may have come to the rest already.
+    least(rows_before, recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(piece)))
   from pieces
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
@@ -80,9 +130,9 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     returning *
   )
   insert into recorder.ledger as k (
-    stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, judged_at, filled_from
+    stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from, rows_before
   )
-  select stream, category, symbol, type, interval, 'lost', part, ranges, reason, noted_at, now(), judged_at, filled_from
+  select stream, category, symbol, type, interval, 'lost', part, ranges, reason, noted_at, now(), filled_from, rows_before
   from turned
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
@@ -100,10 +150,10 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     returning *
   )
   insert into recorder.ledger as k (
-    stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, judged_at, filled_from
+    stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from, rows_before
   )
-  select stream, category, symbol, type, interval, 'missing', part, ranges, reason, noted_at, null, judged_at,
-    filled_from
+  select stream, category, symbol, type, interval, 'missing', part, ranges, reason, noted_at, null, filled_from,
+    rows_before
   from turned
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges

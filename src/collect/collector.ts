@@ -9,7 +9,7 @@ import type { Logger } from '../runtime/logger.js'
 import type { Batch, CandleTarget } from '../ledger/batch.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
-import { keepAuditingFills } from './auditFills.js'
+import { keepWatchingEvidence } from './watchEvidence.js'
 import { type CandlePoller, candlePoller } from './poll/candlePoller.js'
 import { cronPoller, watchTickers } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
@@ -104,7 +104,7 @@ export class Collector {
     this.assign(this.#ownership)
     this.#starting = this.#start()
     this.#loops = [
-      keepAuditingFills(db, { ...this.#context, isOwn: () => this.#ownership.hasList('fills', null) }),
+      keepWatchingEvidence(db, { ...this.#context, isOwn: () => this.#ownership.hasList('fills', null) }),
       keepReadingLists({ ...this.#context, db, config }),
     ]
   }

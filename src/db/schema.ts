@@ -142,8 +142,9 @@ type Verdict =
   | 'lost'
   | 'repaired'
   | 'unsettled'
-  | 'audited'
   | 'reviewed'
+  | 'contradicted'
+  | 'disputed'
 
 /** Ranges have the form of text, and `part` is an instant that may be infinite. */
 interface LedgerTable extends Series {
@@ -154,7 +155,8 @@ interface LedgerTable extends Series {
   reason: string | null
   noted_at: Generated<ServiceMs>
   settled_at: NullableInstant
-  judged_at: NullableInstant
+  asked_since: NullableInstant
+  rows_before: Generated<number>
   times: Generated<number>
   filled_from: FillSource | null
   gap_until: GeneratedAlways<ServiceMs | null>

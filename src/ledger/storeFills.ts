@@ -1,10 +1,11 @@
 import { type Kysely, sql } from 'kysely'
-import { type Fill, fillsPerPage } from '../market/rows.js'
+import type { Fill } from '../market/rows.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { addMs, type Extra, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
 import { arrayText, type ColumnValue } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeRows.js'
+import { type Run, runOf } from './run.js'
 import { multirangeText } from './verdicts.js'
 import { type FillBatch, missingRows, seriesKey } from './batch.js'
 
@@ -16,11 +17,6 @@ export interface StoredFills extends WriteResult {
   readonly storedFillsLeftOut: number
 }
 
-interface TimeSpan {
-  readonly oldest: ServiceMs
-  readonly newest: ServiceMs
-}
-
 /**
  * Stores pages of fills with what they prove and the gaps that they show, by `recorder.store_fills`. Throws if two pages
  * are of the same instrument, because each is judged by what is stored before the call.
@@ -28,7 +24,10 @@ interface TimeSpan {
 export async function storeFills(db: Kysely<Database>, batches: readonly FillBatch[]): Promise<StoredFills[]> {
   if (new Set(batches.map(seriesKey)).size < batches.length)
     throw new RangeError('two pages of one instrument must be stored one after the other')
-  const pages = batches.map((batch) => ({ batch, fills: withoutRepeats(batch).rows, times: timesOf(batch.rows) }))
+  const pages = batches.map((batch) => {
+    const { rows } = withoutRepeats(batch)
+    return { batch, fills: rows, run: runOf(rows.map(({ ts }) => ts)) }
+  })
   const fills = pages.flatMap((page) => page.fills)
   const pageOfFills = pages.flatMap((page, place) => Array<string>(page.fills.length).fill(String(place + 1)))
   const ofPages = (valueOf: (page: (typeof pages)[number]) => ColumnValue) => arrayText(pages, valueOf)
@@ -37,12 +36,13 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
     select inserted, gaps as "gapsFound", left_out as "storedFillsLeftOut", conflicting from recorder.store_fills(
       ${ofPages(({ batch }) => batch.target.category)}::market.category[],
       ${ofPages(({ batch }) => batch.target.symbol)}::text[],
-      ${ofPages(({ batch }) => isFull(batch))}::boolean[],
       ${ofPages(({ batch }) => timeText(batch.requestTime))}::timestamptz[],
       ${ofPages(({ batch }) => timeText(batch.receivedAt))}::timestamptz[],
       ${ofPages(({ batch }) => unreadTimes(batch))}::tstzmultirange[],
-      ${ofPages(({ times }) => times && timeText(times.oldest))}::timestamptz[],
-      ${ofPages(({ times }) => times && timeText(times.newest))}::timestamptz[],
+      ${ofPages(({ run }) => run && timeText(run.oldest))}::timestamptz[],
+      ${ofPages(({ run }) => run && timeText(run.newest))}::timestamptz[],
+      ${ofPages(({ run }) => run && timeText(run.edge))}::timestamptz[],
+      ${ofPages(({ run }) => run && `${run.disorderMs} ms`)}::interval[],
       ${ofPages((page) => page.fills.length)}::integer[],
       ${`{${pageOfFills.join(',')}}`}::integer[],
       ${ofFills(({ ts }) => ts)}::float8[],
@@ -60,12 +60,6 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
   })
 }
 
-/** Returns true if the service may have more fills before those of the page. */
-function isFull(batch: FillBatch): boolean {
-  const { rows, tooOld = 0 } = batch
-  return tooOld > 0 || rows.length + missingRows(batch) >= fillsPerPage
-}
-
 /**
  * Returns the milliseconds of a page's fills that are not stored, as a multirange. They could not be understood, or the
  * database refused them, so their time must not be claimed. Returns null if the time of one is unknown.
@@ -74,7 +68,7 @@ function unreadTimes(batch: FillBatch): string | null {
   if (missingRows(batch) === 0) return '{}'
   const lost = batch.rejected.filter(({ isRowStored }) => isRowStored !== true)
   if (lost.length < missingRows(batch) || batch.rows.length === 0) return null
-  const { oldest, newest } = timesOf(batch.rows) as TimeSpan
+  const { oldest, newest } = runOf(batch.rows.map(({ ts }) => ts)) as Run
   const ranges: TimeRange[] = []
   for (const { raw } of lost) {
     const ts = serviceMs(Number(timeInText.exec(raw)?.[1] ?? Number.NaN))
@@ -83,15 +77,6 @@ function unreadTimes(batch: FillBatch): string | null {
     ranges.push({ from: ts, to: addMs(ts, 1) })
   }
   return multirangeText(ranges)
-}
-
-function timesOf(rows: readonly Fill[]): TimeSpan | null {
-  let [oldest, newest] = [serviceMs(Infinity), serviceMs(-Infinity)]
-  for (const { ts } of rows) {
-    if (ts < oldest) oldest = ts
-    if (ts > newest) newest = ts
-  }
-  return rows.length === 0 ? null : { oldest, newest }
 }
 
 function timeText(time: ServiceMs | MachineMs): string {

@@ -7,9 +7,9 @@ import { columnNames, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
-import { instrumentStream, ofInstrument, ofSeries, seriesValues } from '../db/series.js'
+import { instrumentStream, ofInstrument, ofSeries } from '../db/series.js'
 import { provenBy, runOf, type Shown, silenceOf } from './run.js'
-import { addCoverage, multirange, multirangeText } from './verdicts.js'
+import { multirange, multirangeText } from './verdicts.js'
 import { recordGap } from './gaps.js'
 import { missingEvents } from './missing.js'
 
@@ -128,9 +128,8 @@ export async function storePastFills(
         order by ${keyOrder(table.key)} on conflict do nothing`.execute(trx)
     }
     if (proven.length > 0) {
-      await addCoverage(trx, streamOf(key), proven)
-      const filled = [multirangeText(proven), new Date(requestTime), 'history'] as const
-      await callFunction(trx, 'recorder.close_gaps', ...seriesValues(streamOf(key)), ...filled)
+      const ranges = [multirangeText(proven)]
+      await callFunction(trx, 'recorder.cover_fills', [category], [symbol], ranges, new Date(requestTime), 'history')
     }
     return { inserted: fresh.length, refusal: null, proven }
   })

@@ -33,21 +33,22 @@ import { addingRanges, keyColumns, ofSeries, type Series, seriesOf, seriesValues
  * | nothing              | missing              | `storeFills`, `claimEvents`, `recordGap`,       | rows did not come, and may come later         |
  * |                      |                      | `replaceGaps`, `explainFills`                   |                                               |
  * | nothing              | lost                 | `recordGap`                                     | a snapshot was lost, which no history has     |
- * | recorded             | missing              | `auditFills`, `storeFills`                      | candles or other pages contradict the fills   |
+ * | recorded             | missing              | `noteEvidence`                                  | a candle, a response or a schedule contradicts |
  * | missing              | lost                 | `loseGaps`                                      | no history of the service reaches it          |
  * | lost                 | missing              | `reopenGaps`                                    | the service has a history after all           |
- * | missing, lost        | repaired             | `storeFills`, `storePastFills`, `claimEvents`,  | the range is recorded by now                  |
+ * | missing, lost        | repaired             | `storeFills`, `storePastFills`, `claimEvents`,  | rows came, and the range is recorded          |
  * |                      |                      | `settleGaps`, `replaceGaps`                     |                                               |
  * | missing              | nothing              | `settleGaps`                                    | it is before the beginning                    |
- * | missing, lost        | recorded             | `dismissEmptyGaps`                              | candles show that no fill was lost            |
+ * | missing, lost        | recorded             | `weighMinutes`                                  | candles show that no fill was lost            |
  * | before the beginning | nothing              | `recordInstruments`                             | the instrument is listed again                |
  * | recorded             | final                | `removeArchived`                                | rows leave for the archive                    |
  * | recorded, silent,    | nothing              | `forget`                                        | rows are older than the configuration keeps   |
  * | no trade, missing,   |                      |                                                 |                                               |
  * | lost, repaired       |                      |                                                 |                                               |
  *
- * Three more verdicts tell how far the recorder has come with a series. Functions of the database use `unsettled` and
- * `audited` of fills. `noteReview` writes `reviewed` of candles.
+ * Two more verdicts tell how far the recorder has come with a series: `unsettled` of fills, and `reviewed` of candles.
+ * Two are evidence, which every claim subtracts: a candle or a schedule has `contradicted` what is stored, or a response
+ * has `disputed` it. Evidence stands until rows agree with it, at most 90 days.
  */
 type Verdict = Database['recorder.ledger']['verdict']
 

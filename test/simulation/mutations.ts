@@ -10,8 +10,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'two responses follow on without a shared fill',
     file: 'migrations/functions/storeFills.sql',
-    find: 'if joined is not null then',
-    replace: 'joined := coalesce(joined, upper(runs));\n  if joined is not null then',
+    find: 'unnest(seen + tstzmultirange(tstzrange(begins, newest))) as r',
+    replace: 'unnest(tstzmultirange(range_merge(seen + tstzmultirange(tstzrange(begins, newest))))) as r',
   },
   {
     name: 'a loss between two responses is no gap',
@@ -30,6 +30,12 @@ export const mutations: readonly Mutation[] = [
     file: 'migrations/functions/storeFills.sql',
     find: ':= least(p.newest, p.requested);',
     replace: ":= p.newest + interval '20 seconds';",
+  },
+  {
+    name: 'claims forget the evidence against them',
+    file: 'migrations/functions/claimFills.sql',
+    find: 'granted := claim - against.ranges;',
+    replace: 'granted := claim;',
   },
   {
     name: 'acknowledged before it is committed',

@@ -49,7 +49,7 @@ test('sweeps that fill whole answers: every loss lies in a gap, no gap is withou
         stored.add(first + i)
         return aFill({ symbol, ts, execId: String(first + i) })
       })
-      const at = times[happened - 1] ?? 0
+      const at = (times[happened - 1] ?? 0) + 60_000
       const target = { category: 'SPOT', symbol } as const
       const batch = { stream: 'fills', target, requestTime: at, receivedAt: at, rows, rejected: [] } as const
       await database.database.db.transaction().execute((trx) => storeFills(trx, [batch]))
@@ -57,15 +57,20 @@ test('sweeps that fill whole answers: every loss lies in a gap, no gap is withou
     const covered = await coveredRanges(database.database.db, series)
     const gaps = (await listGaps(database.database.db)).filter((gap) => gap.symbol === symbol).map(({ range }) => range)
     const isIn = (ts: number) => (range: { from: number; to: number }) => range.from <= ts && ts < range.to
-    const [firstStored, lastStored] = [Math.min(...stored), Math.max(...stored)]
-    const lost = [...times.keys()].filter((i) => i > firstStored && i < lastStored && !stored.has(i))
+    const lastStored = Math.max(...stored)
+    const since = covered[0]?.from ?? Infinity
+    const lost = [...times.keys()].filter((i) => (times[i] ?? 0) >= since && i < lastStored && !stored.has(i))
     for (const index of lost) {
       const ts = times[index] ?? 0
       expect(gaps.some(isIn(ts)), `seed ${seed}, fill ${index}`).toBe(true)
       expect(covered.some(isIn(ts)), `seed ${seed}, fill ${index}`).toBe(false)
       if (times[index - 1] === ts || times[index + 1] === ts) lostInSweeps++
     }
-    for (const gap of gaps) expect(lost.some((index) => isIn(times[index] ?? 0)(gap))).toBe(true)
+    for (const gap of gaps) {
+      // A millisecond that two responses share only at their edges is not proven.
+      const isEdge = gap.to - gap.from === 1 && times.includes(gap.from)
+      expect(isEdge || lost.some((index) => isIn(times[index] ?? 0)(gap))).toBe(true)
+    }
     gapCount += gaps.length
   }
   expect(gapCount).toBeGreaterThan(20)
@@ -104,14 +109,14 @@ test('a fill that could not be understood is a gap of its millisecond, whatever 
   await store([5, 6, 7], null)
   expect(await gapsOf()).toEqual([gap])
   expect(await coveredRanges(db, series)).toEqual([
-    { from: start + 999, to: start + 3_000 },
+    { from: start + 2_000, to: start + 3_000 },
     // The last seconds before a response are not settled yet.
     { from: start + 3_001, to: start + 5_000 },
   ])
   // Where its time is not known either, nothing is claimed until pages are whole again.
   await store([7, 8, 10, 11], '{"execId":"9","side":"x"}')
   expect((await coveredRanges(db, series)).at(-1)?.to).toBe(start + 5_000)
-  await store([11, 12], null)
+  await store([11, 12, 13, 14, 15], null)
   expect(await coveredRanges(db, series)).not.toContainEqual(expect.objectContaining({ to: start + 9_001 }))
   const last = (await gapsOf()).at(-1)
   expect(last?.[0]).toBe(start + 5_000)

@@ -53,9 +53,9 @@ async function recordAround({ world }: Simulator, gapMs: number, category: Trade
   const next = Math.min(...times.filter((ts) => ts >= from + hourMs + gapMs))
   const series = { stream: 'fills', category, symbol, type: '', interval: '' } as const
   const gap = { from: last, to: next + 1 }
+  await recordGap(db, { ...series, range: gap, reason: 'away', detectedAt: now - hourMs })
   await addCoverage(db, series, [{ from: (times[0] ?? 0) + 1, to: gap.from }])
   await addCoverage(db, series, [{ from: gap.to, to: Math.max(...times) }])
-  await recordGap(db, { ...series, range: gap, reason: 'away', detectedAt: now - hourMs })
   return { truth, gap, series }
 }
 

@@ -185,7 +185,9 @@ describe('what is not claimed', () => {
     expect(await claimed()).toEqual([[1, 10_000]])
     expect(await count()).toBe(122)
     // It goes on when nothing else happens.
-    await store(page(every(100, 2_000, 12_000), { requested: 20_000 }))
+    const shown = [...every(100, 2_000, 12_000), 9_450, 9_550].toSorted((one, other) => one - other)
+    await store(page(shown, { requested: 20_000 }))
+    expect(await claimed()).toEqual([[1, 11_900]])
     expect(await lost()).toEqual([])
   })
 
@@ -210,45 +212,59 @@ describe('what is not claimed', () => {
     const lie = page([500, ...every(10, 20_010, 21_000)])
     expect(await store(lie)).toMatchObject([{ inserted: 99, gapsFound: 0 }])
     expect((await store(lie))[0]?.remarks.join()).toMatch(/SPOT BTCUSDT left out \d+ stored fills .*proves nothing/)
-    expect(await claimed()).toEqual([[1, 990]])
+    // The fills that it left out are contradicted, until a response shows them again.
+    const hidden = every(10, 510, 990).map((ms) => [ms, ms + 1])
+    expect(await lost()).toEqual([...hidden, [990, 991]].slice(0, -1))
     expect(await store(full(10, 21_500))).toMatchObject([{ gapsFound: 1 }])
+    expect(await lost()).toEqual([...hidden, [990, 20_501]])
+    await store(full(10, 1_000))
     expect(await lost()).toEqual([[990, 20_501]])
+    expect(await claimed()).toEqual([
+      [1, 990],
+      [20_501, 21_490],
+    ])
+    const { rows } = await sql`select state from market.gaps where state = 'repaired'`.execute(test.database.db)
+    expect(rows).toEqual([])
   })
 
-  it('is a time that an empty page of long ago may not have shown', async () => {
+  it('is anything by an empty page, and by the first page after it the time before its oldest fill', async () => {
     await store(page([], { requested: 1_000 }))
-    await store(page([], { requested: 10 * 3_600_000 }))
-    const soon = 20 * 3_600_000
-    await store(page([soon - 500], { requested: soon }))
-    expect(await claimed()).toEqual([[999, soon - 2_000]].map(([from, to]) => [from, Math.min(to ?? 0, soon - 500)]))
-
-    await store(page([], { symbol: 'OLD', requested: 1_000 }))
-    const later = 21 * dayMs
-    expect(await store(page([later - 5_000, later - 4_000], { symbol: 'OLD', requested: later }))).toMatchObject([
-      { gapsFound: 1 },
-    ])
-    expect(await claimed('OLD')).toEqual([
-      [999, 1_000],
-      [later - dayMs, later - 4_000],
-    ])
-    expect(await lost('OLD')).toEqual([[1_000, later - dayMs]])
+    await store(page([], { requested: 60_000 }))
+    expect(await claimed()).toEqual([])
+    await store(page([61_000, 62_001, 63_000], { requested: 70_000 }))
+    expect(await claimed()).toEqual([[61_001, 63_000]])
+    expect(await lost()).toEqual([])
   })
 
-  it('ends where the first page after such an empty one begins, if that is earlier', async () => {
-    await store(page([], { symbol: 'EARLY', requested: 1_000 }))
-    const later = 21 * dayMs
-    const oldest = later - dayMs - 3_600_000
-    await store(page([oldest, later - 4_000], { symbol: 'EARLY', requested: later }))
-    expect(await claimed('EARLY')).toEqual([
-      [999, 1_000],
-      [oldest - 1, later - 4_000],
-    ])
-    expect(await lost('EARLY')).toEqual([[1_000, oldest - 1]])
+  it('is the time by which fills run against their order, at both edges', async () => {
+    const late = page([...every(100, 100, 5_000)], { requested: 60_000 })
+    const [newest, ...others] = late.rows
+    // The service shows the newest fill of the page 400 ms too far down.
+    await store({ ...late, rows: [...others.slice(0, 3), newest, ...others.slice(3)] })
+    expect(await claimed()).toEqual([[401, 4_600]])
+    // Joined to a later page, its newer edge is proven, too.
+    await store(page(every(100, 4_000, 9_000), { requested: 60_000 }))
+    expect(await claimed()).toEqual([[401, 8_900]])
+  })
 
-    await store(page([], { symbol: 'EARLIER', requested: 1_000 }))
-    await store(page([999, later - 4_000], { symbol: 'EARLIER', requested: later }))
-    expect(await claimed('EARLIER')).toEqual([[998, later - 4_000]])
-    expect(await lost('EARLIER')).toEqual([])
+  it('is the second of the oldest fill, where all times are whole seconds', async () => {
+    await store(
+      page(
+        [1_000, 2_000, 3_000].map((ms) => ms - (someTime % 1_000)),
+        { requested: 60_000 },
+      ),
+    )
+    expect(await claimed()).toEqual([[2_000 - (someTime % 1_000), 3_000 - (someTime % 1_000)]])
+  })
+
+  it('is a millisecond that two responses share only at their edges', async () => {
+    await store(page([10, 20, 30]), page([30, 40, 50], { symbol: 'OTHER' }))
+    await store(page([30, 40, 50]))
+    expect(await claimed()).toEqual([
+      [11, 30],
+      [31, 50],
+    ])
+    expect(await lost()).toEqual([[30, 31]])
   })
 
   it('is the millisecond of a fill that came again with another price: the second is kept', async () => {
@@ -268,12 +284,21 @@ describe('what is not claimed', () => {
     const { rows } = await sql<{ raw: string }>`
       select raw, times_seen as seen from recorder.rejected_row`.execute(test.database.db)
     expect(rows).toEqual([{ raw: expect.stringContaining('"price": "7"') as string, seen: 2 }])
-    // It stays so, and what follows goes on.
+    // What follows goes on. The contradiction ends with a response that shows the stored values, and comes again.
     await store(full(10, 1_500))
     expect(await claimed()).toEqual([
       [1, 500],
       [501, 1_490],
     ])
+    await store(first)
+    expect(await claimed()).toEqual([[1, 1_490]])
+    expect(await lost()).toEqual([])
+    await store({ ...first, rows: changed })
+    expect(await claimed()).toEqual([
+      [1, 500],
+      [501, 1_490],
+    ])
+    expect(await lost()).toEqual([[500, 501]])
   })
 
   it('nor is one that stands in a page twice with different values', async () => {

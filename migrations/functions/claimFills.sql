@@ -1,0 +1,157 @@
+-- The one place where fills are claimed: every claim subtracts the evidence against it. What lies between two claims of a
+-- series is a gap.
+
+-- Claims ranges of fills of a series that the caller has locked. What evidence speaks against is not claimed. Gaps in the
+-- claim are closed, and of a live claim what is left between it and the claims around it is noted as gaps. at, by: when and by what
+-- the fills came, live or history.
+create or replace function recorder.claim_fills(
+  of_category market.category, of_symbol text, claim tstzmultirange,
+  at timestamptz default now(), by text default null
+)
+returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  missed_reason constant text := 'more fills happened between two responses than one response shows';
+  against record;
+  granted tstzmultirange;
+  newest record;
+  before timestamptz;
+  after timestamptz;
+  known tstzmultirange;
+begin
+  if isempty(claim) then
+    return;
+  end if;
+  against := recorder.evidence_against('fills', of_category, of_symbol, '', '', claim);
+  granted := claim - against.ranges;
+  select k.part, k.ranges, (select r from unnest(k.ranges) as r order by r desc limit 1) as last
+    into newest from recorder.ledger k
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+    and k.verdict = 'recorded'
+  order by k.part desc limit 1;
+  if lower(claim) >= lower(newest.last) and lower(claim) <= upper(newest.last) and granted = tstzmultirange(range_merge(claim))
+    and not exists (
+      select from recorder.ledger k
+      where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+        and k.verdict in ('missing', 'lost') and k.part >= lower(claim) and k.part < upper(claim))
+  then
+    -- Nearly every claim continues the newest range.
+    update recorder.ledger k set ranges = k.ranges + granted
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+      and k.verdict = 'recorded' and k.part = newest.part and not k.ranges @> granted;
+    return;
+  end if;
+
+  insert into recorder.ledger as c (stream, category, symbol, type, interval, verdict, part, ranges)
+  select 'fills', of_category, of_symbol, '', '', 'recorded', p.part, range_agg(r * tstzrange(p.part, p.until))
+  from (
+    select part, lead(part) over (order by part) as until from (
+      -- Parts of the series, from the part that the claim begins in.
+      select s.part from recorder.ledger s
+      where (s.stream, s.category, s.symbol, s.type, s.interval) = ('fills', of_category, of_symbol, '', '')
+        and s.verdict = 'recorded' and s.part >= (
+          select max(b.part) from recorder.ledger b
+          where (b.stream, b.category, b.symbol, b.type, b.interval) = ('fills', of_category, of_symbol, '', '')
+            and b.verdict = 'recorded' and b.part <= lower(granted))
+      union
+      -- A part is full at 128 ranges, and the next one begins after a gap. Writing a full part takes a thousandth of a
+      -- second, and two kilobytes of WAL.
+      select upper(newest.ranges)
+      where upper(newest.ranges) < lower(granted) and (select count(*) from unnest(newest.ranges)) >= 128
+    ) as found
+  ) p cross join lateral unnest(granted) as r
+  where r && tstzrange(p.part, p.until)
+  group by p.part
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = c.ranges + excluded.ranges
+    where not c.ranges @> excluded.ranges;
+  perform recorder.close_gaps('fills', of_category, of_symbol, '', '', granted, at, by);
+
+  -- The claims next to this one: the end of the one before, and the beginning of the one after.
+  select max(upper(r)) filter (where upper(r) <= lower(claim)), min(lower(r)) filter (where lower(r) >= upper(claim)),
+    range_agg(r)
+    into before, after, known
+  from recorder.ledger k cross join lateral unnest(k.ranges) as r
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+    and k.verdict = 'recorded' and k.part >= coalesce((
+      select max(b.part) from recorder.ledger b
+      where (b.stream, b.category, b.symbol, b.type, b.interval) = ('fills', of_category, of_symbol, '', '')
+        and b.verdict = 'recorded' and b.part <= lower(claim) and not isempty(b.ranges) and lower(b.ranges) < lower(claim)
+    ), '-infinity');
+  if not isempty(against.ranges * claim) then
+    perform recorder.note_unknown('fills', of_category, of_symbol, '', '', against.ranges * claim, against.reason);
+  end if;
+  known := tstzmultirange(tstzrange(coalesce(before, lower(claim)), coalesce(after, upper(claim)))) - known;
+  if by = 'live' and not isempty(known) then
+    perform recorder.note_unknown('fills', of_category, of_symbol, '', '', known, missed_reason);
+  end if;
+end
+$$;
+
+-- Keeps fills of a page that differ from stored ones, as rejected rows. Returns the milliseconds of these fills.
+-- The hourly bound of other rejected rows does not hold here. These milliseconds lose their claim, and only these
+-- rows show the other values. A page has few fills, so its request brings few rows.
+create or replace function recorder.reject_fills(
+  of_category market.category, of_symbol text, why text, at timestamptz, row_ms double precision[], row_exec_id text[],
+  row_side market.side[], row_price numeric[], row_size numeric[], row_page integer[], of_page integer
+)
+returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
+  with differing as materialized (
+    select t.ts, jsonb_build_object('ts', r.time_ms, 'execId', r.exec_id, 'side', r.side, 'price', r.price::text,
+      'size', r.size::text)::text as raw
+    from unnest(row_ms, row_exec_id, row_side, row_price, row_size, row_page)
+      as r (time_ms, exec_id, side, price, size, page)
+    join market.fills t on t.category = of_category and t.symbol = of_symbol and t.ts = to_timestamp(r.time_ms / 1000)
+      and t.exec_id = r.exec_id
+    where r.page = of_page and (t.price <> r.price or t.size <> r.size or t.side <> r.side)
+  ), kept as (
+    insert into recorder.rejected_row as kept
+      (digest, operation, parameters, reason, raw, raw_sha256, raw_bytes, first_seen_at, last_seen_at)
+    select encode(sha256(convert_to(jsonb_build_array('fills', parameters, why, raw_sha256)::text, 'UTF8')), 'hex'),
+      'fills', parameters, why, d.raw, raw_sha256, octet_length(d.raw), at, at
+    from differing d
+    cross join jsonb_build_object('category', of_category, 'symbol', of_symbol) as parameters
+    cross join encode(sha256(convert_to(d.raw, 'UTF8')), 'hex') as raw_sha256
+    on conflict (digest) do update
+      set last_seen_at = excluded.last_seen_at, times_seen = kept.times_seen + 1
+      where excluded.last_seen_at > kept.last_seen_at
+  )
+  select range_agg(tstzrange(ts, ts + interval '1 millisecond')) from differing
+$$;
+
+-- Makes other transactions wait that change the proof of these series. It locks the row of each first part, in one
+-- order. No row is locked before all rows exist, so that two transactions never wait for each other.
+create or replace function recorder.lock_fills(categories market.category[], symbols text[])
+returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
+  select 'fills', k.category, k.symbol, '', '', 'recorded', '{}'
+  from unnest(categories, symbols) as k (category, symbol)
+  where not exists (
+    select from recorder.ledger c
+    where (c.stream, c.category, c.symbol, c.type, c.interval) = ('fills', k.category, k.symbol, '', '')
+      and c.verdict = 'recorded'
+      and c.part = '-infinity')
+  order by k.category, k.symbol
+  on conflict do nothing;
+  perform from unnest(categories, symbols) as k (category, symbol)
+  join recorder.ledger c using (category, symbol)
+  where c.stream = 'fills' and c.type = '' and c.interval = '' and c.verdict = 'recorded' and c.part = '-infinity'
+  order by c.category, c.symbol for update of c;
+end
+$$;
+
+-- Claims ranges of fills, each series at most once, and compares the minutes that they complete with their candles.
+create or replace function recorder.cover_fills(
+  categories market.category[], symbols text[], claims tstzmultirange[], at timestamptz default now(), by text default null
+)
+returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  c record;
+begin
+  perform recorder.lock_fills(categories, symbols);
+  for c in select * from unnest(categories, symbols, claims) as c (category, symbol, claim) where not isempty(claim) loop
+    perform recorder.claim_fills(c.category, c.symbol, c.claim, at, by);
+    perform recorder.weigh_minutes(c.category, c.symbol, c.claim, by);
+  end loop;
+end
+$$;

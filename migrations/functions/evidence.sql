@@ -1,0 +1,185 @@
+-- Evidence against claims. It is a row of the ledger of its own, and stands until rows answer it. `contradicted`: a candle
+-- or a schedule speaks against whole stretches. `disputed`: a response left out stored rows, or gave them other values.
+-- Every claim subtracts both (docs/assumptions.md).
+
+-- Returns the ranges that evidence speaks against, around some ranges, and one of the reasons.
+create or replace function recorder.evidence_against(
+  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, within tstzmultirange,
+  out ranges tstzmultirange, out reason text
+)
+language sql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+  select coalesce(range_agg(r), '{}'), min(k.reason)
+  from recorder.ledger k cross join lateral unnest(k.ranges) as r
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    and k.verdict in ('contradicted', 'disputed') and k.ranges && within
+    -- Evidence on fills is a minute long at most, so that the search of its index is short.
+    and k.part > lower(within) - case of_stream when 'fills' then interval '1 minute' else interval '1 year' end
+    and k.part < upper(within)
+$$;
+
+-- Notes evidence: one row for each range. Withdraws what is claimed of it, which becomes gaps. Returns what was claimed.
+create or replace function recorder.note_evidence(
+  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
+  as_verdict text, against tstzrange[], why text
+)
+returns tstzmultirange language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  whole constant tstzmultirange := (select range_agg(r) from unnest(against) as r);
+  withdrawn tstzmultirange;
+begin
+  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, reason)
+  select of_stream, of_category, of_symbol, of_type, of_interval, as_verdict, lower(r), tstzmultirange(r), why
+  from unnest(against) as r
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges;
+  select range_agg(r) into withdrawn
+  from recorder.ledger k cross join lateral unnest(k.ranges * whole) as r
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    and k.verdict = 'recorded' and k.ranges && whole;
+  if withdrawn is not null then
+    update recorder.ledger k set ranges = k.ranges - withdrawn
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'recorded' and k.ranges && withdrawn;
+    perform recorder.note_unknown(of_stream, of_category, of_symbol, of_type, of_interval, withdrawn, why);
+  end if;
+  return coalesce(withdrawn, '{}');
+end
+$$;
+
+-- Ends evidence in ranges whose rows agree with it by now.
+create or replace function recorder.end_evidence(
+  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
+  of_verdict text, answered tstzmultirange
+)
+returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+begin
+  update recorder.ledger k set ranges = k.ranges - answered
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    and k.verdict = of_verdict and k.ranges && answered and k.part < upper(answered);
+  delete from recorder.ledger k
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    and k.verdict = of_verdict and isempty(k.ranges);
+end
+$$;
+
+-- Ends evidence that is older. Its gaps are lost.
+create or replace function recorder.give_up_evidence(older interval)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  with old as (
+    delete from recorder.ledger k where k.verdict in ('contradicted', 'disputed') and k.noted_at < now() - older returning k.*
+  ), lost as (
+    delete from recorder.ledger k using old
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (old.stream, old.category, old.symbol, old.type, old.interval)
+      and k.verdict = 'missing' and k.ranges && old.ranges
+    returning k.*
+  )
+  insert into recorder.ledger as k (
+    stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, rows_before
+  )
+  select distinct on (id) stream, category, symbol, type, interval, 'lost', part, ranges, reason, noted_at, now(), rows_before
+  from lost
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
+$$;
+
+-- Returns the minutes of a range, which begins with a minute. volume: of the closed candle; null without one, or if the
+-- service does not tell it. size: of the stored fills. are_within: no fill is priced outside of the candle. do_meet: the
+-- first and the last fill have the candle's open and close. The function has no settings, so that the planner inlines
+-- it, and every name in it has its schema.
+create or replace function recorder.fill_minutes(
+  of_category market.category, of_symbol text, since timestamptz, until timestamptz
+)
+returns table (minute timestamptz, volume numeric, size numeric, are_within boolean, do_meet boolean)
+language sql stable as $$
+  select m, c.volume, f.size, coalesce(f.lowest >= c.low and f.highest <= c.high, true),
+    c.open is null or f.first is null or exists (
+      select from market.fills t
+      where t.category = of_category and t.symbol = of_symbol and t.ts = f.first and t.price = c.open
+    ) and exists (
+      select from market.fills t
+      where t.category = of_category and t.symbol = of_symbol and t.ts = f.last and t.price = c.close)
+  from pg_catalog.generate_series(since, until - interval '1 millisecond', interval '1 minute') as m
+  left join lateral (
+    -- Fills of coin futures have their size in quote coin, so that it is compared with the turnover.
+    select case when of_category = 'COIN-FUTURES' then quote_turnover else base_volume end as volume, open, high, low, close
+    from market.candles
+    where category = of_category and symbol = of_symbol and type = 'market' and interval = '1m'
+      and open_time = m and open_time >= since and open_time < until and is_closed
+  ) c on true
+  left join lateral (
+    select coalesce(pg_catalog.sum(t.size), 0) as size, pg_catalog.min(t.price) as lowest, pg_catalog.max(t.price) as highest,
+      pg_catalog.min(t.ts) as first, pg_catalog.max(t.ts) as last
+    from market.fills t
+    where t.category = of_category and t.symbol = of_symbol and t.ts >= m and t.ts < m + interval '1 minute'
+  ) f on true
+$$;
+
+-- Returns the minutes that ranges touch.
+create or replace function recorder.whole_minutes(touched tstzmultirange)
+returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp as $$
+  select coalesce(range_agg(tstzrange(date_trunc('minute', lower(r), 'UTC'),
+    date_trunc('minute', upper(r) + interval '1 minute' - interval '1 microsecond', 'UTC'))), '{}')
+  from unnest(touched) as r
+$$;
+
+-- Compares whole minutes of fills with their closed candles. A candle that counts more than the fills of a minute that is
+-- claimed whole contradicts that minute, and so do prices that do not fit. Where a candle and the fills agree, nothing
+-- else was traded: evidence ends, and the minute is claimed as far as a response was asked for after it. The caller has locked
+-- the series of the fills.
+create or replace function recorder.weigh_minutes(
+  of_category market.category, of_symbol text, minutes tstzmultirange, by text
+)
+returns void language plpgsql set search_path = pg_catalog, pg_temp
+set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
+declare
+  volume_reason constant text := 'the candle of this minute shows more than the fills that are stored';
+  price_reason constant text := 'the prices of the stored fills do not fit the candle of this minute';
+  claimed tstzmultirange;
+  silent tstzmultirange;
+  asked tstzmultirange;
+  agreeing tstzmultirange;
+  lacking tstzrange[];
+  unfit tstzrange[];
+  ended tstzmultirange;
+begin
+  select coalesce(range_agg(r) filter (where k.verdict = 'recorded'), '{}'),
+    coalesce(range_agg(tstzrange(k.asked_since, k.noted_at)) filter (where k.verdict = 'unsettled'), '{}')
+    into claimed, asked
+  from recorder.ledger k left join lateral unnest(k.ranges) as r on true
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+    and k.verdict in ('recorded', 'unsettled') and k.part < upper(minutes);
+  minutes := recorder.whole_minutes(minutes * (claimed + asked));
+  if isempty(minutes) then
+    return;
+  end if;
+  select coalesce(range_agg(r), '{}') into silent from recorder.ledger k cross join lateral unnest(k.ranges) as r
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, 'market', '1m')
+    and k.verdict in ('silent', 'no trade') and k.ranges && minutes;
+  select range_agg(whole) filter (where c.counted = m.size and m.are_within and m.do_meet),
+    array_agg(whole) filter (where c.counted > m.size and claimed @> whole),
+    array_agg(whole) filter (where not m.are_within or not m.do_meet and claimed @> whole)
+    into agreeing, lacking, unfit
+  from unnest(minutes) as r
+  cross join lateral recorder.fill_minutes(of_category, of_symbol, lower(r), upper(r)) m
+  cross join lateral (
+    select tstzrange(m.minute, m.minute + interval '1 minute') as whole) w
+  cross join lateral (select coalesce(m.volume, case when silent @> whole then 0 end) as counted) c;
+  if lacking is not null then
+    perform recorder.note_evidence('fills', of_category, of_symbol, '', '', 'contradicted', lacking, volume_reason);
+  end if;
+  if unfit is not null then
+    perform recorder.note_evidence('fills', of_category, of_symbol, '', '', 'contradicted', unfit, price_reason);
+  end if;
+  if agreeing is not null and not claimed @> agreeing then
+    select coalesce(range_agg(r), '{}') * agreeing into ended
+    from recorder.ledger k cross join lateral unnest(k.ranges) as r
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+      and k.verdict = 'contradicted' and k.part >= lower(agreeing) and k.part < upper(agreeing);
+    if not isempty(ended) then
+      perform recorder.end_evidence('fills', of_category, of_symbol, '', '', 'contradicted', ended);
+    end if;
+    perform recorder.claim_fills(of_category, of_symbol, agreeing * (asked + coalesce(ended, '{}')) - claimed,
+      now(), by);
+  end if;
+end
+$$;
