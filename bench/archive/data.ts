@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { folderTarget } from '../../src/files/archive/target.js'
+import { folderTarget } from '../../src/files/layout/target.js'
 import { sum } from '../../src/market/values.js'
 import { filesOf } from '../../test/support/archives.js'
 

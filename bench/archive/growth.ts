@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { dayMs } from '../../src/market/values.js'
 import { runArchive } from '../../src/files/archive/run.js'
-import { folderTarget } from '../../src/files/archive/target.js'
+import { folderTarget } from '../../src/files/layout/target.js'
 import { type Check, check } from '../tools/checks.js'
 import type { BenchDatabase } from '../tools/database.js'
 import { instruments } from './data.js'

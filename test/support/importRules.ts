@@ -47,7 +47,7 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
   // Written from the specification, so that it does not share the client's mistakes.
   simulator: ['market', 'runtime'],
   exchange: ['market', 'runtime'],
-  files: ['ledger', 'server', 'db', 'market', 'runtime'],
+  files: ['server', 'db', 'market', 'runtime'],
   ledger: ['db', 'market'],
   lease: ['db', 'runtime'],
   server: ['db', 'market', 'runtime'],

@@ -3,10 +3,10 @@ import { groupBy, sum } from '../../market/values.js'
 import { type Pointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
 import { publishedTable } from '../iceberg/tables.js'
 import { type ArchiveReader, fileRows } from './file.js'
-import { proofTables } from './proof.js'
-import { RowDigest, serverRow, timeText } from './rowText.js'
-import { type Day, dayEnd, daysBetween, dayStart } from './tables.js'
-import { type ArchiveTarget, DamagedArchive } from './target.js'
+import { proofTables } from '../layout/proof.js'
+import { RowDigest, serverRow, timeText } from '../layout/rowText.js'
+import { type Day, dayEnd, daysBetween, dayStart } from '../layout/tables.js'
+import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 
 /** Names a series. Type and interval are empty if a stream has none, and `*` stands for all symbols. */
 interface SeriesName {

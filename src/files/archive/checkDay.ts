@@ -1,13 +1,14 @@
 import type { QueryRow } from '../../db/readOnlyQuery.js'
 import { publishedTable } from '../iceberg/tables.js'
-import { type ArchiveFile, type ArchiveReader, type FileFooter, fileRows } from './file.js'
+import type { ArchiveFile } from '../layout/archiveFile.js'
+import { type ArchiveReader, type FileFooter, fileRows } from './file.js'
 import { archivedOrder, withoutArchived } from './finalRows.js'
-import { proofTables } from './proof.js'
-import { linesOf, parquetColumns, RowDigest } from './rowText.js'
+import { proofTables } from '../layout/proof.js'
+import { linesOf, parquetColumns, RowDigest } from '../layout/rowText.js'
 import { rowsOf, type Snapshot, symbolsOfDay, tableColumns } from './rows.js'
 import type { ArchivedDay } from './state.js'
-import { type ArchivedTable, dayEnd, dayStart } from './tables.js'
-import { DamagedArchive } from './target.js'
+import { type ArchivedTable, dayEnd, dayStart } from '../layout/tables.js'
+import { DamagedArchive } from '../layout/target.js'
 
 type DayFiles = Pick<ArchivedDay, 'day' | 'files'>
 

@@ -1,9 +1,10 @@
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import { compareDecimals } from '../parquet/decimals.js'
-import { type ArchiveFile, type ArchiveReader, fileRows } from './file.js'
-import { serverRow, type StoredColumn } from './rowText.js'
+import type { ArchiveFile } from '../layout/archiveFile.js'
+import { type ArchiveReader, fileRows } from './file.js'
+import { serverRow, type StoredColumn } from '../layout/rowText.js'
 import { byBytes, type Snapshot } from './rows.js'
-import type { ArchivedTable, Day } from './tables.js'
+import type { ArchivedTable, Day } from '../layout/tables.js'
 
 type Compare = (a: QueryRow, b: QueryRow) => number
 

@@ -1,6 +1,6 @@
 import { type Pointers, readHints, versionOf } from '../iceberg/catalog.js'
 import { publishedTables } from '../iceberg/tables.js'
-import type { ArchiveTarget } from './target.js'
+import type { ArchiveTarget } from '../layout/target.js'
 
 /**
  * Throws if the archive has snapshots that this database does not know. The database was brought back from a dump then,

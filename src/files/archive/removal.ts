@@ -9,7 +9,7 @@ import { noteRemoval } from '../../server/timescale/rollups.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
 import type { ArchiveReader } from './file.js'
 import { checkDay } from './checkDay.js'
-import { proofTables } from './proof.js'
+import { proofTables } from '../layout/proof.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import {
   type ArchivedDay,
@@ -29,8 +29,8 @@ import {
   dayStart,
   daysBetween,
   firstTime,
-} from './tables.js'
-import { type ArchiveTarget, DamagedArchive } from './target.js'
+} from '../layout/tables.js'
+import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 
 interface RemovalResult {
   /** Describes the removed rows, one line per table. */
@@ -245,7 +245,7 @@ class TableRemoval {
       new Date(dayEnd(day)),
     )
     if (found !== proof) throw new Changed(day)
-    const staysOwned = (of: string) => proofTables.some((one) => one.name === of && one.isOwnedForGood)
+    const staysOwned = (table: string) => proofTables.some((one) => one.name === table && one.isOwnedForGood)
     await noteRemovedDay(trx, name, {
       day,
       files: files.map((file) => ({ ...file, isFinal: !staysOwned(file.table) })),

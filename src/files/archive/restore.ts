@@ -6,11 +6,11 @@ import { addingRanges } from '../../db/series.js'
 import { type Pointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
 import { publishedTable } from '../iceberg/tables.js'
 import { type ArchiveReader, type FileFooter, fileRows } from './file.js'
-import { proofTables } from './proof.js'
-import { type FileRow, serverRow, type StoredColumn, timeText } from './rowText.js'
+import { proofTables } from '../layout/proof.js'
+import { type FileRow, serverRow, type StoredColumn, timeText } from '../layout/rowText.js'
 import { tableColumns, withSnapshot } from './rows.js'
-import { archivedTable, type Day, type DayRange, dayEnd, dayStart } from './tables.js'
-import { type ArchiveTarget, DamagedArchive } from './target.js'
+import { archivedTable, type Day, type DayRange, dayEnd, dayStart } from '../layout/tables.js'
+import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 
 interface RestoreRequest extends DayRange {
   readonly tables: readonly string[]

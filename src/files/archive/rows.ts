@@ -3,7 +3,7 @@ import { type QueryColumn, type QueryRow, queryText } from '../../db/readOnlyQue
 import { seriesByKey } from '../../db/series.js'
 import { groupBy } from '../../market/values.js'
 import { type ParquetColumn, quoteName } from '../parquet/columns.js'
-import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
+import { type ArchivedTable, type Day, dayEnd, dayStart } from '../layout/tables.js'
 
 /** One state of the database for any number of reads, so that rows and their proof match. */
 export interface Snapshot {

@@ -24,8 +24,8 @@ import {
   dayStart,
   firstTime,
   lastTime,
-} from './tables.js'
-import { type ArchiveTarget, DamagedArchive, explainFullDisk } from './target.js'
+} from '../layout/tables.js'
+import { type ArchiveTarget, DamagedArchive, explainFullDisk } from '../layout/target.js'
 
 interface ArchiveRequest {
   readonly tables: readonly string[]

@@ -2,12 +2,13 @@ import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import type { MarketTable } from '../../market/stream.js'
 import { extentList, extentsIn, isDecimal } from '../parquet/columns.js'
 import { UnfitDecimal, widen, withSpare } from '../parquet/decimals.js'
-import { type ArchiveFile, type ArchiveReader, PartitionWriter, type StagedFile } from './file.js'
+import type { ArchiveFile } from '../layout/archiveFile.js'
+import { type ArchiveReader, PartitionWriter, type StagedFile } from './file.js'
 import { archivedOrder, withoutArchived } from './finalRows.js'
-import { proofTables } from './proof.js'
-import type { StoredColumn } from './rowText.js'
+import { proofTables } from '../layout/proof.js'
+import type { StoredColumn } from '../layout/rowText.js'
 import { rowsOf, rowsOfDay, type Snapshot, symbolsOfDay, tableColumns } from './rows.js'
-import { type ArchivedTable, type Day, dayEnd, dayStart } from './tables.js'
+import { type ArchivedTable, type Day, dayEnd, dayStart } from '../layout/tables.js'
 
 /** Columns of each table of the archive that has files, with the digits of their decimals. */
 export type KnownColumns = ReadonlyMap<string, readonly StoredColumn[]>

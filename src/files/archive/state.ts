@@ -3,8 +3,8 @@ import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
 import type { DatabaseMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
-import type { ArchiveFile } from './file.js'
-import type { Day } from './tables.js'
+import type { ArchiveFile } from '../layout/archiveFile.js'
+import type { Day } from '../layout/tables.js'
 
 /** Runs `work` as the only archiver of a database. The lock ends with its session, also after a crash. */
 export async function withArchiveLock<Result>(db: Kysely<Database>, work: () => Promise<Result>): Promise<Result> {

@@ -7,8 +7,8 @@ import { checkDay } from './checkDay.js'
 import { type ArchiveReader, fileRows } from './file.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { type ArchivedDay, makeDayDue, readArchivedDays } from './state.js'
-import { archivedTable, type Day, type DayRange, isInRange } from './tables.js'
-import { type ArchiveTarget, DamagedArchive } from './target.js'
+import { archivedTable, type Day, type DayRange, isInRange } from '../layout/tables.js'
+import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 
 export interface VerifiedDay {
   readonly table: string

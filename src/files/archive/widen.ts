@@ -3,11 +3,12 @@ import { type Pointers, readMetadata, readPointers, shownFiles } from '../iceber
 import type { CommitContext } from '../iceberg/commit.js'
 import { columnsProperty, fieldOf } from '../iceberg/metadata.js'
 import type { PublishedTable } from '../iceberg/tables.js'
-import type { ArchiveTarget } from './target.js'
-import { DamagedArchive } from './target.js'
-import { type ArchiveFile, fileRows, PartitionWriter } from './file.js'
-import { parquetColumns, serverRow, type StoredColumn } from './rowText.js'
-import { type Day, dayOf } from './tables.js'
+import type { ArchiveTarget } from '../layout/target.js'
+import { DamagedArchive } from '../layout/target.js'
+import type { ArchiveFile } from '../layout/archiveFile.js'
+import { fileRows, PartitionWriter } from './file.js'
+import { parquetColumns, serverRow, type StoredColumn } from '../layout/rowText.js'
+import { type Day, dayOf } from '../layout/tables.js'
 
 /** Reads the columns of the files of each table. */
 export async function columnsOfTables(

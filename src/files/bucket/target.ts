@@ -15,7 +15,7 @@ import { type FileHandle, mkdir, mkdtemp, open, readdir, rm, stat } from 'node:f
 import { join } from 'node:path'
 import { isRunning } from '../../runtime/process.js'
 import { randomName } from '../../runtime/randomness.js'
-import type { ArchiveTarget } from '../archive/target.js'
+import type { ArchiveTarget } from '../layout/target.js'
 import { type Bucket, type BucketOptions, type BucketPlace, nullOn, openBucket } from './client.js'
 
 interface BucketTargetOptions extends BucketOptions {

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { archivedTable, firstTime, lastTime } from '../../../../src/files/archive/tables.js'
+import { archivedTable, firstTime, lastTime } from '../../../../src/files/layout/tables.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { aFill, someTime } from '../../../support/marketRows.js'

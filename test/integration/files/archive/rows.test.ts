@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { migrateToLatest } from '../../../../src/db/migrate.js'
 import { type Snapshot, symbolsOfDay, withSnapshot } from '../../../../src/files/archive/rows.js'
-import { archivedTable, dayOf } from '../../../../src/files/archive/tables.js'
+import { archivedTable, dayOf } from '../../../../src/files/layout/tables.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { createEmptyDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
