@@ -266,7 +266,9 @@ export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes 
   const perDay = isCompressed
     ? `${gigabytes(plan.bytesPerDay)} a day, ${gigabytes(plan.compressedBytesPerDay)} once they are compressed`
     : `${gigabytes(plan.bytesPerDay)} a day`
-  if (url !== undefined && !isLoopback(withoutBrackets(new URL(url).hostname))) {
+  // A malformed address is a finding about the database.
+  const isHere = url === undefined || (URL.canParse(url) && isLoopback(withoutBrackets(new URL(url).hostname)))
+  if (!isHere) {
     const { spoolMaxBytes } = config.collector
     const elsewhere = `the plan writes ${perDay} to the disk of the database, which cannot be seen from here`
     if (freeBytes >= spoolMaxBytes) return ok('disk', `${free}; ${elsewhere}`)

@@ -19,17 +19,34 @@ interface Known {
 
 const resolveByTheSystem: ResolveHost = (host) => dns.promises.lookup(host, { all: true })
 
+type AddressFamily = 4 | 6
+
+interface LookupOptions {
+  /** Returns only addresses of this family. Default: both. */
+  readonly family?: AddressFamily
+  readonly resolve?: ResolveHost
+}
+
+export interface HostLookup {
+  readonly lookup: LookupFunction
+  /** Notes the family of a connection that was made. Its addresses come first from then on. */
+  prefer(family: AddressFamily): void
+}
+
 /**
  * Looks up host names for connections. All that wait for a host share one look-up. A look-up holds one of the process's
  * few threads for as long as the resolver is silent.
  */
-export function createLookup(clock: Clock, resolve: ResolveHost = resolveByTheSystem): LookupFunction {
+export function createLookup(clock: Clock, { family, resolve = resolveByTheSystem }: LookupOptions = {}): HostLookup {
+  let preferred = family
   const known = new Map<string, Known>()
   const running = new Map<string, Promise<Known>>()
 
   function start(host: string): Promise<Known> {
     const looking = resolve(host)
-      .then((addresses) => {
+      .then((all) => {
+        const addresses = all.filter((one) => family === undefined || one.family === family)
+        if (addresses.length === 0 && all.length > 0) throw withoutFamily(host, family)
         const found = { addresses, atMs: clock.monotonicMs() }
         known.set(host, found)
         return found
@@ -62,11 +79,19 @@ export function createLookup(clock: Clock, resolve: ResolveHost = resolveByTheSy
   }
 
   const lookUp = callbackify(addressesOf)
-  return (host, { all }, done) =>
+  const lookup: LookupFunction = (host, { all }, done) =>
     lookUp(host, (error, addresses) => {
       if (error !== null) return done(error, '')
-      if (all === true) return done(null, [...addresses])
-      const [first] = addresses
+      // Without a known network behind it, an address of the other family costs a time-out before each connection.
+      const sorted = addresses.toSorted((a, b) => Number(b.family === preferred) - Number(a.family === preferred))
+      if (all === true) return done(null, sorted)
+      const [first] = sorted
       done(null, first?.address ?? '', first?.family)
     })
+  return { lookup, prefer: (connected) => (preferred = connected) }
+}
+
+function withoutFamily(host: string, family: AddressFamily | undefined): Error {
+  const message = `${host} has no IPv${family} address, and exchange.localAddress is one; set it to one of the other family`
+  return Object.assign(new Error(message), { code: 'ERR_ADDRESS_FAMILY' })
 }

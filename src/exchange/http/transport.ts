@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events'
-import type { LookupFunction } from 'node:net'
+import { isIP } from 'node:net'
 import { Axios, type AxiosAdapter, isAxiosError, isCancel } from 'axios'
-import { Agent, type Dispatcher, errors, Pool, ProxyAgent } from 'undici'
+import { Agent, buildConnector, type Dispatcher, errors, Pool, ProxyAgent } from 'undici'
 import type { Operation } from '../../market/operation.js'
 import { oneLine } from '../../market/values.js'
 import { onAbort } from '../../runtime/abort.js'
@@ -11,7 +11,7 @@ import { ExchangeError } from '../errors.js'
 import type { ExchangeErrorKind } from '../outcomes.js'
 import { type RawResponse, responseLimits } from '../response.js'
 import { acceptEncoding, adapterOver, type RequestMoments, tooLargeCode } from './adapter.js'
-import { createLookup } from './lookup.js'
+import { createLookup, type HostLookup } from './lookup.js'
 
 export interface TransportOptions {
   /** Address of the service, for example https://api.example.com. A path is kept as a prefix. */
@@ -55,8 +55,9 @@ export function createTransport(options: TransportOptions): Transport {
   // Every connection adds a listener to this signal. Node.js would warn of a leak.
   setMaxListeners(0, closing.signal)
   // All dispatchers share the addresses: a resolver is often silent when connections break.
-  const lookup = createLookup(clock)
-  const open = () => openDispatcher(options, lookup, closing.signal)
+  const family = isIP(options.localAddress ?? '')
+  const hosts = createLookup(clock, family === 4 || family === 6 ? { family } : {})
+  const open = () => openDispatcher(options, hosts, closing.signal)
   let dispatcher = open()
   const retired = new Set<Dispatcher>()
   // A router that dropped one idle connection has dropped the others, too. Later requests open new connections.
@@ -92,11 +93,23 @@ export function createTransport(options: TransportOptions): Transport {
 /** Time after which an idle connection is closed, before something on the way to the service drops it silently. */
 const maxIdleMs = 15_000
 
+/**
+ * Time for a connection to one of several addresses. Node gives up each of them after 250 ms, which a service on another
+ * continent needs for its handshake.
+ */
+const addressWithinMs = 2_000
+
 /** Opens a dispatcher. Each request under way has its own connection, and idle connections are kept for a while. */
-function openDispatcher(options: TransportOptions, lookup: LookupFunction, signal: AbortSignal): Dispatcher {
+function openDispatcher(options: TransportOptions, hosts: HostLookup, signal: AbortSignal): Dispatcher {
   const { maxConnections, localAddress, proxy, timeoutMs } = options
-  // The signal also ends connections that are being opened, because these would keep the process from ending.
-  const connect = { timeout: timeoutMs, keepAliveInitialDelay: 1000, lookup, signal }
+  const connect = {
+    timeout: timeoutMs,
+    keepAliveInitialDelay: 1000,
+    lookup: hosts.lookup,
+    autoSelectFamilyAttemptTimeout: addressWithinMs,
+    // The signal also ends connections that are being opened, because these would keep the process from ending.
+    signal,
+  }
   const settings: Pool.Options = {
     connections: maxConnections,
     pipelining: 1,
@@ -107,7 +120,7 @@ function openDispatcher(options: TransportOptions, lookup: LookupFunction, signa
     keepAliveMaxTimeout: maxIdleMs,
     ...(localAddress === undefined ? {} : { localAddress }),
   }
-  if (proxy === undefined) return new Agent({ ...settings, connect })
+  if (proxy === undefined) return new Agent({ ...settings, connect: noteFamily(buildConnector(connect), hosts) })
   return new ProxyAgent({
     uri: proxy,
     // Requests over plain HTTP need no tunnel, and many proxies open tunnels only to port 443.
@@ -119,6 +132,16 @@ function openDispatcher(options: TransportOptions, lookup: LookupFunction, signa
     clientFactory: (origin, { connect: toProxy }: Pool.Options) =>
       new Pool(origin, { ...settings, ...(toProxy && { connect: toProxy }) }),
   })
+}
+
+/** Returns a connector that tells the look-up which family of addresses can be reached. */
+function noteFamily(connector: buildConnector.connector, hosts: HostLookup): buildConnector.connector {
+  return (options, done) =>
+    connector(options, (...result) => {
+      const { remoteFamily } = result[1] ?? {}
+      if (remoteFamily !== undefined) hosts.prefer(remoteFamily === 'IPv6' ? 6 : 4)
+      done(...result)
+    })
 }
 
 /** Long enough for one turn of the event loop, in which all bytes that have come are read. */

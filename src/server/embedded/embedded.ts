@@ -277,8 +277,9 @@ function isPassing(failure: string): boolean {
   return /lock file|shared memory block|address already in use|could not bind|could not create any TCP/i.test(failure)
 }
 
+/** The server has no certificate, so a PGSSLMODE of the environment must not count. */
 function serverUrl(port: number, user: string, password: string): string {
-  return `postgresql://${user}:${password}@127.0.0.1:${port}/${databaseName}`
+  return `postgresql://${user}:${password}@127.0.0.1:${port}/${databaseName}?sslmode=disable`
 }
 
 /** Returns the folder of the embedded PostgreSQL in a data folder. */

@@ -8,7 +8,7 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
 import { serverAccount } from '../../../src/server/embedded/binaries.js'
 import { startEmbeddedPostgres } from '../../../src/server/embedded/embedded.js'
 import { readServerState } from '../../../src/server/embedded/process.js'
@@ -121,6 +121,8 @@ function canRead(user: { uid: number; gid: number }): boolean {
 describe('the embedded PostgreSQL', () => {
   it('keeps its data, password and port over a restart', async () => {
     const dataDir = await createdDirectory()
+    // The server knows no certificates, whatever the environment asks of other servers.
+    vi.stubEnv('PGSSLMODE', 'require')
     const first = await startEmbeddedPostgres({ dataDir })
     await query(first.url, 'create table kept as select 42 as answer')
     await first.stop()
@@ -130,6 +132,7 @@ describe('the embedded PostgreSQL', () => {
     expect(await query(second.url, 'select answer from kept')).toEqual([42])
     expect(second.url).toBe(first.url)
     await second.stop()
+    vi.unstubAllEnvs()
   })
 
   it('is durable, listens on 127.0.0.1 alone and wants its password, which nobody else can read', async () => {
