@@ -109,7 +109,9 @@ test('start at a terminal says where the page is and how to query', async () => 
   const env = { ...process.env, EXCHANGE_BASE_URL: service }
   const { stdout } = await promisify(execFile)('script', args, { env })
   expect(stdout).toMatch(/^ {2}Page {2}http:\/\/127\.0\.0\.1:\d+\r?$/m)
-  expect(stdout).toMatch(/^ {2}SQL {3}psql 'postgresql:\/\/reader:\w+@127\.0\.0\.1:\d+\/recorder\?sslmode=disable'\r?$/m)
+  expect(stdout).toMatch(
+    /^ {2}SQL {3}psql 'postgresql:\/\/reader:\w+@127\.0\.0\.1:\d+\/recorder\?sslmode=disable'\r?$/m,
+  )
   simulator.process.kill('SIGINT')
   await simulator.finished
 })

@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { open, readdir, readFile, stat } from 'node:fs/promises'
 import type { Account } from './binaries.js'
-import { embeddedPaths } from './process.js'
+import { embeddedPaths, isPostgres } from './process.js'
 
 /**
  * Shell script that runs the server and waits for it. A reader waits for the end of the users' pipe, and then shuts the
@@ -130,10 +130,17 @@ export async function endOrphans(dataDir: string): Promise<void> {
   for (const pid of await readdir('/proc').catch(() => [])) {
     // Processes of a server run in its directory, and their titles begin so. The server itself has another title.
     const title = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
-    if (!title.startsWith('postgres: ')) continue
+    if (!title.startsWith('postgres: ') || (await hasServer(pid))) continue
     const folder = await stat(`/proc/${pid}/cwd`).catch(() => undefined)
     if (folder?.ino === cluster.ino && folder.dev === cluster.dev) signalServer(Number(pid), 'SIGQUIT')
   }
+}
+
+/** Returns true if the parent of a server's process is a server, which another process may just have started. */
+async function hasServer(pid: string): Promise<boolean> {
+  const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  const parent = /^\d+ \(.*\) \S+ (\d+)/.exec(status)?.[1]
+  return parent !== undefined && isPostgres(Number(parent))
 }
 
 /** Sends a signal to a process of a server. It may have ended meanwhile. */

@@ -84,7 +84,7 @@ async function readLockFile(dataDir: string): Promise<ServerState | undefined> {
 }
 
 /** Returns true for a PostgreSQL server. After a restart of the machine, the number may be any process's. */
-async function isPostgres(pid: number): Promise<boolean> {
+export async function isPostgres(pid: number): Promise<boolean> {
   if (process.platform === 'linux') {
     // The name is the second field, in parentheses. The state follows it, and a zombie does not run any more.
     const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')

@@ -109,7 +109,9 @@ it('a database that start still has to set up is a warning, also when only the f
 })
 
 it('a malformed address of the database is a finding about the database alone', async () => {
-  const config = loadConfig({ env: { DATABASE_URL: 'not an address', EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
+  const config = loadConfig({
+    env: { DATABASE_URL: 'postgres://user:pass#word@127.0.0.1:5432/market', EXCHANGE_BASE_URL: 'http://127.0.0.1:9' },
+  })
   const findings = await runDoctor(config, createLogger('silent'))
   expect(find(findings, 'database')).toMatchObject({ verdict: 'failure' })
   expect(find(findings, 'database')?.detail).toContain('malformed')

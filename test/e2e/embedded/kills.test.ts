@@ -49,7 +49,9 @@ function start(args: readonly string[], env: Readonly<Record<string, string>> = 
 }
 
 /** Sends the signal to the server, and resolves when another one responds: to how long that took. */
-async function kill(signal: NodeJS.Signals): Promise<number> {
+async function kill(signal: NodeJS.Signals, recorder: Running): Promise<number> {
+  let ended: string | undefined
+  void recorder.finished.then(({ exitCode, stdout, stderr }) => (ended = `${exitCode}: ${stdout}${stderr}`))
   const dead = await readServerState(serverFolder())
   if (dead === undefined) throw new Error('there is no server to kill')
   const killedAt = performance.now()
@@ -64,9 +66,11 @@ async function kill(signal: NodeJS.Signals): Promise<number> {
     } catch (error) {
       failure = error
     }
-    if (performance.now() - killedAt < backWithinMs) continue
+    if (ended === undefined && performance.now() - killedAt < backWithinMs) continue
     const log = await readFile(embeddedPaths(serverFolder()).log, 'utf8')
-    throw new Error(`not back after ${signal}; ${JSON.stringify(state)}; ${String(failure)}; ${log.slice(-5_000)}`)
+    throw new Error(
+      `not back after ${signal}; ${JSON.stringify(state)}; ${String(failure)}; ${log.slice(-5_000)}; ${ended}`,
+    )
   }
 }
 
@@ -152,7 +156,7 @@ describe('an embedded server that is killed while it records', () => {
         const asking = keepAsking(page, port, ending.signal)
         for (const signal of signals) {
           await sleep(1_500)
-          const tookMs = await kill(signal)
+          const tookMs = await kill(signal, daemon)
           console.log(`${signal}: back after ${Math.round(tookMs)} ms`)
           times.push(tookMs)
           await untilStoring(page)
@@ -201,7 +205,7 @@ describe('an embedded server that is killed while it records', () => {
         const asking = keepAsking(page, port, ending.signal)
         for (const signal of signals) {
           await sleep(1_500)
-          times.push(await kill(signal))
+          times.push(await kill(signal, demo))
           await untilStoring(page)
         }
         const { spool } = await statusOf(page)
