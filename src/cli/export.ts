@@ -1,9 +1,8 @@
 import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
-import picomatch from 'picomatch'
 import { ConfigError } from '../config/configError.js'
 import { categories } from '../market/category.js'
-import { symbolMatcher } from '../market/instrument.js'
+import { hasWildcard, symbolMatcher } from '../market/instrument.js'
 import { asIfService, serviceMs, type ServiceMs } from '../market/values.js'
 import { openReader } from '../openStore.js'
 import { stopSignal } from '../runtime/process.js'
@@ -134,7 +133,7 @@ function whatIsMissing({ symbol = [] }: ExportOptions): string {
 async function matchingSymbols(database: DatabasePool, globs: readonly string[]): Promise<string[]> {
   const known = await knownSymbols(database)
   const isKnown = (glob: string) => known.some(symbolMatcher([glob]))
-  const literal = globs.filter((glob) => !picomatch.scan(glob).isGlob && !isKnown(glob))
+  const literal = globs.filter((glob) => !hasWildcard(glob) && !isKnown(glob))
   const isMatch = symbolMatcher(globs)
   const symbols = [...new Set([...literal, ...known.filter((symbol) => isMatch(symbol))])]
   if (symbols.length === 0) throw new ConfigError([`no symbol matches ${globs.join(' ')}`])

@@ -65,11 +65,11 @@ const selection = z
       .array(glob)
       .min(1)
       .default(() => ['*'])
-      .describe('Symbols to cover: globs such as BTC*, in any case.'),
+      .describe('Symbols to cover, in any case. In each, * stands for any characters and ? for one: BTC*.'),
     exclude: z
       .array(glob)
       .default(() => [])
-      .describe('Symbols to exclude: globs.'),
+      .describe('Symbols to exclude, with * and ? as above.'),
     minTurnover24h: decimal
       .exactOptional()
       .describe(

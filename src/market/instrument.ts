@@ -1,4 +1,3 @@
-import picomatch from 'picomatch'
 import type { Category } from './category.js'
 import type { Extra, ValueOfKind } from './values.js'
 
@@ -102,8 +101,37 @@ export function kindOf({ category, isReality, isRwa, symbolType }: KindSigns): I
 
 /**
  * Returns a test for symbols that match one of the globs, in any case: `btc*` matches BTCUSDT. No globs mean any symbol,
- * an empty list none.
+ * an empty list none. In a glob `*` stands for any characters or none, and `?` for one. All others stand for themselves.
  */
 export function symbolMatcher(globs: readonly string[] | undefined): (symbol: string) => boolean {
-  return globs === undefined ? () => true : picomatch([...globs], { nocase: true })
+  if (globs === undefined) return () => true
+  const patterns = globs.map(charactersOf)
+  return (symbol) => {
+    const characters = charactersOf(symbol)
+    return patterns.some((pattern) => matches(pattern, characters))
+  }
+}
+
+/** Returns true if a glob may match several symbols. */
+export function hasWildcard(glob: string): boolean {
+  return /[*?]/.test(glob)
+}
+
+/** Changes the case of each character by itself, because that of a whole text depends on its neighbours. */
+function charactersOf(text: string): readonly string[] {
+  return Array.from(text, (character) => character.toLowerCase())
+}
+
+/** Compares character by character: where the rest does not match, the last `*` takes one character more. */
+function matches(pattern: readonly string[], symbol: readonly string[]): boolean {
+  let [at, inSymbol] = [0, 0]
+  let [star, afterStar] = [-1, 0]
+  while (inSymbol < symbol.length) {
+    const wanted = pattern[at]
+    if (wanted === '*') [star, afterStar, at] = [at, inSymbol, at + 1]
+    else if (wanted === '?' || wanted === symbol[inSymbol]) [at, inSymbol] = [at + 1, inSymbol + 1]
+    else if (star >= 0) [at, afterStar, inSymbol] = [star + 1, afterStar + 1, afterStar + 1]
+    else return false
+  }
+  return pattern.slice(at).every((wanted) => wanted === '*')
 }

@@ -6,7 +6,7 @@ import {
   instrumentText,
   isTradedCategory,
 } from '../../market/category.js'
-import { type InstrumentKind, symbolMatcher } from '../../market/instrument.js'
+import { hasWildcard, type InstrumentKind, symbolMatcher } from '../../market/instrument.js'
 import type { StreamName } from '../../market/stream.js'
 import { type Decimal, secondsPerDay } from '../../market/values.js'
 
@@ -72,7 +72,7 @@ interface Ranking {
 export function rankInstruments({ kind, instruments }: PlanUniverse, select: Omit<Select, 'busiest'>): Ranking {
   if (kind === 'listed') return rankListed(instruments, select)
   // Names and turnovers are made up, so only a list of plain names bounds the number.
-  const isNamed = select.symbols.every((symbol) => /^[A-Za-z0-9_]+$/.test(symbol))
+  const isNamed = !select.symbols.some(hasWildcard)
   const most = isNamed ? select.symbols.length * select.categories.length : Infinity
   const { categories: among, kinds } = select
   const { ranked, leftOut } = rankListed(instruments, { categories: among, kinds, symbols: ['*'], exclude: [] })

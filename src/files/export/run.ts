@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { dirname, join } from 'node:path'
 import { type QueryRow, readInBatches } from '../../db/readOnlyQuery.js'
 import {
@@ -14,6 +13,7 @@ import {
   writeExportManifest,
 } from './request.js'
 import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from './files.js'
+import { partitionValue } from './partitionValue.js'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import type { DatabasePool } from '../../db/pool.js'
 import { makeFolder } from '../../runtime/disk.js'
@@ -240,7 +240,7 @@ class PartWriter {
   constructor({ columns, name, timeColumn }: ExportSource, folder: string, suffix: ExportFormat, format: FileFormat) {
     const index = (column: string) => columns.findIndex((each) => each.name === column)
     this.#key = timeColumn === undefined ? undefined : [index('category'), index('symbol')]
-    const value = (row: QueryRow, i: number) => pathPart(row[i] ?? '')
+    const value = (row: QueryRow, i: number) => partitionValue(row[i] ?? '')
     this.#format = format
     this.#pathOf = (row) =>
       this.#key === undefined
@@ -283,14 +283,4 @@ class PartWriter {
   #isSameInstrument(a: QueryRow | undefined, b: QueryRow | undefined): boolean {
     return this.#key === undefined || this.#key.every((column) => a?.[column] === b?.[column])
   }
-}
-
-/** Bytes of the longest part of a path. A digest keeps a cut name unique. File systems allow 255 bytes. */
-const longestPart = 200
-
-function pathPart(text: string): string {
-  const encoded = encodeURIComponent(text)
-  if (encoded.length <= longestPart) return encoded
-  const digest = createHash('sha256').update(text).digest('hex').slice(0, 32)
-  return `${encoded.slice(0, longestPart - 40).replace(/%.?$/, '')}~${digest}`
 }

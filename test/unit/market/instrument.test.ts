@@ -1,5 +1,6 @@
+import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { kindOf } from '../../../src/market/instrument.js'
+import { hasWildcard, kindOf, symbolMatcher } from '../../../src/market/instrument.js'
 import { turnoverHere } from '../../../src/market/rows.js'
 
 const unset = { category: 'SPOT', isReality: null, isRwa: null, symbolType: null } as const
@@ -30,5 +31,77 @@ describe('turnover here', () => {
     ['a ticker that says nothing', 'crypto', null, null, null],
   ] as const)('%s', (_what, kind, turnover24h, platformTurnover24h, here) => {
     expect(turnoverHere(kind, { turnover24h, platformTurnover24h })).toBe(here)
+  })
+})
+
+describe('a glob of symbols', () => {
+  const all = [
+    'BTCUSDT',
+    'BTC/EUR',
+    '.AIUSDT',
+    'BRK/BUSDT',
+    '!BTC',
+    '龙虾USDT',
+    '[A]',
+    'A{B,C}',
+    'a+(b)',
+    'x\\y',
+    '😀USD',
+    'ΑΣΑ',
+  ]
+  const matching = (...globs: string[]) => all.filter((symbol) => symbolMatcher(globs)(symbol))
+
+  test.each([
+    ['*', all],
+    ['btc*', ['BTCUSDT', 'BTC/EUR']],
+    ['BTC?EUR', ['BTC/EUR']],
+    ['.ai*', ['.AIUSDT']],
+    ['*/b*', ['BRK/BUSDT']],
+    ['!BTC', ['!BTC']],
+    ['[A-Z]', []],
+    ['[a]', ['[A]']],
+    ['A{B,C}', ['A{B,C}']],
+    ['a+(b)', ['a+(b)']],
+    ['x\\y', ['x\\y']],
+    ['龙?USDT', ['龙虾USDT']],
+    ['?usd', ['😀USD']],
+    ['??usd', []],
+    ['**USDT', ['BTCUSDT', '.AIUSDT', 'BRK/BUSDT', '龙虾USDT']],
+    ['ασ*', ['ΑΣΑ']],
+    ['α*α', ['ΑΣΑ']],
+    ['BTC', []],
+    ['', []],
+  ])('%s', (glob, expected) => {
+    expect(matching(glob)).toEqual(expected)
+  })
+
+  test('several match what any of them matches, none match nothing, and left out they match all', () => {
+    expect(matching('!*', '[*')).toEqual(['!BTC', '[A]'])
+    expect(matching()).toEqual([])
+    expect(all.every(symbolMatcher(undefined))).toBe(true)
+  })
+
+  test('every symbol matches itself, and itself with any part replaced by a star', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary' }), fc.nat(), fc.nat(), (symbol, a, b) => {
+        const characters = Array.from(symbol)
+        const [from = 0, to = 0] = [a, b].map((n) => n % (characters.length + 1)).toSorted((x, y) => x - y)
+        const glob = [...characters.slice(0, from), '*', ...characters.slice(to)].join('')
+        expect(symbolMatcher([symbol])(symbol)).toBe(true)
+        expect(symbolMatcher([glob])(symbol)).toBe(true)
+        expect(symbolMatcher([symbol.replaceAll(/./gsu, '?')])(symbol)).toBe(true)
+      }),
+    )
+  })
+
+  test('many stars take no time', () => {
+    const startedMs = performance.now()
+    expect(symbolMatcher([`${'*a'.repeat(49)}*b`])('a'.repeat(200))).toBe(false)
+    expect(performance.now() - startedMs).toBeLessThan(1_000)
+  })
+
+  test('is one only with a star or a question mark', () => {
+    expect(['BTC*', 'B?'].every(hasWildcard)).toBe(true)
+    expect(['BTC', '!BTC', '[A]', '{A,B}', '龙虾', '.AI', 'BRK/B'].some(hasWildcard)).toBe(false)
   })
 })
