@@ -12,6 +12,7 @@ import { systemClock } from '../src/runtime/clock.js'
 import { createLogger } from '../src/runtime/logger.js'
 import { printTable } from './tools/checks.js'
 import { type BenchSimulator, startSimulatorChild } from './tools/simulator.js'
+import { TestRight } from '../test/support/rights.js'
 
 const overallPerMinute = 6_000
 /** Share of the safe bound that each run must use, without a single rejection. */
@@ -99,7 +100,7 @@ async function measure(simulator: BenchSimulator, run: Run, seconds: number, jit
   const stop = new AbortController()
   const failures: string[] = []
   const startedMs = performance.now()
-  const client = createExchangeClient({
+  const client = createExchangeClient(new TestRight(), {
     clock: systemClock,
     logger: createLogger('silent'),
     baseUrl: simulator.url,
@@ -110,7 +111,6 @@ async function measure(simulator: BenchSimulator, run: Run, seconds: number, jit
     latencyJitterMs: jitterMs,
     retry: { attempts: 1, minDelayMs: 100, maxDelayMs: 1_000, totalMs: 10_000 },
     serviceClock: new ServiceClock(systemClock, createLogger('silent')),
-    mayDepart: () => true,
     onRequest: ({ outcome }) => {
       if (outcome !== 'ok' && outcome !== 'aborted')
         failures.push(`${run.name}: ${outcome} after ${((performance.now() - startedMs) / 1_000).toFixed(1)} s`)

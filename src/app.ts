@@ -4,17 +4,20 @@ import type { Kysely } from 'kysely'
 import { type History, startHistory } from './history/daemon.js'
 import { Collector } from './collect/collector.js'
 import { Fleet } from './collect/fleet/fleet.js'
+import { recordedUniverse } from './collect/fleet/sharedLists.js'
 import { startRetention } from './collect/retention.js'
 import { type OpenQueue, openQueue, type Queue } from './collect/queue/queue.js'
-import { hasSegments } from './collect/queue/spoolOwner.js'
+import { hasSegments } from './collect/queue/segmentName.js'
 import { type CollectorStats, createStats } from './collect/streams/stream.js'
+import { readUniverse, type Universe } from './collect/universe/universe.js'
 import type { Config } from './config/resolve.js'
+import { describeDatabaseError } from './db/databaseError.js'
 import type { Database } from './db/schema.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from './exchange/client.js'
+import type { ExchangeError } from './exchange/errors.js'
 import type { SenderOptions } from './exchange/sender.js'
 import { ServiceClock } from './exchange/serviceClock.js'
-import { type Operation, operations } from './market/operation.js'
 import { openStore, type OpenStore } from './openStore.js'
 import { configureBeside, prepareOrWait } from './prepareStore.js'
 import { type Clock, systemClock, within } from './runtime/clock.js'
@@ -23,13 +26,17 @@ import { Incidents } from './runtime/incidents.js'
 import type { Logger } from './runtime/logger.js'
 import { createMetrics, type RecorderMetrics } from './runtime/metrics.js'
 import { packageVersion } from './runtime/process.js'
-import { type RecorderSource, removeAddress, respondingAddress, writeAddress } from './serve/source.js'
-import { requireFreePort, type RunningServer, startServer } from './serve/server.js'
-import { acquireLease, type Lease } from './lease/lease.js'
+import type { Right } from './runtime/right.js'
+import { observeRequests } from './serve/observeRequests.js'
+import { type RecorderSource, removeAddress, writeAddress } from './serve/source.js'
+import { refuseTakenAddress, type RunningServer, startServer } from './serve/server.js'
+import { Lease } from './lease/lease.js'
 import { noteSpool, readSpool } from './lease/leaseRow.js'
 
 /** Time in which all parts together must close after received rows are stored. */
 const closeWithinMs = 3_000
+/** Longest wait for the lists that the market is judged by. */
+const listsWithinMs = 30_000
 /** Time that each part gets to close, even if the others took all of `closeWithinMs`. */
 const shortestCloseMs = 500
 
@@ -39,21 +46,22 @@ export function egressOf({ collector, exchange }: Config): string {
   return exchange.proxy === undefined ? hostname() : `proxy ${new URL(exchange.proxy).host}`
 }
 
+export function requireBaseUrl({ exchange: { baseUrl } }: Config): string {
+  if (baseUrl !== undefined) return baseUrl
+  throw new ConfigError([
+    'exchange.baseUrl is not set; give --config a file with it, or the address of the service in EXCHANGE_BASE_URL (the demo brings one, and prints its address)',
+  ])
+}
+
 export function openExchange(
+  right: Right,
   config: Config,
   logger: Logger,
-  more: Partial<
-    Pick<ExchangeOptions, 'clock' | 'serviceClock' | 'onRequest' | 'onRepeated' | 'mayDepart' | 'adapter'>
-  > = {},
+  more: Partial<Pick<ExchangeOptions, 'clock' | 'serviceClock' | 'onRequest' | 'onRepeated' | 'adapter'>> = {},
 ): ExchangeClient {
-  const { baseUrl } = config.exchange
-  if (baseUrl === undefined) {
-    throw new ConfigError([
-      'exchange.baseUrl is not set; give --config a file with it, or the address of the service in EXCHANGE_BASE_URL (the demo brings one, and prints its address)',
-    ])
-  }
-  const { clock = systemClock, serviceClock = new ServiceClock(clock, logger), mayDepart = () => true } = more
-  return createExchangeClient({ ...config.exchange, baseUrl, logger, ...more, clock, serviceClock, mayDepart })
+  const baseUrl = requireBaseUrl(config)
+  const { clock = systemClock, serviceClock = new ServiceClock(clock, logger) } = more
+  return createExchangeClient(right, { ...config.exchange, baseUrl, logger, ...more, clock, serviceClock })
 }
 
 export interface Recorder {
@@ -79,6 +87,8 @@ export interface StartOptions {
   readonly disk?: Disk
   readonly signal?: AbortSignal
   readonly acceptNewUrl?: boolean
+  /** Judges the market before it is recorded. Throws to end the start. Default: records any market. */
+  readonly admit?: (read: (onMissing: (error: ExchangeError) => void) => Promise<Universe>) => Promise<void>
   /** True to serve the page on the next free port if the configured one is taken. */
   readonly takesNextPort?: boolean
   /** Called when nothing more can be stored: the embedded server cannot be started again, or see `prepareOrWait`. */
@@ -98,12 +108,12 @@ interface Base {
   readonly client: ExchangeClient
   readonly store: OpenStore
   readonly fleet: Fleet
+  readonly lease: Lease
 }
 
 /** The parts that have been started so far. */
 interface RunningParts {
   server?: RunningServer
-  lease?: Lease
   storing?: OpenQueue
   collector?: Collector
   history?: History
@@ -112,26 +122,29 @@ interface RunningParts {
 
 /** Starts the whole recorder. Waits for another recorder of the same egress to end first. */
 export async function startRecorder(config: Config, logger: Logger, options: StartOptions = {}): Promise<Recorder> {
-  const { clock = systemClock, disk = systemDisk, adapter, onDatabaseLost, signal } = options
+  const { clock = systemClock, disk = systemDisk, adapter, onDatabaseLost } = options
   const takesNextPort = options.takesNextPort === true
+  requireBaseUrl(config)
   if (config.serve.enabled) await refuseTakenAddress(config, clock, takesNextPort)
   const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
-  countRejectionsFromZero(metrics)
   const stats = createStats()
   const incidents = new Incidents(logger, clock)
   const parts: RunningParts = {}
   const serviceClock = new ServiceClock(clock, logger)
-  const client = openExchange(config, logger, {
+  const shared = { config, logger, clock, disk, metrics, stats, incidents, serviceClock }
+  const fleet = createFleet(shared, parts, () => client.stats().pausedMs)
+  const lease = new Lease(egressOf(config), {
+    logger,
     clock,
-    serviceClock,
-    ...observeRequests(metrics, incidents),
-    mayDepart: () => parts.lease?.check() ?? false,
-    ...(adapter && { adapter }),
+    disk,
+    folder: config.database.dataDir,
+    noteFile: noteFileOf(config.database.dataDir, 'lease', egressOf(config)),
+    sharing: fleet,
   })
+  const requests = observeRequests(metrics, incidents)
+  const client = openExchange(lease, config, logger, { clock, serviceClock, ...requests, ...(adapter && { adapter }) })
   const store = await openStore(config, logger, { mayCreate: true, ...(onDatabaseLost && { onLost: onDatabaseLost }) })
-  const shared = { config, logger, clock, disk, metrics, stats, incidents, serviceClock, client, store }
-  const fleet = createFleet(shared, parts)
-  const base: Base = { ...shared, fleet }
+  const base: Base = { ...shared, fleet, lease, client, store }
   const stopping = new AbortController()
   const stop = (beforeDatabaseCloses?: () => Promise<void>) => {
     stopping.abort()
@@ -159,17 +172,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
     parts.storing = storing
     if (config.serve.enabled) parts.server = await servePage(base, parts, storing.queue, takesNextPort)
     await fleet.recall()
-    parts.lease = await acquireLease(store.url, egressOf(config), {
-      logger,
-      clock,
-      // Requests continue to wait until this recorder may send again.
-      onChange: (maySend) => (maySend ? client.resume() : client.suspend()),
-      isPatient: isDatabaseAway,
-      disk,
-      noteFile: noteFileOf(config.database.dataDir, 'lease', egressOf(config)),
-      sharing: fleet,
-      ...(signal && { signal }),
-    })
+    await takeRight(base, options, isDatabaseAway)
     // The recorder that held the right may have left responses on this disk.
     await storing.queue.adopt()
     const collector = new Collector({
@@ -193,7 +196,47 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   }
 }
 
-function createFleet({ config, logger, clock, disk, client }: Omit<Base, 'fleet'>, parts: RunningParts): Fleet {
+/**
+ * Waits for the right to send, and has `admit` judge the market. A recorder that finds another one at work is judged by
+ * the lists in the database, and not once more when it takes over.
+ */
+async function takeRight(
+  { client, clock, lease, logger, store }: Base,
+  { admit, signal }: StartOptions,
+  isPatient: boolean,
+): Promise<void> {
+  const ending = new AbortController()
+  const either = signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal])
+  let isStandby = false
+  const onStandby = () => {
+    isStandby = true
+    const recorded = recordedUniverse(store.database.db).catch((error: unknown) => {
+      logger.debug(`the recorded lists could not be read: ${describeDatabaseError(error)}`)
+      return null
+    })
+    const judge = async (universe: Universe | null) => {
+      if (universe !== null) await admit?.(() => Promise.resolve(universe))
+    }
+    void recorded.then(judge).catch((error: unknown) => ending.abort(error))
+  }
+  await lease.acquire(store.url, { signal: either, isPatient, onStandby })
+  if (isStandby || admit === undefined) return
+  const stopTimer = clock.after(listsWithinMs, () => ending.abort())
+  try {
+    await admit((onMissing) => readUniverse(client, either, onMissing))
+  } catch (error) {
+    signal?.throwIfAborted()
+    throw error
+  } finally {
+    stopTimer()
+  }
+}
+
+function createFleet(
+  { config, logger, clock, disk }: Pick<Base, 'config' | 'logger' | 'clock' | 'disk'>,
+  parts: RunningParts,
+  pausedMs: () => number,
+): Fleet {
   return new Fleet({
     config,
     egress: egressOf(config),
@@ -203,7 +246,7 @@ function createFleet({ config, logger, clock, disk, client }: Omit<Base, 'fleet'
     file: noteFileOf(config.database.dataDir, 'fleet', egressOf(config)),
     universe: () => parts.collector?.universe.planned() ?? { kind: 'listed', instruments: [] },
     isReady: () => parts.collector?.phase === 'collecting',
-    pausedMs: () => client.stats().pausedMs,
+    pausedMs,
     onChange: (ownership) => parts.collector?.assign(ownership),
   })
 }
@@ -229,7 +272,7 @@ function startUpkeep(base: Base, parts: RunningParts, collector: Collector): voi
 
 /** Stops parts in the reverse order of the start. Parts that were not started are left out. */
 async function stopParts(
-  { config, clock, client, store, fleet }: Base,
+  { config, clock, client, store, fleet, lease }: Base,
   parts: RunningParts,
   beforeDatabaseCloses?: () => Promise<void>,
 ): Promise<boolean> {
@@ -239,13 +282,13 @@ async function stopParts(
   const close = (part: Promise<unknown> | undefined) =>
     within(clock, Math.max(shortestCloseMs, leftMs() + closeWithinMs), Promise.resolve(part), undefined)
   // Leaves the fleet first, so that other recorders need not wait until this one has stored everything.
-  await close(fleet.leave(() => parts.lease?.leave() ?? Promise.resolve()))
+  await close(fleet.leave(() => lease.leave()))
   const history = parts.history?.stop()
   const drained = (await parts.collector?.stop(leftMs())) ?? true
   await close(history)
   await close(parts.storing?.close(leftMs()))
   client.close()
-  await close(Promise.all([parts.retention?.stop(), parts.server?.close(), parts.lease?.release()]))
+  await close(Promise.all([parts.retention?.stop(), parts.server?.close(), lease.release()]))
   try {
     await beforeDatabaseCloses?.()
   } finally {
@@ -269,23 +312,9 @@ async function reportFormerSpool(db: Kysely<Database>, config: Config, disk: Dis
   )
 }
 
-/** Throws if the page cannot be served, before anything is created. Names a recorder that already serves there. */
-async function refuseTakenAddress(
-  { serve: { host, port }, database }: Config,
-  clock: Clock,
-  takesNextPort: boolean,
-): Promise<void> {
-  const url = await respondingAddress(clock, database.dataDir)
-  if (url !== null) {
-    const folder = resolve(database.dataDir)
-    throw new Error(`a recorder works in ${folder} already: its page is at ${url}; stop it, or give another --data-dir`)
-  }
-  if (!takesNextPort) await requireFreePort({ host, port })
-}
-
 /** Serves the page, and notes its address for the status command. */
 async function servePage(
-  { config, logger, clock, metrics, stats, incidents, client, store, fleet }: Base,
+  { config, logger, clock, metrics, stats, incidents, client, store, fleet, lease }: Base,
   parts: RunningParts,
   queue: Queue,
   takesNextPort: boolean,
@@ -301,7 +330,7 @@ async function servePage(
     incidents: () => incidents.recent(),
     backlog: () => queue.backlog(),
     budget: () => client.stats(),
-    maySend: () => parts.lease?.maySend === true,
+    maySend: () => lease.maySend,
     fleet: () => fleet.report(),
     backfills: async () => (await parts.history?.reports()) ?? [],
   }
@@ -317,33 +346,5 @@ async function servePage(
       await removeAddress(dataDir, server.url)
       await server.close()
     },
-  }
-}
-
-/** Returns the name of the incident for requests that were repeated with success. */
-const repeated = (operation: Operation): string => `repeated requests of ${operation}`
-
-/** Starts these counters at 0. Otherwise Prometheus would see no increase at the first rejection. */
-function countRejectionsFromZero({ requests }: RecorderMetrics): void {
-  for (const operation of operations) {
-    for (const outcome of ['rate-limited', 'blocked']) requests.inc({ operation, outcome }, 0)
-  }
-}
-
-/** Returns hooks that count requests, and report those that succeeded only when they were repeated. */
-function observeRequests(
-  metrics: RecorderMetrics,
-  incidents: Incidents,
-): Pick<ExchangeOptions, 'onRequest' | 'onRepeated'> {
-  return {
-    onRequest({ operation, outcome, attempt, durationMs, waitedMs, priority, bytes }) {
-      metrics.requests.inc({ operation, outcome })
-      metrics.requestDuration.observe({ operation }, durationMs / 1000)
-      metrics.requestWait.observe({ class: priority }, waitedMs / 1000)
-      metrics.responseBytes.inc({ operation }, bytes)
-      if (outcome === 'ok' && attempt === 1) incidents.succeeded(repeated(operation))
-    },
-    // The response may have been sent and lost on its way. The next response then shows something else.
-    onRepeated: ({ operation, message }) => incidents.failed(repeated(operation), `once more after ${message}`),
   }
 }

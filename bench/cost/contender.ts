@@ -8,6 +8,7 @@ import { systemClock } from '../../src/runtime/clock.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import { childOptions } from '../tools/processes.js'
 import { category, type ContenderOptions, type CostKind, pathOf, symbol } from './client.js'
+import { TestRight } from '../../test/support/rights.js'
 
 /** Sends one request and handles its response. Resolves to the number of rows. */
 type Ask = () => Promise<number>
@@ -18,7 +19,7 @@ const maxPerSecond = 30_000
 
 function recorder(): Record<CostKind, Ask> {
   const perSecond = Object.fromEntries(operations.map((name) => [name, maxPerSecond])) as Record<Operation, number>
-  const client = createExchangeClient({
+  const client = createExchangeClient(new TestRight(), {
     clock: systemClock,
     logger: createLogger('silent'),
     baseUrl: url,
@@ -28,7 +29,6 @@ function recorder(): Record<CostKind, Ask> {
     limits: { overallPerMinute: maxPerSecond * 60, perSecond },
     retry: { attempts: 4, minDelayMs: 250, maxDelayMs: 5000, totalMs: 30_000 },
     serviceClock: { judge: () => ({ isBelieved: true }) },
-    mayDepart: () => true,
   })
   const key = { category, symbol } as const
   const rowsOf = async (response: Promise<Page<unknown>>) => (await response).rows.length

@@ -9,6 +9,7 @@ import { loadConfig } from '../../src/config/resolve.js'
 import { countUntil, createRandom, type FillMarket, type Flow } from './market.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import { createFakeClock } from '../../test/support/fakeClock.js'
+import { TestRight } from '../../test/support/rights.js'
 
 /** 20 requests a second allowed make 18.2 that can depart. */
 const jitterMs = 80
@@ -92,7 +93,7 @@ export async function runPoller(
     limits: { overallPerMinute: 6_000, perSecond: { ...limits, 'futures-fills-history': limit / 2 } },
     latencyJitterMs: jitterMs,
     maxInFlight: Infinity,
-    mayDepart: () => true,
+    right: new TestRight(),
     clock,
     logger: createLogger('silent'),
   })

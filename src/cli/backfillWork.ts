@@ -25,8 +25,9 @@ export async function openBackfill(
   return openSession({
     db: store.database.db,
     url: store.url,
-    openClient: (mayDepart) => openExchange(config, logger, { mayDepart }),
+    openClient: (right) => openExchange(right, config, logger),
     egress: egressOf(config),
+    folder: config.database.dataDir,
     settleMs: config.streams.candles.settleMs,
     clock: systemClock,
     logger,

@@ -1,7 +1,8 @@
 import type { Command } from 'commander'
 import { mkdtemp, rmdir, stat, statfs } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { openExchange } from '../app.js'
+import { openExchange, requireBaseUrl } from '../app.js'
+import { recordedUniverse } from '../collect/fleet/sharedLists.js'
 import { daysOnDisk } from '../collect/plan/demand.js'
 import { planFairShares } from '../collect/plan/fleetPlan.js'
 import type { Plan } from '../collect/plan/plan.js'
@@ -9,20 +10,21 @@ import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniv
 import { readUniverse } from '../collect/universe/universe.js'
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
 import { dayMs, oneLine } from '../market/values.js'
-import { type OpenStore, openStore } from '../openStore.js'
+import type { OpenStore } from '../openStore.js'
 import { pendingChanges } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
+import type { Right } from '../runtime/right.js'
 import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { ServiceClock } from '../exchange/serviceClock.js'
 import { rightsBeyondReading } from '../db/service.js'
-import { isExisting } from '../server/embedded/embedded.js'
 import { requireFreePort } from '../serve/server.js'
 import { respondingAddress } from '../serve/source.js'
 import { canCreateExtension, detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
 import { messageOf, withoutLogin } from '../runtime/text.js'
+import { askService, findDatabase, type FoundDatabase } from './askService.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 
@@ -68,9 +70,18 @@ const wholeReaders = 4
 
 /** Checks everything that recording needs. All checks run, even if one fails. */
 export async function runDoctor(config: Config, logger: Logger): Promise<Finding[]> {
-  const service = await checkService(config, logger)
+  const found = await findDatabase(config, logger)
+  try {
+    return await checkAll(config, found, logger)
+  } finally {
+    if (found.kind === 'open') await found.store.close()
+  }
+}
+
+async function checkAll(config: Config, found: FoundDatabase, logger: Logger): Promise<Finding[]> {
+  const service = await checkService(config, found, logger)
   const plan = planFairShares(config, service.universe ?? assumedUniverse(), config.collector.egresses)
-  const database = await checkDatabase(config, logger)
+  const database = await checkDatabase(config, found)
   return [
     ok('configuration', 'every option is known and has a value'),
     checkLimits(plan, service.universe !== null),
@@ -98,35 +109,43 @@ interface ServiceFindings {
   readonly universe: PlanUniverse | null
 }
 
-async function checkService(config: Config, logger: Logger): Promise<ServiceFindings> {
+async function checkService(config: Config, found: FoundDatabase, logger: Logger): Promise<ServiceFindings> {
   try {
-    const serviceClock = new ServiceClock(systemClock, logger)
-    const client = openExchange(
-      { ...config, exchange: { ...config.exchange, retry: { ...config.exchange.retry, attempts: 1 } } },
-      logger,
-      { serviceClock },
-    )
-    try {
-      const sentAt = Date.now()
-      // Requests the RPI list, because that response does not depend on categories.
-      const { rows, receivedAt } = await client.rpiSymbols()
-      const tookMs = receivedAt - sentAt
-      const findings = [
-        ok(
-          'service',
-          `${withoutLogin(config.exchange.baseUrl ?? '')} responded in ${tookMs} ms with ${rows.length} RPI symbols`,
-        ),
-        ...checkClock(serviceClock),
-      ]
-      const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {
-        findings.push(warning('categories', reasonOf(error)))
-      })
-      return { findings, universe: universe.planned() }
-    } finally {
-      client.close()
-    }
+    requireBaseUrl(config)
+    const outcome = await askService(config, found, logger, (right) => requestLists(right, config, logger))
+    if ('asked' in outcome) return outcome.asked
+    const detail = `not asked: ${outcome.notAsked}`
+    const db = found.kind === 'open' ? found.store.database.db : null
+    const recorded = db && (await recordedUniverse(db).catch(() => null))
+    const finding = recorded === null ? warning('service', detail) : ok('service', detail)
+    return { findings: [finding], universe: recorded?.planned() ?? null }
   } catch (error) {
     return { findings: [failure('service', reasonOf(error))], universe: null }
+  }
+}
+
+async function requestLists(right: Right, config: Config, logger: Logger): Promise<ServiceFindings> {
+  const serviceClock = new ServiceClock(systemClock, logger)
+  const once = { ...config.exchange, retry: { ...config.exchange.retry, attempts: 1 } }
+  const client = openExchange(right, { ...config, exchange: once }, logger, { serviceClock })
+  try {
+    const sentAt = Date.now()
+    // Requests the RPI list, because that response does not depend on categories.
+    const { rows, receivedAt } = await client.rpiSymbols()
+    const tookMs = receivedAt - sentAt
+    const findings = [
+      ok(
+        'service',
+        `${withoutLogin(config.exchange.baseUrl ?? '')} responded in ${tookMs} ms with ${rows.length} RPI symbols`,
+      ),
+      ...checkClock(serviceClock),
+    ]
+    const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {
+      findings.push(warning('categories', reasonOf(error)))
+    })
+    return { findings, universe: universe.planned() }
+  } finally {
+    client.close()
   }
 }
 
@@ -146,21 +165,18 @@ interface DatabaseFindings {
   readonly kind: ServerKind | null
 }
 
-async function checkDatabase(config: Config, logger: Logger): Promise<DatabaseFindings> {
-  const { url, dataDir } = config.database
-  if (url === undefined && !(await isExisting(dataDir))) {
-    const detail = `none yet; DATABASE_URL is not set, and "start" creates an embedded PostgreSQL in ${resolve(dataDir)}`
+async function checkDatabase(config: Config, found: FoundDatabase): Promise<DatabaseFindings> {
+  if (found.kind === 'none') {
+    const folder = resolve(config.database.dataDir)
+    const detail = `none yet; DATABASE_URL is not set, and "start" creates an embedded PostgreSQL in ${folder}`
     return { findings: [ok('database', detail)], kind: 'postgresql' }
   }
   try {
-    const store = await openStore(config, logger)
-    try {
-      const { kind, findings } = await describeDatabase(store, config)
-      const { db } = store.database
-      return { kind, findings: [...findings, await checkLocks(db), await checkReader(config, store.readUrl)] }
-    } finally {
-      await store.close()
-    }
+    if (found.kind === 'away') throw found.error
+    const { store } = found
+    const { kind, findings } = await describeDatabase(store, config)
+    const { db } = store.database
+    return { kind, findings: [...findings, await checkLocks(db), await checkReader(config, store.readUrl)] }
   } catch (error) {
     return { findings: [failure('database', reasonOf(error))], kind: null }
   }

@@ -1,7 +1,8 @@
 import Table from 'cli-table3'
 import { type Command, Option } from 'commander'
-import { asIfService, sum } from '../market/values.js'
-import { openExchange } from '../app.js'
+import { sum } from '../market/values.js'
+import { openExchange, type StartOptions } from '../app.js'
+import { recordedUniverse } from '../collect/fleet/sharedLists.js'
 import type { Advice } from '../collect/plan/advice.js'
 import { addressesNeeded, planFairShares, planFleet } from '../collect/plan/fleetPlan.js'
 import type { Plan } from '../collect/plan/plan.js'
@@ -9,10 +10,14 @@ import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniv
 import { readUniverse, type Universe } from '../collect/universe/universe.js'
 import type { Config } from '../config/resolve.js'
 import { ExchangeError } from '../exchange/errors.js'
+import { ServiceClock } from '../exchange/serviceClock.js'
+import { systemClock, within } from '../runtime/clock.js'
+import { createLogger, type Logger } from '../runtime/logger.js'
+import type { Right } from '../runtime/right.js'
 import { grouped, inBytes, messageOf } from '../runtime/text.js'
-import { createLogger } from '../runtime/logger.js'
-import { openDatabase } from '../db/database.js'
+import type { RecorderDatabase } from '../db/database.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
+import { askService, findDatabase, type FoundDatabase } from './askService.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig, wholeNumber } from './options.js'
 
@@ -37,97 +42,123 @@ export function planCommand(): Command {
 
 async function runPlan(options: PlanOptions): Promise<void> {
   const config = await readConfig(options)
-  const universe = options.offline === true ? assumedUniverse() : await universeToPlanFor(config)
-  const plan = fleetPlan(config, universe, options.egresses ?? config.collector.egresses)
+  const market = options.offline === true ? assumed() : await marketToPlanFor(config)
+  const plan = fleetPlan(config, market, options.egresses ?? config.collector.egresses)
   console.log(options.json === true ? JSON.stringify(plan, null, 2) : planText(plan))
   if (!plan.fits) throw new Failed()
 }
 
 /** Returns the plan as text, for the instruments that the service lists, or else for an assumed number. */
 export async function planOf(config: Config): Promise<string> {
-  return planText(fleetPlan(config, await universeToPlanFor(config), config.collector.egresses))
+  return planText(fleetPlan(config, await marketToPlanFor(config), config.collector.egresses))
 }
 
-function fleetPlan(config: Config, universe: PlanUniverse, egresses: number) {
-  return { ...planFleet(config, universe, egresses), egresses, egressesNeeded: addressesNeeded(config, universe) }
+function fleetPlan(config: Config, { universe, source, notAsked }: PlannedMarket, egresses: number) {
+  const plan = planFleet(config, universe, egresses)
+  const notes = notAsked === undefined ? plan.notes : [notAsked, ...plan.notes]
+  return { ...plan, notes, source, egresses, egressesNeeded: addressesNeeded(config, universe) }
 }
+
+const sources = { service: 'listed by the service', database: 'in the database', assumed: 'assumed' } as const
 
 /**
- * Throws unless the service responds and the configuration fits its limits. With `wait`, the service may be away. Its
- * instruments are then unknown, so nothing is refused.
+ * Returns a function for `start` that throws unless the market is known and the configuration fits the limits. With
+ * `wait`, the service may be away. Its instruments are then unknown, so nothing is refused.
  */
-export async function refuseOverload(
+export function refuseOverload(
   config: Config,
   options: { readonly allowOverload?: boolean; readonly wait?: boolean } = {},
-): Promise<void> {
-  // With this option, the recorder starts whatever the plan says, so no plan is needed.
-  if (options.allowOverload === true) return
-  let universe: PlanUniverse
-  try {
-    universe = (await askUniverse(config)).planned()
-  } catch (error) {
-    if (!(error instanceof ExchangeError)) throw error
-    if (options.wait !== true) {
-      throw new Error(`${error.message}; not started, --wait starts and keeps asking`, { cause: error })
+): NonNullable<StartOptions['admit']> {
+  return async (read) => {
+    // With this option, the recorder starts whatever the plan says, so no plan is needed.
+    if (options.allowOverload === true) return
+    let universe: PlanUniverse
+    try {
+      universe = (await read(warnOfMissing)).planned()
+    } catch (error) {
+      if (!(error instanceof ExchangeError)) throw error
+      if (options.wait !== true) {
+        throw new Error(`${error.message}; not started, --wait starts and keeps asking`, { cause: error })
+      }
+      process.stderr.write(`warning: ${error.message}; waiting for it\n`)
+      return
     }
-    process.stderr.write(`warning: ${error.message}; waiting for it\n`)
-    return
+    // How chance distributes the instruments is not known yet, and is no reason to refuse.
+    const plan = planFairShares(config, universe, config.collector.egresses)
+    if (plan.fits) return
+    const lines = [
+      'error: the configuration needs more than the limits of the service allow',
+      ...plan.advice.map(adviceLine),
+      '  not started; change the configuration, or start with --allow-overload',
+    ]
+    process.stderr.write(`${lines.join('\n')}\n`)
+    throw new Failed()
   }
-  // How chance distributes the instruments is not known yet, and is no reason to refuse.
-  const plan = planFairShares(config, universe, config.collector.egresses)
-  if (plan.fits) return
-  const lines = [
-    'error: the configuration needs more than the limits of the service allow',
-    ...plan.advice.map(adviceLine),
-    '  not started; change the configuration, or start with --allow-overload',
-  ]
-  process.stderr.write(`${lines.join('\n')}\n`)
-  throw new Failed()
 }
 
-async function universeToPlanFor(config: Config): Promise<PlanUniverse> {
-  if (config.exchange.baseUrl === undefined) return assumedUniverse()
+const warnOfMissing = (error: Error) => void process.stderr.write(`warning: ${error.message}\n`)
+
+/** The market to plan for, and who lists it. */
+interface PlannedMarket {
+  readonly universe: PlanUniverse
+  readonly source: 'service' | 'database' | 'assumed'
+  /** Why the service was not asked. */
+  readonly notAsked?: string
+}
+
+const assumed = (): PlannedMarket => ({ universe: assumedUniverse(), source: 'assumed' })
+
+async function marketToPlanFor(config: Config): Promise<PlannedMarket> {
+  if (config.exchange.baseUrl === undefined) return assumed()
+  const logger = createLogger('silent')
+  const found = await findDatabase(config, logger)
+  const serviceClock = new ServiceClock(systemClock, logger)
   try {
-    const universe = await askUniverse(config)
-    await readRecordedRates(config, universe)
-    return universe.planned()
+    const outcome = await askService(config, found, logger, (right) => askUniverse(right, config, logger, serviceClock))
+    if ('asked' in outcome) {
+      const universe = outcome.asked
+      const now = serviceClock.now()
+      const rates = now && (await readWithin(found, (db) => recentFillRates(db, now)))
+      if (rates !== null) universe.setFillRates(rates)
+      return { universe: universe.planned(), source: 'service' }
+    }
+    const notAsked = `the service was not asked: ${outcome.notAsked}`
+    const recorded = await readWithin(found, (db) => recordedUniverse(db))
+    if (recorded !== null) return { universe: recorded.planned(), source: 'database', notAsked }
+    process.stderr.write(`warning: ${notAsked}; planning for assumed instruments\n`)
   } catch (error) {
     const reason = messageOf(error)
     process.stderr.write(`warning: the service did not list its instruments, planning for assumed ones: ${reason}\n`)
-    return assumedUniverse()
-  }
-}
-
-/** How long the database may take. The plan is better with its rates, but possible without. */
-const ratesWithinMs = 5_000
-
-/** Adds the rates of recently recorded fills, if a database is configured and responds. */
-async function readRecordedRates(config: Config, universe: Universe): Promise<void> {
-  const { url } = config.database
-  if (url === undefined) return
-  const database = openDatabase({
-    url,
-    poolSize: 1,
-    applicationName: 'market-recorder plan',
-    statementTimeoutMs: ratesWithinMs,
-  })
-  try {
-    universe.setFillRates(await recentFillRates(database.db, asIfService(Date.now())))
-  } catch {
-    // Without the database or its tables, turnover gives the rates. The plan names its source.
   } finally {
-    await database.close()
+    if (found.kind === 'open') await found.store.close()
   }
+  return assumed()
 }
 
-async function askUniverse(config: Config): Promise<Universe> {
+/** How long the database may take. The plan is better with what it knows, but possible without. */
+const readWithinMs = 5_000
+
+/** Resolves to null without a database, or without a response of it in time. */
+async function readWithin<Result>(
+  found: FoundDatabase,
+  read: (db: RecorderDatabase['db']) => Promise<Result>,
+): Promise<Result | null> {
+  if (found.kind !== 'open') return null
+  const reading = read(found.store.database.db).catch(() => null)
+  return within(systemClock, readWithinMs, reading, null)
+}
+
+async function askUniverse(
+  right: Right,
+  config: Config,
+  logger: Logger,
+  serviceClock: ServiceClock,
+): Promise<Universe> {
   // Tries only twice, because a person is waiting.
   const retry = { ...config.exchange.retry, attempts: Math.min(2, config.exchange.retry.attempts) }
-  const client = openExchange({ ...config, exchange: { ...config.exchange, retry } }, createLogger('silent'))
+  const client = openExchange(right, { ...config, exchange: { ...config.exchange, retry } }, logger, { serviceClock })
   try {
-    return await readUniverse(client, AbortSignal.timeout(30_000), (error) => {
-      process.stderr.write(`warning: ${error.message}\n`)
-    })
+    return await readUniverse(client, AbortSignal.timeout(30_000), warnOfMissing)
   } finally {
     client.close()
   }
@@ -136,7 +167,7 @@ async function askUniverse(config: Config): Promise<Universe> {
 function planText(plan: ReturnType<typeof fleetPlan>): string {
   const counts = Object.entries(plan.universe.instruments).map(([category, count]) => `${category} ${grouped(count)}`)
   return [
-    `Instruments ${plan.universe.kind === 'listed' ? 'listed by the service' : 'assumed'}: ${counts.join(', ')}`,
+    `Instruments ${sources[plan.source]}: ${counts.join(', ')}`,
     streamTable(plan),
     ...(plan.egresses > 1
       ? [`Figures are for all ${plan.egresses} addresses together. Safe rates leave room for uneven shares.`]

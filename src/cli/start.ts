@@ -36,11 +36,13 @@ async function runStart(options: StartOptions): Promise<void> {
   const logger = createLogger(config.log.level)
   const recording = openRecording(config, logger)
   try {
-    await refuseOverload(config, {
-      allowOverload: config.collector.allowOverload || options.allowOverload === true,
-      wait: options.wait === true,
+    const recorder = await recording.start({
+      acceptNewUrl: options.acceptNewUrl === true,
+      admit: refuseOverload(config, {
+        allowOverload: config.collector.allowOverload || options.allowOverload === true,
+        wait: options.wait === true,
+      }),
     })
-    const recorder = await recording.start({ acceptNewUrl: options.acceptNewUrl === true })
     if (recorder === undefined) return
     // Programs that read a service's output expect only log lines.
     if (process.stdout.isTTY) console.log(`\n${welcomeLines(recorder)}\n\nCtrl-C stops it.\n`)

@@ -6,6 +6,7 @@ import { asIfService, type MachineMs, type ServiceMs } from '../market/values.js
 import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'
 import { random } from '../runtime/randomness.js'
+import type { Right } from '../runtime/right.js'
 import { ExchangeError } from './errors.js'
 import { candleFormat } from './formats/candles.js'
 import { fillFormat, pastFillFormat } from './formats/fills.js'
@@ -60,9 +61,6 @@ export interface ExchangeClient extends Calls {
   turn(operation: Operation, options?: AcquireOptions): Promise<Turn>
   /** Tells how much of the limits is in use, and how many requests wait. */
   stats(): PacerStats
-  /** Lets all calls wait until `resume`, because the right to send is lost. */
-  suspend(): void
-  resume(): void
   /** Closes the connections. Requests that wait or are under way fail with an error of kind `aborted`. */
   close(): void
 }
@@ -101,9 +99,12 @@ export interface ExchangeOptions extends SenderOptions {
   readonly onRepeated?: (error: ExchangeError) => void
 }
 
-/** Creates a client, which connects only with its first request. Throws if an option is out of its range. */
-export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
-  const sender = new Sender(options)
+/**
+ * Creates a client, which connects only with its first request. Its requests wait while `right` does not hold. Throws if
+ * an option is out of its range.
+ */
+export function createExchangeClient(right: Right, options: ExchangeOptions): ExchangeClient {
+  const sender = new Sender(right, options)
 
   async function call<Query extends object, Row, Wire>(
     operation: Operation,
@@ -141,8 +142,6 @@ export function createExchangeClient(options: ExchangeOptions): ExchangeClient {
     rpiSymbols: (request) => call('rpi-symbols', {}, rpiSymbolFormat, request),
     turn: (operation, request) => sender.turn(operation, request),
     stats: () => sender.pacer.stats(),
-    suspend: () => sender.pacer.suspend(),
-    resume: () => sender.pacer.resume(),
     close: () => sender.close(),
   }
 }

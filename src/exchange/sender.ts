@@ -2,6 +2,7 @@ import type { Operation } from '../market/operation.js'
 import type { MachineMs, ServiceMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import type { Right } from '../runtime/right.js'
 import { type Ending, endedByEither } from '../runtime/abort.js'
 import { outcomeFor } from './limits/circuit.js'
 import { ExchangeError } from './errors.js'
@@ -60,8 +61,6 @@ export interface SenderOptions extends TransportOptions {
   readonly serviceClock: Pick<ServiceClock, 'judge'>
   readonly logger: Logger
   readonly onRequest?: (event: RequestEvent) => void
-  /** Called before each departure. If it returns false, requests wait until `resume`. */
-  readonly mayDepart: () => boolean
 }
 
 type Parameters = Readonly<Record<string, string>>
@@ -82,6 +81,7 @@ interface Admission {
 /** Sends each request once, at its place within the limits, and reads the envelope. */
 export class Sender {
   readonly #options: SenderOptions
+  readonly #right: Right
   readonly #clock: Clock
   readonly #transport: Transport
   readonly pacer: Pacer
@@ -89,11 +89,12 @@ export class Sender {
   readonly #closing = new AbortController()
   readonly #turns = new Map<Turn, Admission>()
 
-  constructor(options: SenderOptions) {
+  constructor(right: Right, options: SenderOptions) {
+    this.#right = right
     this.#options = options
     this.#clock = options.clock
     this.#transport = createTransport(options)
-    this.pacer = new Pacer({ ...options, maxInFlight: options.maxConnections })
+    this.pacer = new Pacer({ ...options, right, maxInFlight: options.maxConnections })
   }
 
   /** Returns a signal that aborts when the caller gives up or the client is closed. */
@@ -170,7 +171,7 @@ export class Sender {
     try {
       raw = await this.#transport.get(operation, parameters, {
         // Connecting takes up to ten seconds. Another process may send from this address by then.
-        mayLeave: () => this.#options.mayDepart(),
+        mayLeave: () => this.#right.check(),
         onSent: () => this.pacer.sent(departure),
         onResponse: () => this.pacer.responded(departure),
       })

@@ -5,7 +5,8 @@ import { asIfService, type ServiceMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
-import { acquireLease, type Lease } from '../lease/lease.js'
+import type { Right } from '../runtime/right.js'
+import { Lease } from '../lease/lease.js'
 import { isLeaseHeld } from '../lease/leaseRow.js'
 import { isWholeList } from '../ledger/batch.js'
 import { recordInstruments } from '../ledger/instruments.js'
@@ -17,9 +18,10 @@ import { HistoryWorker } from './worker.js'
 interface SessionOptions {
   readonly db: Kysely<Database>
   readonly url: string
-  /** Creates the client, once this process may send. No request departs while `mayDepart` returns false. */
-  readonly openClient: (mayDepart: () => boolean) => ExchangeClient
+  readonly openClient: (right: Right) => ExchangeClient
   readonly egress: string
+  /** Data folder of this command. */
+  readonly folder: string
   readonly settleMs: number
   readonly clock: Clock
   readonly logger: Logger
@@ -56,33 +58,28 @@ export interface BackfillSession {
 const takeAfterMs = 15_000
 
 export async function openSession(options: SessionOptions): Promise<BackfillSession> {
-  const { db, url, openClient, egress, clock, logger } = options
+  const { db, url, openClient, egress, folder, clock, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
-  let lease: Lease | undefined
+  const isHeld = await isLeaseHeld(db, egress)
+  const lease = new Lease(egress, { logger, clock, folder, ...(isHeld && { takeAfterMs }) })
   let client: ExchangeClient | undefined
-  const ownClient = () => (client ??= openClient(() => lease?.check() ?? false))
-  const acquire = async (patience: { readonly takeAfterMs?: number } = {}) =>
-    (lease = await acquireLease(url, egress, {
-      logger,
-      clock,
-      signal,
-      ...patience,
-      onChange: (maySend) => (maySend ? client?.resume() : client?.suspend()),
-    }))
+  // Only an owner needs a client, and the address of the service.
+  const ownClient = () => (client ??= openClient(lease))
+  let isOwner = false
+  const acquire = async () => {
+    await lease.acquire(url, { signal })
+    isOwner = true
+  }
   let worker: HistoryWorker | undefined
   let working: Promise<void> = Promise.resolve()
-  if (!(await isLeaseHeld(db, egress))) {
+  if (!isHeld) {
     ownClient()
     await acquire()
   }
 
   const startWorker = async () => {
-    if (lease === undefined) {
-      await acquire({ takeAfterMs })
-      // `resume` delays the first request, because the other process may have sent until a moment ago.
-      ownClient().resume()
-    }
+    if (!isOwner) await acquire()
     const own = { client: ownClient(), states: new OperationStates(clock), incidents: new Incidents(logger, clock) }
     worker ??= new HistoryWorker({ ...options, ...own, series: () => [] })
   }
@@ -92,11 +89,11 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     await worker?.stop()
   }
   return {
-    isOwner: () => lease !== undefined,
+    isOwner: () => isOwner,
     async instruments(categories) {
       let serviceNow = asIfService(clock.now())
       // If another process owns the budget, that process reads the lists.
-      for (const category of lease === undefined ? [] : categories) {
+      for (const category of isOwner ? categories : []) {
         const page = await ownClient().instruments({ category }, { signal })
         await recordInstruments(db, category, page.rows, page.requestTime, { complete: isWholeList(page) })
         serviceNow = page.requestTime
@@ -112,7 +109,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     async close() {
       await rest()
       client?.close()
-      await lease?.release()
+      await lease.release()
     },
   }
 }

@@ -1,12 +1,15 @@
 import { hostname } from 'node:os'
 import pg from 'pg'
 import { type Clock, elapsedMs, type Moment, momentOf, sleepFor, within } from '../runtime/clock.js'
-import { type Disk, readNote, systemDisk, writeNote } from '../runtime/disk.js'
+import { type Disk, systemDisk } from '../runtime/disk.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
+import { Right } from '../runtime/right.js'
 import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
 import { connectionString, socketOf } from '../db/pool.js'
+import { untilFolderIsFree } from './folderLock.js'
+import { LeaseNote } from './leaseNote.js'
 import { isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
 import { leaseMs, rightMs, SendingRight } from './right.js'
 
@@ -24,18 +27,23 @@ const listEveryMs = 1_000
 interface LeaseOptions {
   readonly logger: Logger
   readonly clock: Clock
-  readonly signal?: AbortSignal
-  /** Called with `false` when the right to send is lost, and with `true` when it is gained. */
-  readonly onChange?: (maySend: boolean) => void
+  /** Data folder. A command may still send by a lock of this folder. The first request waits for that. */
+  readonly folder: string
   /** File that notes whether another recorder waits. A start without the database reads it. */
   readonly noteFile?: string
   readonly disk?: Disk
   /** How long the row of another owner must be seen unrenewed before it is taken. Default and minimum: 3.5 s. */
   readonly takeAfterMs?: number
-  /** True to start even if the database is away at first. Default false. */
-  readonly isPatient?: boolean
   /** This recorder's part in shared work. Without it, the recorder shares no work. */
   readonly sharing?: Sharing
+}
+
+interface Acquisition {
+  readonly signal?: AbortSignal
+  /** True to start even if the database is away at first. Default false. */
+  readonly isPatient?: boolean
+  /** Called once if another recorder has the right and renews it. This one then waits until that one ends. */
+  readonly onStandby?: () => void
 }
 
 /**
@@ -65,20 +73,20 @@ interface LeaseOptions {
  * 6. After a suspension of the machine, only the database can give the right: failures neither extend nor begin it. The
  *    wall clock reveals a suspension, unless it was set back by as much meanwhile.
  */
-export async function acquireLease(url: string, egress: string, options: LeaseOptions): Promise<Lease> {
-  const lease = new Lease(url, egress, options)
-  await lease.acquire()
+export async function acquireLease(url: string, egress: string, options: LeaseOptions & Acquisition): Promise<Lease> {
+  const lease = new Lease(egress, options)
+  await lease.acquire(url, options)
   return lease
 }
 
 /** The right to send requests from an address: a row of `recorder.lease`. `acquireLease` says how it is kept. */
-export class Lease {
-  readonly #url: string
+export class Lease extends Right {
   readonly #egress: string
   readonly #options: LeaseOptions
   readonly #clock: Clock
   readonly #claimant
   readonly #right: SendingRight
+  readonly #note: LeaseNote
   readonly #ended = new AbortController()
   #client: pg.Client | undefined
   #connectedMs = 0
@@ -88,21 +96,24 @@ export class Lease {
   #watch: { readonly stamp: string; readonly sinceMs: number; readonly lookedAt: Moment } | null = null
   #maySend = false
   #isStandby = false
-  #noted: boolean | undefined
-  #isNoteWritten = false
+  #onStandby: (() => void) | undefined
+  #url = ''
+  #isPatient = false
   #listedMs = -Infinity
   #hasLeft = false
   #attempt: Promise<unknown> = Promise.resolve()
   #loops: Promise<unknown> = Promise.resolve()
 
-  constructor(url: string, egress: string, options: LeaseOptions) {
+  constructor(egress: string, options: LeaseOptions) {
+    super()
+    const { logger, disk = systemDisk, noteFile } = options
     const owner = `${hostname()} ${process.pid} ${randomName(4)}`
-    this.#url = url
     this.#egress = egress
     this.#options = options
     this.#clock = options.clock
     this.#claimant = { egress, owner, place: options.sharing?.place ?? owner }
     this.#right = new SendingRight(this.#clock)
+    this.#note = new LeaseNote({ file: noteFile, egress, disk, logger })
   }
 
   /** True if requests may be sent, as of a moment ago. */
@@ -119,11 +130,17 @@ export class Lease {
     return this.#maySend
   }
 
-  async acquire(): Promise<void> {
-    const { signal, isPatient } = this.#options
+  /** Waits for the right in a database. See `acquireLease`. */
+  async acquire(url: string, { signal, isPatient = false, onStandby }: Acquisition = {}): Promise<void> {
+    const { folder, disk = systemDisk } = this.#options
+    this.#url = url
+    this.#onStandby = onStandby
+    this.#isPatient = isPatient
     try {
       signal?.throwIfAborted()
-      if (isPatient !== true) await this.#connect()
+      // The database exists by now, so no further command begins to send by the lock of the folder.
+      await untilFolderIsFree(folder, { clock: this.#clock, disk, ...(signal && { signal }) })
+      if (!isPatient) await this.#connect()
       // From now on the database may be away at times, because a waiting recorder continues to wait.
       for (;;) {
         const failure = await this.#try(signal)
@@ -135,6 +152,7 @@ export class Lease {
       await this.#disconnect()
       throw error
     }
+    this.#onStandby = undefined
     this.#judge()
     this.#loops = Promise.all([this.#keepTrying(), this.#keepJudging()])
   }
@@ -212,7 +230,7 @@ export class Lease {
       return
     }
     this.#right.proven(sentAt, renewed.isWaitedFor)
-    this.#note(renewed.isWaitedFor)
+    this.#note.note(renewed.isWaitedFor)
     if (!listsFleet) return
     this.#listedMs = sentAt.ms
     sharing.onFleetRead(renewed.fleet, this.#clock.monotonicMs() - this.#connectedMs)
@@ -231,7 +249,7 @@ export class Lease {
         this.#watch = null
         this.#isStandby = false
         this.#right.proven(sentAt, taken.isWaitedFor)
-        this.#note(taken.isWaitedFor)
+        this.#note.note(taken.isWaitedFor)
         return
       }
     }
@@ -242,7 +260,9 @@ export class Lease {
     // A process that was stopped between two looks does not know what happened in between.
     const isKnown = watch?.stamp === stamp && elapsedMs(this.#clock, watch.lookedAt) < rightMs
     this.#watch = { stamp, sinceMs: isKnown ? watch.sinceMs : this.#clock.monotonicMs(), lookedAt }
-    this.#note(true)
+    this.#note.note(true)
+    const isRenewed = watch !== null && watch.stamp !== stamp && stamp !== 'absent' && stamp !== 'free'
+    if (isRenewed) this.#tellStandby()
     if (this.#isStandby) return
     this.#isStandby = true
     this.#options.logger.info(
@@ -258,44 +278,33 @@ export class Lease {
    * begins again here.
    */
   async #goOnWithout(sentAt: Moment): Promise<void> {
-    const { isPatient, logger } = this.#options
-    if (isPatient !== true || this.#right.holds()) return
+    const { logger } = this.#options
+    if (!this.#isPatient || this.#right.holds()) return
     // Rule 6: a machine that was suspended waits for the database.
     if (this.#right.hasSlept) return
     // Rule 5: no other recorder may have been waiting.
-    if (this.#noted ?? (await this.#wasContended())) return
+    if (await this.#note.wasContended()) return
     logger.warn(`the database is away; recording to disk, since no other recorder was seen for ${this.#egress}`)
     this.#right.proven(sentAt, true)
   }
 
-  /** Returns true if another recorder waited, or held the right, at this machine's last contact. */
-  async #wasContended(): Promise<boolean> {
-    const { noteFile, disk = systemDisk } = this.#options
-    const note = noteFile === undefined ? null : await readNote<LeaseNote>(disk, noteFile)
-    return note?.egress === this.#egress && note.isContended === true
-  }
-
-  /** Notes whether another recorder waits, for a start without the database. Writes the file on a change, until it is written. */
-  #note(isContended: boolean): void {
-    const { noteFile, disk = systemDisk, logger } = this.#options
-    if (this.#noted === isContended && this.#isNoteWritten) return
-    this.#noted = isContended
-    if (noteFile === undefined) return
-    this.#isNoteWritten = true
-    const note: LeaseNote = { egress: this.#egress, isContended }
-    void writeNote(disk, noteFile, note, { logger, what: 'lease' }).then((isWritten) => {
-      if (!isWritten) this.#isNoteWritten = false
-    })
+  #tellStandby(): void {
+    const tell = this.#onStandby
+    this.#onStandby = undefined
+    tell?.()
   }
 
   #judge(): void {
     const maySend = this.#right.holds()
     if (maySend === this.#maySend) return
     this.#maySend = maySend
-    const { logger, onChange } = this.#options
-    if (maySend) logger.info(`this recorder owns the budget of ${this.#egress}`)
-    else logger.warn(`another recorder may own the budget of ${this.#egress} by now; nothing is sent until it is known`)
-    onChange?.(maySend)
+    const { logger } = this.#options
+    if (!maySend)
+      return logger.warn(
+        `another recorder may own the budget of ${this.#egress} by now; nothing is sent until it is known`,
+      )
+    logger.info(`this recorder owns the budget of ${this.#egress}`)
+    this.gained()
   }
 
   async #connect(): Promise<void> {
@@ -334,9 +343,4 @@ export class Lease {
     if (this.#client === undefined) throw new Error('the connection of the lease is closed')
     return this.#client.query<Record<string, unknown>>(text, [...values])
   }
-}
-
-interface LeaseNote {
-  readonly egress: string
-  readonly isContended: boolean
 }

@@ -1,5 +1,6 @@
 import { createServer as createHttpServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { resolve } from 'node:path'
 import { Server as TlsServer } from 'node:tls'
 import { getRequestListener } from '@hono/node-server'
 import { serveStatic } from '@hono/node-server/serve-static'
@@ -22,7 +23,7 @@ import { patienceMs } from './databaseProbe.js'
 import { openProtection } from './protection.js'
 import { StatusReporter } from './reporter.js'
 import { guardsAgainstSites } from './security.js'
-import type { RecorderSource } from './source.js'
+import { type RecorderSource, respondingAddress } from './source.js'
 import { StatusMetrics } from './statusMetrics.js'
 import { existsSync } from 'node:fs'
 
@@ -223,4 +224,18 @@ function urlOf(server: Server, host: string): string {
 function pageFolder(): string | null {
   const folder = packageFile('dist/page/')
   return existsSync(`${folder}assets`) ? folder : null
+}
+
+/** Throws if the page cannot be served, before anything is created. Names a recorder that already serves there. */
+export async function refuseTakenAddress(
+  { serve: { host, port }, database }: Config,
+  clock: Clock,
+  takesNextPort: boolean,
+): Promise<void> {
+  const url = await respondingAddress(clock, database.dataDir)
+  if (url !== null) {
+    const folder = resolve(database.dataDir)
+    throw new Error(`a recorder works in ${folder} already: its page is at ${url}; stop it, or give another --data-dir`)
+  }
+  if (!takesNextPort) await requireFreePort({ host, port })
 }

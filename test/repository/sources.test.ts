@@ -57,6 +57,14 @@ describe('the recorder', () => {
   })
 })
 
+describe('the right to send', () => {
+  test('is made by the lease and by the lock of a data folder alone', () => {
+    const shipped = sources.filter(({ path }) => path.startsWith('src/'))
+    const makers = linesMatching(shipped, /\b(?:extends|implements|as) Right\b/)
+    expect(makers.map((line) => line.split(':')[0])).toEqual(['src/lease/folderLock.ts', 'src/lease/lease.ts'])
+  })
+})
+
 describe('the checks', () => {
   // In pieces, so that this file has none of them.
   const matches = (name: keyof typeof escapes, ...pieces: string[]) => escapes[name].test(pieces.join(''))

@@ -23,6 +23,7 @@ import { believing } from './fakeService.js'
 import { noTradeRanges } from './noTradeRanges.js'
 import type { InstrumentSummary } from '../../src/ledger/read/instruments.js'
 import type { TestDatabase } from './database.js'
+import { TestRight } from './rights.js'
 
 export const settleMs = 5_000
 
@@ -31,7 +32,7 @@ export function clientOf(url: string, factor: number, more: Partial<ExchangeOpti
   const perSecond = Object.fromEntries(
     operations.map((operation) => [operation, (operation.startsWith('rpi') ? 10 : 20) * factor]),
   ) as ExchangeOptions['limits']['perSecond']
-  return createExchangeClient({
+  return createExchangeClient(new TestRight(), {
     clock: systemClock,
     logger: createLogger('silent'),
     baseUrl: url,
@@ -41,7 +42,6 @@ export function clientOf(url: string, factor: number, more: Partial<ExchangeOpti
     limits: { overallPerMinute: 6_000 * factor, perSecond },
     retry: { attempts: 3, minDelayMs: 20, maxDelayMs: 200, totalMs: 10_000 },
     serviceClock: believing,
-    mayDepart: () => true,
     ...more,
   })
 }

@@ -4,6 +4,8 @@ import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from 
 import { type Clock, systemClock } from '../../src/runtime/clock.js'
 import { type Operation, operations } from '../../src/market/operation.js'
 import { createLogger } from '../../src/runtime/logger.js'
+import type { Right } from '../../src/runtime/right.js'
+import { TestRight } from './rights.js'
 
 export type Handler = (request: http.IncomingMessage, response: http.ServerResponse, url: URL) => void | Promise<void>
 
@@ -53,10 +55,13 @@ export const believing: ExchangeOptions['serviceClock'] = { judge: () => ({ isBe
 const pastTheStartMs = 1_000
 
 /** A client whose limits and delays are out of a test's way, as is its wait at the start. */
-export function clientOf(baseUrl: string, more: Partial<ExchangeOptions> = {}): ExchangeClient {
+export function clientOf(
+  baseUrl: string,
+  { right = new TestRight(), ...more }: Partial<ExchangeOptions> & { readonly right?: Right } = {},
+): ExchangeClient {
   let aheadMs = 0
   const clock: Clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + aheadMs }
-  const client = createExchangeClient({
+  const client = createExchangeClient(right, {
     clock,
     logger: createLogger('silent'),
     baseUrl,
@@ -66,7 +71,6 @@ export function clientOf(baseUrl: string, more: Partial<ExchangeOptions> = {}): 
     latencyJitterMs: 0,
     retry: { attempts: 1, minDelayMs: 1, maxDelayMs: 5, totalMs: 10_000 },
     serviceClock: believing,
-    mayDepart: () => true,
     ...more,
   })
   aheadMs = pastTheStartMs

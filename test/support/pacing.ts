@@ -4,6 +4,7 @@ import type { Operation } from '../../src/market/operation.js'
 import { createFakeClock, type FakeClock } from './fakeClock.js'
 import { limitsOf } from './fakeService.js'
 import { createLogger } from '../../src/runtime/logger.js'
+import { TestRight } from './rights.js'
 
 export const answered: Settlement = { outcome: 'response' }
 
@@ -33,7 +34,7 @@ export function setUp(more: Partial<PacerOptions> = {}, clock: FakeClock = creat
     limits: limitsOf(10, 6_000),
     latencyJitterMs: 0,
     maxInFlight: Infinity,
-    mayDepart: () => true,
+    right: new TestRight(),
     clock,
     logger: createLogger('silent'),
     ...more,

@@ -1,12 +1,25 @@
 import type { Kysely } from 'kysely'
 import type { Config } from '../../config/resolve.js'
-import type { InstrumentKey, TradedCategory } from '../../market/category.js'
+import {
+  categories,
+  type Category,
+  type InstrumentKey,
+  type TradedCategory,
+  tradedCategories,
+} from '../../market/category.js'
+import type { TickerSigns } from '../../market/rows.js'
+import { largest } from '../../market/values.js'
 import { type Clock, sleepFor } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
-import { listedInstruments, listedRpiSymbols, newestTickerSigns } from '../../ledger/read/instruments.js'
-import type { Universe } from '../universe/universe.js'
+import {
+  listedInstruments,
+  listedRpiSymbols,
+  newestTickerSigns,
+  recentFillRates,
+} from '../../ledger/read/instruments.js'
+import { Universe } from '../universe/universe.js'
 
 interface SharedListsOptions {
   readonly db: Kysely<Database>
@@ -31,7 +44,7 @@ export async function keepReadingLists(options: SharedListsOptions): Promise<voi
   let allAtMs = -Infinity
   while (await sleepFor(clock, ownTickersEveryMs, signal)) {
     const foreign = foreignLists(options)
-    if (!foreign.isAny) continue
+    if (foreign === null) continue
     const nowMs = clock.monotonicMs()
     try {
       const isAll = nowMs - allAtMs >= allEveryMs
@@ -44,14 +57,25 @@ export async function keepReadingLists(options: SharedListsOptions): Promise<voi
   }
 }
 
-interface ForeignLists {
-  readonly isAny: boolean
-  readonly instruments: Config['streams']['instruments']['categories']
+/** Resolves to the market by the newest lists in the database; null if it has none. */
+export async function recordedUniverse(db: Kysely<Database>): Promise<Universe | null> {
+  const universe = new Universe()
+  const all = { instruments: categories, tickers: tradedCategories, rpiSymbols: true }
+  await readLists({ db, universe }, all)
+  const tickers = await readTickers({ db, universe }, all, true)
+  // The newest ticker tells the service's time. Without one, turnovers are unknown, too.
+  if (tickers.length > 0) universe.setFillRates(await recentFillRates(db, largest(tickers.map(({ ts }) => ts))))
+  return universe.planned().instruments.length === 0 ? null : universe
+}
+
+interface Lists {
+  readonly instruments: readonly Category[]
   readonly tickers: readonly TradedCategory[]
   readonly rpiSymbols: boolean
 }
 
-function foreignLists({ config, clock, universe }: SharedListsOptions): ForeignLists {
+/** Names the lists that other recorders request; null if there are none. */
+function foreignLists({ config, clock, universe }: SharedListsOptions): Lists | null {
   const { ownership } = universe
   const { streams } = config
   const instruments = streams.instruments.enabled
@@ -64,10 +88,12 @@ function foreignLists({ config, clock, universe }: SharedListsOptions): ForeignL
     ? streams.tickers.categories.filter((category) => !areRecent(category) && !ownership.hasList('tickers', category))
     : []
   const rpiSymbols = streams.rpiSymbols.enabled && !ownership.hasList('rpi_symbols', null)
-  return { instruments, tickers, rpiSymbols, isAny: rpiSymbols || instruments.length + tickers.length > 0 }
+  return rpiSymbols || instruments.length + tickers.length > 0 ? { instruments, tickers, rpiSymbols } : null
 }
 
-async function readLists({ db, universe }: SharedListsOptions, foreign: ForeignLists): Promise<void> {
+type Target = Pick<SharedListsOptions, 'db' | 'universe'>
+
+async function readLists({ db, universe }: Target, foreign: Lists): Promise<void> {
   const listed = await listedInstruments(db, foreign.instruments)
   for (const category of foreign.instruments) {
     const ofCategory = listed.filter((instrument) => instrument.category === category)
@@ -80,10 +106,12 @@ async function readLists({ db, universe }: SharedListsOptions, foreign: ForeignL
 }
 
 /** Reads the stored tickers of this recorder's own instruments or, if `isAll`, of all instruments. */
-async function readTickers({ db, universe }: SharedListsOptions, foreign: ForeignLists, isAll: boolean): Promise<void> {
+async function readTickers({ db, universe }: Target, foreign: Lists, isAll: boolean): Promise<readonly TickerSigns[]> {
   const categories = new Set<string>(foreign.tickers)
   const isWanted = (key: InstrumentKey) =>
     categories.has(key.category) && (isAll || universe.ownership.hasInstrument(key))
   const wanted = universe.planned().instruments.filter(isWanted)
-  universe.setTickers(await newestTickerSigns(db, wanted))
+  const tickers = await newestTickerSigns(db, wanted)
+  universe.setTickers(tickers)
+  return tickers
 }

@@ -1,13 +1,14 @@
 import { join } from 'node:path'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { addMs, asIfService, earlierOf, largest, laterOf, smallest } from '../../market/values.js'
+import { addMs, asIfService, earlierOf, largest, laterOf, smallest, sum } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import { type Disk, isFullDisk } from '../../runtime/disk.js'
+import { becomeFileOwner, type FileOwner } from '../../runtime/fileOwner.js'
 import { messageOf } from '../../runtime/text.js'
 import { type Batch, seriesKey } from '../../ledger/batch.js'
 import { pack, scanRecords, SegmentWriter, unpack } from './segmentWriter.js'
-import { becomeSpoolOwner, createdAtOf, parseSegmentName, requireWritable, type SpoolOwner } from './spoolOwner.js'
+import { createdAtOf, parseSegmentName, requireWritable, segmentName } from './segmentName.js'
 
 export interface SpoolOptions {
   /** Folder of the spools of all recorders on this machine. */
@@ -81,7 +82,7 @@ export class Spool {
   readonly #options: SpoolOptions
   readonly #disk: Disk
   readonly #clock: Clock
-  readonly #owner: SpoolOwner
+  readonly #owner: FileOwner
   readonly #writers: ReadonlyMap<StreamName, SegmentWriter>
   readonly #closed = new Map<string, Closed>()
   readonly #series = new Map<string, SpooledSeries>()
@@ -96,7 +97,7 @@ export class Spool {
   /** True if the disk stayed full after a segment was dropped. Something else fills it, so nothing more is dropped. */
   #isDroppingInVain = false
 
-  private constructor(options: SpoolOptions, owner: SpoolOwner) {
+  private constructor(options: SpoolOptions, owner: FileOwner) {
     this.#options = options
     this.#disk = options.disk
     this.#clock = options.clock
@@ -110,7 +111,7 @@ export class Spool {
           // The clock may have been set back, but the order of names must be that of writing.
           const newest = largest([...this.#closed.keys()].map(createdAtOf))
           const createdAt = laterOf(this.#clock.now(), addMs(newest, 1))
-          return owner.nameSegment(createdAt, this.#sequence++, stream)
+          return segmentName(createdAt, this.#sequence++, stream, owner.name)
         },
         onClosed: (name, bytes) => this.#closed.set(name, { stream, isOwn: true, bytes }),
       })
@@ -120,7 +121,7 @@ export class Spool {
   /** Opens the spool, with the segments of recorders that have ended. Rejects if the folder cannot be written to. */
   static async open(options: SpoolOptions): Promise<Spool> {
     const { root, disk } = options
-    const owner = await becomeSpoolOwner(disk)
+    const owner = await becomeFileOwner(disk)
     try {
       await disk.mkdir(root, { recursive: true, mode: 0o700 })
       await requireWritable(disk, join(root, `${owner.name}.try`))
@@ -148,10 +149,8 @@ export class Spool {
 
   /** Bytes on disk, and bytes about to be written there. */
   get bytes(): number {
-    let sum = 0
-    for (const { bytes } of this.#closed.values()) sum += bytes
-    for (const { current, waitingBytes } of this.#writers.values()) sum += (current?.bytes ?? 0) + waitingBytes
-    return sum
+    const writing = [...this.#writers.values()].map(({ current, waitingBytes }) => (current?.bytes ?? 0) + waitingBytes)
+    return sum([...this.#closed.values()].map(({ bytes }) => bytes)) + sum(writing)
   }
 
   get isEmpty(): boolean {

@@ -1,6 +1,7 @@
 import { byOperation, type Operation, operations } from '../../market/operation.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
+import type { Right } from '../../runtime/right.js'
 import { type Ending, onAbort } from '../../runtime/abort.js'
 import { Budget, RoundTrip } from './budget.js'
 import { Circuit, type CircuitOutcome } from './circuit.js'
@@ -22,8 +23,8 @@ export interface PacerOptions {
   readonly maxInFlight: number
   readonly clock: Clock
   readonly logger: Logger
-  /** Called before each departure, because a frozen process may have lost the right to send. */
-  readonly mayDepart: () => boolean
+  /** Requests wait while it does not hold. */
+  readonly right: Right
 }
 
 export interface AcquireOptions {
@@ -70,7 +71,7 @@ export class Pacer {
   readonly #clock: Clock
   readonly #maxInFlight: number
   readonly #jitterMs: number
-  readonly #mayDepart: () => boolean
+  readonly #right: Right
   readonly #budgets: Readonly<Record<Operation, Budget>>
   readonly #overall: Budget
   readonly #roundTrips: Readonly<Record<Operation, RoundTrip>>
@@ -80,14 +81,14 @@ export class Pacer {
   #sequence = 0
   #inFlight = 0
   #dispatchQueued = false
-  #isSuspended = false
   #timer: Timer | undefined
 
   constructor(options: PacerOptions) {
     this.#clock = options.clock
     this.#maxInFlight = options.maxInFlight
     this.#jitterMs = options.latencyJitterMs
-    this.#mayDepart = options.mayDepart
+    this.#right = options.right
+    options.right.onGained(() => this.#beginAfterOther())
     this.#roundTrips = byOperation(() => new RoundTrip(options.latencyJitterMs))
     const startMs = this.#clock.monotonicMs()
     const { latencyJitterMs, limits } = options
@@ -168,14 +169,7 @@ export class Pacer {
     this.#dispatchSoon()
   }
 
-  /** Stops all departures until `resume`, because another process may send from this address. Requests keep waiting. */
-  suspend(): void {
-    this.#isSuspended = true
-  }
-
-  /** Lets this process send again. Until a moment ago another process may have sent from this address. */
-  resume(): void {
-    this.#isSuspended = false
+  #beginAfterOther(): void {
     const nowMs = this.#clock.monotonicMs()
     for (const operation of operations) this.#budgets[operation].beginAfterOther(nowMs)
     this.#overall.beginAfterOther(nowMs)
@@ -211,9 +205,8 @@ export class Pacer {
   #dispatch(): void {
     while (this.#queues.wanted().length > 0) {
       const nowMs = this.#clock.monotonicMs()
-      // A settled request and `resume` both dispatch again, so these states need no timer.
-      if (this.#isSuspended || this.#inFlight >= this.#maxInFlight || this.#penalty.isProbing) return
-      if (!this.#mayDepart()) return
+      // A settled request and a right that is gained both dispatch again, so these states need no timer.
+      if (this.#inFlight >= this.#maxInFlight || this.#penalty.isProbing || !this.#right.check()) return
       const gateMs = Math.max(this.#overall.readyAtMs(nowMs), this.#penalty.readyAtMs())
       const isReady = (operation: Operation) => this.#readyAtMs(operation, nowMs) <= nowMs
       const request = gateMs <= nowMs ? this.#queues.shift(isReady) : undefined

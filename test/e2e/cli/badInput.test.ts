@@ -153,8 +153,7 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
   })
 
   test('an unreachable service', async () => {
-    const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
-    const finished = await runProgram(['start'], env)
+    const finished = await withConfig('{ exchange: { baseUrl: "http://127.0.0.1:9" }, serve: { port: 0 } }')
     expect(finished.exitCode).toBe(1)
     expectOneClearLine(finished, /connection refused.*exchange\.baseUrl.*--wait/)
   })

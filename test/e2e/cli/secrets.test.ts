@@ -70,7 +70,7 @@ describe('a password in DATABASE_URL', () => {
       const url = wrongUrls()[what] ?? ''
       const lines: string[] = []
       const logger = pino({ level: 'trace' }, { write: (line: string) => lines.push(line) })
-      const failure = await acquireLease(url, 'x', { logger, clock: systemClock }).catch(
+      const failure = await acquireLease(url, 'x', { logger, clock: systemClock, folder: tmpdir() }).catch(
         (error: unknown) => error as Error,
       )
       const database = openDatabase({ url })

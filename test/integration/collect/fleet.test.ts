@@ -44,7 +44,7 @@ async function startMember(egress: string, url = database.url) {
     isReady: () => true,
     pausedMs: () => state.pausedMs,
   })
-  const lease = await acquireLease(url, egress, { logger, clock: systemClock, sharing: fleet })
+  const lease = await acquireLease(url, egress, { logger, clock: systemClock, folder: tmpdir(), sharing: fleet })
   leases.push(lease)
   const keys = Array.from({ length: 200 }, (_, index) => ({ category: 'SPOT', symbol: `X${index}` }) as const)
   return { fleet, lease, state, has: () => keys.filter((key) => fleet.ownership.hasInstrument(key)).length }

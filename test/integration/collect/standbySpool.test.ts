@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os'
 import { readdir, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -25,7 +26,7 @@ let owner: Lease
 
 beforeAll(async () => {
   database = await createTestDatabase()
-  owner = await acquireLease(database.url, 'shared', { logger, clock: systemClock })
+  owner = await acquireLease(database.url, 'shared', { logger, clock: systemClock, folder: tmpdir() })
 })
 afterAll(async () => {
   await owner.release()
@@ -79,7 +80,7 @@ test('what is on the disk is stored while another recorder sends; what is left t
 })
 
 test('one that is told to stop while it waits for another one stores what it was about to, and leaves nothing open', async () => {
-  owner = await acquireLease(database.url, 'shared', { logger, clock: systemClock })
+  owner = await acquireLease(database.url, 'shared', { logger, clock: systemClock, folder: tmpdir() })
   const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
   config.database.dataDir = dataDir
   config.collector.egress = 'shared'

@@ -38,7 +38,7 @@ async function anAddress({ onTestFinished, task }: Pick<TestContext, 'onTestFini
     expect(mostAtOnce).toBeLessThanOrEqual(1)
   })
   const acquire = async (url = database.url, options: Partial<Parameters<typeof acquireLease>[2]> = {}) => {
-    const lease = await acquireLease(url, address, { logger, clock: systemClock, ...options })
+    const lease = await acquireLease(url, address, { logger, clock: systemClock, folder: tmpdir(), ...options })
     leases.push(lease)
     return lease
   }
@@ -313,8 +313,8 @@ describe('the right to send from an address', () => {
   test('is taken by the first recorder of a database at once, and at another address after a lease', async () => {
     const empty = await createTestDatabase()
     const startedMs = performance.now()
-    const first = await acquireLease(empty.url, 'first', { logger, clock: systemClock })
-    const second = acquireLease(empty.url, 'second', { logger, clock: systemClock })
+    const first = await acquireLease(empty.url, 'first', { logger, clock: systemClock, folder: tmpdir() })
+    const second = acquireLease(empty.url, 'second', { logger, clock: systemClock, folder: tmpdir() })
     expect(first.maySend).toBe(true)
     await first.release()
     await (await second).release()

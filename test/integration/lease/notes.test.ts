@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -42,7 +43,7 @@ test('each recorder of a machine notes for itself whether another one waits for 
       },
       { timeout: 60_000, interval: 20 },
     )
-  const owner = await acquireLease(database.url, 'a', { logger, clock: systemClock })
+  const owner = await acquireLease(database.url, 'a', { logger, clock: systemClock, folder: tmpdir() })
   onTestFinished(() => owner.release())
   const stopping = new AbortController()
   const waiting = start('a', stopping.signal).catch(() => undefined)

@@ -1,3 +1,4 @@
+import { tmpdir } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { pino } from 'pino'
@@ -36,7 +37,11 @@ afterAll(async () => {
   await created.drop()
 })
 beforeEach(async () => {
-  lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }), clock: systemClock })
+  lock = await acquireLease(created.url, egress, {
+    logger: pino({ level: 'silent' }),
+    clock: systemClock,
+    folder: tmpdir(),
+  })
   attacker = new pg.Client({ connectionString: reader.url })
   attacker.on('error', () => undefined)
   await attacker.connect()
@@ -151,7 +156,11 @@ describe('a login in market_reader', () => {
     }
     await record(3)
     await lock.release()
-    lock = await acquireLease(created.url, egress, { logger: pino({ level: 'silent' }), clock: systemClock })
+    lock = await acquireLease(created.url, egress, {
+      logger: pino({ level: 'silent' }),
+      clock: systemClock,
+      folder: tmpdir(),
+    })
     expect(lock.maySend).toBe(true)
   })
 

@@ -6,9 +6,11 @@ import { planCommand, refuseOverload } from '../../../src/cli/plan.js'
 import type { Plan } from '../../../src/collect/plan/plan.js'
 import { readUniverse } from '../../../src/collect/universe/universe.js'
 import { type Config, loadConfig } from '../../../src/config/resolve.js'
+import type { ExchangeError } from '../../../src/exchange/errors.js'
 import { categories } from '../../../src/market/category.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { TestRight } from '../../support/rights.js'
 
 let simulator: Simulator
 beforeAll(async () => {
@@ -50,7 +52,7 @@ function captureOutput() {
 
 describe('readUniverse', () => {
   test('knows the instruments of all categories, their turnover and their RPI membership', async () => {
-    const client = openExchange(configFor(simulator.url), createLogger('silent'))
+    const client = openExchange(new TestRight(), configFor(simulator.url), createLogger('silent'))
     const missing: string[] = []
     const universe = await readUniverse(client, new AbortController().signal, (error) =>
       missing.push(error.message),
@@ -64,7 +66,7 @@ describe('readUniverse', () => {
   })
 
   test('a category that the service does not know any more is told, and the others are planned for', async () => {
-    const client = openExchange(configFor(simulator.url), createLogger('silent'))
+    const client = openExchange(new TestRight(), configFor(simulator.url), createLogger('silent'))
     const missing: string[] = []
     const read = () =>
       readUniverse(
@@ -88,15 +90,22 @@ describe('readUniverse', () => {
 })
 
 describe('refuseOverload', () => {
+  const admit = async (config: Config, options: Parameters<typeof refuseOverload>[1] = {}) => {
+    const client = openExchange(new TestRight(), config, createLogger('silent'))
+    const read = (onMissing: (error: ExchangeError) => void) =>
+      readUniverse(client, new AbortController().signal, onMissing)
+    await refuseOverload(config, options)(read).finally(() => client.close())
+  }
+
   test('lets a configuration that fits pass without a word', async () => {
     const { errors } = captureOutput()
-    await refuseOverload(configFor(simulator.url))
+    await admit(configFor(simulator.url))
     expect(errors()).toBe('')
   })
 
   test('refuses what does not fit the instruments that the service lists, and says what to change', async () => {
     const { errors } = captureOutput()
-    await expect(refuseOverload(configFor(simulator.url, asksTooMuch))).rejects.toThrow(Failed)
+    await expect(admit(configFor(simulator.url, asksTooMuch))).rejects.toThrow(Failed)
     expect(errors()).toContain(
       'raise streams.orderBooks.everySeconds, or lower streams.orderBooks.select.busiest or set it to fit',
     )
@@ -104,13 +113,13 @@ describe('refuseOverload', () => {
   })
 
   test('starts it all the same when told to', async () => {
-    await refuseOverload(configFor(simulator.url, asksTooMuch), { allowOverload: true })
+    await admit(configFor(simulator.url, asksTooMuch), { allowOverload: true })
   })
 
   test('refuses to start without the service, unless told to wait for it', async () => {
-    await expect(refuseOverload(configFor(unreachable))).rejects.toThrow(/connection refused.*--wait/)
+    await expect(admit(configFor(unreachable))).rejects.toThrow(/connection refused.*--wait/)
     const { errors } = captureOutput()
-    await refuseOverload(configFor(unreachable, asksTooMuch), { wait: true })
+    await admit(configFor(unreachable, asksTooMuch), { wait: true })
     expect(errors()).toMatch(/^warning: .*connection refused.*waiting for it$/m)
   })
 })

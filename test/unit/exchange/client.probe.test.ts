@@ -5,6 +5,7 @@ import type { RequestOptions } from '../../../src/exchange/sender.js'
 import { createFakeClock } from '../../support/fakeClock.js'
 import { believing, envelope, limitsOf } from '../../support/fakeService.js'
 import { createLogger } from '../../../src/runtime/logger.js'
+import { TestRight } from '../../support/rights.js'
 
 const instrument = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 const series = { ...instrument, interval: '1m' } as const
@@ -30,7 +31,8 @@ async function setUp(attempts = 1) {
     config.moments?.onResponse()
     return { data: Buffer.from(body), status, statusText: '', headers: {}, config }
   }
-  const client = createExchangeClient({
+  const right = new TestRight()
+  const client = createExchangeClient(right, {
     clock,
     logger: createLogger('silent'),
     adapter,
@@ -41,7 +43,6 @@ async function setUp(attempts = 1) {
     latencyJitterMs: 0,
     retry: { attempts, minDelayMs: 1, maxDelayMs: 5, totalMs: 10_000 },
     serviceClock: believing,
-    mayDepart: () => true,
   })
   /** Resolves to the kind of the failure, or to `ok`. */
   const askForCandles = (options?: RequestOptions): Promise<string> =>
@@ -54,7 +55,7 @@ async function setUp(attempts = 1) {
     await clock.advance(2_000)
     expect(await failing).toBe('unavailable')
   }
-  return { clock, client, service, askForCandles }
+  return { clock, client, right, service, askForCandles }
 }
 
 describe('an operation that was out of order', () => {
@@ -99,14 +100,14 @@ describe('an operation that was out of order', () => {
   })
 
   test('has the next request go when its probe was a turn that is given up, or lost the right to send', async () => {
-    const { clock, client, service, askForCandles } = await setUp()
+    const { clock, client, right, service, askForCandles } = await setUp()
     const turn = await client.turn('candles')
     const outcomes: string[] = []
     void askForCandles().then((kind) => outcomes.push(kind))
     await clock.advance(20_000)
     expect(service.requested).toBe(10)
     service.candles = () => {
-      client.suspend()
+      right.take()
       return broken()
     }
     turn.release()
@@ -116,7 +117,7 @@ describe('an operation that was out of order', () => {
     void askForCandles().then((kind) => outcomes.push(kind))
     await clock.advance(20_000)
     expect(service.requested).toBe(11)
-    client.resume()
+    right.give()
     await clock.advance(5_000)
     expect(outcomes).toEqual(['network', 'ok'])
   })

@@ -1,6 +1,7 @@
 import dns, { type LookupAddress } from 'node:dns'
 import { afterEach, expect, test, vi } from 'vitest'
 import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
+import { TestRight } from '../../support/rights.js'
 
 afterEach(() => void vi.restoreAllMocks())
 
@@ -9,23 +10,21 @@ test('a request that waits for its connection while the right to send is lost le
   const looking = new Promise<LookupAddress[]>((resolve) => (found = resolve))
   const lookup = vi.spyOn(dns.promises, 'lookup').mockReturnValue(looking as never)
   const service = await startFakeService((_request, response) => void response.end(envelope('[]')))
-  let mayDepart = true
+  const right = new TestRight()
   const outcomes: string[] = []
   const client = clientOf(service.url.replace('127.0.0.1', 'service.test'), {
     retry: { attempts: 2, minDelayMs: 1, maxDelayMs: 2, totalMs: 10_000 },
-    mayDepart: () => mayDepart,
+    right,
     onRequest: ({ outcome }) => void outcomes.push(outcome),
   })
   try {
     const response = client.fills({ category: 'SPOT', symbol: 'BTCUSDT' })
     await vi.waitFor(() => expect(lookup).toHaveBeenCalled())
-    mayDepart = false
-    client.suspend()
+    right.take()
     found([{ address: '127.0.0.1', family: 4 }])
     await vi.waitFor(() => expect(outcomes).toHaveLength(1))
     expect(service.requests).toEqual([])
-    mayDepart = true
-    client.resume()
+    right.give()
     expect((await response).rows).toEqual([])
     expect(outcomes).toEqual(['network', 'ok'])
   } finally {

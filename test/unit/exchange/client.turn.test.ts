@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { clientOf, envelope, limitsOf, startFakeService } from '../../support/fakeService.js'
+import { TestRight } from '../../support/rights.js'
 
 const query = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 
@@ -40,9 +41,10 @@ test('a turn that is given up, once or twice, lets the next go', async () => {
 })
 
 test('who waits for a turn can be sent home', async () => {
-  const client = clientOf('http://127.0.0.1:9')
+  const right = new TestRight()
+  const client = clientOf('http://127.0.0.1:9', { right })
   const ended = new AbortController()
-  client.suspend()
+  right.take()
   const turn = client.turn('fills', { signal: ended.signal })
   ended.abort()
   await expect(turn).rejects.toMatchObject({ kind: 'aborted' })

@@ -4,6 +4,7 @@ import { type Operation, operations } from '../../../../src/market/operation.js'
 import { createFakeClock } from '../../../support/fakeClock.js'
 import { limitsOf } from '../../../support/fakeService.js'
 import { answered, highestCount, randomFrom, setUp } from '../../../support/pacing.js'
+import { TestRight } from '../../../support/rights.js'
 
 describe('the limits', () => {
   const scenario = fc.record({
@@ -220,20 +221,21 @@ describe('the limits', () => {
 
   it('are kept together with one that sent at full speed while this one waited for its turn', async () => {
     const clock = createFakeClock()
-    const other = setUp({ limits: limitsOf(10), latencyJitterMs: 50 }, clock)
-    const own = setUp({ limits: limitsOf(10), latencyJitterMs: 50 }, clock)
-    own.pacer.suspend()
+    const rights = { other: new TestRight(), own: new TestRight() }
+    const other = setUp({ limits: limitsOf(10), latencyJitterMs: 50, right: rights.other }, clock)
+    const own = setUp({ limits: limitsOf(10), latencyJitterMs: 50, right: rights.own }, clock)
+    rights.own.take()
     for (let i = 0; i < 100; i++) {
       void other.send('fills', {}, answered)
       void own.send('fills')
     }
     await clock.advance(3_333)
-    other.pacer.suspend()
-    own.pacer.resume()
+    rights.other.take()
+    rights.own.give()
     await clock.advance(3_000)
     // And back again.
-    own.pacer.suspend()
-    other.pacer.resume()
+    rights.own.take()
+    rights.other.give()
     await clock.advance(3_000)
     const times = [...other.departures, ...own.departures].map(({ atMs }) => atMs)
     expect(times.length).toBeGreaterThan(70)
