@@ -1,18 +1,17 @@
 import { hostname } from 'node:os'
-import { join, resolve } from 'node:path'
-import type { Kysely } from 'kysely'
 import { type History, startHistory } from './history/daemon.js'
 import { Collector } from './collect/collector.js'
 import { Fleet } from './collect/fleet/fleet.js'
 import { recordedUniverse } from './collect/fleet/sharedLists.js'
 import { startRetention } from './collect/retention.js'
-import { type OpenQueue, openQueue, type Queue } from './collect/queue/queue.js'
-import { hasSegments } from './collect/queue/segmentName.js'
+import { isSpoolOf, reportFormerSpool } from './collect/queue/formerSpool.js'
+import { type OpenQueue, openQueue } from './collect/queue/openQueue.js'
+import { type Queue } from './collect/queue/queue.js'
 import { type CollectorStats, createStats } from './collect/streams/stream.js'
 import { readUniverse, type Universe } from './collect/universe/universe.js'
 import type { Config } from './config/resolve.js'
 import { describeDatabaseError } from './db/databaseError.js'
-import type { Database } from './db/schema.js'
+import { serviceOf } from './db/identity.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from './exchange/client.js'
 import type { ExchangeError } from './exchange/errors.js'
@@ -31,7 +30,6 @@ import { observeRequests } from './serve/observeRequests.js'
 import { type RecorderSource, removeAddress, writeAddress } from './serve/source.js'
 import { refuseTakenAddress, type RunningServer, startServer } from './serve/server.js'
 import { Lease } from './lease/lease.js'
-import { noteSpool, readSpool } from './lease/leaseRow.js'
 
 /** Time in which all parts together must close after received rows are stored. */
 const closeWithinMs = 3_000
@@ -44,6 +42,13 @@ const shortestCloseMs = 500
 export function egressOf({ collector, exchange }: Config): string {
   if (collector.egress !== undefined) return collector.egress
   return exchange.proxy === undefined ? hostname() : `proxy ${new URL(exchange.proxy).host}`
+}
+
+/** Names what a note on the disk is about: the service, the database and the address. Another one has another file. */
+function keptFor(config: Config): string {
+  const { url } = config.database
+  const database = url === undefined ? 'embedded' : `${new URL(url).host}${new URL(url).pathname}`
+  return [serviceOf(requireBaseUrl(config)), database, egressOf(config)].join(' ')
 }
 
 export function requireBaseUrl({ exchange: { baseUrl } }: Config): string {
@@ -87,6 +92,8 @@ export interface StartOptions {
   readonly disk?: Disk
   readonly signal?: AbortSignal
   readonly acceptNewUrl?: boolean
+  /** True to store what waits on the disk for another database of the service. */
+  readonly adopt?: boolean
   /** Judges the market before it is recorded. Throws to end the start. Default: records any market. */
   readonly admit?: (read: (onMissing: (error: ExchangeError) => void) => Promise<Universe>) => Promise<void>
   /** True to serve the page on the next free port if the configured one is taken. */
@@ -138,7 +145,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
     clock,
     disk,
     folder: config.database.dataDir,
-    noteFile: noteFileOf(config.database.dataDir, 'lease', egressOf(config)),
+    noteFile: noteFileOf(config.database.dataDir, 'lease', keptFor(config)),
     sharing: fleet,
   })
   const requests = observeRequests(metrics, incidents)
@@ -151,8 +158,9 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
     return stopParts(base, parts, beforeDatabaseCloses)
   }
   try {
-    const preparing = { logger, clock, signal: stopping.signal, accept: options.acceptNewUrl === true }
-    const { problem, prepared } = await prepareOrWait(store, config, preparing, onDatabaseLost)
+    const { acceptNewUrl: accept = false, adopt = false } = options
+    const preparing = { logger, clock, signal: stopping.signal, accept, adopt }
+    const { problem, belonging, prepared } = await prepareOrWait(store, config, preparing, onDatabaseLost)
     const isDatabaseAway = problem() !== null
     // Configures features while recording runs. Large tables take hours, and another process may be at work on them.
     const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
@@ -167,14 +175,18 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       stats,
       incidents,
       problem,
+      belonging,
+      adopt,
+      isFormerOwner: async () => store.isEmbedded || (await isSpoolOf(store.database.db, config.database.dataDir)),
       onDropped: (batches) => parts.collector?.dropped(batches),
     })
     parts.storing = storing
+    if (isDatabaseAway) void prepared.then((isPrepared) => (isPrepared ? storing.adopt() : undefined))
     if (config.serve.enabled) parts.server = await servePage(base, parts, storing.queue, takesNextPort)
     await fleet.recall()
     await takeRight(base, options, isDatabaseAway)
     // The recorder that held the right may have left responses on this disk.
-    await storing.queue.adopt()
+    await storing.adopt()
     const collector = new Collector({
       config,
       client,
@@ -243,7 +255,7 @@ function createFleet(
     clock,
     logger,
     disk,
-    file: noteFileOf(config.database.dataDir, 'fleet', egressOf(config)),
+    file: noteFileOf(config.database.dataDir, 'fleet', keptFor(config)),
     universe: () => parts.collector?.universe.planned() ?? { kind: 'listed', instruments: [] },
     isReady: () => parts.collector?.phase === 'collecting',
     pausedMs,
@@ -255,7 +267,7 @@ function createFleet(
 function startUpkeep(base: Base, parts: RunningParts, collector: Collector): void {
   const { config, logger, clock, disk, incidents, client, serviceClock, fleet } = base
   const { db } = base.store.database
-  void reportFormerSpool(db, config, disk, logger).catch(() => undefined)
+  void reportFormerSpool(db, { egress: egressOf(config), dataDir: config.database.dataDir, disk, logger })
   parts.history = startHistory({
     config,
     db,
@@ -295,21 +307,6 @@ async function stopParts(
     await store.close()
   }
   return drained
-}
-
-/** Warns if the address had another data folder. It stays noted, and each start warns, while responses wait there. */
-async function reportFormerSpool(db: Kysely<Database>, config: Config, disk: Disk, logger: Logger): Promise<void> {
-  const root = join(resolve(config.database.dataDir), 'spool')
-  const prefix = `${hostname()}:`
-  const former = await readSpool(db, egressOf(config))
-  const isOther = former !== null && former !== prefix + root
-  const hasLeft = isOther && (former.startsWith(prefix) ? await hasSegments(disk, former.slice(prefix.length)) : null)
-  if (hasLeft !== true) await noteSpool(db, egressOf(config), prefix + root)
-  if (hasLeft === false) return
-  logger.warn(
-    `database.dataDir was another one: responses ${hasLeft === true ? 'wait' : 'may wait'} in ${former}; stop the recorder and move ` +
-      `the files from there to ${root}`,
-  )
 }
 
 /** Serves the page, and notes its address for the status command. */

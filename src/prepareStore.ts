@@ -6,6 +6,7 @@ import type { Logger } from './runtime/logger.js'
 import { withoutLogin } from './runtime/text.js'
 import { describeDatabaseError, traitsOf } from './db/databaseError.js'
 import { migrateToLatest, pendingMigrations } from './db/migrate.js'
+import { type OwnDatabase, readIdentity, serviceOf } from './db/identity.js'
 import { noteService } from './db/service.js'
 import { plannedChanges, reconcile } from './server/timescale/reconcile.js'
 
@@ -43,40 +44,59 @@ async function configure(store: Prepared, config: Config, logger: Logger): Promi
   for (const change of await reconcile(store.database.db, storageOf(config))) logger.info(change)
 }
 
+/** The service and the database of a recorder, as they are compared with what is kept on its disk. */
+export interface Belonging {
+  /** The configured service, and a former one that has moved to its address. */
+  readonly services: readonly string[]
+  readonly database: OwnDatabase
+}
+
+interface ServiceOptions {
+  /** True to replace the service that the database holds by the configured one. */
+  readonly accept?: boolean
+  /** True to make a copy of a database the heir of that one. */
+  readonly adopt?: boolean
+}
+
 /**
  * Ensures that one database holds the data of one service, so that simulated and real data are not mixed unnoticed.
  * Throws a `ConfigError` when the database holds another service. Only warns when the new one runs on this machine,
- * because tests and checks start many simulators.
+ * because tests and checks start many simulators. Resolves to null for a command without the address of a service.
  */
 export async function requireService(
-  { database }: OpenStore,
-  { exchange }: Config,
+  { database: { db } }: Prepared,
+  { exchange: { baseUrl } }: Config,
   logger: Logger,
-  options: { readonly accept?: boolean } = {},
-): Promise<void> {
-  if (exchange.baseUrl === undefined) return
-  const baseUrl = withoutLogin(exchange.baseUrl)
-  const other = await noteService(database.db, baseUrl, options)
-  if (other === null) return
-  const isHeld = `the database holds what ${other.baseUrl} sent (since ${new Date(other.notedAt).toISOString()})`
-  if (other.isLoopback) return logger.warn(`${isHeld}, and now data of ${baseUrl} is mixed with it`)
-  throw new ConfigError([
-    `${isHeld}, and the configuration names ${baseUrl}; use another database (DATABASE_URL, or --data-dir for the embedded one), or --accept-new-url if that service has moved`,
-  ])
+  { accept = false, adopt = false }: ServiceOptions = {},
+): Promise<Belonging | null> {
+  if (baseUrl === undefined) return null
+  const address = withoutLogin(baseUrl)
+  const before = await db.selectFrom('recorder.service').select('base_url').executeTakeFirst()
+  const other = await noteService(db, address, { accept })
+  if (other !== null) {
+    const isHeld = `the database holds what ${other.baseUrl} sent (since ${new Date(other.notedAt).toISOString()})`
+    if (!other.isLoopback)
+      throw new ConfigError([
+        `${isHeld}, and the configuration names ${address}; use another database (DATABASE_URL, or --data-dir for the embedded one), or --accept-new-url if that service has moved`,
+      ])
+    logger.warn(`${isHeld}, and now data of ${address} is mixed with it`)
+  }
+  const former = accept && before !== undefined ? [serviceOf(before.base_url)] : []
+  return { services: [serviceOf(address), ...former], database: await readIdentity(db, { adopt }) }
 }
 
 const prepareAgainMs = 1_000
 const complainEveryMs = 30_000
 
-interface PrepareOptions {
+interface PrepareOptions extends ServiceOptions {
   readonly logger: Logger
   readonly clock: Clock
   readonly signal: AbortSignal
-  /** True to replace the service that the database holds by the configured one. */
-  readonly accept: boolean
 }
 
 interface Preparation {
+  /** The service and the database that are recorded; null until the database is prepared. */
+  readonly belonging: () => Belonging | null
   /** Returns why the database is not prepared yet; null when it is. Nothing may be stored before. */
   readonly problem: () => Error | null
   /** Resolves to whether the database is prepared. It is not after an abort, or if it holds another service. */
@@ -95,12 +115,13 @@ export async function prepareOrWait(
   options: PrepareOptions,
   onRefused?: (error: Error) => void,
 ): Promise<Preparation> {
-  const { logger, accept } = options
+  const { logger } = options
   let problem: Error | null = null
+  let belonging: Belonging | null = null
   const prepare = async () => {
     try {
       await migrate(store, logger)
-      await requireService(store, config, logger, { accept })
+      belonging = await requireService(store, config, logger, options)
       problem = null
     } catch (error) {
       problem = error as Error
@@ -109,7 +130,7 @@ export async function prepareOrWait(
   }
   try {
     await prepare()
-    return { problem: () => null, prepared: Promise.resolve(true) }
+    return { problem: () => null, belonging: () => belonging, prepared: Promise.resolve(true) }
   } catch (error) {
     const { isAway, isLocked } = traitsOf(error)
     // A table may be locked by a reader's open transaction. That is no reason not to record.
@@ -126,7 +147,7 @@ export async function prepareOrWait(
       return false
     },
   )
-  return { problem: () => problem, prepared }
+  return { problem: () => problem, belonging: () => belonging, prepared }
 }
 
 /** Brings the features in line with the configuration while recording runs. Resolves to whether that was done. */

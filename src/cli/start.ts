@@ -13,6 +13,7 @@ interface StartOptions extends CommonOptions {
   readonly allowOverload?: boolean
   readonly wait?: boolean
   readonly acceptNewUrl?: boolean
+  readonly adopt?: boolean
 }
 
 export function startCommand(): Command {
@@ -21,6 +22,10 @@ export function startCommand(): Command {
     .option('--allow-overload', 'start even if the configuration needs more than the limits allow')
     .option('--wait', 'start even if the service does not respond yet, and record as soon as it does')
     .addOption(acceptNewUrlOption())
+    .option(
+      '--adopt',
+      'store what waits on the disk for another database of this service, such as the one this is a copy of',
+    )
     .addHelpText(
       'after',
       '\nExample:\n  EXCHANGE_BASE_URL=https://api.example.com market-recorder start --config recorder.yaml',
@@ -38,6 +43,7 @@ async function runStart(options: StartOptions): Promise<void> {
   try {
     const recorder = await recording.start({
       acceptNewUrl: options.acceptNewUrl === true,
+      adopt: options.adopt === true,
       admit: refuseOverload(config, {
         allowOverload: config.collector.allowOverload || options.allowOverload === true,
         wait: options.wait === true,

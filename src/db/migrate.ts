@@ -8,6 +8,7 @@ import * as recorders from '../../migrations/0006_recorders.js'
 import * as archive from '../../migrations/0007_archive.js'
 import * as analysis from '../../migrations/0008_analysis.js'
 import * as roles from '../../migrations/0009_roles.js'
+import * as identity from '../../migrations/0010_identity.js'
 import { callFunction, type RecorderDatabase } from './database.js'
 import { traitsOf } from './databaseError.js'
 import { areFunctions, areNewer, ownFunctions, replaceFunctions } from './functions.js'
@@ -26,6 +27,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0007_archive': archive,
   '0008_analysis': analysis,
   '0009_roles': roles,
+  '0010_identity': identity,
 }
 
 /** Oldest supported major version of PostgreSQL: the oldest that the PostgreSQL project still mends. */

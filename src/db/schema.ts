@@ -51,6 +51,8 @@ export interface Database extends FieldTables {
     base_url: string
     noted_at: Generated<DatabaseMs>
     rollups_final_before: ServiceMs | null
+    id: Generated<string>
+    places: Generated<string[]>
   }
   'iceberg.iceberg_tables': IcebergTablesTable
 }

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
-import { isLoopback, withoutBrackets } from '../runtime/process.js'
 import { streamNames } from '../market/stream.js'
 import type { DatabaseMs } from '../market/values.js'
+import { loopback, serviceOf } from './identity.js'
 import type { Database } from './schema.js'
 
 /** The service whose data the database holds, if another service is about to be recorded. */
@@ -31,8 +31,8 @@ export async function noteService(
     .selectFrom('recorder.service')
     .select(['base_url as baseUrl', 'noted_at as notedAt'])
     .executeTakeFirstOrThrow()
-  const isNewLoopback = isOwnHost(baseUrl)
-  if (hostOf(stored.baseUrl) === hostOf(baseUrl) || (isNewLoopback && isOwnHost(stored.baseUrl))) return null
+  const service = serviceOf(baseUrl)
+  if (serviceOf(stored.baseUrl) === service) return null
   if (accept || !(await hasRecorded(db))) {
     await db
       .updateTable('recorder.service')
@@ -40,7 +40,7 @@ export async function noteService(
       .execute()
     return null
   }
-  return { ...stored, isLoopback: isNewLoopback }
+  return { ...stored, isLoopback: service === loopback }
 }
 
 async function hasRecorded(db: Kysely<Database>): Promise<boolean> {
@@ -51,15 +51,6 @@ async function hasRecorded(db: Kysely<Database>): Promise<boolean> {
     )
     .executeTakeFirstOrThrow()
   return found === true
-}
-
-/** Returns the host of a URL, with the port if it is not the default one. */
-function hostOf(url: string): string {
-  return new URL(url).host
-}
-
-function isOwnHost(url: string): boolean {
-  return isLoopback(withoutBrackets(new URL(url).hostname))
 }
 
 /** Lists the rights of the login beyond reading the market. Each ends a sentence that begins with the login. */

@@ -1,7 +1,4 @@
 import type { Kysely } from 'kysely'
-import { join } from 'node:path'
-import type { Config } from '../../config/resolve.js'
-import { openDatabase } from '../../db/database.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
 import { instrumentStream } from '../../db/series.js'
@@ -12,10 +9,7 @@ import type { Category, InstrumentKey } from '../../market/category.js'
 import { categoriesOf, isProven, type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { addMs, earlierOf, laterOf, type MachineMs } from '../../market/values.js'
-import { type Clock, within } from '../../runtime/clock.js'
-import type { Disk } from '../../runtime/disk.js'
 import type { Incidents } from '../../runtime/incidents.js'
-import type { Logger } from '../../runtime/logger.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { messageOf } from '../../runtime/text.js'
 import type { CollectorStats } from '../streams/stream.js'
@@ -34,7 +28,7 @@ export function ledgerOf(db: Kysely<Database>): QueueLedger {
 }
 
 /** Refuses everything while there is a problem with the database. It may hold another service or an older schema. */
-function withoutProblem({ store, recordGap: record }: QueueLedger, problem: () => Error | null): QueueLedger {
+export function withoutProblem({ store, recordGap: record }: QueueLedger, problem: () => Error | null): QueueLedger {
   const requireNone = () => {
     const found = problem()
     if (found !== null) throw found
@@ -51,7 +45,7 @@ function withoutProblem({ store, recordGap: record }: QueueLedger, problem: () =
   }
 }
 
-interface QueueOptions extends Pick<SpoolOptions, 'root' | 'maxBytes' | 'clock' | 'disk' | 'onDamage'> {
+export interface QueueOptions extends Pick<SpoolOptions, 'root' | 'maxBytes' | 'clock' | 'disk' | 'onDamage'> {
   readonly incidents: Incidents
   readonly stats: CollectorStats
   readonly metrics?: RecorderMetrics
@@ -239,81 +233,4 @@ const freeSpace = 'free space on the disk that holds database.dataDir'
 
 function isInstrument(target: unknown): target is InstrumentKey {
   return typeof target === 'object' && target !== null && 'category' in target && 'symbol' in target
-}
-
-interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'onDropped'> {
-  readonly config: Config
-  /** Database that responses are stored in. */
-  readonly url: string
-  readonly clock: Clock
-  readonly disk: Disk
-  readonly logger: Logger
-  readonly metrics: RecorderMetrics
-  /** Returns why nothing may be stored yet; null when it may. Until then responses go to the disk. */
-  readonly problem: () => Error | null
-}
-
-const closeWritingMs = 1_000
-/** Number of connections that the lanes of all streams share. One locked table can take half of them. */
-const connections = 8
-
-/** A queue and the database that it stores to. */
-export interface OpenQueue {
-  readonly queue: Queue
-  readonly db: Kysely<Database>
-  /**
-   * Closes the queue after its last write. For up to `withinMs` the contents of the disk go to the database. The rest
-   * waits for the next start.
-   */
-  close(withinMs: number): Promise<void>
-}
-
-/**
- * Opens the queue. When the database is prepared, the queue begins to store what earlier runs left on the disk. A
- * recorder that waits for the right to send does this, too, because storing needs no right. Rejects if the folder of
- * the spool cannot be written to.
- */
-export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
-  const { config, url, clock, disk, logger, metrics, stats, incidents, problem, onDropped } = options
-  // The queue has its own pool, so that it and the page's queries never wait for each other. Its statements time out.
-  const writing = openDatabase({
-    url,
-    poolSize: connections,
-    applicationName: 'market-recorder writing',
-    statementTimeoutMs: 20_000,
-    silenceTimeoutMs: 30_000,
-  })
-  try {
-    const queue = await Queue.open(withoutProblem(ledgerOf(writing.db), problem), {
-      root: join(config.database.dataDir, 'spool'),
-      maxBytes: config.collector.spoolMaxBytes,
-      disk,
-      clock,
-      incidents,
-      stats,
-      metrics,
-      onDamage: ({ file, stretches, bytes }) =>
-        logger.error(
-          `the spool is damaged: ${stretches} record(s) or more lost, ${bytes} bytes in ${file}; check the disk`,
-        ),
-      ...(onDropped && { onDropped }),
-    })
-    const left = queue.backlog().spooledBytes
-    if (left > 0) logger.info(`an earlier run left ${left} bytes in the spool; they are stored first`)
-    return {
-      queue,
-      db: writing.db,
-      async close(withinMs) {
-        const expiry = new AbortController()
-        const stopTimer = clock.after(Math.max(0, withinMs), () => expiry.abort())
-        await queue.close(expiry.signal)
-        stopTimer()
-        // A silent server may never end a write, so the wait is short. What the write would store is on the disk.
-        await within(clock, closeWritingMs, writing.close(), undefined)
-      },
-    }
-  } catch (error) {
-    await writing.close()
-    throw error
-  }
 }

@@ -17,12 +17,6 @@ export function parseSegmentName(name: string): { readonly stream: StreamName; r
   return stream === undefined || owner === undefined ? null : { stream, owner }
 }
 
-/** Resolves to true if responses wait in a folder for the database; null if the folder cannot be read. */
-export async function hasSegments(disk: Disk, root: string): Promise<boolean | null> {
-  const names = await disk.readdir(root).catch(() => null)
-  return names === null ? null : names.some((name) => parseSegmentName(name) !== null)
-}
-
 /** Rejects if this file cannot be written. A full disk is no reason, because older segments make room. */
 export async function requireWritable(disk: Disk, file: string): Promise<void> {
   try {

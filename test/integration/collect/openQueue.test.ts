@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { openQueue } from '../../../src/collect/queue/queue.js'
+import { openQueue } from '../../../src/collect/queue/openQueue.js'
 import { createStats } from '../../../src/collect/streams/stream.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import { systemClock } from '../../../src/runtime/clock.js'
@@ -33,7 +33,7 @@ const page = (...fills: readonly (readonly [id: number, ms: number])[]) =>
 
 test('a fill that another server has not got comes to it, though nobody asked while the first one went away', async () => {
   const { pool } = database.database
-  const config = loadConfig({ env: {} })
+  const config = loadConfig({ env: { EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
   config.database.dataDir = dataDir
   const logger = createLogger('silent')
   const opened = await openQueue({
@@ -46,6 +46,9 @@ test('a fill that another server has not got comes to it, though nobody asked wh
     incidents: new Incidents(logger, systemClock),
     metrics: createMetrics({ version: 'test' }),
     problem: () => null,
+    belonging: () => null,
+    adopt: false,
+    isFormerOwner: () => Promise.resolve(false),
   })
   try {
     await opened.queue.write(page([1, 0], [2, 1000]))

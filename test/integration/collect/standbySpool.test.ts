@@ -37,7 +37,14 @@ afterAll(async () => {
 async function leaveOnDisk(...indexes: readonly number[]): Promise<void> {
   const nothing = () => undefined
   const reports = { onDamage: nothing, onDropped: nothing, onSetAside: nothing }
-  const spool = await Spool.open({ root, maxBytes: 1_000_000, clock: systemClock, disk: systemDisk, ...reports })
+  const folder = join(root, 'loopback~unknown~1-of-before-00000000')
+  const spool = await Spool.open({
+    root: folder,
+    maxBytes: 1_000_000,
+    clock: systemClock,
+    disk: systemDisk,
+    ...reports,
+  })
   for (const index of indexes) await spool.append(fills(index))
   await spool.close()
 }
@@ -136,7 +143,7 @@ test('each start says what waits in a former data directory, with what to do, un
   await leaveOnDisk(9)
   await recordIn(other, () => warnings().length === 1)
   await recordIn(other, () => warnings().length === 2)
-  for (const name of await segments()) await rename(join(root, name), join(other, 'spool', name))
+  for (const name of await readdir(root)) await rename(join(root, name), join(other, 'spool', name))
   await recordIn(other, async () => (await isNoted(other)()) && (await storedFills()) === 10)
   const warning = new RegExp(`responses wait in \\S+:${root}; stop the recorder and move the files .* ${other}/spool$`)
   expect(warnings()).toEqual([expect.stringMatching(warning), expect.stringMatching(warning)])

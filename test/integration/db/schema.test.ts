@@ -312,6 +312,8 @@ const columns: {
     day: 'value',
   },
   'recorder.service': {
+    id: 'value',
+    places: 'value',
     is_only: 'value',
     base_url: 'value',
     noted_at: 'value',

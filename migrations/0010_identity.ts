@@ -1,0 +1,20 @@
+import { type Kysely, sql } from 'kysely'
+
+/**
+ * Tells this database from others, so that nothing that belongs to one gets into another. A file of its own, because
+ * databases exist that have the table without these columns.
+ */
+export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    alter table recorder.service
+      add column id uuid not null default gen_random_uuid(),
+      add column places text[] not null default '{}'`.execute(db)
+  await sql`comment on column recorder.service.id is
+    'Names the database on what is kept elsewhere: waiting responses, archives, exports. A copy has the same one.'`.execute(
+    db,
+  )
+  await sql`comment on column recorder.service.places is
+    'Where the database has been: system identifier of the server and oid, oldest first. A copy is elsewhere, until --adopt makes it the heir.'`.execute(
+    db,
+  )
+}

@@ -1,0 +1,137 @@
+import { basename, join } from 'node:path'
+import { belongsTo, type DatabaseIdentity, type Identity, type OwnDatabase } from '../../db/identity.js'
+import { type Disk, readNote, syncToDisk, writeNote } from '../../runtime/disk.js'
+import { becomeFileOwner } from '../../runtime/fileOwner.js'
+import type { Logger } from '../../runtime/logger.js'
+import { parseSegmentName } from './segmentName.js'
+
+/**
+ * Whose the segments of a spool are. Each folder below the root of all spools has the segments of one service and one
+ * database, and its name says of which:
+ *
+ *     <service>~<id of the database>~<its place>
+ *     <service>~unknown~<the recorder that made it>
+ *
+ * A recorder that starts without its database has a folder of the second kind. The first database that it finds is
+ * noted in that folder. Segments beside the folders are of an earlier version, which noted neither.
+ */
+export function folderOf({ service, database }: Identity, recorder: string): string {
+  const rest = database === null ? `unknown~${recorder}` : `${database.id}~${database.place}`
+  return `${encodeURIComponent(service)}~${rest}`
+}
+
+const folderPattern = /^([^~]+)~([^~]+)~([^~]+)$/
+const noteName = 'database.json'
+
+/** Notes the database of a folder that was made before the database was known. */
+export async function noteDatabase(folder: string, { id, place }: DatabaseIdentity, disk: Disk, logger: Logger) {
+  await writeNote(disk, join(folder, noteName), { id, place } satisfies DatabaseIdentity, { logger, what: 'spool' })
+}
+
+/** Reads whose a folder is; null if it is no folder of a spool. */
+async function identityOf(root: string, name: string, disk: Disk): Promise<Identity | null> {
+  const [, service, id, place] = folderPattern.exec(name) ?? []
+  if (service === undefined || id === undefined || place === undefined) return null
+  if (id !== 'unknown') return { service: decodeURIComponent(service), database: { id, place } }
+  const note = await readNote<DatabaseIdentity>(disk, join(root, name, noteName))
+  const isNoted = note?.id !== undefined && note.place !== undefined
+  return { service: decodeURIComponent(service), database: isNoted ? { id: note.id, place: note.place } : null }
+}
+
+/** Resolves to true if responses wait in the folders below a root; null if it cannot be read. */
+export async function hasSegments(disk: Disk, root: string): Promise<boolean | null> {
+  const names = await disk.readdir(root).catch(() => null)
+  if (names === null) return null
+  for (const name of names) {
+    if (parseSegmentName(name) !== null) return true
+    if (folderPattern.test(name) && (await segmentsIn(join(root, name), disk)).length > 0) return true
+  }
+  return false
+}
+
+interface ClaimOptions {
+  /** Folder of the spools of all recorders on this machine. */
+  readonly root: string
+  /** Own folder below the root. */
+  readonly folder: string
+  /** The configured service, and a former one that has moved to its address. */
+  readonly services: readonly string[]
+  /** Null while it is not known. Only what no database is noted for is then taken over. */
+  readonly own: OwnDatabase | null
+  /** True if segments of an earlier version are known to be for this database. */
+  readonly isFormerOwner: boolean
+  /** True to take over whatever is of this service. */
+  readonly adopt: boolean
+  readonly disk: Disk
+}
+
+/**
+ * Moves what ended recorders left for this database into the own folder. What belongs to another service or database
+ * stays where it is. Resolves to one line for each folder of others, with what to do.
+ */
+export async function claimSegments(options: ClaimOptions): Promise<string[]> {
+  const { root, folder, own, adopt, isFormerOwner, disk } = options
+  const lines: string[] = []
+  const target = join(root, folder)
+  await disk.mkdir(target, { recursive: true, mode: 0o700 })
+  const names = (await disk.readdir(root)).filter((name) => name !== folder)
+  for (const name of names) {
+    const kept = await identityOf(root, name, disk)
+    if (kept === null) continue
+    const source = join(root, name)
+    if (isOwn(kept, options)) await move(source, target, disk)
+    else if (own !== null || !options.services.includes(kept.service))
+      lines.push(...(await linesOf(kept, source, options)))
+  }
+  if (own === null || !names.some((name) => parseSegmentName(name) !== null)) return lines
+  if (isFormerOwner || adopt) await move(root, target, disk)
+  else lines.push(`responses in ${root} are of an earlier version, which noted no database; ${adoptLine}`)
+  return lines
+}
+
+const adoptLine = 'they are left there: to store them in this database, start once with --adopt'
+
+function isOwn(kept: Identity, { services, own, adopt }: ClaimOptions): boolean {
+  const isOfService = services.includes(kept.service)
+  if (kept.database === null) return isOfService
+  if (own === null) return false
+  return belongsTo(kept.database, own) || (adopt && isOfService)
+}
+
+/** Describes what waits in a folder of others; no line if nothing does. */
+async function linesOf({ service, database }: Identity, source: string, options: ClaimOptions): Promise<string[]> {
+  const { own, services, disk } = options
+  if ((await segmentsIn(source, disk)).length === 0) return []
+  if (!services.includes(service))
+    return [
+      `responses in ${source} are of ${service}; they are left there: to store them, start a recorder of that service with this data folder`,
+    ]
+  const isCopied = database !== null && database.id === own?.id
+  return [
+    `responses in ${source} are for ${isCopied ? 'the database that this one is a copy of' : 'another database'}; ${adoptLine}`,
+  ]
+}
+
+async function segmentsIn(folder: string, disk: Disk): Promise<string[]> {
+  const names = await disk.readdir(folder).catch(() => [])
+  return names.filter((name) => parseSegmentName(name) !== null)
+}
+
+/** Moves the segments of recorders that have ended, and removes the folder of one that did not know its database. */
+async function move(source: string, target: string, disk: Disk): Promise<void> {
+  const names = await segmentsIn(source, disk)
+  const self = await becomeFileOwner(disk)
+  self.release()
+  let left = 0
+  for (const name of names) {
+    const hasEnded = await self.hasEnded(parseSegmentName(name)?.owner ?? '')
+    if (hasEnded) await disk.rename(join(source, name), join(target, name))
+    else left++
+  }
+  if (names.length > left) await syncToDisk(disk, target)
+  const [, , id, maker] = folderPattern.exec(basename(source)) ?? []
+  // A recorder of another address may write to a folder whose database is known.
+  if (left > 0 || id !== 'unknown' || !(await self.hasEnded(maker ?? ''))) return
+  await disk.rm(join(source, noteName), { force: true })
+  await disk.rmdir(source).catch(() => undefined)
+}

@@ -1,0 +1,70 @@
+import { type Kysely, sql } from 'kysely'
+import { isLoopback, withoutBrackets } from '../runtime/process.js'
+import type { Database } from './schema.js'
+
+/** The database that something belongs to: its id, and the place that it had then. A copy has another place. */
+export interface DatabaseIdentity {
+  readonly id: string
+  /** System identifier of the server and oid of the database. */
+  readonly place: string
+}
+
+/** The service and the database that something on a disk belongs to. */
+export interface Identity {
+  /** Name of the service, by `serviceOf`. */
+  readonly service: string
+  /** Null if it was written before any database was known. */
+  readonly database: DatabaseIdentity | null
+}
+
+/** A database as it knows itself. */
+export interface OwnDatabase extends DatabaseIdentity {
+  /** Places of this database so far. What was kept for a database of its id in one of them is its own. */
+  readonly places: readonly string[]
+}
+
+/** The service of every simulator on this machine. */
+export const loopback = 'loopback'
+
+/** Names a service by its host, and by its port if that is not the default one. All services of this machine are one. */
+export function serviceOf(baseUrl: string): string {
+  const { host, hostname } = new URL(baseUrl)
+  return isLoopback(withoutBrackets(hostname)) ? loopback : host
+}
+
+/** Returns true if what is kept for a database is this database's own. */
+export function belongsTo(kept: DatabaseIdentity, own: OwnDatabase): boolean {
+  if (kept.id !== own.id) return false
+  return kept.place === own.place || (own.places.includes(own.place) && own.places.includes(kept.place))
+}
+
+/**
+ * Reads how the database knows itself. The row of recorder.service must exist. A database that notes no place yet is
+ * no copy, so its place is noted.
+ *
+ * @param options.adopt true to make a copy the heir of the database that it was copied from
+ */
+export async function readIdentity(
+  db: Kysely<Database>,
+  { adopt = false }: { readonly adopt?: boolean } = {},
+): Promise<OwnDatabase> {
+  const place = await placeOf(db)
+  await db
+    .updateTable('recorder.service')
+    .set({ places: sql<string[]>`array_append(places, ${place})` })
+    .where(({ eb, or }) => or([eb('places', '=', sql<string[]>`'{}'`), ...(adopt ? [eb.lit(true)] : [])]))
+    .where(sql<boolean>`not ${place} = any (places)`)
+    .execute()
+  const { id, places } = await db.selectFrom('recorder.service').select(['id', 'places']).executeTakeFirstOrThrow()
+  return { id, place, places }
+}
+
+async function placeOf(db: Kysely<Database>): Promise<string> {
+  const { rows } = await sql<{ oid: string; readable: boolean }>`
+    select oid::text, has_function_privilege('pg_control_system()', 'execute') as readable
+    from pg_database where datname = current_database()`.execute(db)
+  const [{ oid, readable } = { oid: '0', readable: false }] = rows
+  if (!readable) return `unknown-${oid}`
+  const system = await sql<{ id: string }>`select system_identifier::text as id from pg_control_system()`.execute(db)
+  return `${system.rows[0]?.id}-${oid}`
+}
