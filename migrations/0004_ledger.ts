@@ -58,7 +58,7 @@ const tables = {
     reason text check (reason <> '') -- Gaps and evidence: why it is there.
     noted_at timestamptz not null default now()
       -- When the verdict was noted: of gaps when they were found, of silence, of what is unanswered and of reviews the
-      -- last time. unsettled: service time of the newest response.
+      -- last time. unsettled, and recorded candles: service time of the newest response.
     asked_since timestamptz
       -- unsettled: from when on responses were asked for fills, as far as the oldest of them reaches; NULL for others.
     settled_at timestamptz -- Gaps: when it was repaired, or known to be beyond repair.

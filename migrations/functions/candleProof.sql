@@ -13,20 +13,28 @@ $$;
 
 -- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for
 -- each other at the row with verdict recorded, so that later statements see the claims of others. Silence in which
--- candles have come is taken back, and noted as repaired gaps. Returns the number of these candles.
+-- candles have come is taken back, and noted as repaired gaps. at: service time of the response. Returns the number of
+-- these candles.
 create or replace function recorder.claim_candles(
-  of_category market.category, of_symbol text, of_type text, of_interval text, filled tstzmultirange, left_out tstzmultirange
+  of_category market.category, of_symbol text, of_type text, of_interval text,
+  filled tstzmultirange, left_out tstzmultirange, at timestamptz default null
 )
 returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   length constant interval := market.interval_length(of_interval::market.candle_interval);
   late_reason constant text := 'the service left these candles out at first, as if nothing had been traded, and gave them later';
   late tstzmultirange;
+  against constant tstzmultirange := (
+    select e.ranges from recorder.evidence_against('candles', of_category, of_symbol, of_type, of_interval, filled + left_out) e);
 begin
-  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
-  values ('candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled)
+  filled := filled - against;
+  left_out := left_out - against;
+  -- The row also holds the service time of the newest response, so that an older one does not overwrite closed candles.
+  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
+  values ('candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled, coalesce(at, '-infinity'))
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
-    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges;
+    set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at)
+    where not k.ranges @> excluded.ranges or k.noted_at < excluded.noted_at;
   select range_agg(r) into late from recorder.ledger k cross join lateral unnest(k.ranges * filled) as r
   where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
     and k.verdict in ('silent', 'no trade') and k.part < upper(filled) and upper(k.ranges) > lower(filled);

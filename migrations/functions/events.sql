@@ -9,6 +9,7 @@ declare
   gaps tstzmultirange;
   found bigint;
 begin
+  claim := claim - (select e.ranges from recorder.evidence_against(of_stream, of_category, of_symbol, '', '', claim) e);
   insert into recorder.ledger as k (stream, category, symbol, verdict, ranges)
   values (of_stream, of_category, of_symbol, 'recorded', claim)
   on conflict (stream, category, symbol, type, interval, verdict, part) do update

@@ -95,9 +95,11 @@ language sql stable as $$
     c.open is null or f.first is null or exists (
       select from market.fills t
       where t.category = of_category and t.symbol = of_symbol and t.ts = f.first and t.price = c.open
+        and t.ts >= since and t.ts < until
     ) and exists (
       select from market.fills t
-      where t.category = of_category and t.symbol = of_symbol and t.ts = f.last and t.price = c.close)
+      where t.category = of_category and t.symbol = of_symbol and t.ts = f.last and t.price = c.close
+        and t.ts >= since and t.ts < until)
   from pg_catalog.generate_series(since, until - interval '1 millisecond', interval '1 minute') as m
   left join lateral (
     -- Fills of coin futures have their size in quote coin, so that it is compared with the turnover.
@@ -111,6 +113,8 @@ language sql stable as $$
       pg_catalog.min(t.ts) as first, pg_catalog.max(t.ts) as last
     from market.fills t
     where t.category = of_category and t.symbol = of_symbol and t.ts >= m and t.ts < m + interval '1 minute'
+      -- Tells the planner of a table in chunks which chunks count.
+      and t.ts >= since and t.ts < until
   ) f on true
 $$;
 
@@ -134,6 +138,9 @@ set enable_seqscan = off set enable_bitmapscan = off set jit = off as $$
 declare
   volume_reason constant text := 'the candle of this minute shows more than the fills that are stored';
   price_reason constant text := 'the prices of the stored fills do not fit the candle of this minute';
+  -- Variables, so that the planner leaves out chunks of other times.
+  since timestamptz;
+  until timestamptz;
   claimed tstzmultirange;
   silent tstzmultirange;
   asked tstzmultirange;
@@ -152,6 +159,8 @@ begin
   if isempty(minutes) then
     return;
   end if;
+  since := lower(minutes);
+  until := upper(minutes);
   select coalesce(range_agg(r), '{}') into silent from recorder.ledger k cross join lateral unnest(k.ranges) as r
   where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, 'market', '1m')
     and k.verdict in ('silent', 'no trade') and k.ranges && minutes;
@@ -159,11 +168,11 @@ begin
     array_agg(whole) filter (where c.counted > m.size and claimed @> whole),
     array_agg(whole) filter (where not m.are_within or not m.do_meet and claimed @> whole)
     into agreeing, lacking, unfit
-  from unnest(minutes) as r
-  cross join lateral recorder.fill_minutes(of_category, of_symbol, lower(r), upper(r)) m
+  from recorder.fill_minutes(of_category, of_symbol, since, until) m
   cross join lateral (
     select tstzrange(m.minute, m.minute + interval '1 minute') as whole) w
-  cross join lateral (select coalesce(m.volume, case when silent @> whole then 0 end) as counted) c;
+  cross join lateral (select coalesce(m.volume, case when silent @> whole then 0 end) as counted) c
+  where minutes @> m.minute;
   if lacking is not null then
     perform recorder.note_evidence('fills', of_category, of_symbol, '', '', 'contradicted', lacking, volume_reason);
   end if;

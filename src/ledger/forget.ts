@@ -32,13 +32,13 @@ export async function forget(db: Kysely<Database>, stream: string, before: Date)
     .execute()
 }
 
-/** Deletes gaps that end before a time. Nobody repairs a gap in rows that would be removed again. */
+/** Deletes gaps, and evidence, that end before a time. Nobody repairs a gap in rows that would be removed again. */
 async function deleteGaps(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   for (;;) {
     const { numAffectedRows = 0n } = await sql`
       delete from recorder.ledger where ctid = any(array(
         select ctid from recorder.ledger
-        where stream = ${stream} and verdict in ('missing', 'lost', 'repaired') and part < ${before}::timestamptz
+        where stream = ${stream} and verdict in ('missing', 'lost', 'repaired', 'contradicted', 'disputed') and part < ${before}::timestamptz
           and upper(ranges) <= ${before}::timestamptz
         limit ${sql.lit(rowsPerDelete)}
       ))`.execute(db)

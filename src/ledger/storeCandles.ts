@@ -20,11 +20,13 @@ export interface StoredCandles extends WriteResult {
  * it is stored or nothing, so that no claim lacks its rows. It uses the transaction that `db` is in, or one of its own.
  *
  * @param silence ranges that responses left out, see `silenceBetween`
+ * @param at service time of the response; null if it is not known
  */
 export async function storeCandles(
   db: Kysely<Database>,
   candles: readonly Candle[],
   silence: readonly TimeRange[] = [],
+  at: ServiceMs | null = null,
 ): Promise<StoredCandles> {
   const [series] = candles
   if (series === undefined) return { inserted: 0, updated: 0, unchanged: 0, lateCandles: 0 }
@@ -33,11 +35,12 @@ export async function storeCandles(
     candles.filter(({ isClosed }) => isClosed).map(({ openTime }) => openTime),
     intervalMs[series.interval],
   )
-  if (filled.length === 0) return { lateCandles: 0, ...(await upsertCandles(db, candles)) }
-  if (candles.length < bulkRows) return storeAtOnce(db, series, candles, filled, silence)
+  if (filled.length === 0) return { lateCandles: 0, ...(await upsertCandles(db, candles, at)) }
+  if (candles.length < bulkRows) return storeAtOnce(db, series, candles, { filled, silence, at })
   return inTransaction(db, async (trx) => {
-    const written = (await insertNewCandles(trx, series, candles)) ?? (await upsertCandles(trx, candles))
-    return { lateCandles: await callOfCandles<number>(trx, 'claim_candles', series, filled, silence), ...written }
+    const written = (await insertNewCandles(trx, series, candles)) ?? (await upsertCandles(trx, candles, at))
+    const ranges = [filled, silence, ...(at === null ? [] : [new Date(at).toISOString()])]
+    return { lateCandles: await callOfCandles<number>(trx, 'claim_candles', series, ...ranges), ...written }
   })
 }
 
@@ -45,20 +48,27 @@ export async function storeCandles(
 const bulkRows = 700
 const rowsPerInsert = 5_000
 
+interface CandleClaim {
+  readonly filled: readonly TimeRange[]
+  readonly silence: readonly TimeRange[]
+  readonly at: ServiceMs | null
+}
+
 /** Stores candles with their claim in one statement. A transaction has several, which take longer for a few rows. */
 async function storeAtOnce(
   db: Kysely<Database>,
   { category, symbol, type, interval }: CandleSeries,
   candles: readonly Candle[],
-  filled: readonly TimeRange[],
-  silence: readonly TimeRange[],
+  { filled, silence, at }: CandleClaim,
 ): Promise<StoredCandles> {
   // Writes rows before the claim, in the same order as a transaction. So two writers of a series cannot deadlock.
   const { rows } = await sql<{ inserted: number; updated: number; lateCandles: number }>`
-    with written as (${upsertOf(candles)}), counted as materialized (
+    with written as (${upsertOf(candles, at)}), counted as materialized (
       select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written)
     select inserted, updated, recorder.claim_candles(${category}, ${symbol}, ${type}, ${interval},
-      ${multirangeText(filled)}, ${multirangeText(silence)}) as "lateCandles" from counted`.execute(db)
+      ${multirangeText(filled)}, ${multirangeText(silence)}, ${instantOrNull(at)}) as "lateCandles" from counted`.execute(
+    db,
+  )
   const { inserted = 0, updated = 0, lateCandles = 0 } = rows[0] ?? {}
   return { inserted, updated, unchanged: candles.length - inserted - updated, lateCandles }
 }
@@ -123,18 +133,29 @@ async function insertNewCandles(
 /**
  * Stores candles without a claim. Any candle overwrites a forming one, but only a closed candle replaces a closed one.
  * The database logs that change to recorder.candle_revision. If a candle occurs twice in a batch, the closed one
- * counts.
+ * counts. A response that is older than another one of its series closes candles, but changes no others: it may have
+ * waited on a disk.
+ *
+ * @param at service time of the response; null if it is not known
  */
-export async function upsertCandles(db: Kysely<Database>, candles: readonly Candle[]): Promise<WriteResult> {
+export async function upsertCandles(
+  db: Kysely<Database>,
+  candles: readonly Candle[],
+  at: ServiceMs | null = null,
+): Promise<WriteResult> {
   return inStatements(candles, async (part) => {
-    const { rows } = await upsertOf(part).execute(db)
+    const { rows } = await upsertOf(part, at).execute(db)
     const inserted = rows.filter((row) => row.is_new).length
     return { inserted, updated: rows.length - inserted, unchanged: 0 }
   })
 }
 
+function instantOrNull(at: ServiceMs | null): RawBuilder<ServiceMs | null> {
+  return sql`${at === null ? null : new Date(at)}::timestamptz`
+}
+
 /** Builds a statement that stores candles. It returns a row with `is_new` for each inserted or updated candle. */
-function upsertOf(candles: readonly Candle[]): RawBuilder<{ readonly is_new: boolean }> {
+function upsertOf(candles: readonly Candle[], at: ServiceMs | null): RawBuilder<{ readonly is_new: boolean }> {
   // Rows that would not change are left out. In the columnstore, writing one would decompress a batch.
   // xmax is 0 in a row that this statement inserted.
   return sql`
@@ -144,6 +165,11 @@ function upsertOf(candles: readonly Candle[]): RawBuilder<{ readonly is_new: boo
     order by ${keyOrder(key)}, is_closed desc, ordinality desc
     on conflict (${keyOrder(key)}) do update set ${assignments}
     where (excluded.is_closed or not stored.is_closed)
+      and (excluded.is_closed and not stored.is_closed or not exists (
+        select from recorder.ledger k
+        where (k.stream, k.category, k.symbol, k.type, k.interval)
+            = ('candles', stored.category, stored.symbol, stored.type::text, stored.interval::text)
+          and k.verdict = 'recorded' and k.part = '-infinity' and k.noted_at > ${instantOrNull(at)}))
       and (${columnNames(values, 'stored')}) is distinct from (${columnNames(values, 'excluded')})
     returning stored.xmax = 0 as is_new`
 }

@@ -134,8 +134,8 @@ async function addCoverages(db: Kysely<Database>, claims: readonly Claim[]): Pro
   if (whole.length === 0) return
   const source = rowsFrom(whole, columns, (claim, column) => claim[columns[column]?.name ?? 'ranges'])
   await sql`
-    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
-    select stream, category, symbol, type, interval, 'recorded', ranges::tstzmultirange from ${source} as claim
+    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
+    select stream, category, symbol, type, interval, 'recorded', ranges::tstzmultirange, '-infinity' from ${source} as claim
     order by stream, category, symbol, type, interval ${addingRanges}`.execute(db)
 }
 

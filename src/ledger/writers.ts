@@ -35,7 +35,10 @@ const writers = {
     recordRpiSymbols(db, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
   ),
   fills: storeFills,
-  candles: oneByOne((db, batch: Batch<CandleTarget, Candle>) => storeCandles(db, batch.rows, silenceOf(batch))),
+  // Pages of a history are never kept on a disk, so that none of them is stale.
+  candles: oneByOne((db, batch: Batch<CandleTarget, Candle>) =>
+    storeCandles(db, batch.rows, silenceOf(batch), batch.silence === undefined ? batch.requestTime : null),
+  ),
   funding_rates: oneByOne(storeFundingBatch),
   liquidations: oneByOne(storeLiquidationBatch),
   index_components: byVersions('index_components'),

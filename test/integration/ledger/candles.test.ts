@@ -2,7 +2,8 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Candle } from '../../../src/market/candle.js'
-import { upsertCandles } from '../../../src/ledger/storeCandles.js'
+import { storeCandles, upsertCandles } from '../../../src/ledger/storeCandles.js'
+import { serviceMs } from '../../../src/market/values.js'
 import { aCandle, someTime } from '../../support/marketRows.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
@@ -47,6 +48,28 @@ describe('candles', () => {
     expect(await upsertCandles(db, [late])).toEqual({ inserted: 0, updated: 0, unchanged: 1 })
     expect(await stored()).toEqual([{ open_time: someTime, close: '11', is_closed: true }])
     expect(await revisions()).toEqual([])
+  })
+
+  it('are not overwritten by a response that has waited on a disk', async () => {
+    const { db } = test.database
+    await sql`truncate recorder.ledger`.execute(db)
+    const at = (ms: number) => serviceMs(someTime + ms)
+    await storeCandles(db, [aCandle({ close: '11' })], [], at(125_000))
+    const next = aCandle({ openTime: someTime + 60_000, isClosed: false })
+    await storeCandles(db, [aCandle({ close: '10' }), next], [], at(65_000))
+    expect(await stored()).toEqual([
+      { open_time: someTime, close: '11', is_closed: true },
+      { open_time: someTime + 60_000, close: '11', is_closed: false },
+    ])
+    expect(await revisions()).toEqual([])
+    // It still closes a candle. A newer response changes both.
+    await storeCandles(db, [{ ...next, isClosed: true }], [], at(124_000))
+    await storeCandles(db, [aCandle({ close: '10' })], [], at(130_000))
+    expect(await stored()).toMatchObject([
+      { close: '10', is_closed: true },
+      { close: '11', is_closed: true },
+    ])
+    expect(await revisions()).toMatchObject([{ old_close: '11', new_close: '10' }])
   })
 
   it('are logged when a closed one changes', async () => {
