@@ -5,12 +5,21 @@ import { addMs, asIfService, dayMs, hourMs, laterOf, type ServiceMs } from '../m
 import type { Clock } from '../runtime/clock.js'
 import { countOpenWants, insertWants, type NewWant } from '../ledger/wants.js'
 import type { Fraction } from '../ledger/commonFactor.js'
-import { askedOnce, type DueReview, dueReviews, seriesToReadAgain, unconfirmedParts } from '../ledger/reviews.js'
+import {
+  askedOnce,
+  type DueReview,
+  dueReviews,
+  freshSeries,
+  seriesToReadAgain,
+  unconfirmedParts,
+} from '../ledger/reviews.js'
 import type { Database } from '../db/schema.js'
 import { candleStream } from '../db/series.js'
 
 /** Time after which a noted silence is looked at once more. */
 const silenceAfterMs = dayMs
+/** How often the newest one-minute candles of each series are read again. A page holds more than this time. */
+const minutesEveryMs = 12 * hourMs
 /** How often a stretch of each series is read again. */
 const seriesEveryMs = 7 * dayMs
 /** The shortest time between two looks that prove emptiness. A few seconds of empty responses prove nothing. */
@@ -27,6 +36,7 @@ const nearCandles = 100
  *
  * - Ranges that were silent or empty in one look: after an hour.
  * - Each silence between two candles: once, a day after the last silence of its part of the ledger was noted.
+ * - The newest one-minute candles of each series: every twelve hours, because late trades change closed candles.
  * - A stretch of each series: once a week, from its newest candles to its oldest, then from the newest again. When an
  *   instrument is listed again, the next stretch is read at once.
  *
@@ -41,8 +51,17 @@ export async function reviewOnce(db: Kysely<Database>, clock: Clock): Promise<nu
   const looks = silent.flatMap(({ series, silent: ranges }) => {
     return stretchesOf(series, ranges).map((range) => readAgain(series, range))
   })
+  const fresh = await freshSeries(db, {
+    since: addMs(now, -hourMs),
+    before: addMs(now, -minutesEveryMs),
+    limit: maxAtOnce,
+  })
+  const newest = fresh.map(({ series, range }) => {
+    const from = laterOf(range.from, addMs(range.to, -stretchCandles * intervalMs[series.interval]))
+    return readAgain(series, { from, to: range.to })
+  })
   const secondLooks = once.map(({ series, range }) => ({ ...readAgain(series, range), again: false }))
-  return insertWants(db, [...secondLooks, ...looks, ...due.map((review) => nextStretch(review))])
+  return insertWants(db, [...secondLooks, ...looks, ...newest, ...due.map((review) => nextStretch(review))])
 }
 
 /** Has the whole past of an instrument read again, because the service has rewritten one of its series. */

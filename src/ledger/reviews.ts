@@ -56,6 +56,27 @@ export async function dueReviews(
 }
 
 /**
+ * Finds series of one-minute candles whose newest ones were not read again since `before`. Late trades change them. Each
+ * is known up to `range.to`, which is after `since`.
+ */
+export async function freshSeries(
+  db: Kysely<Database>,
+  { since, before, limit }: { readonly since: ServiceMs; readonly before: ServiceMs; readonly limit: number },
+): Promise<{ readonly series: CandleSeries; readonly range: TimeRange }[]> {
+  const { rows } = await sql<CandleSeries & TimeRange>`
+    select c.category, c.symbol, c.type, c.interval, lower(c.ranges) as "from", upper(c.ranges) as "to"
+    from recorder.ledger c
+    join market.instruments i on i.category = c.category and i.symbol = c.symbol and i.disappeared_at is null
+    where c.stream = 'candles' and c.interval = '1m' and c.verdict = 'recorded' and not isempty(c.ranges)
+      and upper(c.ranges) > ${instant(since)} and lower(c.ranges) < ${instant(before)}
+      and not exists (
+        select from recorder.want w
+        where w.kind = 'review' and ${sameSeries('w', 'c')} and upper(w.ranges) > ${instant(before)})
+    order by c.category, c.symbol limit ${limit}`.execute(db)
+  return rows.map(({ from, to, ...series }) => ({ series, range: { from, to } }))
+}
+
+/**
  * Finds the series of an instrument to read again after one of them was restated. These are that series and all without
  * the same restatement, each from its first to its last candle.
  */

@@ -5,7 +5,7 @@ import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../../src/market/row
 import { rejectedRow } from '../../src/market/rejectedRow.js'
 import { sliceGapReasons } from '../../src/history/candleSlice.js'
 import { upsertCandles } from '../../src/ledger/storeCandles.js'
-import { addCoverage } from '../../src/ledger/verdicts.js'
+import { addCoverage, addKnown, multirangeText } from '../../src/ledger/verdicts.js'
 import { insertFills } from './insertFills.js'
 import { recordGap } from '../../src/ledger/gaps.js'
 import { recordInstruments, recordRpiSymbols } from '../../src/ledger/instruments.js'
@@ -299,6 +299,7 @@ function withoutRpi(book: RpiOrderBook): OrderBook {
   return { category, symbol, ts, bidPrices, bidSizes, askPrices, askSizes, receivedAt, extra }
 }
 
+/** The candles of the example do not count exactly its fills, so that these are not claimed as live ones are. */
 async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market): Promise<void> {
   const candles = { stream: 'candles', category, symbol, type: 'market', interval: '1m' } as const
   const fills = { stream: 'fills', category, symbol, type: '', interval: '' } as const
@@ -310,14 +311,15 @@ async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market):
     ])
     await recordGap(db, { ...candles, range: gap, reason: sliceGapReasons.silent })
     const lost = { from: busyFrom + hourMs, to: busyFrom + hourMs + 90_000 }
-    await addCoverage(db, fills, [
+    const known = [
       { from: busyFrom, to: lost.from },
       { from: lost.to, to: busyTo },
-    ])
+    ]
+    await addKnown(db, fills, 'recorded', multirangeText(known))
     const reason = 'more fills happened between two responses than one response shows'
     await recordGap(db, { ...fills, range: lost, reason, verdict: 'lost' })
     return
   }
   await addCoverage(db, candles, [{ from, to }])
-  await addCoverage(db, fills, [{ from: busyFrom, to: busyTo }])
+  await addKnown(db, fills, 'recorded', multirangeText([{ from: busyFrom, to: busyTo }]))
 }

@@ -149,9 +149,12 @@ export class CandleSchedule<Target extends CandleSeries> {
     return last === null ? candlesPerPage : this.candlesSince(last.received.wall, now, target.interval)
   }
 
-  /** Number of newest candles that includes the oldest candle that was not final at `before`. */
+  /**
+   * Number of newest candles that includes the oldest candle that was not final at `before`, and some before it. Late
+   * trades change closed candles, and reading these again in the same request costs nothing.
+   */
   candlesSince<Time extends number>(before: Time, now: Time, interval: Interval): number {
-    const spare = 2
+    const spare = 12
     const count = Math.ceil(Math.max(0, now - before + this.#settleMs) / intervalMs[interval])
     return Math.min(candlesPerPage, count + spare)
   }

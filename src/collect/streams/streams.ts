@@ -145,7 +145,7 @@ const candles: InstrumentStream<CandleTarget, Candle> = {
     const { settleMs } = config.streams.candles
     const candlesOf = candlesByKind(config)
     return traded(keys).flatMap((key) =>
-      candlesOf(universe.find(key)?.kind ?? 'other').map((candle) => ({ ...candle, settleMs, limit: 13, ...key })),
+      candlesOf(universe.find(key)?.kind ?? 'other').map((candle) => ({ ...candle, settleMs, limit: 3, ...key })),
     )
   },
   fetch: (client, { category, symbol, type, interval, limit, settleMs }, options) =>

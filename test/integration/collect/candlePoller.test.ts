@@ -126,7 +126,7 @@ describe('the first response after a silence', () => {
     await closeAt(start + 20 * minuteMs, '0 */1 * * * *', target)
     await poller.stop()
     // From the last response with two to spare, which does not reach the candle at -21; then from that one.
-    expect(asked.map(({ limit }) => limit)).toEqual([1000, 22, 44])
+    expect(asked.map(({ limit }) => limit)).toEqual([1000, 32, 54])
     expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
       { from: minute(-30), to: minute(20) },
     ])
@@ -141,7 +141,7 @@ describe('the first response after a silence', () => {
     await isAnswered(target)
     await closeAt(start + 20 * minuteMs, '0 */1 * * * *', target)
     await poller.stop()
-    expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
+    expect(asked.map(({ limit }) => limit)).toEqual([1000, 32])
     expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
       { from: minute(-30), to: minute(20) },
     ])
@@ -154,7 +154,7 @@ describe('the first response after a silence', () => {
     await isAnswered(target)
     await closeAt(start + 20 * minuteMs, '0 */1 * * * *', target)
     await poller.stop()
-    expect(asked.map(({ limit }) => limit)).toEqual([1000, 22])
+    expect(asked.map(({ limit }) => limit)).toEqual([1000, 32])
     expect(await coveredRanges(own.database.database.db, candleStream(target))).toEqual([
       { from: minute(-30), to: minute(-20) },
     ])
@@ -208,7 +208,7 @@ test('empty bodies of a moment are as if no response had come: the next one come
   await requestAfterClose(1, 3, 'whole')
   await requestAfterClose(2, 4, 'empty')
   await requestAfterClose(3, 5, 'whole')
-  expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000, 1000, 3, 4])
+  expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000, 1000, 13, 14])
 })
 
 test('a trade that a ticker tells of while a response is on its way is news: the response may not hold it', async () => {

@@ -6,6 +6,8 @@ import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { candleStream } from '../../../src/db/series.js'
+import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { addEmptyRanges } from '../../../src/ledger/missing.js'
 import { countOpenWants } from '../../../src/ledger/wants.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
@@ -113,6 +115,34 @@ describe('looking at the past again', () => {
       { state: 'repaired', reason: expect.stringContaining('left these candles out at first') as string },
     ])
     for await (const { disagreements } of verify(test.database.db, () => true)) expect(disagreements).toEqual([])
+  })
+
+  it('reads the newest minutes again every twelve hours, because late trades change them', async () => {
+    const { db } = test.database
+    const service = await startService({ now })
+    await storeInstruments(service, now)
+    await runBackfill(test, service, request('1m', now - dayMs), { serviceNow: now })
+    const end = Math.floor(now / minuteMs) * minuteMs
+    const wanted = async (at: number) => {
+      await test.database.pool.query('truncate recorder.want cascade')
+      return reread(at)
+    }
+    const reread = async (at: number) => {
+      await reviewOnce(db, { ...systemClock, now: () => at })
+      return rows<{ minutes: number; until: number }>(
+        `select extract(epoch from upper(ranges) - lower(ranges)) / 60 as minutes, upper(ranges) as until
+          from recorder.want where kind = 'review' and ended_at is null`,
+      )
+    }
+    const [first] = await wanted(now)
+    expect(Number(first?.minutes)).toBe(1_000)
+    expect(end - Number(first?.until)).toBeLessThanOrEqual(minuteMs)
+    await test.database.pool.query('update recorder.want set ended_at = now()')
+    expect(await reread(now + hourMs / 2)).toEqual([])
+    // Nothing is read again that is not recorded any more.
+    expect(await reread(now + 13 * hourMs)).toEqual([])
+    await addCoverage(db, candleStream(series('1m')), [{ from: end - hourMs, to: end + 13 * hourMs }])
+    expect(await reread(now + 13 * hourMs)).toMatchObject([{ until: end + 13 * hourMs }])
   })
 
   it('sees a split: one restatement, stored values are the new truth, old ones are kept as revisions', async () => {

@@ -97,7 +97,7 @@ test('an interval that the instrument has had is asked for again soon after a re
 
 test('what is known of a series goes with it', () => {
   const schedule = scheduleAfter(0)
-  expect(schedule.limitFor(series, at(1).wall)).toBe(3)
+  expect(schedule.limitFor(series, at(1).wall)).toBe(13)
   expect(schedule.retarget([], 0)).toEqual({ added: [], removed: [series] })
   expect(schedule.retarget([series], 0)).toEqual({ added: [series], removed: [] })
   expect(schedule.limitFor(series, at(1).wall)).toBe(1000)
