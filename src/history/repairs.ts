@@ -9,6 +9,7 @@ import {
   addMs,
   asIfService,
   dayMs,
+  hourMs,
   laterOf,
   type MachineMs,
   minuteMs,
@@ -30,6 +31,17 @@ import type { OperationStates } from './reach.js'
 
 /** The wait before ranges that a repair did not fill are wanted again. */
 const repairBackoff: Backoff = { minMs: minuteMs, maxMs: dayMs, factor: 10 }
+
+/** The waits before rows that contradict a claim are asked for: the first time, the second, and so on. */
+const evidenceWaitsMs = [10 * minuteMs, hourMs, 6 * hourMs, dayMs] as const
+/** Largest number of contradicted gaps that one look wants. Where candles contradict all fills, asking helps little. */
+const contradictedPerLook = 20
+
+/** Returns true if a contradicted gap has waited long enough since it was noted, or asked for in vain. */
+function isEvidenceDue({ attempts, attemptedAt }: RepairAttempts, ageMs: number): boolean {
+  const waitMs = evidenceWaitsMs[Math.min(attempts, evidenceWaitsMs.length - 1)] ?? dayMs
+  return (attempts === 0 || attemptedAt !== null) && ageMs >= waitMs
+}
 
 /** Returns true if no earlier repair is open, and the last one ended long enough ago. */
 function isDueAgain({ attempts, attemptedAt }: RepairAttempts, now: MachineMs): boolean {
@@ -186,11 +198,16 @@ export class FillRepair {
     })
     this.#before = gaps.length < gapsPerLook ? null : (gaps.at(-1)?.id ?? null)
     const rests = ({ category }: FillGap) => states.stateOf(operationOfPastFills(category)) === 'resting'
-    return gaps.filter((gap) => this.#isDue(gap, now) && !rests(gap))
+    const due = gaps.filter((gap) => this.#isDue(gap, now) && !rests(gap))
+    const contradicted = due.filter(({ evidenceAgeMs }) => evidenceAgeMs !== null)
+    const tooMany = new Set(contradicted.slice(contradictedPerLook))
+    return due.filter((gap) => !tooMany.has(gap))
   }
 
   #isDue(gap: FillGap, now: ServiceMs): boolean {
-    return this.#options.isOwn(gap) && isOver(gap, now) && isDueAgain(gap, this.#options.clock.now())
+    if (!this.#options.isOwn(gap) || !isOver(gap, now)) return false
+    if (gap.evidenceAgeMs !== null) return isEvidenceDue(gap, gap.evidenceAgeMs)
+    return isDueAgain(gap, this.#options.clock.now())
   }
 }
 

@@ -149,6 +149,8 @@ export interface FillGap extends InstrumentKey, RepairAttempts {
   readonly category: TradedCategory
   readonly id: number
   readonly range: TimeRange
+  /** Time since evidence against a claim of the gap was noted, or since the last repair ended; null without evidence. */
+  readonly evidenceAgeMs: number | null
 }
 
 interface GapSelection {
@@ -173,7 +175,13 @@ export async function selectFillGaps(
         and id < ${before ?? Number.MAX_SAFE_INTEGER} and gap_until > ${instant(since)}
       order by id desc limit ${limit}
     )
-    select id, category, symbol, lower(range) as "from", upper(range) as "to", w.*
+    select id, category, symbol, lower(range) as "from", upper(range) as "to", w.*, (
+        select (extract(epoch from now() - greatest(max(e.noted_at), w."attemptedAt")) * 1000)::float8
+        from recorder.ledger e
+        where e.stream = 'fills' and e.category = due.category and e.symbol = due.symbol and e.type = '' and e.interval = ''
+          and e.verdict in ('contradicted', 'disputed') and e.part > lower(due.range) - interval '1 minute'
+          and e.part < upper(due.range) and e.ranges && due.range
+      ) as "evidenceAgeMs"
     from due cross join lateral (${attemptsWhere(sql`
       w.stream = 'fills' and w.category = due.category and w.symbol = due.symbol and w.ranges && due.range`)}
     ) w order by id desc`.execute(db)

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { instrumentStream } from '../../../src/db/series.js'
+import { callFunction } from '../../../src/db/database.js'
+import { instrumentStream, seriesValues } from '../../../src/db/series.js'
 import { OperationStates } from '../../../src/history/reach.js'
 import { FillRepair } from '../../../src/history/repairs.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
@@ -30,4 +31,37 @@ it('goes through six hundred gaps that were found at the same moment in two look
   expect(await wantedRanges(db, 'BTCUSDT')).toHaveLength(500)
   await repair.look()
   expect(await wantedRanges(db, 'BTCUSDT')).toHaveLength(600)
+})
+
+it('asks for contradicted minutes after ten minutes, an hour, six hours and daily, and for few at a look', async () => {
+  const { db, pool } = test.database
+  const now = Date.UTC(2026, 10, 20)
+  await pool.query('truncate recorder.ledger, recorder.want cascade')
+  const series = instrumentStream('fills', { category: 'USDT-FUTURES', symbol: 'BTCUSDT' })
+  for (let number = 0; number < 30; number++) {
+    const from = now - hourMs - 2 * number * minuteMs
+    const minute = `["${new Date(from).toISOString()}","${new Date(from + minuteMs).toISOString()}")`
+    await recordGap(db, { ...series, range: { from, to: from + minuteMs }, reason: 'the candle shows more' })
+    const against = [...seriesValues(series), 'contradicted', `{${JSON.stringify(minute)}}`, 'the candle shows more']
+    await callFunction(db, 'recorder.note_evidence', ...against)
+  }
+  const states = new OperationStates(systemClock)
+  states.note('futures-fills-history', 'present')
+  const repair = new FillRepair({ db, isOwn: () => true, states, clock: { ...systemClock, now: () => now } })
+  const wantedAfter = async (minutes: number) => {
+    await pool.query(`update recorder.want set ended_at = now()`)
+    await pool.query(`update recorder.ledger set noted_at = now() - make_interval(mins => $1)`, [minutes])
+    await pool.query(`update recorder.want set ended_at = now() - make_interval(mins => $1)`, [minutes])
+    await repair.look()
+    return (await wantedRanges(db, 'BTCUSDT')).length
+  }
+  expect(await wantedAfter(9)).toBe(0)
+  expect(await wantedAfter(11)).toBe(20)
+  await pool.query(`delete from recorder.ledger where part > $1`, [new Date(now - hourMs - 19 * minuteMs)])
+  expect(await wantedAfter(59)).toBe(0)
+  expect(await wantedAfter(61)).toBe(20)
+  expect(await wantedAfter(359)).toBe(0)
+  expect(await wantedAfter(361)).toBe(20)
+  expect(await wantedAfter(1439)).toBe(0)
+  expect(await wantedAfter(1441)).toBe(20)
 })
