@@ -155,3 +155,21 @@ begin
   end loop;
 end
 $$;
+
+-- Notes as gaps what is unproven of instruments that left the list at a time, up to their newest responses. No later
+-- response will join them.
+create or replace function recorder.end_fills(of_category market.category, gone timestamptz)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  select recorder.note_unknown('fills', of_category, i.symbol, '', '', tstzmultirange(tstzrange(known.until, asked.noted_at)),
+    'the instrument left the list of the service, and no later response shows what came last')
+  from market.instruments i
+  join recorder.ledger asked
+    on (asked.stream, asked.category, asked.symbol, asked.type, asked.interval) = ('fills', of_category, i.symbol, '', '')
+      and asked.verdict = 'unsettled'
+  cross join lateral (
+    select max(upper(k.ranges)) as until from recorder.ledger k
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, i.symbol, '', '')
+      and k.verdict = 'recorded'
+  ) known
+  where i.category = of_category and i.disappeared_at = gone and known.until < asked.noted_at
+$$;

@@ -3,7 +3,7 @@ import type { Category } from '../market/category.js'
 import { type Instrument, instrumentFields, type InstrumentKind, kindOf } from '../market/instrument.js'
 import type { ServiceMs } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
-import { inTransaction } from '../db/database.js'
+import { callFunction, inTransaction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { rowTable } from '../db/writeRows.js'
 import type { RpiSymbol } from '../market/rows.js'
@@ -66,6 +66,7 @@ async function describeAnew(trx: Kysely<Database>, category: Category, seenAt: S
     select ${columnNames(history.columns)}, valid_from, valid_from, valid_to from ${changed}
     on conflict (category, symbol) do update
       set ${assignments}, updated_at = excluded.updated_at, disappeared_at = excluded.disappeared_at`.execute(trx)
+  await callFunction(trx, 'recorder.end_fills', category, new Date(seenAt))
 }
 
 const rpiSymbols = rowTable<Pick<RpiSymbol, 'category' | 'symbol'>>('market.rpi_symbols', ['category', 'symbol'], {

@@ -1,17 +1,18 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { contradictedShares, evidenceAfter, giveUpOldEvidence } from '../../../src/ledger/evidence.js'
+import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import type { Fill } from '../../../src/market/rows.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
-import { minuteMs } from '../../../src/market/values.js'
+import { addMs, minuteMs, serviceMs } from '../../../src/market/values.js'
 import { instrumentStream } from '../../../src/db/series.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
-import { aCandle, aFill, someTime } from '../../support/marketRows.js'
+import { aCandle, aFill, anInstrument, someTime } from '../../support/marketRows.js'
 
 let test: TestDatabase
 beforeAll(async () => {
@@ -214,5 +215,22 @@ describe('a minute whose candle agrees with the fills', () => {
   it('is not claimed where no response was asked for after it', async () => {
     await store(candle(0, { baseVolume: '0' }), candle(1, { baseVolume: '0' }))
     expect(await claimed()).toEqual([])
+  })
+})
+
+describe('an instrument that leaves the list', () => {
+  it('has a gap from its last claim to its last response, with that reason', async () => {
+    const { db } = test.database
+    await sql`truncate market.instruments, market.instrument_history`.execute(db)
+    const at = serviceMs(start)
+    await recordInstruments(db, 'SPOT', [anInstrument(), anInstrument({ symbol: 'ETHUSDT' })], at, { complete: true })
+    await storePage(10, 40, { requested: 41 })
+    expect(await claimed()).toEqual([[10.501, 39]])
+    expect(await open()).toEqual([])
+    const others = [anInstrument({ symbol: 'ETHUSDT' })]
+    await recordInstruments(db, 'SPOT', others, addMs(at, 60_000), { complete: true })
+    expect(await open()).toEqual([[39, 41]])
+    const { rows } = await sql<{ reason: string }>`select reason from market.gaps`.execute(db)
+    expect(rows.map(({ reason }) => reason).join()).toMatch(/^the instrument left the list/)
   })
 })
