@@ -7,9 +7,11 @@ const tables = {
     is_only boolean primary key default true check (is_only) -- Always true: there is one row.
     base_url text not null check (base_url <> '')
       -- Its address, as configured. Recording from another host is refused unless that is accepted.
-    noted_at timestamptz not null default now() -- When the address was noted.
-    rollups_final_before timestamptz
-      -- Candles from before this time were removed for their age; their rollups stay as they are. Null: none were.`,
+    noted_at timestamptz not null default now() -- When the address was noted.`,
+  'recorder.final_rollups': `
+    -- The time before which rollups outlive their candles. There is no row until candles are dropped for their age.
+    is_only boolean primary key default true check (is_only) -- Always true: there is at most one row.
+    before timestamptz not null -- No refresh reads candles from before this time.`,
   'recorder.lock': `
     -- Locks of the recorder. One that a session holds names that session and counts for as long as the session is
     -- there; of the others the row itself is locked by a transaction.

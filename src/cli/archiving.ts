@@ -3,11 +3,11 @@ import { once } from 'node:events'
 import { constants, setPriority } from 'node:os'
 import { text } from 'node:stream/consumers'
 import { onSchedule } from '../collect/schedule/cron.js'
+import { standardInput } from '../config/configError.js'
 import { type Config, hasArchive } from '../config/resolve.js'
 import type { ServiceMs } from '../market/values.js'
 import { sleepFor, systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
-import type { CommonOptions } from './options.js'
 import { messageOf } from '../runtime/text.js'
 import { doAgree } from '../ledger/forget.js'
 
@@ -16,6 +16,10 @@ interface Archiving {
 }
 
 interface Parts {
+  /** Text of the configuration file that this process has read. */
+  readonly configText: string
+  /** Folder of the embedded database, if the command line names one. */
+  readonly dataDir: string | undefined
   readonly logger: Logger
   readonly failing: { set(value: number): void }
   /** Returns the time of the service's clock; null before its first response. */
@@ -36,11 +40,10 @@ const endWithinMs = 5_000
  * recording keeps its processor time and memory. Returns null when no archive is configured.
  */
 export function startArchiving(
-  config: Config,
-  options: CommonOptions,
-  { logger, failing, serviceNow }: Parts,
+  { archive }: Config,
+  { configText, dataDir, logger, failing, serviceNow }: Parts,
 ): Archiving | null {
-  if (!hasArchive(config.archive)) return null
+  if (!hasArchive(archive)) return null
   const stopping = new AbortController()
   let running: Promise<void> | undefined
   const run = () => {
@@ -56,9 +59,11 @@ export function startArchiving(
     for (let ms = 0; serviceNow() === null && ms < maxWaitForServiceMs; ms += waitStepMs) {
       if (!(await sleepFor(systemClock, waitStepMs, stopping.signal))) return true
     }
-    const child = spawn(process.execPath, [process.argv[1] ?? '', ...archiverArguments(options, serviceNow())], {
-      stdio: ['ignore', 'pipe', 'pipe'],
+    const child = spawn(process.execPath, [process.argv[1] ?? '', ...archiverArguments(dataDir, serviceNow())], {
+      stdio: ['pipe', 'pipe', 'pipe'],
     })
+    // The child works by the configuration of this start, and not by a file that was changed since.
+    child.stdin.on('error', () => undefined).end(configText)
     if (child.pid !== undefined) lowerPriority(child.pid)
     const end = () => {
       child.kill('SIGTERM')
@@ -97,12 +102,13 @@ export function startArchiving(
 }
 
 /** Allows removal only when the service's clock agrees. The archiver's own check may compare one clock with itself. */
-export function archiverArguments({ config, dataDir }: CommonOptions, serviceNow: ServiceMs | null): string[] {
+export function archiverArguments(dataDir: string | undefined, serviceNow: ServiceMs | null): string[] {
   const isRemoving = serviceNow !== null && doAgree(systemClock.now(), serviceNow)
   return [
     'archive',
     ...(isRemoving ? ['--remove'] : []),
-    ...(config === undefined ? [] : ['--config', config]),
+    '--config',
+    standardInput,
     ...(dataDir === undefined ? [] : ['--data-dir', dataDir]),
   ]
 }

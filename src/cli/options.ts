@@ -1,5 +1,5 @@
 import { Command, InvalidArgumentError, Option } from 'commander'
-import { ConfigError } from '../config/configError.js'
+import { ConfigError, readText } from '../config/configError.js'
 import { setsOptions } from '../config/environment.js'
 import type { Config } from '../config/resolve.js'
 import { isDay, serviceMs, type ServiceMs } from '../market/values.js'
@@ -15,7 +15,7 @@ export interface CommonOptions {
 /** Creates a command that uses the configuration. All such commands share these options. */
 export function configuredCommand(name: string): Command {
   return new Command(name)
-    .option('--config <file>', 'configuration in YAML; every option has a default')
+    .option('--config <file>', 'configuration in YAML, - for standard input; every option has a default')
     .option('--data-dir <folder>', 'folder of the embedded database (default: database.dataDir, ./data)')
 }
 
@@ -28,9 +28,15 @@ export function acceptNewUrlOption(): Option {
 
 /** Reads the configuration for a command: defaults, file, environment, then the command line. */
 export async function readConfig(options: CommonOptions): Promise<Config> {
-  const config = options.config === undefined ? await withoutFile() : await readFile(options.config)
-  if (options.dataDir !== undefined) config.database.dataDir = options.dataDir
-  return config
+  return (await readConfigAndText(options)).config
+}
+
+/** Reads the configuration, and returns the text of its file too; an empty text without a file. */
+export async function readConfigAndText({ config: file, dataDir }: CommonOptions) {
+  const text = file === undefined ? '' : readText(file, 'give --config the path of a readable YAML file')
+  const config = file === undefined ? await withoutFile() : await parseFile(text, file)
+  if (dataDir !== undefined) config.database.dataDir = dataDir
+  return { config, text }
 }
 
 async function withoutFile(): Promise<Config> {
@@ -39,10 +45,11 @@ async function withoutFile(): Promise<Config> {
   return resolveConfig(process.env)
 }
 
-/** Reads a configuration file. Code for YAML is only loaded if there is a file. */
-async function readFile(file: string): Promise<Config> {
-  const { loadConfig } = await import('../config/resolve.js')
-  return loadConfig({ file, env: process.env })
+/** Parses the text of a configuration file. Code for YAML is only loaded if there is a file. */
+async function parseFile(text: string, file: string): Promise<Config> {
+  const { resolveConfig } = await import('../config/resolve.js')
+  const { parseYaml } = await import('../config/yaml.js')
+  return resolveConfig(process.env, parseYaml(text, file))
 }
 
 /** Parses a day in UTC, such as 2026-03-01. */

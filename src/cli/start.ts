@@ -3,7 +3,13 @@ import { keepNewSpaceSmall } from '../runtime/process.js'
 import { createLogger } from '../runtime/logger.js'
 import { startArchiving } from './archiving.js'
 import { sleepUnlessStopped } from './end.js'
-import { acceptNewUrlOption, type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
+import {
+  acceptNewUrlOption,
+  type CommonOptions,
+  configuredCommand,
+  positiveSeconds,
+  readConfigAndText,
+} from './options.js'
 import { refuseOverload } from './plan.js'
 import { openRecording } from './recording.js'
 import { welcomeLines } from './output.js'
@@ -37,7 +43,7 @@ async function runStart(options: StartOptions): Promise<void> {
   // Only the owner may read files that are written below the data folder.
   process.umask(0o077)
   keepNewSpaceSmall()
-  const config = await readConfig(options)
+  const { config, text } = await readConfigAndText(options)
   const logger = createLogger(config.log.level)
   const recording = openRecording(config, logger)
   try {
@@ -53,7 +59,9 @@ async function runStart(options: StartOptions): Promise<void> {
     // Programs that read a service's output expect only log lines.
     if (process.stdout.isTTY) console.log(`\n${welcomeLines(recorder)}\n\nCtrl-C stops it.\n`)
     const { serviceClock } = recorder
-    const archiving = startArchiving(config, options, {
+    const archiving = startArchiving(config, {
+      configText: text,
+      dataDir: options.dataDir,
       logger,
       failing: recorder.metrics.archiveFailing,
       serviceNow: () => serviceClock.now(),

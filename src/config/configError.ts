@@ -30,7 +30,10 @@ export function problemsOf<Mistake>(
  */
 export const maxFileBytes = 524_288
 
-/** Reads a file that the configuration names. Throws a `ConfigError` with advice. */
+/** Name of a file that stands for standard input. */
+export const standardInput = '-'
+
+/** Reads a file that the configuration names, or standard input. Throws a `ConfigError` with advice. */
 export function readText(file: string, advice: string): string {
   let text: string | undefined
   try {
@@ -52,7 +55,7 @@ export function unreadable(file: string, cause: unknown, advice: string): Config
 
 /** Reads a file; undefined if it is larger than `maxBytes`. */
 function readUpTo(file: string, maxBytes: number): string | undefined {
-  const descriptor = openSync(file, 'r')
+  const descriptor = file === standardInput ? 0 : openSync(file, 'r')
   try {
     const bytes = Buffer.alloc(maxBytes + 1)
     let length = 0

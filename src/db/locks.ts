@@ -14,6 +14,7 @@ import { systemClock } from '../runtime/clock.js'
  * | a row of recorder.slice  | the worker that fetches a slice        | a lease in the row | 20 s, extended   |
  * | reconcile                | start and migrate, changing features   | a session          | seconds to hours |
  * | archive                  | who writes or restores the archive     | a session          | minutes to hours |
+ * | rollups                  | who refreshes rollups or drops candles | a session          | seconds to hours |
  * | versions TABLE           | the writer of a list with versions     | a transaction      | milliseconds     |
  * | wants                    | who adds a want or takes a slice       | a transaction      | milliseconds     |
  * | a row of recorder.ledger | the writer of fills of an instrument   | a transaction      | milliseconds     |
@@ -22,6 +23,7 @@ import { systemClock } from '../runtime/clock.js'
 export const lockNames = {
   reconcile: 'reconcile',
   archive: 'archive',
+  rollups: 'rollups',
   versions: (table: string) => `versions ${table}`,
   wants: 'wants',
 } as const
@@ -85,34 +87,48 @@ function queryOn(db: Kysely<Database>): RunQuery {
   return (text, values) => db.executeQuery(CompiledQuery.raw(text, [...values]))
 }
 
-/**
- * Runs `work` on a connection that holds a lock. While another session holds it, throws the error of `refusal`, or waits
- * if there is none. Cannot run in a transaction.
- */
+interface LockOptions {
+  /** Error for a lock that another session holds. Without it, the call waits for that session. */
+  readonly refusal?: () => Error
+  /** Ends the wait for the lock. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Runs `work` on a connection that holds a lock. Cannot run in a transaction. */
 export async function withSessionLock<Result>(
   db: Kysely<Database>,
   name: string,
   work: (connection: Kysely<Database>) => Promise<Result>,
-  refusal?: () => Error,
+  options?: LockOptions,
 ): Promise<Result> {
   return db.connection().execute(async (connection) => {
     const setting = 'application_name'
     const before = await callFunction<string>(connection, 'current_setting', setting)
     const rename = (to: string) => callFunction(connection, 'set_config', setting, to, false)
-    const query = queryOn(connection)
     await rename(lockSessionName(name))
     try {
-      while (!(await tryLock(query, name))) {
-        if (refusal !== undefined) throw refusal()
-        await systemClock.sleep(askEveryMs)
-      }
-      try {
-        return await work(connection)
-      } finally {
-        await unlock(query, name)
-      }
+      return await withFurtherLock(connection, name, () => work(connection), options)
     } finally {
       await rename(before)
     }
   })
+}
+
+/** Runs `work` while the session of `withSessionLock` holds one more lock. */
+export async function withFurtherLock<Result>(
+  connection: Kysely<Database>,
+  name: string,
+  work: () => Promise<Result>,
+  { refusal, signal }: LockOptions = {},
+): Promise<Result> {
+  const query = queryOn(connection)
+  while (!(await tryLock(query, name))) {
+    if (refusal !== undefined) throw refusal()
+    await systemClock.sleep(askEveryMs, signal)
+  }
+  try {
+    return await work()
+  } finally {
+    await unlock(query, name)
+  }
 }

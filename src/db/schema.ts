@@ -50,10 +50,10 @@ export interface Database extends FieldTables {
     is_only: Generated<boolean>
     base_url: string
     noted_at: Generated<DatabaseMs>
-    rollups_final_before: ServiceMs | null
     id: Generated<string>
     places: Generated<string[]>
   }
+  'recorder.final_rollups': { is_only: Generated<boolean>; before: ServiceMs }
   'iceberg.iceberg_tables': IcebergTablesTable
 }
 

@@ -13,7 +13,7 @@ import {
   type SliceResult,
   takeSlice,
 } from '../ledger/slices.js'
-import { describeDatabaseError, traitsOf } from '../db/databaseError.js'
+import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { streamText } from '../db/series.js'
 import { SliceRunner } from './runSlice.js'
@@ -191,12 +191,11 @@ export class TouchedRollups {
     const ranges = this.#ranges
     this.#ranges = []
     try {
-      await refreshRollups(db, ranges)
-    } catch (error) {
-      if (traitsOf(error).isLocked) {
+      if (!(await refreshRollups(db, ranges))) {
         this.#ranges = [...this.#ranges, ...ranges]
         return false
       }
+    } catch (error) {
       logger.warn(`${willShowLater}: ${describeDatabaseError(error)}`)
     }
     return true

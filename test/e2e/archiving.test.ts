@@ -1,4 +1,4 @@
-import { readdir, writeFile } from 'node:fs/promises'
+import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { insertFills } from '../support/insertFills.js'
@@ -51,6 +51,8 @@ database: { dataDir: '${join(folder, 'data')}' }
     running.process.kill('SIGTERM')
     expect((await running.finished).exitCode).toBe(0)
   }
+  // The daemon works by what it has read at its start.
+  await rm(config)
   return { failing, stop }
 }
 

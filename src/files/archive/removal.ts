@@ -5,7 +5,7 @@ import type { Database } from '../../db/schema.js'
 import { type TimeTable, timeTables } from '../../market/stream.js'
 import { addMs, dayMs, type ServiceMs, sum } from '../../market/values.js'
 import { counted } from '../../runtime/text.js'
-import { noteRemoval } from '../../server/timescale/rollups.js'
+import { dropChunks } from '../../server/timescale/dropChunks.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
 import type { ArchiveReader } from './file.js'
 import { checkDay } from './checkDay.js'
@@ -228,7 +228,6 @@ class TableRemoval {
       const hash = gone.reduce((total, one) => total + BigInt(one.hash), 0n)
       if (`${rows} ${hash}` !== compared.rows) throw new Changed(day)
       await this.#makeFinal(trx, compared)
-      if (this.table.name === 'candles') await noteRemoval(trx, to)
       return rows
     })
   }
@@ -263,11 +262,10 @@ class TableRemoval {
    * Drops the chunks that end by a time. Throws `Changed` and drops nothing if rows were added or changed after they
    * were compared with the archive. Resolves to the number of dropped chunks.
    */
-  async #dropIfSame(before: number, compared: readonly ComparedDay[]): Promise<number> {
+  async #dropIfSame(before: ServiceMs, compared: readonly ComparedDay[]): Promise<number> {
     const { name, timeColumn = '' } = this.table
     const expected = new Map(compared.map(({ noted, rows }) => [noted.day, rows]))
-    return this.database.db.transaction().execute(async (trx) => {
-      await maxWait.execute(trx)
+    const requireSameRows = async (trx: Kysely<Database>) => {
       const end = new Date(before)
       const listChunks = async () => {
         const { rows } = await sql<{ chunk: string }>`
@@ -302,9 +300,9 @@ class TableRemoval {
       // A writer may hold a row of the ledger while it waits for a lock above, so this wait is short.
       await sql`set local lock_timeout = '1s'`.execute(trx)
       for (const one of compared) await this.#makeFinal(trx, one)
-      if (name === 'candles') await noteRemoval(trx, end)
-      return callFunction<number>(trx, 'recorder.drop_chunks', name, end)
-    })
+    }
+    const { signal } = this.reader
+    return dropChunks(this.database.db, name, before, { prepare: requireSameRows, signal })
   }
 }
 

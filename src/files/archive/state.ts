@@ -9,7 +9,7 @@ import type { Day } from '../layout/tables.js'
 /** Runs `work` as the only archiver of a database. The lock ends with its session, also after a crash. */
 export async function withArchiveLock<Result>(db: Kysely<Database>, work: () => Promise<Result>): Promise<Result> {
   const refusal = () => new Error('another archiver of this database is at work: wait until it has ended')
-  return withSessionLock(db, lockNames.archive, work, refusal)
+  return withSessionLock(db, lockNames.archive, work, { refusal })
 }
 
 /** Record that the database keeps of a day of a table in the archive. */

@@ -118,6 +118,6 @@ async function readPolicies(db: Kysely<Database>): Promise<Map<string, Policy>> 
 
 /** Reads the time before which rollups outlive their candles; null if no candle was removed for its age. */
 export async function finalBefore(db: Kysely<Database>): Promise<ServiceMs | null> {
-  const row = await db.selectFrom('recorder.service').select('rollups_final_before as before').executeTakeFirst()
+  const row = await db.selectFrom('recorder.final_rollups').select('before').executeTakeFirst()
   return row?.before ?? null
 }

@@ -1,9 +1,9 @@
 import { type Kysely, sql } from 'kysely'
-import { lockNames, withSessionLock } from '../../db/locks.js'
+import { databaseNow } from '../../db/database.js'
+import { lockNames, withFurtherLock, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
 import { type TimeStream, type TimeTable, timeTables } from '../../market/stream.js'
-import { asIfService, hourMs, type ServiceMs } from '../../market/values.js'
-import { systemClock } from '../../runtime/clock.js'
+import { type DatabaseMs, hourMs } from '../../market/values.js'
 import { type Change, type CurrentState, policyKey, readCurrentState } from './currentState.js'
 import { rollupChanges, rollups } from './rollups.js'
 import { canCreateExtension, detectServer, type ServerKind, supportedKind } from './server.js'
@@ -56,7 +56,7 @@ export async function plannedChanges(
   if (server.kind === 'postgresql') return (await canCreateExtension(db)) ? [createExtension, allFeatures] : []
   const kind = supportedKind(server)
   if (!isMigrated) return [allFeatures]
-  return changesNeeded(kind, await readCurrentState(db, kind), settings).map(({ text }) => text)
+  return changesNeeded(kind, await readCurrentState(db, kind), settings, await databaseNow(db)).map(({ text }) => text)
 }
 
 async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Promise<string[]> {
@@ -67,10 +67,18 @@ async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Pr
     done.push(createExtension)
   }
   const kind = supportedKind(await detectServer(db))
-  for (const change of changesNeeded(kind, await readCurrentState(db, kind), settings)) {
-    await change.apply(db)
-    done.push(change.text)
+  const applyAll = async (changes: readonly Change[]) => {
+    for (const change of changes) {
+      await change.apply(db)
+      done.push(change.text)
+    }
   }
+  await applyAll(tableChanges(kind, await readCurrentState(db, kind), settings))
+  if (kind !== 'timescale-community') return done
+  // Drops of candles bound the schedule and the filling of rollups, so the bound must not change meanwhile.
+  await withFurtherLock(db, lockNames.rollups, async () =>
+    applyAll(allRollupChanges(await readCurrentState(db, kind), settings, await databaseNow(db))),
+  )
   return done
 }
 
@@ -82,16 +90,21 @@ export function changesNeeded(
   kind: ServerKind,
   current: CurrentState,
   settings: StorageSettings,
-  now: ServiceMs = asIfService(systemClock.now()),
+  now: DatabaseMs,
 ): Change[] {
+  const changes = tableChanges(kind, current, settings)
+  return kind === 'timescale-community' ? [...changes, ...allRollupChanges(current, settings, now)] : changes
+}
+
+function tableChanges(kind: ServerKind, current: CurrentState, settings: StorageSettings): Change[] {
   if (kind === 'postgresql') return []
   const hypertables = timeTables.flatMap((table) => hypertableChanges(table, current, settings[table.name]))
   if (kind === 'timescale-apache') return hypertables
-  return [
-    ...hypertables,
-    ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.name])),
-    ...rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles.retentionDays, now)),
-  ]
+  return [...hypertables, ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.name]))]
+}
+
+function allRollupChanges(current: CurrentState, settings: StorageSettings, now: DatabaseMs): Change[] {
+  return rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles.retentionDays, now))
 }
 
 function hypertableChanges(

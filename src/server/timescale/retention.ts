@@ -1,10 +1,9 @@
 import { type Kysely, sql } from 'kysely'
 import { type TimeTable, timeTables } from '../../market/stream.js'
 import { dayMs, serviceMs, type ServiceMs } from '../../market/values.js'
-import { callFunction } from '../../db/database.js'
 import { describeDatabaseError, traitsOf } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
-import { noteRemoval } from './rollups.js'
+import { dropChunks } from './dropChunks.js'
 import { hasHypertables, readChunkEnds } from './server.js'
 import { seriesByKey } from '../../db/series.js'
 import type { StorageSettings } from './reconcile.js'
@@ -47,8 +46,7 @@ export async function applyRetention(
     try {
       // Claims are removed before their rows, so that no claim lacks its rows. A row may stay longer, with its chunk.
       await forget(db, table.name, before)
-      if (table.name === 'candles') await noteRemoval(db, before)
-      for await (const count of isHypertable ? dropChunks(db, table, before) : deleteRows(db, table, before)) {
+      for await (const count of isHypertable ? dropOld(db, table, before, signal) : deleteRows(db, table, before)) {
         total += count
         if (isStopping()) break
       }
@@ -82,14 +80,14 @@ async function deleteRejected(db: Kysely<Database>, before: Date, signal?: Abort
  * Drops chunks from the oldest, each in a transaction of its own, and yields how many were dropped. A chunk takes
  * several locks, and the server lacks room for those of a year of chunks at once.
  */
-async function* dropChunks(db: Kysely<Database>, { name }: TimeTable, before: Date): AsyncGenerator<number> {
-  for (const end of await readChunkEnds(db, name, serviceMs(before.getTime()))) {
-    yield await db.transaction().execute(async (trx) => {
-      // While a table lock waits behind a reader's transaction, recording would wait behind the lock.
-      await sql`set local lock_timeout = '10s'`.execute(trx)
-      return callFunction<number>(trx, 'recorder.drop_chunks', name, new Date(end))
-    })
-  }
+async function* dropOld(
+  db: Kysely<Database>,
+  { name }: TimeTable,
+  before: Date,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<number> {
+  for (const end of await readChunkEnds(db, name, serviceMs(before.getTime())))
+    yield await dropChunks(db, name, end, { signal })
 }
 
 /**

@@ -1,17 +1,10 @@
 import { type Kysely, sql } from 'kysely'
 import { normalized, type TimeRange } from '../../market/timeRange.js'
-import {
-  asIfService,
-  dayMs,
-  earlierOf,
-  hourMs,
-  laterOf,
-  minuteMs,
-  type ServiceMs,
-  serviceMs,
-} from '../../market/values.js'
-import { systemClock } from '../../runtime/clock.js'
+import { type DatabaseMs, dayMs, hourMs, minuteMs, type ServiceMs, serviceMs } from '../../market/values.js'
+import { databaseNow } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
+import { lockNames, withSessionLock } from '../../db/locks.js'
+import { traitsOf } from '../../db/databaseError.js'
 import { type Change, type CurrentState, finalBefore, type Policy, policyKey } from './currentState.js'
 import { detectServer } from './server.js'
 
@@ -40,6 +33,10 @@ export const rollups: readonly Rollup[] = [
  */
 const liveMs = 10 * minuteMs
 
+function readsCandles({ source }: Rollup): boolean {
+  return source === 'market.candles'
+}
+
 /**
  * Returns the number of buckets that one transaction of a refresh rolls up: a day of them, at least ten. The server's
  * default is ten. For 5m candles, it would then read each row of a chunk once per 50 minutes. That takes 3 to 5 times
@@ -58,7 +55,7 @@ export function rollupChanges(
   rollup: Rollup,
   { rollups: existing, rollupViews, policies, rollupsFinalBefore }: CurrentState,
   retentionDays: number | undefined,
-  now: ServiceMs,
+  now: DatabaseMs,
 ): Change[] {
   const { name, refreshEveryMs } = rollup
   const changes: Change[] = []
@@ -76,7 +73,7 @@ export function rollupChanges(
     changes.push({
       text: `fill recorder.${name} and refresh it every ${refreshEveryMs / 60_000} minutes`,
       async apply(db) {
-        await fillRollup(db, rollup, asIfService(systemClock.now()))
+        await fillRollup(db, rollup)
         await addRefresh(db, rollup, afterHours)
       },
     })
@@ -107,15 +104,15 @@ export function rollupChanges(
  * which stay.
  */
 function refreshHours(
-  { source }: Rollup,
+  rollup: Rollup,
   retentionDays: number | undefined,
   known: {
     readonly rollupsFinalBefore: ServiceMs | null
     readonly policy: Policy | undefined
-    readonly now: ServiceMs
+    readonly now: DatabaseMs
   },
 ): number | null {
-  if (source !== 'market.candles') return null
+  if (!readsCandles(rollup)) return null
   const { rollupsFinalBefore, policy, now } = known
   const wanted = retentionDays === undefined ? Infinity : retentionDays * 24
   const bound = rollupsFinalBefore === null ? Infinity : Math.floor((now - rollupsFinalBefore) / hourMs)
@@ -132,8 +129,9 @@ async function addRefresh(db: Kysely<Database>, rollup: Rollup, afterHours: numb
   `.execute(db)
 }
 
-async function createRollup(db: Kysely<Database>, { name, widthMs, source }: Rollup): Promise<void> {
-  const only = source === 'market.candles' ? sql`where type = 'market' and interval = '1m' and is_closed` : sql``
+async function createRollup(db: Kysely<Database>, rollup: Rollup): Promise<void> {
+  const { name, widthMs, source } = rollup
+  const only = readsCandles(rollup) ? sql`where type = 'market' and interval = '1m' and is_closed` : sql``
   await sql`
     create materialized view ${sql.table(`recorder.${name}`)} with (
       timescaledb.continuous, timescaledb.materialized_only = false, timescaledb.create_group_indexes = false
@@ -161,19 +159,21 @@ async function commentOnRollup(db: Kysely<Database>, name: string): Promise<void
 }
 
 /** Rolls up all stored candles. Cannot run in a transaction. */
-async function fillRollup(db: Kysely<Database>, rollup: Rollup, now: ServiceMs): Promise<void> {
-  await refresh(db, rollup, await finalBefore(db), lastWhole(rollup, now))
+async function fillRollup(db: Kysely<Database>, rollup: Rollup): Promise<void> {
+  await refresh(db, rollup, await finalBefore(db), lastWhole(rollup, await databaseNow(db)))
 }
 
 /**
- * Notes that candles before a time are being removed for their age. Their rollups are final from now on. A refresh
- * would remove them, because TimescaleDB treats a removed candle as a change.
+ * Rolls up what is not rolled up yet of candles that are about to be dropped. Only the first rollup reads candles.
+ * Leaves a rollup of another owner to its schedule. Cannot run in a transaction.
  */
-export async function noteRemoval(db: Kysely<Database>, before: Date): Promise<void> {
-  await db
-    .updateTable('recorder.service')
-    .set({ rollups_final_before: sql`greatest(rollups_final_before, ${before}::timestamptz)` })
-    .execute()
+export async function refreshBeforeDrop(db: Kysely<Database>, before: ServiceMs): Promise<void> {
+  for (const rollup of await ownRollups(db)) {
+    if (!readsCandles(rollup)) continue
+    const whole = (at: ServiceMs) => serviceMs(Math.floor(at / rollup.widthMs) * rollup.widthMs)
+    const final = await finalBefore(db)
+    await refresh(db, rollup, final === null ? null : whole(final), whole(before))
+  }
 }
 
 /** Makes the analysts' view read the continuous aggregate. Queries of the view need not change. */
@@ -197,39 +197,61 @@ async function readRollup(db: Kysely<Database>, { name }: Rollup): Promise<void>
 /**
  * Refreshes rollups over ranges of written candles, such as those of a backfill. The server's schedule refreshes all
  * other ranges. Rollups that outlive their candles stay as they are. Does nothing if rollups are plain views. Rollups
- * of another owner are left to their schedule, within three hours. Cannot run in a transaction.
+ * of another owner are left to their schedule, within three hours. Resolves to false, perhaps half done, while another
+ * session refreshes rollups or drops candles. Cannot run in a transaction.
  */
-export async function refreshRollups(
-  db: Kysely<Database>,
-  ranges: readonly TimeRange[],
-  now: ServiceMs = asIfService(systemClock.now()),
-): Promise<void> {
-  if (ranges.length === 0 || (await detectServer(db)).kind !== 'timescale-community') return
-  const { rows: ours } = await sql<{ name: string }>`
-    select view_name as name from timescaledb_information.continuous_aggregates
-    where view_schema = 'recorder' and pg_has_role(view_owner, 'usage')`.execute(db)
-  const names = new Set(ours.map(({ name }) => name))
-  const final = await finalBefore(db)
-  const kept =
-    final === null ? ranges : ranges.flatMap(({ from, to }) => (to > final ? [{ from: laterOf(from, final), to }] : []))
-  for (const rollup of rollups.filter(({ name }) => names.has(name))) {
-    for (const { from, to } of wholeBuckets(kept, rollup.widthMs, lastWhole(rollup, now))) {
-      await refresh(db, rollup, from, to)
+export async function refreshRollups(db: Kysely<Database>, ranges: readonly TimeRange[]): Promise<boolean> {
+  if (ranges.length === 0 || (await detectServer(db)).kind !== 'timescale-community') return true
+  const work = async (connection: Kysely<Database>) => {
+    const now = await databaseNow(connection)
+    const final = (await finalBefore(connection)) ?? serviceMs(Number.NEGATIVE_INFINITY)
+    for (const rollup of await ownRollups(connection)) {
+      for (const { from, to } of refreshRanges(rollup, ranges, { final, end: lastWhole(rollup, now) }))
+        await refresh(connection, rollup, from, to)
     }
+    return true
+  }
+  const busy = new Error('another session refreshes rollups or drops candles')
+  try {
+    return await withSessionLock(db, lockNames.rollups, work, { refusal: () => busy })
+  } catch (error) {
+    if (error === busy || traitsOf(error).isLocked) return false
+    throw error
   }
 }
 
-/** Widens ranges to whole buckets, cuts them at `end`, and joins those that touch. Ascending. */
-export function wholeBuckets(ranges: readonly TimeRange[], widthMs: number, end: ServiceMs): TimeRange[] {
-  return normalized(
-    ranges.map(({ from, to }) => ({
-      from: serviceMs(Math.floor(from / widthMs) * widthMs),
-      to: earlierOf(serviceMs(Math.ceil(to / widthMs) * widthMs), end),
-    })),
-  )
+/** Reads which rollups exist whose owner this login may act for, the finest first. */
+async function ownRollups(db: Kysely<Database>): Promise<Rollup[]> {
+  const { rows } = await sql<{ name: string }>`
+    select view_name as name from timescaledb_information.continuous_aggregates
+    where view_schema = 'recorder' and pg_has_role(view_owner, 'usage')`.execute(db)
+  const names = new Set(rows.map(({ name }) => name))
+  return rollups.filter(({ name }) => names.has(name))
 }
 
-function lastWhole({ widthMs }: Rollup, now: ServiceMs): ServiceMs {
+/**
+ * Returns what to refresh of a rollup, so that all rollups agree on the days of these ranges. A longer rollup reads a
+ * shorter one, which must be fresh for the whole of each bucket. Where candles were dropped, nothing reads candles.
+ *
+ * @param bounds `final`: candles before this time were dropped. `end`: the last whole bucket ends here.
+ */
+export function refreshRanges(
+  rollup: Rollup,
+  ranges: readonly TimeRange[],
+  { final, end }: { readonly final: ServiceMs; readonly end: ServiceMs },
+): TimeRange[] {
+  const from = readsCandles(rollup) ? Math.ceil(final / rollup.widthMs) * rollup.widthMs : Number.NEGATIVE_INFINITY
+  const days = ranges
+    .filter(({ to }) => to > final)
+    .map((range) => ({
+      from: serviceMs(Math.max(Math.floor(range.from / dayMs) * dayMs, from)),
+      to: serviceMs(Math.min(Math.ceil(range.to / dayMs) * dayMs, end)),
+    }))
+  return normalized(days)
+}
+
+/** Returns the end of the last bucket to store. The schedule counts by the database's clock, too. */
+function lastWhole({ widthMs }: Rollup, now: DatabaseMs): ServiceMs {
   return serviceMs(Math.floor((now - liveMs) / widthMs) * widthMs)
 }
 

@@ -311,13 +311,13 @@ const columns: {
     table_name: 'value',
     day: 'value',
   },
+  'recorder.final_rollups': { is_only: 'value', before: 'value' },
   'recorder.service': {
     id: 'value',
     places: 'value',
     is_only: 'value',
     base_url: 'value',
     noted_at: 'value',
-    rollups_final_before: 'null',
   },
   'iceberg.iceberg_tables': {
     catalog_name: 'value',

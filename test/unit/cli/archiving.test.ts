@@ -8,6 +8,6 @@ test.for([
   ['shows another time', -dayMs, false],
   ['is not known', null, false],
 ] as const)("the archiver removes only when the service's clock agrees: it %s", ([, aheadMs, isRemoving]) => {
-  const given = archiverArguments({ config: 'recorder.yaml' }, aheadMs === null ? null : Date.now() + aheadMs)
-  expect(given).toEqual(['archive', ...(isRemoving ? ['--remove'] : []), '--config', 'recorder.yaml'])
+  const given = archiverArguments('data', aheadMs === null ? null : Date.now() + aheadMs)
+  expect(given).toEqual(['archive', ...(isRemoving ? ['--remove'] : []), '--config', '-', '--data-dir', 'data'])
 })

@@ -1,12 +1,11 @@
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, it } from 'vitest'
-import { noteService } from '../../../../src/db/service.js'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { forget } from '../../../../src/ledger/forget.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
-import { refreshRollups } from '../../../../src/server/timescale/rollups.js'
+import { refreshRollups, rollups } from '../../../../src/server/timescale/rollups.js'
 import { detectServer } from '../../../../src/server/timescale/server.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
@@ -39,8 +38,10 @@ async function store(symbol: string, from: number, to: number): Promise<void> {
 async function refreshOnSchedule(): Promise<void> {
   const { rows } = await sql<{ id: number }>`
     select job_id as id from timescaledb_information.jobs
-    where proc_name = 'policy_refresh_continuous_aggregate' order by hypertable_name, job_id
-  `.execute(created.database.db)
+    where proc_name = 'policy_refresh_continuous_aggregate'
+    order by array_position(${rollups.map(({ name }) => name)}::text[], hypertable_name::text)`.execute(
+    created.database.db,
+  )
   for (const { id } of rows) await created.database.pool.query(`call public.run_job(${id})`)
 }
 
@@ -51,45 +52,59 @@ async function rolledUpDays(view: string): Promise<number> {
   return rows[0]?.count ?? 0
 }
 
-it('rollups outlive the candles that were removed, whatever is refreshed later', async (context) => {
-  const { db } = created.database
-  if ((await detectServer(db)).kind !== 'timescale-community')
-    context.skip('rollups are kept apart from candles on TimescaleDB Community alone')
-  await noteService(db, 'https://api.example.com')
-  await store('BTCUSDT', now - days * dayMs, now)
-  await reconcile(db, daily)
-  await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
-  const expectAll = async () => {
-    for (const view of ['ohlcv_5m', 'ohlcv_1h', 'ohlcv_1d']) expect(await rolledUpDays(view), view).toBe(days)
-  }
-  await expectAll()
+const isCommunity = async () => (await detectServer(created.database.db)).kind === 'timescale-community'
+const needsCommunity = 'rollups are kept apart from candles on TimescaleDB Community alone'
 
+/** Candles of all days, rolled up, and a schedule that reaches back over all of them. */
+async function startAnew(): Promise<void> {
+  const { db } = created.database
+  await sql`truncate market.candles`.execute(db)
+  await db.deleteFrom('recorder.final_rollups').execute()
+  await reconcile(db, daily)
+  await store('BTCUSDT', now - days * dayMs, now)
+  await refreshOnSchedule()
+  await expectAllDays()
+}
+
+async function expectAllDays(): Promise<void> {
+  for (const view of ['ohlcv_5m', 'ohlcv_1h', 'ohlcv_1d']) expect(await rolledUpDays(view), view).toBe(days)
+}
+
+async function oldCandles(): Promise<number> {
+  const { rows } = await sql<{ count: number }>`
+    select count(*)::int as count from market.candles where open_time < ${new Date(now - 21 * dayMs)}`.execute(
+    created.database.db,
+  )
+  return rows[0]?.count ?? 0
+}
+
+it('rollups outlive the candles that were removed, whatever is refreshed later', async (context) => {
+  if (!(await isCommunity())) context.skip(needsCommunity)
+  const { db } = created.database
+  await startAnew()
   await reconcile(db, removing)
   await applyRetention(db, forget, removing, now)
-  const { rows } = await sql<{ count: number }>`
-    select count(*)::int as count from market.candles where open_time < ${new Date(now - 21 * dayMs)}`.execute(db)
-  expect(rows[0]?.count).toBe(0)
+  expect(await oldCandles()).toBe(0)
   await refreshOnSchedule()
-  await expectAll()
+  await expectAllDays()
 
   // A backfill of another instrument over the days whose candles are gone.
   await store('ETHUSDT', now - 60 * dayMs, now - 50 * dayMs)
   await refreshRollups(db, [{ from: now - 60 * dayMs, to: now - 50 * dayMs }])
-  await expectAll()
+  await expectAllDays()
 
   // Kept for longer from now on, then for good.
   await reconcile(db, { ...daily, candles: { ...daily.candles, retentionDays: 65 } })
   await refreshOnSchedule()
-  await expectAll()
+  await expectAllDays()
   expect(await reconcile(db, daily)).toEqual([])
   await refreshOnSchedule()
-  await expectAll()
+  await expectAllDays()
 })
 
 it('what is backfilled within the days that are kept is rolled up at once', async (context) => {
+  if (!(await isCommunity())) context.skip(needsCommunity)
   const { db } = created.database
-  if ((await detectServer(db)).kind !== 'timescale-community')
-    context.skip('rollups are kept apart from candles on TimescaleDB Community alone')
   await store('SOLUSDT', now - 10 * dayMs, now - 5 * dayMs)
   await refreshRollups(db, [{ from: now - 10 * dayMs, to: now - 5 * dayMs }])
   const { rows } = await sql<{ count: number }>`
@@ -97,25 +112,84 @@ it('what is backfilled within the days that are kept is rolled up at once', asyn
   expect(rows[0]?.count).toBe(5)
 })
 
-async function reconcileAndRefresh(retentionDays: number | undefined): Promise<void> {
+it('rollups outlive candles that are removed while their schedule still reaches back', async (context) => {
+  if (!(await isCommunity())) context.skip(needsCommunity)
   const { db } = created.database
-  const candles = retentionDays === undefined ? daily.candles : { ...daily.candles, retentionDays }
-  const settings = { ...daily, candles }
-  await reconcile(db, settings)
+  await startAnew()
+  expect((await applyRetention(db, forget, removing, now)).kept).toEqual([])
+  expect(await oldCandles()).toBe(0)
   await refreshOnSchedule()
-  expect(await reconcile(db, settings)).toEqual([])
-}
+  await expectAllDays()
+  // A recorder that keeps candles for good starts again with its own configuration.
+  await reconcile(db, daily)
+  await refreshOnSchedule()
+  expect(await reconcile(db, daily)).toEqual([])
+  await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
+  await expectAllDays()
+})
+
+it('candles that were corrected just before their removal are rolled up first', async (context) => {
+  if (!(await isCommunity())) context.skip(needsCommunity)
+  const { db } = created.database
+  await startAnew()
+  const openTime = now - 40 * dayMs
+  await upsertCandles(db, [{ ...aCandle({ symbol: 'BTCUSDT', openTime }), high: '999999999' }])
+  await applyRetention(db, forget, removing, now)
+  await refreshOnSchedule()
+  const { rows } = await sql<{ high: string }>`
+    select trim_scale(high)::text as high from market.ohlcv_1d
+    where symbol = 'BTCUSDT' and open_time = ${new Date(openTime)}`.execute(db)
+  expect(rows).toEqual([{ high: '999999999' }])
+})
+
+it('candles stay while a refresh that reaches back is running', async (context) => {
+  if (!(await isCommunity())) context.skip(needsCommunity)
+  const { db, pool } = created.database
+  await startAnew()
+  const { rows } = await sql<{ id: number; job: string; table: string }>`
+    select j.job_id as id, j.application_name as job,
+      format('%I.%I', materialization_hypertable_schema, materialization_hypertable_name) as "table"
+    from timescaledb_information.jobs j
+    join timescaledb_information.continuous_aggregates a on a.view_name = j.hypertable_name
+    where j.proc_name = 'policy_refresh_continuous_aggregate' and a.view_name = 'ohlcv_5m'`.execute(db)
+  const [{ id, job, table } = { id: 0, job: '', table: '' }] = rows
+  await upsertCandles(db, [{ ...aCandle({ symbol: 'BTCUSDT', openTime: now - 60 * dayMs }), high: '999999999' }])
+  const [inItsWay, itsRefresh] = [await pool.connect(), await pool.connect()]
+  let removal: ReturnType<typeof applyRetention>
+  let refreshed: Promise<unknown>
+  try {
+    // The server's schedule appears in the list of sessions under this name.
+    await itsRefresh.query("select set_config('application_name', $1, false)", [job])
+    await inItsWay.query(`begin; lock table ${table} in share row exclusive mode`)
+    refreshed = itsRefresh.query(`call public.run_job(${id})`)
+    const waiting = `select count(*)::int as count from pg_stat_activity
+      where datname = current_database() and wait_event_type = 'Lock' and application_name = $1`
+    await vi.waitFor(async () => expect((await pool.query(waiting, [job])).rows).toEqual([{ count: 1 }]), {
+      timeout: 60_000,
+    })
+    removal = applyRetention(db, forget, removing, now)
+    const holder = "select name from recorder.lock where name = 'rollups'"
+    await vi.waitFor(async () => expect((await pool.query(holder)).rows).toHaveLength(1), { timeout: 60_000 })
+    expect(await refreshRollups(db, [{ from: now - dayMs, to: now }])).toBe(false)
+    expect(await oldCandles()).toBeGreaterThan(0)
+  } finally {
+    await inItsWay.query('rollback')
+    inItsWay.release()
+  }
+  await refreshed
+  await itsRefresh.query('reset application_name')
+  itsRefresh.release()
+  expect((await removal).kept).toEqual([])
+  expect(await oldCandles()).toBe(0)
+  await refreshOnSchedule()
+  await expectAllDays()
+})
 
 it('rollups outlive the candles that the archiver removed', async (context) => {
+  if (!(await isCommunity())) context.skip(needsCommunity)
   const { database } = created
   const { db } = database
-  if ((await detectServer(db)).kind !== 'timescale-community')
-    context.skip('rollups are kept apart from candles on TimescaleDB Community alone')
-  await reconcile(db, daily)
-  await noteService(db, 'https://api.example.com')
-  await sql`update recorder.service set rollups_final_before = null`.execute(db)
-  await store('BTCUSDT', now - days * dayMs, now)
-  await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
+  await startAnew()
   const archive = await temporaryArchive()
   try {
     await archiveAll(database, archive.target, now + dayMs, { tables: ['candles'] })
@@ -125,8 +199,11 @@ it('rollups outlive the candles that the archiver removed', async (context) => {
   } finally {
     await archive.drop()
   }
-
-  await reconcileAndRefresh(undefined)
+  await refreshOnSchedule()
+  await expectAllDays()
+  await reconcile(db, daily)
+  await refreshOnSchedule()
+  expect(await reconcile(db, daily)).toEqual([])
   await refreshRollups(db, [{ from: now - days * dayMs, to: now }])
-  for (const view of ['ohlcv_5m', 'ohlcv_1d']) expect(await rolledUpDays(view), view).toBe(days)
+  await expectAllDays()
 })

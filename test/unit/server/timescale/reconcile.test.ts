@@ -1,12 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { changesNeeded } from '../../../../src/server/timescale/reconcile.js'
+import { changesNeeded, type StorageSettings } from '../../../../src/server/timescale/reconcile.js'
 import { type CurrentState, emptyState, type Policy, policyKey } from '../../../../src/server/timescale/currentState.js'
+import type { ServerKind } from '../../../../src/server/timescale/server.js'
 import { bucketsPerBatch, rollups } from '../../../../src/server/timescale/rollups.js'
 import { timeTables } from '../../../../src/market/stream.js'
 import { testStorage } from '../../../support/databaseServer.js'
 
 const hour = 3_600_000
-const texts = (...parameters: Parameters<typeof changesNeeded>) => changesNeeded(...parameters).map(({ text }) => text)
+const texts = (kind: ServerKind, current: CurrentState, settings: StorageSettings, now = Date.now()) =>
+  changesNeeded(kind, current, settings, now).map(({ text }) => text)
 
 /** What a database of the Community edition has after all of the settings were applied. */
 const complete: CurrentState = {

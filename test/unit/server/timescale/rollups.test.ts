@@ -1,41 +1,49 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { wholeBuckets } from '../../../../src/server/timescale/rollups.js'
+import { refreshRanges, rollups } from '../../../../src/server/timescale/rollups.js'
 
-const hourMs = 3_600_000
+const minuteMs = 60_000
+const hourMs = 60 * minuteMs
+const dayMs = 24 * hourMs
 const range = fc
-  .tuple(fc.integer({ min: 0, max: 500 }), fc.integer({ min: 1, max: 60 }))
-  .map(([from, length]) => ({ from, to: from + length }))
+  .tuple(fc.integer({ min: 0, max: 10 * 1440 }), fc.integer({ min: 1, max: 3000 }))
+  .map(([from, length]) => ({ from: from * minuteMs, to: (from + length) * minuteMs }))
+const [ofCandles, ...longer] = rollups
 
-test('ranges become whole buckets, ascending, apart, with everything before the end in them', () => {
+test('all rollups are refreshed over the same whole days, and candles are never read where they were dropped', () => {
+  const bounds = { final: fc.integer({ min: -1, max: 240 }), end: fc.integer({ min: 0, max: 300 }) }
   fc.assert(
-    fc.property(
-      fc.array(range),
-      fc.integer({ min: 1, max: 40 }),
-      fc.integer({ min: 0, max: 50 }),
-      (ranges, width, n) => {
-        const end = n * width
-        const buckets = wholeBuckets(ranges, width, end)
-        for (const [i, { from, to }] of buckets.entries()) {
-          expect(from % width).toBe(0)
-          expect(to % width).toBe(0)
-          expect(from).toBeLessThan(to)
-          expect(to).toBeLessThanOrEqual(end)
-          expect(from).toBeGreaterThan(buckets[i - 1]?.to ?? -1)
+    fc.property(fc.array(range), fc.record(bounds), (ranges, { final, end }) => {
+      const at = { final: final * hourMs, end: end * hourMs }
+      const read = ranges.filter(({ to }) => to > at.final)
+      const isTouched = (day: number) => read.some(({ from, to }) => from < day + dayMs && to > day)
+      for (const rollup of rollups) {
+        const found = refreshRanges(rollup, ranges, at)
+        const first = rollup === ofCandles ? at.final : -Infinity
+        for (let time = 0; time < 300 * hourMs; time += hourMs) {
+          const isIn = found.some(({ from, to }) => from <= time && to >= time + hourMs)
+          const isWanted = isTouched(Math.floor(time / dayMs) * dayMs) && time >= first && time + hourMs <= at.end
+          expect(isIn, `${rollup.name} at ${time / hourMs} h`).toBe(isWanted)
         }
-        const isIn = (all: typeof ranges, from: number, to: number) => all.some((r) => r.from < to && r.to > from)
-        for (let at = 0; at < 600; at += width) {
-          expect(isIn(buckets, at, at + width)).toBe(at + width <= end && isIn(ranges, at, at + width))
-        }
-      },
-    ),
+      }
+    }),
   )
 })
 
-test('a minute of yesterday is its whole day, and one of this hour is nothing yet', () => {
-  const end = 48 * hourMs
-  expect(wholeBuckets([{ from: 30 * hourMs, to: 30 * hourMs + 60_000 }], 24 * hourMs, end)).toEqual([
-    { from: 24 * hourMs, to: end },
+test('a minute of yesterday is its whole day in every rollup, and one of this hour is nothing yet', () => {
+  const bounds = { final: -Infinity, end: 2 * dayMs }
+  for (const rollup of rollups) {
+    const at = 30 * hourMs
+    expect(refreshRanges(rollup, [{ from: at, to: at + minuteMs }], bounds)).toEqual([{ from: dayMs, to: 2 * dayMs }])
+    expect(refreshRanges(rollup, [{ from: 2 * dayMs + 1, to: 2 * dayMs + hourMs }], bounds)).toEqual([])
+  }
+})
+
+test('a day whose first candles were dropped is still refreshed as a whole from the rollups that stay', () => {
+  const bounds = { final: dayMs + 6 * hourMs + 1, end: 3 * dayMs }
+  const ranges = [{ from: dayMs + 8 * hourMs, to: dayMs + 9 * hourMs }]
+  expect(ofCandles && refreshRanges(ofCandles, ranges, bounds)).toEqual([
+    { from: dayMs + 6 * hourMs + 5 * minuteMs, to: 2 * dayMs },
   ])
-  expect(wholeBuckets([{ from: 48 * hourMs + 1, to: 49 * hourMs }], 24 * hourMs, end)).toEqual([])
+  for (const rollup of longer) expect(refreshRanges(rollup, ranges, bounds)).toEqual([{ from: dayMs, to: 2 * dayMs }])
 })
