@@ -311,7 +311,7 @@ async function stopParts(
 
 /** Serves the page, and notes its address for the status command. */
 async function servePage(
-  { config, logger, clock, metrics, stats, incidents, client, store, fleet, lease }: Base,
+  { config, logger, clock, metrics, stats, incidents, client, serviceClock, store, fleet, lease }: Base,
   parts: RunningParts,
   queue: Queue,
   takesNextPort: boolean,
@@ -323,6 +323,7 @@ async function servePage(
     startedAt: clock.now(),
     spoolMaxBytes: config.collector.spoolMaxBytes,
     streams: stats,
+    serviceNow: () => serviceClock.now(),
     phase: () => parts.collector?.phase ?? 'waiting',
     incidents: () => incidents.recent(),
     backlog: () => queue.backlog(),

@@ -38,6 +38,7 @@ async function serve(databaseUrl: string) {
     startedAt: Date.now(),
     spoolMaxBytes: 1,
     streams: createStats(),
+    serviceNow: () => null,
     phase: () => 'waiting',
     incidents: () => [],
     backlog: () => noBacklog,

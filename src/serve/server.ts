@@ -18,6 +18,7 @@ import { describeDatabaseError, isOfDatabase } from '../db/databaseError.js'
 import { describeApi, healthz, readyz } from './api/endpoints.js'
 import { wrongParameters } from './api/parameters.js'
 import { addRoutes } from './api/routes.js'
+import { marketTime } from './marketNow.js'
 import { createBoundedServer, renderOnce } from './connections.js'
 import { patienceMs } from './databaseProbe.js'
 import { openProtection } from './protection.js'
@@ -70,7 +71,7 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   app.use(...guardsAgainstSites(config.serve))
   if (protection !== null) app.use(protection.authenticate)
   addLimits(app)
-  const hub = addRoutes(app, { database, clock, logger, status })
+  const hub = addRoutes(app, { database, clock, logger, status, marketNow: marketTime(source, database, clock) })
   addMetricsAndHealth(app, options, reporter, () => hub.size)
   addDescription(app, version)
   servePage(app)

@@ -7,7 +7,7 @@ import type { FleetReport } from '../collect/fleet/fleet.js'
 import type { BackfillStatus } from './api/contract.js'
 import type { IncidentReport } from '../runtime/incidents.js'
 import type { CollectorStats } from '../collect/streams/stream.js'
-import type { MachineMs } from '../market/values.js'
+import type { MachineMs, ServiceMs } from '../market/values.js'
 import type { Collector } from '../collect/collector.js'
 import type { PacerStats } from '../exchange/limits/pacer.js'
 import { type Clock, within } from '../runtime/clock.js'
@@ -20,6 +20,8 @@ export interface RecorderSource {
   readonly startedAt: MachineMs
   readonly spoolMaxBytes: number
   readonly streams: CollectorStats
+  /** Returns the time of the service's clock; null before its first response. */
+  readonly serviceNow: () => ServiceMs | null
   /** Returns `waiting` while another recorder owns the budget of the egress. */
   readonly phase: () => 'waiting' | Collector['phase']
   readonly incidents: () => readonly IncidentReport[]

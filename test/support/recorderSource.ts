@@ -56,6 +56,7 @@ export function settableSource(startedAt: TimeMs): SettableSource {
     startedAt,
     spoolMaxBytes: 1_000_000,
     streams: state.stats,
+    serviceNow: () => null,
     phase: () => state.phase,
     incidents: () => state.incidents,
     backlog: () => state.backlog,

@@ -162,6 +162,23 @@ async function storedCandlesNearby(
 }
 
 /**
+ * Reads the newest candles of a series, for a page that has the older ones already. It looks at the last day, or at
+ * three candles if they are longer, and never further back.
+ */
+export async function newestCandles(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  page: PageOptions,
+): Promise<readonly CandleRow[]> {
+  const stored = await storedCandlesNearby(db, series, page)
+  if (stored.candles.length > 0 || !canBeRolledUp(series.interval)) return stored.candles
+  const minutes = await storedCandlesNearby(db, { ...series, interval: '1m' }, { ...page, limit: 1 })
+  const newest = minutes.candles[0]
+  if (newest === undefined) return []
+  return rolledUpCandles(db, series, rolledUpRange(series.interval, page, newest.openTime))
+}
+
+/**
  * Reads the newest `limit` stored candles that open before `before`, ascending. It searches nearby first, because a
  * search without a beginning reads every chunk.
  */

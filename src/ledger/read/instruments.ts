@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { Instrument, InstrumentKind } from '../../market/instrument.js'
-import { dayMs, type ServiceMs } from '../../market/values.js'
+import { addMs, dayMs, hourMs, type ServiceMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
 import type { TickerSigns } from '../../market/rows.js'
 import { instant } from '../../db/columns.js'
@@ -75,19 +75,23 @@ export const turnoverHere = sql`case
   else t.turnover_24h
 end`
 
-/** Finds the instrument with candles that has the highest turnover on this service. The page opens with it. */
-export async function busiestInstrument(db: Kysely<Database>): Promise<InstrumentKey | null> {
+/**
+ * Finds the instrument with candles of the last day that has the highest turnover on this service. The page opens with
+ * it.
+ */
+export async function busiestInstrument(db: Kysely<Database>, now: ServiceMs): Promise<InstrumentKey | null> {
   const { rows } = await sql<InstrumentKey>`
     select i.category, i.symbol
     from market.instruments i
     cross join lateral (
       select ${turnoverHere} as turnover from market.tickers t
-      where t.category = i.category and t.symbol = i.symbol and t.ts > now() - interval '1 hour'
+      where t.category = i.category and t.symbol = i.symbol and t.ts > ${instant(addMs(now, -hourMs))}
       order by ts desc limit 1
     ) t
     where i.disappeared_at is null and i.category <> 'MARGIN' and exists (
       select from market.candles c
       where c.category = i.category and c.symbol = i.symbol and c.type = 'market' and c.interval = '1m'
+        and c.open_time > ${instant(addMs(now, -dayMs))}
     )
     -- Turnover can be compared only in the same coin, so dollar markets come first.
     order by (i.quote_coin in ('USDT', 'USDC', 'USD')) desc, t.turnover desc nulls last

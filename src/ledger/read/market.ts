@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import type { Category, InstrumentKey } from '../../market/category.js'
 import type { InstrumentKind } from '../../market/instrument.js'
-import { type Decimal, type MachineMs, type ServiceMs } from '../../market/values.js'
+import { addMs, dayMs, type Decimal, hourMs, type MachineMs, minuteMs, type ServiceMs } from '../../market/values.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { duration, instant } from '../../db/columns.js'
 import { ofInstrument } from '../../db/series.js'
@@ -26,10 +26,14 @@ export interface MarketRow {
 }
 
 /** Leaves out the newest candles. They need time to close, and quiet instruments need time to trade. */
-const proofLag = sql`interval '10 minutes'`
+const proofLagMs = 10 * minuteMs
 
-/** Reads all listed instruments with a ticker of the last hour. The bound keeps older chunks out of the search. */
-export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
+// Every query of rows has a bound of time as a parameter, not in terms of now(): the clock of the server may be wrong by
+// hours. Without a bound the server locks and plans every chunk of the table, which takes a second for a year of them.
+
+/** Reads all listed instruments with a ticker of the last hour. */
+export async function readMarket(db: Kysely<Database>, now: ServiceMs): Promise<MarketRow[]> {
+  const proofEnd = addMs(now, -proofLagMs)
   const { rows } = await sql<MarketRow>`
     select i.category, i.symbol, i.quote_coin as "quoteCoin", i.kind, t.ts, t.last_price as "lastPrice",
       t.price_24h_pcnt as "price24hPcnt",
@@ -38,14 +42,14 @@ export async function readMarket(db: Kysely<Database>): Promise<MarketRow[]> {
       t.funding_rate as "fundingRate",
       (
         select sum(extract(epoch from upper(r) - lower(r)))::float8 / 86400
-        from unnest(c.ranges * tstzmultirange(tstzrange(now() - ${proofLag} - interval '1 day', now() - ${proofLag}))) as r
+        from unnest(c.ranges * tstzmultirange(tstzrange(${instant(addMs(proofEnd, -dayMs))}, ${instant(proofEnd)}))) as r
       ) as "completeShare"
     from market.instruments i
     left join recorder_page.coverage c on c.stream = 'candles' and c.category = i.category and c.symbol = i.symbol
       and c.type = 'market' and c.interval = '1m'
     cross join lateral (
       select * from market.tickers t
-      where t.category = i.category and t.symbol = i.symbol and t.ts > now() - interval '1 hour'
+      where t.category = i.category and t.symbol = i.symbol and t.ts > ${instant(addMs(now, -hourMs))}
       order by t.ts desc limit 1
     ) t
     where i.disappeared_at is null and i.category <> 'MARGIN'`.execute(db)
@@ -58,14 +62,21 @@ interface PriceCurve extends InstrumentKey {
 }
 
 /** Reads prices of the last 24 hours, one for each hour. So few prices suffice for many instruments on one screen. */
-export async function priceCurves(db: Kysely<Database>, keys: readonly InstrumentKey[]): Promise<PriceCurve[]> {
+export async function priceCurves(
+  db: Kysely<Database>,
+  keys: readonly InstrumentKey[],
+  now: ServiceMs,
+): Promise<PriceCurve[]> {
+  const from = addMs(now, -dayMs)
   const { rows } = await sql<PriceCurve>`
     select k.category, k.symbol, array(
       select (
         select t.last_price from market.tickers t
         where t.category = k.category and t.symbol = k.symbol and t.ts <= h and t.ts > h - interval '10 minutes'
+          -- The planner leaves out chunks by these bounds, not by those of the hour.
+          and t.ts <= ${instant(now)} and t.ts > ${instant(addMs(from, -10 * minuteMs))}
         order by t.ts desc limit 1
-      ) from generate_series(now() - interval '24 hours', now(), interval '1 hour') as h order by h
+      ) from generate_series(${instant(from)}, ${instant(now)}, interval '1 hour') as h order by h
     ) as prices
     from unnest(${keys.map(({ category }) => category)}::market.category[], ${keys.map(({ symbol }) => symbol)}::text[])
       as k (category, symbol)`.execute(db)
@@ -81,12 +92,17 @@ interface NewestFill {
 }
 
 /** Reads the newest fills of the last hour, newest first. */
-export async function newestFills(db: Kysely<Database>, key: InstrumentKey, limit: number): Promise<NewestFill[]> {
+export async function newestFills(
+  db: Kysely<Database>,
+  key: InstrumentKey,
+  now: ServiceMs,
+  limit: number,
+): Promise<NewestFill[]> {
   return db
     .selectFrom('market.fills')
     .select(['ts', 'exec_id as execId', 'side', 'price', 'size'])
     .where(ofInstrument(key))
-    .where('ts', '>', sql<ServiceMs>`now() - interval '1 hour'`)
+    .where('ts', '>', instant(addMs(now, -hourMs)))
     .orderBy('ts', 'desc')
     .orderBy('exec_id', 'desc')
     .limit(limit)
@@ -120,7 +136,12 @@ interface TickerPoint {
   readonly maxSpreadBps: Decimal | null
 }
 
-export async function latestTicker(db: Kysely<Database>, key: InstrumentKey): Promise<TickerRow | null> {
+/** Reads the newest ticker of the last day. */
+export async function latestTicker(
+  db: Kysely<Database>,
+  key: InstrumentKey,
+  now: ServiceMs,
+): Promise<TickerRow | null> {
   const newest = await db
     .selectFrom('market.tickers')
     .select(['ts', 'received_at as receivedAt', 'last_price as lastPrice', 'bid1_price as bid1Price'])
@@ -129,6 +150,7 @@ export async function latestTicker(db: Kysely<Database>, key: InstrumentKey): Pr
     .select(['mark_price as markPrice', 'index_price as indexPrice', 'funding_rate as fundingRate'])
     .select('open_interest as openInterest')
     .where(ofInstrument(key))
+    .where('ts', '>', instant(addMs(now, -dayMs)))
     .orderBy('ts', 'desc')
     .limit(1)
     .executeTakeFirst()
@@ -173,8 +195,14 @@ interface BookRow {
 /** A book without RPI sizes must be this much newer to be preferred to one with them. */
 const rpiTrustMs = 60_000
 
-/** Reads the newest snapshot of an instrument, cut to `depth` levels a side. It prefers a book with RPI sizes. */
-export async function latestBook(db: Kysely<Database>, key: InstrumentKey, depth: number): Promise<BookRow | null> {
+/** Reads the newest snapshot of the last day, cut to `depth` levels a side. It prefers a book with RPI sizes. */
+export async function latestBook(
+  db: Kysely<Database>,
+  key: InstrumentKey,
+  now: ServiceMs,
+  depth: number,
+): Promise<BookRow | null> {
+  const since = instant(addMs(now, -dayMs))
   const columns = ['ts', 'received_at', 'bid_prices', 'bid_sizes', 'ask_prices', 'ask_sizes'] as const
   const [plain, rpi] = await Promise.all([
     db
@@ -182,6 +210,7 @@ export async function latestBook(db: Kysely<Database>, key: InstrumentKey, depth
       .select(columns)
       .select((eb) => [eb.lit(null).as('bid_rpi_sizes'), eb.lit(null).as('ask_rpi_sizes')])
       .where(ofInstrument(key))
+      .where('ts', '>', since)
       .orderBy('ts', 'desc')
       .limit(1)
       .executeTakeFirst(),
@@ -189,6 +218,7 @@ export async function latestBook(db: Kysely<Database>, key: InstrumentKey, depth
       .selectFrom('market.rpi_order_books')
       .select([...columns, 'bid_rpi_sizes', 'ask_rpi_sizes'])
       .where(ofInstrument(key))
+      .where('ts', '>', since)
       .orderBy('ts', 'desc')
       .limit(1)
       .executeTakeFirst(),

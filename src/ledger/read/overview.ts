@@ -1,7 +1,8 @@
 import { type Kysely, sql } from 'kysely'
 import { type MarketTable, marketTables, type StreamName, streamNames, streamTraits } from '../../market/stream.js'
-import { dayMs, type ServiceMs } from '../../market/values.js'
-import { ago } from '../../db/columns.js'
+import { addMs, dayMs, serviceMs, type ServiceMs } from '../../market/values.js'
+import { databaseNow } from '../../db/database.js'
+import { instant } from '../../db/columns.js'
 import type { Database, GapState } from '../../db/schema.js'
 
 interface GapCount {
@@ -39,11 +40,23 @@ export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview
   return { ...size, gaps }
 }
 
+/**
+ * Reads the newest time of the market that the database knows of: the end of what is proven to be recorded. It is
+ * null before anything is. Clocks do not matter to it.
+ */
+export async function newestKnown(db: Kysely<Database>): Promise<ServiceMs | null> {
+  const { rows } = await sql<{ end: ServiceMs | null }>`
+    select max(upper(ranges)) as "end" from recorder_page.coverage`.execute(db)
+  return rows[0]?.end ?? null
+}
+
 /** Newest rows are searched no further back than this. A stream without rows since then is silent. */
-const lookback = ago(2 * dayMs)
+const lookbackMs = 2 * dayMs
 
 /** Reads the time of the newest row of each stream, by the time in the row. It is null if no row is recent. */
 export async function newestRows(db: Kysely<Database>): Promise<Record<StreamName, ServiceMs | null>> {
+  const now = (await newestKnown(db)) ?? serviceMs(await databaseNow(db))
+  const lookback = instant(addMs(now, -lookbackMs))
   const perInstrument = (table: string, time: string) => sql`
     select max(t.at) from market.instruments i cross join lateral (
       select ${sql.ref(time)} as at from ${sql.table(table)} t

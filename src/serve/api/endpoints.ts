@@ -38,13 +38,13 @@ export const endpoints = {
   ),
   '/api/instruments/busiest': endpoint(
     '/api/instruments/busiest',
-    'The instrument with the highest turnover of those with candles.',
+    'The instrument with the highest turnover of those with candles of the last day.',
     queries.nothing,
     marketResponses.instruments,
   ),
   '/api/instrument': endpoint(
     '/api/instrument',
-    'An instrument with its newest ticker, order book and fills.',
+    'An instrument with its newest ticker and order book of the last day, and its fills of the last hour.',
     queries.instrument,
     marketResponses.instrument,
   ),

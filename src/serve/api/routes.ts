@@ -17,13 +17,13 @@ import {
   readMarket,
   tickerHistory,
 } from '../../ledger/read/market.js'
-import { readCandles } from '../../ledger/read/candles.js'
+import { newestCandles, readCandles } from '../../ledger/read/candles.js'
 import { coverageCalendar, emptyRanges, seriesRanges, type SeriesDay } from '../../ledger/read/coverage.js'
 import { busiestInstrument, findInstrument, searchInstruments } from '../../ledger/read/instruments.js'
 import type { Category } from '../../market/category.js'
 import { type CandleSeries, closeTime, intervalMs } from '../../market/candle.js'
 import type { Series } from '../../db/series.js'
-import { addMs, asIfService, dayMs, hourMs, type ServiceMs, serviceMs } from '../../market/values.js'
+import { addMs, dayMs, hourMs, type ServiceMs, serviceMs } from '../../market/values.js'
 import { EventHub } from '../events.js'
 import { endpoints, events } from './endpoints.js'
 
@@ -34,6 +34,8 @@ interface ApiContext {
   readonly clock: Clock
   readonly logger: Logger
   readonly status: () => Promise<Status>
+  /** Returns the time by the service's clock, as far as it is known. */
+  readonly marketNow: () => Promise<ServiceMs>
 }
 
 const longestDetailMs = 31 * dayMs
@@ -45,9 +47,16 @@ const marketEveryMs = 4_000
 const maxPages = 200
 
 /** Adds the API. It only reads, and can change nothing. Returns the hub of its events. */
-export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, status }: ApiContext): EventHub {
+export function addRoutes(
+  app: OpenAPIHono,
+  { database: { db }, clock, logger, status, marketNow }: ApiContext,
+): EventHub {
   const fresh = { 'Cache-Control': 'no-store' }
-  const hub = new EventHub({ status, instrument: (series) => instrumentNow(db, series, clock) }, clock, logger)
+  const hub = new EventHub(
+    { status, instrument: async (series) => instrumentNow(db, series, await marketNow()) },
+    clock,
+    logger,
+  )
 
   app.openapi(events, (context) => {
     const { category, symbol, type, interval } = context.req.valid('query')
@@ -69,18 +78,19 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, s
   })
 
   app.openapi(endpoints['/api/instruments/busiest'], async (context) => {
-    const key = await busiestInstrument(db)
+    const key = await busiestInstrument(db, await marketNow())
     const found = key === null ? null : await findInstrument(db, key)
     return context.json({ instruments: found === null ? [] : [found] }, 200, fresh)
   })
 
   app.openapi(endpoints['/api/instrument'], async (context) => {
     const { depth, ...key } = context.req.valid('query')
+    const now = await marketNow()
     const [instrument, ticker, book, fills] = await Promise.all([
       findInstrument(db, key),
-      latestTicker(db, key),
-      latestBook(db, key, depth),
-      newestFills(db, key, shownFills),
+      latestTicker(db, key, now),
+      latestBook(db, key, now, depth),
+      newestFills(db, key, now, shownFills),
     ])
     return context.json({ instrument, ticker, book, fills }, 200, fresh)
   })
@@ -91,7 +101,7 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, s
   app.openapi(endpoints['/api/market'], async (context) => {
     if (market === undefined || clock.monotonicMs() - marketMs > marketEveryMs) {
       marketMs = clock.monotonicMs()
-      market = readMarket(db)
+      market = marketNow().then((now) => readMarket(db, now))
       market.catch(() => (market = undefined))
     }
     return context.json({ instruments: await market }, 200, fresh)
@@ -105,17 +115,26 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, s
         const [category = '', ...symbol] = key.split(':')
         return { category: category as Category, symbol: symbol.join(':') }
       })
-    return context.json({ curves: await priceCurves(db, keys) }, 200, fresh)
+    return context.json({ curves: await priceCurves(db, keys, await marketNow()) }, 200, fresh)
   })
 
   app.openapi(endpoints['/api/candles'], async (context) => {
     const { before, limit, ...series } = context.req.valid('query')
-    return context.json(await candlesResponse(db, series, serviceMs(before ?? clock.now() + dayMs), limit), 200, fresh)
+    return context.json(
+      await candlesResponse(
+        db,
+        series,
+        before === undefined ? addMs(await marketNow(), hourMs) : serviceMs(before),
+        limit,
+      ),
+      200,
+      fresh,
+    )
   })
 
   app.openapi(endpoints['/api/history'], async (context) => {
     const { hours, ...key } = context.req.valid('query')
-    const now = asIfService(clock.now())
+    const now = await marketNow()
     const stepMs = Math.max(5_000, (hours * hourMs) / historyPoints)
     const points = await tickerHistory(db, key, { from: addMs(now, -hours * hourMs), to: addMs(now, 60_000) }, stepMs)
     return context.json({ points, stepMs }, 200, fresh)
@@ -123,7 +142,7 @@ export function addRoutes(app: OpenAPIHono, { database: { db }, clock, logger, s
 
   app.openapi(endpoints['/api/calendar'], async (context) => {
     const { search, days, to, ...filter } = context.req.valid('query')
-    const now = asIfService(clock.now())
+    const now = await marketNow()
     const end = serviceMs((Math.floor((to ?? now) / dayMs) + 1) * dayMs)
     const range = { from: addMs(end, -days * dayMs), to: end }
     const found = await coverageCalendar(db, { text: search, ...filter }, range)
@@ -195,15 +214,15 @@ function streamEvents(context: Context, hub: EventHub, series: CandleSeries | nu
 async function instrumentNow(
   db: RecorderDatabase['db'],
   series: CandleSeries,
-  clock: Clock,
+  now: ServiceMs,
 ): Promise<MarketResponses['event']> {
-  const [ticker, book, fills, page] = await Promise.all([
-    latestTicker(db, series),
-    latestBook(db, series, 15),
-    newestFills(db, series, shownFills),
-    readCandles(db, series, { before: addMs(asIfService(clock.now()), dayMs), limit: 3 }),
+  const [ticker, book, fills, candles] = await Promise.all([
+    latestTicker(db, series, now),
+    latestBook(db, series, now, 15),
+    newestFills(db, series, now, shownFills),
+    newestCandles(db, series, { before: addMs(now, hourMs), limit: 3 }),
   ])
-  return { ticker, book, fills, candles: [...page.candles] }
+  return { ticker, book, fills, candles: [...candles] }
 }
 
 type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'

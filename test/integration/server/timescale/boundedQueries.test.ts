@@ -1,0 +1,214 @@
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { type Recorder, startRecorder } from '../../../../src/app.js'
+import { loadConfig } from '../../../../src/config/resolve.js'
+import { runArchive } from '../../../../src/files/archive/run.js'
+import { removeArchived } from '../../../../src/files/archive/removal.js'
+import { forget } from '../../../../src/ledger/forget.js'
+import { newestRows, storeOverview } from '../../../../src/ledger/read/overview.js'
+import { insertWants } from '../../../../src/ledger/wants.js'
+import { streamNames, timeTables } from '../../../../src/market/stream.js'
+import { createLogger } from '../../../../src/runtime/logger.js'
+import { endpoints } from '../../../../src/serve/api/endpoints.js'
+import { reconcile } from '../../../../src/server/timescale/reconcile.js'
+import { applyRetention } from '../../../../src/server/timescale/retention.js'
+import { hasHypertables, readLockRoom } from '../../../../src/server/timescale/server.js'
+import { type Simulator, startSimulator } from '../../../../src/simulator/server.js'
+import { temporaryArchive } from '../../../support/archives.js'
+import type { TestDatabase } from '../../../support/database.js'
+import { testStorage } from '../../../support/databaseServer.js'
+import { collectPlans, createExplainedDatabase } from '../../../support/plans.js'
+import { temporaryFolder } from '../../../support/temporaryFolder.js'
+
+const dayMs = 86_400_000
+const today = Math.floor(Date.now() / dayMs) * dayMs
+/** Days of rows before today. The tables that grow with time have 1,500 chunks of them together. */
+const days = Math.ceil(1500 / timeTables.length)
+const ofADay = Object.fromEntries(
+  Object.entries(testStorage).map(([name, table]) => [name, { ...table, chunkHours: 24 }]),
+) as typeof testStorage
+
+/** Most chunks of all tables, and rows of tables of the market, that a statement may look at. */
+const limits = { chunks: 20, rows: 3_000 }
+
+/** Statements that may look at more, by a part of their text, and why. */
+const exceptions: readonly (readonly [part: string, reason: string])[] = [
+  ['as last from (', 'once a run of the archive: the end of the table, wherever it is'],
+  ['as first from (', 'once a run of the archive: the beginning of the table, wherever it is'],
+  ['as "open_interest_limits"', 'the status command without a recorder: three days of twelve tables in one statement'],
+  ['with due as materialized', 'the audit of gaps: their fills and candles, however old'],
+  ['with series as materialized', 'the audit of fills: what was not audited yet'],
+  ['with fills as materialized', 'a page of the history of fills: what is proven around it, however old'],
+  ['select "ts" from "market"."fills"', 'a page of the history of fills: the stored fill next to it, however old'],
+  ['select "ts", "interval_hours"', 'a page of settlements: 35 days, which two chunks of the usual size hold'],
+  ["'fills', t.category, t.symbol, 'final'", 'a day of fills that leaves for the archive: once a day'],
+  ['before := greatest(before', 'the claim of a page of fills: the fill before it, in what is claimed'],
+]
+
+let created: TestDatabase
+let simulator: Simulator
+let recorder: Recorder
+const dataDir = temporaryFolder('bounded')
+const explainedDir = temporaryFolder('explained')
+const plans = collectPlans()
+
+beforeAll(async () => {
+  created = await createExplainedDatabase(explainedDir)
+  simulator = await startSimulator({ scale: 'tiny' })
+  const { db } = created.database
+  await reconcile(db, ofADay)
+  await storePast()
+  // What the preparation did does not count.
+  plans.statements.clear()
+})
+
+afterAll(async () => {
+  plans.stop()
+  await recorder?.stop()
+  await simulator?.close()
+  await created?.drop()
+})
+
+/** Stores a row each half hour of one instrument in each table. */
+async function storePast(): Promise<void> {
+  const { db } = created.database
+  const key = sql`'USDT-FUTURES', 'BTCUSDT'`
+  const times = sql`generate_series(${new Date(today - days * dayMs)}::timestamptz,
+    ${new Date(today)}::timestamptz - interval '1 second', interval '30 minutes') as g (t)`
+  const positions = ['long_short_ratios', 'long_short_accounts', 'long_short_positions']
+  const values: Record<string, ReturnType<typeof sql>> = {
+    tickers: sql`(category, symbol, ts, received_at, last_price) select ${key}, t, t, 1 from ${times}`,
+    order_books: sql`(category, symbol, ts, received_at, bid_prices, bid_sizes, ask_prices, ask_sizes)
+      select ${key}, t, t, '{1}', '{1}', '{2}', '{1}' from ${times}`,
+    rpi_order_books: sql`(category, symbol, ts, received_at, bid_prices, bid_sizes, bid_rpi_sizes, ask_prices, ask_sizes, ask_rpi_sizes)
+      select ${key}, t, t, '{1}', '{1}', '{0}', '{2}', '{1}', '{0}' from ${times}`,
+    fills: sql`(category, symbol, ts, exec_id, side, price, size, received_at)
+      select ${key}, t, t::text, 'buy', 1, 1, t from ${times}`,
+    candles: sql`(category, symbol, type, interval, open_time, open, high, low, close, base_volume, quote_turnover, is_closed)
+      select ${key}, 'market', '1m', date_trunc('minute', t), 1, 2, 1, 2, 5, 5, true from ${times}`,
+    funding_rates: sql`(category, symbol, ts, funding_rate, interval_hours, received_at) select ${key}, t, 0.1, 8, t from ${times}`,
+    funding_forecasts: sql`(category, symbol, ts, funding_rate, next_update, received_at) select ${key}, t, 0.1, t, t from ${times}`,
+    liquidations: sql`(category, symbol, ts, side, price, amount, occurrence, received_at)
+      select ${key}, t, 'sell', 1, 1, 1, t from ${times}`,
+    taker_flow: sql`(category, symbol, ts, buy_volume, sell_volume, received_at) select ${key}, t, 1, 1, t from ${times}`,
+    ...Object.fromEntries(
+      positions.map((name) => [
+        name,
+        sql`(category, symbol, ts, long_share, short_share, received_at) select ${key}, t, 0.5, 0.5, t from ${times}`,
+      ]),
+    ),
+  }
+  for (const { name } of timeTables) {
+    const rows = values[name]
+    if (rows === undefined) throw new Error(`say here which rows ${name} has`)
+    await sql`insert into ${sql.table(`market.${name}`)} ${rows}`.execute(db)
+  }
+  await sql`analyze`.execute(db)
+}
+
+/** Starts a recorder of all streams with its page, and waits until each stream has stored something. */
+async function record(): Promise<void> {
+  const config = loadConfig({ env: { DATABASE_URL: created.url, EXCHANGE_BASE_URL: simulator.url } })
+  config.database.dataDir = dataDir
+  config.serve.port = 0
+  config.storage = Object.fromEntries(
+    Object.entries(config.storage).map(([name, kept]) => [name, { ...kept, chunkHours: 24 }]),
+  ) as typeof config.storage
+  config.streams.positioning.enabled = true
+  config.streams.futuresTerms.enabled = true
+  recorder = await startRecorder(config, createLogger('silent'))
+  const { stats } = recorder.collector
+  await vi.waitFor(() => expect(streamNames.filter((name) => stats[name].lastStoredAt === null)).toEqual([]), {
+    timeout: 120_000,
+    interval: 200,
+  })
+}
+
+const instrument = 'category=USDT-FUTURES&symbol=BTCUSDT'
+const queries: Readonly<Record<keyof typeof endpoints, readonly string[]>> = {
+  '/api/status': [''],
+  '/api/instruments': ['search=btc'],
+  '/api/instruments/busiest': [''],
+  '/api/instrument': [instrument, 'category=SPOT&symbol=GONEUSDT'],
+  '/api/market': [''],
+  '/api/curves': ['keys=USDT-FUTURES:BTCUSDT,SPOT:BTCUSDT'],
+  '/api/candles': [instrument, `${instrument}&interval=1H&limit=50`, `${instrument}&interval=1D&limit=3`],
+  '/api/history': [`${instrument}&hours=168`],
+  '/api/calendar': ['days=7', `days=7&to=${today - 60 * dayMs}`],
+  '/api/coverage': [`stream=candles&type=market&interval=1m&${instrument}&from=${today - 10 * dayMs}&to=${today}`],
+}
+
+async function openPage(url: string): Promise<void> {
+  for (const path of ['/metrics', '/readyz']) await (await fetch(url + path)).text()
+  for (const [path, each] of Object.entries(queries)) {
+    for (const query of each) {
+      const response = await fetch(`${url}${path}?${query}`)
+      expect(response.status, `${path}?${query}: ${await response.text()}`).toBe(200)
+    }
+  }
+  const page = new AbortController()
+  const events = await fetch(`${url}/api/events?${instrument}`, { signal: page.signal })
+  const reader = events.body?.getReader()
+  let text = ''
+  while (!text.includes('event: instrument')) text += new TextDecoder().decode((await reader?.read())?.value)
+  page.abort()
+}
+
+async function backfill(): Promise<void> {
+  const { db } = created.database
+  const range = { from: today - 2 * dayMs, to: today - 1.9 * dayMs } as never
+  const key = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
+  const common = {
+    kind: 'backfill',
+    again: false,
+    ranges: [range],
+    floor: today - 2 * dayMs,
+    isUrgent: true,
+    hasOpenBeginning: false,
+  } as const
+  const wanted = [
+    { ...key, stream: 'candles', type: 'market', interval: '1m' },
+    { ...key, stream: 'fills', type: '', interval: '' },
+    { ...key, stream: 'funding_rates', type: '', interval: '' },
+    { ...key, stream: 'liquidations', type: '', interval: '' },
+  ] as const
+  await insertWants(db, wanted.map((series) => ({ ...common, series })) as never)
+  const open = async () =>
+    (await db.selectFrom('recorder.want').select('id').where('ended_at', 'is', null).execute()).length
+  await expect.poll(open, { timeout: 120_000, interval: 500 }).toBe(0)
+}
+
+async function archive(): Promise<void> {
+  const { database } = created
+  const target = await temporaryArchive()
+  const old = [{ name: 'fills', retentionDays: days - 3 }]
+  try {
+    await runArchive(database, target.target, { tables: ['fills'], afterHours: 30, snapshotDays: 1 }, { now: Date.now })
+    await removeArchived(database, target.target, old as never, { now: () => today as never })
+  } finally {
+    await target.drop()
+  }
+}
+
+test(`no statement of the program looks at more than ${limits.chunks} chunks of 1,500`, async () => {
+  const { database } = created
+  const { db } = database
+  await record()
+  await openPage(recorder.pageUrl ?? '')
+  await backfill()
+  await archive()
+  await Promise.all([newestRows(db), storeOverview(db), readLockRoom(db)])
+  const old = {
+    ...ofADay,
+    candles: { ...ofADay.candles, retentionDays: days - 3 },
+    tickers: { ...ofADay.tickers, retentionDays: days - 3 },
+  }
+  await applyRetention(db, forget, old, Date.now() as never)
+  const isHypertable = await hasHypertables(db)
+  const statements = [...plans.statements.values()]
+  expect(statements.length).toBeGreaterThan(50)
+  const beyond = statements
+    .filter(({ chunks, rows }) => (isHypertable ? chunks > limits.chunks : rows > limits.rows))
+    .filter(({ text }) => !exceptions.some(([part]) => text.includes(part)))
+  expect(beyond.map(({ text, chunks, rows }) => `${chunks} chunks, ${rows} rows: ${text}`)).toEqual([])
+})
