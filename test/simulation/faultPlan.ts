@@ -36,7 +36,8 @@ export const faultKinds = [
   'restart',
   'clock jump',
 ] as const
-export type FaultKind = (typeof faultKinds)[number]
+/** `crash loop`: a supervisor starts a recorder again and again, which ends each time before it has done much. */
+export type FaultKind = (typeof faultKinds)[number] | 'crash loop'
 
 export interface FaultPlanOptions {
   readonly random: () => number
@@ -77,6 +78,21 @@ export function planFaults({ random, fromMs, untilMs, machines }: FaultPlanOptio
     // What a short list left out is back with the next list.
     const lastsMs = forMs + (what === 'service short lists' ? listEveryMs : 0)
     if (atMs + lastsMs <= untilMs) faults.push({ atMs: Math.round(atMs), forMs, what, size, machine })
+  }
+}
+
+/** The place of the machine whose recorder ends again and again: the second one. */
+const loopingMachine = 1
+
+/** Draws the crash loops of a second recorder, which about a third of the worlds have. */
+export function planCrashLoops(random: () => number, fromMs: number, untilMs: number): PlannedFault[] {
+  if (random() < 0.65) return []
+  const loops: PlannedFault[] = []
+  for (let atMs = fromMs + random() * 120_000; ; atMs += 30_000 + random() * 240_000) {
+    const forMs = Math.round(10_000 + random() * 60_000)
+    if (atMs + forMs > untilMs) return loops
+    loops.push({ atMs: Math.round(atMs), forMs, what: 'crash loop', size: random(), machine: loopingMachine })
+    atMs += forMs
   }
 }
 

@@ -45,6 +45,16 @@ export function applyFaults({
       for (const fault of active) if (fault.machine === index || isOfServer(fault)) spoil(machine, fault)
     }
   }
+  /** Crashes a recorder, and starts it again after a moment; it has lived for longer each time, up to some seconds. */
+  const crashAgain = async (fault: PlannedFault, machine: SimulatedMachine, count: number): Promise<void> => {
+    if (!active.has(fault)) return
+    const downMs = 200 + fault.size * 1_000
+    deadTimes.push({ from: now() - stoodStillMs(faults, { ...fault, atMs: time.nowMs }), to: now() + downMs })
+    ended(fault.machine)
+    await machine.crash()
+    time.after(downMs, () => machine.start())
+    time.after(downMs + 300 + (count % 8) * 900 * fault.size, () => crashAgain(fault, machine, count + 1))
+  }
   for (const fault of faults) {
     const machine = machines[fault.machine] as SimulatedMachine
     time.after(fault.atMs, async () => {
@@ -63,6 +73,7 @@ export function applyFaults({
         ended(fault.machine)
         await machine.crash()
       }
+      if (fault.what === 'crash loop') await crashAgain(fault, machine, 0)
       if (fault.what === 'restart') void machine.stop().then(() => ended(fault.machine))
       if (fault.what === 'clock jump') machine.setClock((fault.size - 0.5) * 20_000)
     })
@@ -70,7 +81,7 @@ export function applyFaults({
       trace(`over: ${fault.what}, machine ${fault.machine}`)
       active.delete(fault)
       settle()
-      if (fault.what === 'crash' || fault.what === 'restart') machine.start()
+      if (['crash', 'restart', 'crash loop'].includes(fault.what)) machine.start()
     })
   }
 }

@@ -27,11 +27,17 @@ export class LeaseKnowledge {
   readonly #egress: string
   #startedMs: number | undefined
   #firstHeardMs: number | undefined
+  #hasHadRight = false
   #visible: { readonly sinceMs: number; readonly untilMs: number } | undefined
   #aloneUntilMs = -Infinity
 
   constructor(egress: string) {
     this.#egress = egress
+  }
+
+  /** Returns true once the database gave the recorder the right to send. */
+  get hasHadRight(): boolean {
+    return this.#hasHadRight
   }
 
   get presence(): Presence {
@@ -47,6 +53,7 @@ export class LeaseKnowledge {
   begins(nowMs: number): void {
     this.#startedMs = nowMs
     this.#firstHeardMs = undefined
+    this.#hasHadRight = false
     this.#visible = undefined
     this.#isToldOfAnother(nowMs)
   }
@@ -58,6 +65,7 @@ export class LeaseKnowledge {
     this.#firstHeardMs ??= nowMs
     const { rows } = value as { readonly rows: readonly { readonly waited?: boolean }[] }
     const [row] = rows
+    if (row !== undefined && !looks.test(text)) this.#hasHadRight = true
     if (row !== undefined) {
       const isSeen = this.#visible !== undefined && nowMs < this.#visible.untilMs
       this.#visible = { sinceMs: isSeen ? (this.#visible?.sinceMs ?? nowMs) : nowMs, untilMs: nowMs + leaseMs }

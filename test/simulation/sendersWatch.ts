@@ -3,6 +3,8 @@ export interface Sender {
   readonly name: string
   /** Returns true once it is told to stop or has ended. Another one may then send at once. */
   isLeaving(): boolean
+  /** Returns true once the database gave it the right to send. */
+  hasHadRight(): boolean
 }
 
 /**
@@ -17,6 +19,7 @@ export function watchSenders() {
   return {
     /** Returns what is wrong with a departure. */
     departs(sender: Sender, atMs: number): string | null {
+      if (!sender.hasHadRight()) return `${sender.name} sends, and was never given the right`
       last.set(sender, atMs)
       for (const [other, otherMs] of last) {
         if (other === sender) continue

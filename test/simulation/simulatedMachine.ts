@@ -195,7 +195,11 @@ export class SimulatedMachine {
           })
         }),
     })
-    const sender = { name: host, isLeaving: () => run.isDead || run.stopping.signal.aborted }
+    const sender = {
+      name: host,
+      isLeaving: () => run.isDead || run.stopping.signal.aborted,
+      hasHadRight: () => this.#knowledge.hasHadRight,
+    }
     const adapter = createNetwork({
       time,
       service,

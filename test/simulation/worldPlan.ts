@@ -4,7 +4,7 @@ import type { TradedCategory } from '../../src/market/category.js'
 import type { Operation } from '../../src/market/operation.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
 import type { Quirks } from '../../src/simulator/world/quirks.js'
-import { type PlannedFault, planFaults } from './faultPlan.js'
+import { planCrashLoops, type PlannedFault, planFaults } from './faultPlan.js'
 
 /** The plan of a world, drawn from its seed before anything happens. */
 export interface WorldPlan {
@@ -72,9 +72,11 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
   // Any time of any day: openings, nights, weekends, quarters of an hour.
   const epochMs = Date.UTC(2026, 0, 1) + between(0, 300) * 86_400_000 + between(0, 86_399) * 1_000
   const machines = random() < 0.3 ? ['one', 'two'] : ['one']
+  const untilMs = minutes * 60_000
+  const loops = planCrashLoops(createRandom(mix(seed, 6)), 5_000, untilMs)
   return {
     epochMs,
-    machines,
+    machines: loops.length > 0 ? ['one', 'two'] : machines,
     jitterMs: between(5, 150),
     limits: {
       perSecond: {
@@ -105,12 +107,10 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
       fillsMaxSeconds: about(60, 600),
     },
     poolSize: between(2, 5),
-    faults: planFaults({
-      random: createRandom(mix(seed, 3)),
-      fromMs: 5_000,
-      untilMs: minutes * 60_000,
-      machines: machines.length,
-    }),
+    faults: [
+      ...planFaults({ random: createRandom(mix(seed, 3)), fromMs: 5_000, untilMs, machines: machines.length }),
+      ...loops,
+    ].toSorted((a, b) => a.atMs - b.atMs),
   }
 }
 

@@ -7,8 +7,12 @@ import { watchSenders } from '../../simulation/sendersWatch.js'
 import { mayBothSend } from '../../simulation/unknownStandby.js'
 
 test('two senders at once are told of, one after the other are not', () => {
-  const gone = { name: 'gone', isLeaving: () => true }
-  const [one, two] = ['one', 'two'].map((name) => ({ name, isLeaving: () => false })) as [typeof gone, typeof gone]
+  const hasHadRight = () => true
+  const gone = { name: 'gone', isLeaving: () => true, hasHadRight }
+  const [one, two] = ['one', 'two'].map((name) => ({ name, isLeaving: () => false, hasHadRight })) as [
+    typeof gone,
+    typeof gone,
+  ]
   const watch = watchSenders()
   expect(watch.departs(gone, 0)).toBeNull()
   expect(watch.departs(one, 10)).toBeNull()
@@ -17,6 +21,11 @@ test('two senders at once are told of, one after the other are not', () => {
   expect(watch.departs(two, 800)).toBeNull()
   expect(watch.departs(one, 1_300)).toBeNull()
   expect(watch.departs(two, 1_301)).not.toBeNull()
+})
+
+test('a sender is told of that the database never gave the right', () => {
+  const sender = { name: 'one', isLeaving: () => false, hasHadRight: () => false }
+  expect(watchSenders().departs(sender, 0)).toBe('one sends, and was never given the right')
 })
 
 const silence: PlannedFault = { atMs: 100_000, forMs: 20_000, what: 'database silent', size: 0.5, machine: 0 }
