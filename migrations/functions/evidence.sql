@@ -1,4 +1,4 @@
--- Evidence against claims. It is a row of the ledger of its own, and stands until rows answer it. `contradicted`: a candle
+-- Evidence against claims. It is a row of the ledger of its own, and stands until rows agree with it. `contradicted`: a candle
 -- or a schedule speaks against whole stretches. `disputed`: a response left out stored rows, or gave them other values.
 -- Every claim subtracts both (docs/assumptions.md).
 

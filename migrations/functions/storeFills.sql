@@ -26,8 +26,8 @@ create type recorder.compared_page as (
   inserted integer, differing integer,
   -- Number and milliseconds of stored fills that the page lacks although it covers their time.
   left_out integer, hidden tstzmultirange,
-  -- True if a fill of the page was stored before.
-  is_shared boolean,
+  -- True if a fill of the page was stored before; if responses dispute fills of the instrument.
+  is_shared boolean, is_disputed boolean,
   -- Claimed ranges of the newest part, or of all parts if the page begins before the newest.
   claimed tstzmultirange,
   -- Ranges that are seen and not claimed yet, and the service times of the first and of the newest response.
@@ -148,6 +148,10 @@ begin
     select a.page, a.category, a.symbol, a.requested, a.received, a.unread, a.oldest, a.newest, a.edge, a.disorder,
       (a.fills - coalesce(s.fills, 0))::integer, coalesce(s.differing, 0)::integer,
       coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), coalesce(s.is_shared, false),
+      exists (
+        select from recorder.ledger d
+        where (d.stream, d.category, d.symbol, d.type, d.interval) = ('fills', a.category, a.symbol, '', '')
+          and d.verdict = 'disputed'),
       coalesce(case when lower(last.ranges) < a.oldest then last.ranges else whole.ranges end, '{}'),
       coalesce(o.ranges, '{}'), o.asked_since, o.noted_at
     from asked a left join shown s using (page) left join hidden h using (page)
@@ -181,14 +185,18 @@ begin
       judged := recorder.judge_fills(p);
       gap := coalesce(tstzmultirange(judged.gap), nothing);
       if judged.run is not null and p.unread is not null then
-        perform recorder.end_evidence('fills', p.category, p.symbol, '', '', 'disputed',
-          tstzmultirange(tstzrange(p.edge + a_ms, greatest(p.newest, p.edge + a_ms))) - conflicts);
+        if p.is_disputed then
+          perform recorder.end_evidence('fills', p.category, p.symbol, '', '', 'disputed',
+            tstzmultirange(tstzrange(p.edge + a_ms, greatest(p.newest, p.edge + a_ms))) - conflicts);
+        end if;
         unsettled := unsettled + tstzmultirange(judged.run) - p.unread - conflicts;
         claim := tstzmultirange(judged.run) * tstzmultirange(tstzrange(null, least(p.requested - settling,
           case when upper(judged.run) > least(p.newest, p.requested) then upper(judged.run) else judged.ends end)))
           - p.unread - conflicts;
-        perform recorder.note_unknown('fills', p.category, p.symbol, '', '', p.unread * tstzmultirange(judged.run),
-          unread_reason);
+        if not isempty(p.unread) then
+          perform recorder.note_unknown('fills', p.category, p.symbol, '', '', p.unread * tstzmultirange(judged.run),
+            unread_reason);
+        end if;
       end if;
       -- Drops the unsettled ends of old runs, because no page will join them any more.
       unsettled := (unsettled - claim - p.claimed) * tstzmultirange(tstzrange(least(p.newest, p.requested) - reach, null));

@@ -20,7 +20,7 @@ function patternOf(word: string, isName: boolean): RegExp {
 }
 
 const read = repositoryFiles(
-  /^(?:src|migrations|bench|scripts|docs|config)\/.*\.(?:tsx?|md|ya?ml|json|css|html)$|^[A-Z]+\.md$/,
+  /^(?:src|migrations|bench|scripts|docs|config)\/.*\.(?:tsx?|sql|md|ya?ml|json|css|html)$|^[A-Z]+\.md$/,
 ).filter(({ path }) => path !== 'docs/glossary.md')
 
 test('the glossary names words that it replaces', () => {

@@ -132,7 +132,7 @@ describe('a gap in fills', () => {
     ['names fills by other ids', { fillsHistoryIds: 'other' }, 'USDT-FUTURES', fillRefusals['other ids'], 'open'],
     ['does not exist', { noFillsHistory: 'html' }, 'USDT-FUTURES', 'away', 'lost'],
   ] as const)('stays as it is when the history %s', async (_, quirks, category, reason, state) => {
-    const service = await startService(quirks as Partial<Quirks>)
+    const service = await startService(quirks)
     const { gap } = await recordAround(service, minuteMs, category)
     const before = await storedIds()
     await repair(service)
