@@ -194,6 +194,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       stats,
       incidents,
       clock,
+      serviceNow: () => base.serviceClock.now(),
       logger,
       ownership: fleet.ownership,
     })

@@ -3,7 +3,7 @@ import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type InstrumentKey, instrumentText } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
-import { asIfService, type MachineMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { type Clock, sleepFor, within } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Batch, CandleTarget } from '../ledger/batch.js'
@@ -37,6 +37,8 @@ export interface CollectorDependencies {
   readonly stats: CollectorStats
   readonly incidents: Incidents
   readonly clock: Clock
+  /** Returns the time of the service's clock; null before its first response. */
+  readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
   /** Share of the work that this recorder has at first. */
   readonly ownership: Ownership
@@ -83,7 +85,7 @@ export class Collector {
 
   constructor(dependencies: CollectorDependencies) {
     this.#dependencies = dependencies
-    const { config, client, storing, stats, incidents, clock, logger } = dependencies
+    const { config, client, storing, stats, incidents, clock, serviceNow, logger } = dependencies
     const { db, queue } = storing
     const storage = storageOf(config)
     this.stats = stats
@@ -97,6 +99,7 @@ export class Collector {
       wholeLists: new WholeLists(incidents),
       keptMs: (stream) => keptMs(storage, stream),
       clock,
+      serviceNow,
       logger,
       signal: this.#stopping.signal,
     }
@@ -132,8 +135,8 @@ export class Collector {
     return this.#candleSeries
   }
 
-  /** When the last response of these candles came; undefined before the first. */
-  candlesRespondedAt(series: CandleSeries): MachineMs | undefined {
+  /** When the service gave the last response of these candles; undefined before the first. */
+  candlesRespondedAt(series: CandleSeries): ServiceMs | undefined {
     return this.#candlePoller?.respondedAt(series)
   }
 
@@ -165,11 +168,12 @@ export class Collector {
   async #start(): Promise<void> {
     const { config, logger } = this.#dependencies
     for (const stream of enabledStreams(config)) this.#pollers.set(stream, this.#createPoller(stream))
-    await this.#readFillRates()
     // Start in the order of declaration, because later streams choose from the lists of earlier ones.
     for (const [stream, poller] of this.#pollers) {
       this.#retarget(stream)
       await this.#firstResponse(stream, poller)
+      // The first list tells the time of the service, and fills come after it.
+      if (stream.name === 'instruments') await this.#readFillRates()
       if (this.#stopping.signal.aborted) return
     }
     this.#isCollecting = true
@@ -180,8 +184,10 @@ export class Collector {
 
   /** Reads how busy instruments were in the last days. Waits for the database only briefly. */
   async #readFillRates(): Promise<void> {
-    const { storing, clock, logger } = this.#dependencies
-    const read = recentFillRates(storing.db, asIfService(clock.now()))
+    const { storing, clock, serviceNow, logger } = this.#dependencies
+    const now = serviceNow()
+    if (now === null) return
+    const read = recentFillRates(storing.db, now)
       .then((rates) => this.universe.setFillRates(rates))
       .catch((error: unknown) => logger.debug(`rates of fills could not be read: ${describeDatabaseError(error)}`))
     await within(clock, ratesWithinMs, read, undefined)

@@ -2,7 +2,7 @@ import type { Category } from '../market/category.js'
 import type { RpiSymbol } from '../market/rows.js'
 import type { RejectedRow } from '../market/rejectedRow.js'
 import { type Operation, operationOfPastFills } from '../market/operation.js'
-import { asIfService, type MachineMs, type ServiceMs } from '../market/values.js'
+import type { MachineMs, ServiceMs } from '../market/values.js'
 import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor } from '../runtime/clock.js'
 import { random } from '../runtime/randomness.js'
@@ -21,7 +21,7 @@ import { type Attempt, type RequestOptions, Sender, type SenderOptions, type Tur
 /** A successful response: its rows, and what could not be understood of them. */
 export interface Page<Row> {
   readonly operation: Operation
-  /** Time of the response by the service's clock, or by ours if the response has no envelope. */
+  /** Time of the response by the service's clock: its own, or that of earlier responses if it has no envelope. */
   readonly requestTime: ServiceMs
   /**
    * False for an empty body. The service sends one for an instrument without candles yet, but a proxy may send one,
@@ -99,6 +99,8 @@ export interface ExchangeOptions extends SenderOptions {
   readonly onRepeated?: (error: ExchangeError) => void
 }
 
+const emptyTooEarly = 'an empty body before any response that tells the time of the service'
+
 /**
  * Creates a client, which connects only with its first request. Its requests wait while `right` does not hold. Throws if
  * an option is out of its range.
@@ -118,7 +120,8 @@ export function createExchangeClient(right: Right, options: ExchangeOptions): Ex
     const attemptOnce = async (attempt: Attempt): Promise<Page<Row>> => {
       const { response, receivedAt } = await sender.send(operation, parameters, request, attempt)
       const hasEnvelope = response.requestTime !== null
-      const requestTime = response.requestTime ?? asIfService(receivedAt)
+      const requestTime = response.requestTime ?? options.serviceClock.now()
+      if (requestTime === null) throw new ExchangeError('malformed', { operation, parameters, what: emptyTooEarly })
       const read = await readRows(format, response, { operation, parameters, query, requestTime, receivedAt })
       const { rows, rejected } = read
       const unkept = read.unkept + response.surplusRows

@@ -57,8 +57,8 @@ export interface RequestEvent {
 export interface SenderOptions extends TransportOptions {
   readonly limits: PacerOptions['limits']
   readonly latencyJitterMs: number
-  /** Judges the time in each response. */
-  readonly serviceClock: Pick<ServiceClock, 'judge'>
+  /** Judges the time in each response, and gives the time of a response without one. */
+  readonly serviceClock: Pick<ServiceClock, 'judge' | 'now'>
   readonly logger: Logger
   readonly onRequest?: (event: RequestEvent) => void
 }

@@ -4,7 +4,7 @@ import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'
 import { streamTraits } from '../market/stream.js'
-import { type MachineMs, minuteMs, secondMs, type ServiceMs } from '../market/values.js'
+import { minuteMs, secondMs, type ServiceMs } from '../market/values.js'
 import { type Clock, sleepFor, within } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -25,7 +25,7 @@ interface HistoryOptions {
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
   /** Returns when the last live response for a series came. */
-  readonly respondedAt: (series: CandleSeries) => MachineMs | undefined
+  readonly respondedAt: (series: CandleSeries) => ServiceMs | undefined
   /** Returns true if this recorder requests an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly incidents: Incidents

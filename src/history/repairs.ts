@@ -14,8 +14,8 @@ import {
   type MachineMs,
   minuteMs,
   minuteOf,
-  type ServiceMs,
   serviceMs,
+  type ServiceMs,
 } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
@@ -59,7 +59,7 @@ interface CandleRepairOptions {
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
   /** When the last live response for a series came. Without it, a series that ends early always counts as behind. */
-  readonly respondedAt?: (series: CandleSeries) => MachineMs | undefined
+  readonly respondedAt?: (series: CandleSeries) => ServiceMs | undefined
   readonly settleMs: number
   readonly clock: Clock
   readonly logger: Logger

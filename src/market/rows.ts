@@ -17,7 +17,7 @@ type TickerSignField =
   | 'turnover24h'
   | 'platformTurnover24h'
 
-export type TickerSigns = InstrumentKey & Pick<Ticker, 'ts' | 'receivedAt' | TickerSignField>
+export type TickerSigns = InstrumentKey & Pick<Ticker, 'ts' | TickerSignField>
 
 /** An instrument's ticker, as far as it tells whether and how much was traded. */
 export interface TradeSign {

@@ -49,7 +49,10 @@ export const limitsOf = (perSecond: number, overallPerMinute = 60_000): Exchange
 })
 
 /** Believes the time of every response: those of tests are made up. */
-export const believing: ExchangeOptions['serviceClock'] = { judge: () => ({ isBelieved: true }) }
+export const believing: ExchangeOptions['serviceClock'] = {
+  judge: () => ({ isBelieved: true }),
+  now: () => Date.now(),
+}
 
 /** Longer than a new client keeps still for what a predecessor may have sent from the same address a moment ago. */
 const pastTheStartMs = 1_000

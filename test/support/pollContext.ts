@@ -22,6 +22,7 @@ export function pollContext(
     stats,
     incidents,
     clock,
+    serviceNow: () => Number(clock.now()),
     logger,
     universe: new Universe(),
     wholeLists: new WholeLists(incidents),

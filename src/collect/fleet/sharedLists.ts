@@ -8,7 +8,7 @@ import {
   tradedCategories,
 } from '../../market/category.js'
 import type { TickerSigns } from '../../market/rows.js'
-import { largest } from '../../market/values.js'
+import { largest, type ServiceMs } from '../../market/values.js'
 import { type Clock, sleepFor } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
@@ -26,6 +26,7 @@ interface SharedListsOptions {
   readonly config: Config
   readonly universe: Universe
   readonly clock: Clock
+  readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
   readonly signal: AbortSignal
 }
@@ -75,7 +76,7 @@ interface Lists {
 }
 
 /** Names the lists that other recorders request; null if there are none. */
-function foreignLists({ config, clock, universe }: SharedListsOptions): Lists | null {
+function foreignLists({ config, serviceNow, universe }: SharedListsOptions): Lists | null {
   const { ownership } = universe
   const { streams } = config
   const instruments = streams.instruments.enabled
@@ -83,7 +84,7 @@ function foreignLists({ config, clock, universe }: SharedListsOptions): Lists | 
     : []
   // Skip tickers that this recorder has just requested for its fills: the stored ones would be older.
   const areRecent = (category: TradedCategory) =>
-    clock.now() - (universe.tickersAt(category) ?? -Infinity) < ownTickersEveryMs
+    (serviceNow() ?? Infinity) - (universe.tickersAt(category) ?? -Infinity) < ownTickersEveryMs
   const tickers = streams.tickers.enabled
     ? streams.tickers.categories.filter((category) => !areRecent(category) && !ownership.hasList('tickers', category))
     : []

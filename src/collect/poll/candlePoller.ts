@@ -8,7 +8,7 @@ import {
   intervals,
   seriesText,
 } from '../../market/candle.js'
-import { asIfService, hourMs, type MachineMs, minuteMs, smallest } from '../../market/values.js'
+import { hourMs, minuteMs, type ServiceMs, smallest } from '../../market/values.js'
 import { momentOf, sleepFor } from '../../runtime/clock.js'
 import { candlesPerPage, CandleSchedule } from '../schedule/candleSchedule.js'
 import type { onSchedule } from '../schedule/cron.js'
@@ -17,8 +17,8 @@ import { createPoller, type Poller } from './poller.js'
 import { type PollContext, pollAndStore, respondedMs } from './pollAndStore.js'
 
 export interface CandlePoller extends Poller<CandleTarget> {
-  /** When the last live response of a series came, by this machine's clock; undefined before the first. */
-  respondedAt(series: CandleSeries): MachineMs | undefined
+  /** When the service gave the last live response of a series; undefined before the first. */
+  respondedAt(series: CandleSeries): ServiceMs | undefined
 }
 
 /**
@@ -115,12 +115,12 @@ export function candlePoller(
         const last = candles.newestOpenTime(target)
         const oldest = smallest(batch.rows.map(({ openTime }) => openTime))
         if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
-          batch = (await ask(candles.candlesSince(last, asIfService(clock.now()), target.interval))) ?? batch
+          batch = (await ask(candles.candlesSince(last, batch.requestTime, target.interval))) ?? batch
         }
-        const { rows, receivedAt } = batch
+        const { rows, requestTime, receivedAt } = batch
         const received = { wall: receivedAt, ms: respondedMs(clock, batch) }
-        const silentSince = candles.responded(target, { rows, received, isClaimed, sign })
-        if (target.type === 'market') universe.setSilent(target, receivedAt - silentSince > silentAfterMs)
+        const silentSince = candles.responded(target, { rows, requestTime, received, isClaimed, sign })
+        if (target.type === 'market') universe.setSilent(target, requestTime - silentSince > silentAfterMs)
         return true
       },
       end() {

@@ -88,9 +88,10 @@ interface WatchOptions extends ReturnType<typeof tickerWatch> {
  * tickers report the same failures.
  */
 export async function watchTickers(
-  { client, clock, universe, logger, signal }: Pick<PollContext, 'client' | 'clock' | 'universe' | 'logger' | 'signal'>,
+  context: Pick<PollContext, 'client' | 'clock' | 'serviceNow' | 'universe' | 'logger' | 'signal'>,
   { categories, minMs, gapMs, worthOf, onRead }: WatchOptions,
 ): Promise<void> {
+  const { client, clock, serviceNow, universe, logger, signal } = context
   const reading = new Map<TradedCategory, Promise<void>>()
   const begunMs = new Map<TradedCategory, number>()
   const readExtra = async (category: TradedCategory) => {
@@ -105,10 +106,11 @@ export async function watchTickers(
     }
   }
   const chooseCategory = (): TradedCategory | undefined => {
+    const now = serviceNow() ?? Infinity
     let [best, maxWorth]: [TradedCategory | undefined, number] = [undefined, 1]
     for (const category of categories) {
       if (clock.monotonicMs() - (begunMs.get(category) ?? -Infinity) < minMs) continue
-      const sinceMs = Math.max(0, clock.now() - (universe.tickersAt(category) ?? 0))
+      const sinceMs = Math.max(0, now - (universe.tickersAt(category) ?? 0))
       const worth = sinceMs < minMs ? 0 : worthOf(category, sinceMs)
       if (worth >= maxWorth) [best, maxWorth] = [category, worth]
     }

@@ -3,7 +3,7 @@ import { type ExchangeErrorKind, failureTraits } from '../../exchange/outcomes.j
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { StreamName } from '../../market/stream.js'
-import { asIfService } from '../../market/values.js'
+import type { ServiceMs } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import type { Logger } from '../../runtime/logger.js'
 import { type Batch, missingRows, withoutOldRows } from '../../ledger/batch.js'
@@ -25,6 +25,8 @@ export interface PollContext {
   /** How long the table of a stream keeps its rows; null: for ever. */
   readonly keptMs: (stream: StreamName) => number | null
   readonly clock: Clock
+  /** Returns the time of the service's clock; null before its first response. */
+  readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
   /** Aborts when the recorder stops. No request is sent then, and responses under way are still stored. */
   readonly signal: AbortSignal
@@ -105,14 +107,16 @@ function noteFailure(
 
 /** Takes the absence of an operation that a service may lack. The stream has nothing to record then. */
 function absence<Target>(
-  { stats, clock, logger }: PollContext,
+  { stats, clock, serviceNow, logger }: PollContext,
   name: StreamName,
   target: Target,
   error: ExchangeError,
 ): Polled<Target, never> {
   logger.debug(`${name}: ${error.message}`)
   stats[name].lastIdleAt = clock.now()
-  const empty = { rows: [], rejected: [], requestTime: asIfService(clock.now()), receivedAt: clock.now() }
+  const requestTime = serviceNow()
+  if (requestTime === null) return { ...noResponse, failure: error.kind }
+  const empty = { rows: [], rejected: [], requestTime, receivedAt: clock.now() }
   return { batch: { stream: name, target, ...empty }, hasEnvelope: false, isKept: true }
 }
 

@@ -8,8 +8,8 @@ import {
   laterOf,
   type MachineMs,
   minuteMs,
-  type ServiceMs,
   serviceMs,
+  type ServiceMs,
 } from '../../market/values.js'
 import { backoffMs, type Moment } from '../../runtime/clock.js'
 import { type FailureRun, failingWaitMs, GroupOutcomes, isFailingAlone } from './failures.js'
@@ -37,6 +37,7 @@ const refusedForMs = dayMs
 /** A response for the candles of a series. */
 interface CandlesSeen {
   readonly rows: readonly Candle[]
+  readonly requestTime: ServiceMs
   /** When the response came. */
   readonly received: Moment
   /** True when the request was made because a ticker had claimed a trade. */
@@ -47,6 +48,7 @@ interface CandlesSeen {
 
 /** The last response of a series, and what is concluded from it and the ones before. */
 interface LastResponse {
+  readonly requestTime: ServiceMs
   readonly received: Moment
   readonly pace: Pace
   /** Volume and price of the ticker at the time of the last response; null without a ticker. */
@@ -108,9 +110,9 @@ export class CandleSchedule<Target extends CandleSeries> {
     return this.#entries.has(seriesText(series))
   }
 
-  /** When the last response of a series came, by the wall clock; undefined before the first. */
-  respondedAt(series: CandleSeries): MachineMs | undefined {
-    return this.#entries.get(seriesText(series))?.last?.received.wall
+  /** When the service gave the last response of a series; undefined before the first. */
+  respondedAt(series: CandleSeries): ServiceMs | undefined {
+    return this.#entries.get(seriesText(series))?.last?.requestTime
   }
 
   /** Opening time of the newest candle that any response of a series has shown; null while none has. */
@@ -160,7 +162,7 @@ export class CandleSchedule<Target extends CandleSeries> {
   }
 
   /** Takes a response; returns the time after which no candle seen so far has had a trade. */
-  responded(target: Target, { rows, received, isClaimed, sign }: CandlesSeen): ServiceMs {
+  responded(target: Target, { rows, requestTime, received, isClaimed, sign }: CandlesSeen): ServiceMs {
     const entry = this.#entries.get(seriesText(target))
     const before = entry?.last ?? null
     const { tradedAt, newest } = lastTrade(rows, before)
@@ -171,7 +173,7 @@ export class CandleSchedule<Target extends CandleSeries> {
       const newestOfRows = largest(rows.map((candle) => candle.openTime))
       const openTime = laterOf(before?.newestOpenTime ?? newestOfRows, newestOfRows)
       const newestOpenTime = openTime > -Infinity ? openTime : null
-      entry.last = { received, pace, sign, tradedAt, newest, newestOpenTime }
+      entry.last = { requestTime, received, pace, sign, tradedAt, newest, newestOpenTime }
       entry.refusals = 0
       entry.failing = this.#outcomes.responded(target.category)
     }

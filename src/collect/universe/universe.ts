@@ -10,7 +10,7 @@ import {
 } from '../../market/category.js'
 import { type Instrument, kindOf } from '../../market/instrument.js'
 import { type TickerSigns, type TradeSign, turnoverHere } from '../../market/rows.js'
-import type { Decimal, MachineMs } from '../../market/values.js'
+import { type Decimal, laterOf, type ServiceMs } from '../../market/values.js'
 import {
   type Ownership,
   ownsEverything,
@@ -40,7 +40,7 @@ export class Universe {
   readonly #known = new Map<Category, Map<string, Known>>()
   readonly #rpi = new Set<string>()
   #measured: ReadonlyMap<string, number> = new Map()
-  readonly #tickersAt = new Map<Category, MachineMs>()
+  readonly #tickersAt = new Map<Category, ServiceMs>()
 
   /** Part of the market that this recorder covers. It does not limit the state that is kept. */
   ownership: Ownership = ownsEverything
@@ -67,10 +67,11 @@ export class Universe {
 
   setTickers(tickers: readonly TickerSigns[]): void {
     for (const ticker of tickers) {
-      this.#tickersAt.set(ticker.category, ticker.receivedAt)
+      const { category, ts } = ticker
+      this.#tickersAt.set(category, laterOf(ts, this.#tickersAt.get(category) ?? ts))
       const known = this.#find(ticker)
       if (known === undefined) continue
-      const { ts, volume24h, lastPrice, bid1Price, bid1Size, ask1Price, ask1Size } = ticker
+      const { volume24h, lastPrice, bid1Price, bid1Size, ask1Price, ask1Size } = ticker
       known.turnover24h = turnoverHere(known.kind, ticker)
       known.quoteSign = `${bid1Price} ${bid1Size} ${ask1Price} ${ask1Size}`
       if (volume24h !== null) known.tradeSign = { ts, volume24h, lastPrice }
@@ -88,8 +89,8 @@ export class Universe {
     return this.#find(key)
   }
 
-  /** When the newest tickers of a category came; null before the first. */
-  tickersAt(category: Category): MachineMs | null {
+  /** Time of the newest ticker of a category; null before the first. */
+  tickersAt(category: Category): ServiceMs | null {
     return this.#tickersAt.get(category) ?? null
   }
 

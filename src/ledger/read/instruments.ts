@@ -132,7 +132,7 @@ export async function newestTickerSigns(db: Kysely<Database>, keys: readonly Ins
     from unnest(${keys.map(({ category }) => category)}::market.category[], ${keys.map(({ symbol }) => symbol)}::text[])
       as k (category, symbol)
     cross join lateral (
-      select ts, received_at as "receivedAt", volume_24h as "volume24h", last_price as "lastPrice", bid1_price as "bid1Price", bid1_size as "bid1Size",
+      select ts, volume_24h as "volume24h", last_price as "lastPrice", bid1_price as "bid1Price", bid1_size as "bid1Size",
         ask1_price as "ask1Price", ask1_size as "ask1Size", turnover_24h as "turnover24h",
         platform_turnover_24h as "platformTurnover24h"
       from market.tickers

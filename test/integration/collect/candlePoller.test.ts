@@ -26,6 +26,8 @@ const start = Date.UTC(2026, 0, 5, 12) + 5_000
 const minute = (index: number) => Math.floor(start / minuteMs) * minuteMs + index * minuteMs
 
 let now: number
+/** By how much this machine's clock is ahead of the service's. */
+let aheadMs: number
 /** By how much the wall clock was set back: the monotonic one goes on. */
 let setBackMs: number
 /** Opening times of the candles with a trade. */
@@ -48,6 +50,7 @@ const closings = new Map<string, () => void>()
 
 beforeEach(async () => {
   now = start
+  aheadMs = 0
   setBackMs = 0
   countsPlaces = true
   refused = new Set()
@@ -71,7 +74,7 @@ beforeEach(async () => {
     response.end(envelope(JSON.stringify(rows), now))
   })
   // What is compared with candles stands still until a test moves it; pauses take as long as they take.
-  const clock = { ...systemClock, now: () => now }
+  const clock = { ...systemClock, now: () => now + aheadMs }
   client = clientOf(service.url, { clock })
   const logger = pino({ level: 'silent' })
   incidents = new Incidents(logger, clock)
@@ -225,6 +228,24 @@ test('a trade that a ticker tells of while a response is on its way is news: the
   // After a response without news the series is otherwise not asked for each minute.
   await closeAt(start + 2 * minuteMs, '0 */1 * * * *', target)
   expect(asked).toHaveLength(3)
+})
+
+test.each([-8, -0.25, 0.25, 8, 24])('is not silent while it trades, with the clock %f hours ahead', async (hours) => {
+  aheadMs = hours * hourMs
+  const target = targetOf('TRADING', '1m')
+  const ticker = { category: 'SPOT', symbol: 'TRADING', ts: now, volume24h: '100', turnover24h: '100' } as const
+  universe.setInstruments('SPOT', [{ category: 'SPOT', symbol: 'TRADING', status: 'online' } as Instrument], true)
+  universe.setTickers([aTicker(ticker)])
+  traded = [minute(-10 * 60), minute(-1), minute(0)]
+  poller.retarget([target])
+  await isAnswered(target)
+  await closeAt(start + minuteMs, '0 */1 * * * *', target)
+  const turnover = () => universe.planned().instruments[0]?.turnover24h
+  expect(turnover()).toBe('100')
+  // After hours without a trade it is silent.
+  traded = [minute(-10 * 60)]
+  await closeAt(start + 7 * hourMs, '0 */1 * * * *', target)
+  await expect.poll(turnover).toBe('0')
 })
 
 describe('an interval that an instrument does not have', () => {

@@ -19,14 +19,14 @@ beforeAll(async () => {
 afterAll(() => database.drop())
 
 /** As the recorder stores it that owns the list. */
-async function record(volume24h: string): Promise<void> {
+async function record(volume24h: string, aheadMs = 0): Promise<void> {
   const now = Date.now()
   const batch: Batch = {
     stream: 'tickers',
     target: { category: 'SPOT' },
     requestTime: now,
-    receivedAt: now,
-    rows: [aTicker({ ...key, ts: now, receivedAt: now, volume24h, lastPrice: '2' })],
+    receivedAt: now + aheadMs,
+    rows: [aTicker({ ...key, ts: now, receivedAt: now + aheadMs, volume24h, lastPrice: '2' })],
     rejected: [],
     unkept: 0,
   }
@@ -45,7 +45,7 @@ test('a recorder without a list of its own reads the tickers of another, unless 
     ...systemClock,
     sleep: (ms, signal) => {
       rounds++
-      if (isLooking) universe.setTickers([aTicker({ ...key, receivedAt: Date.now(), volume24h: '7', lastPrice: '2' })])
+      if (isLooking) universe.setTickers([aTicker({ ...key, ts: Date.now(), volume24h: '7', lastPrice: '2' })])
       return systemClock.sleep(ms / 100, signal)
     },
   }
@@ -54,6 +54,7 @@ test('a recorder without a list of its own reads the tickers of another, unless 
     config,
     universe,
     clock,
+    serviceNow: () => Date.now(),
     logger: pino({ level: 'silent' }),
     signal: ending.signal,
   })
@@ -69,6 +70,11 @@ test('a recorder without a list of its own reads the tickers of another, unless 
   expect(Number(known())).toBe(7)
   isLooking = false
   await expect.poll(() => Number(known()), { timeout: 60_000 }).toBe(8)
+  // The clocks of two recorders may be far apart.
+  await record('9', 600_000)
+  await expect.poll(() => Number(known()), { timeout: 60_000 }).toBe(9)
+  await record('10', 600_000)
+  await expect.poll(() => Number(known()), { timeout: 60_000 }).toBe(10)
   ending.abort()
   await reading
 })

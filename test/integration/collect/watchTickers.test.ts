@@ -42,7 +42,7 @@ afterEach(async () => {
 type WatchOptions = Parameters<typeof watchTickers>[1]
 const watch = (worthOf: WatchOptions['worthOf'] = () => 1, options: Partial<WatchOptions> = {}) =>
   watchTickers(
-    { client, clock: systemClock, universe, logger, signal: ending.signal },
+    { client, clock: systemClock, serviceNow: () => Date.now(), universe, logger, signal: ending.signal },
     { categories: ['SPOT'], minMs: 0, gapMs, worthOf, onRead: () => undefined, ...options },
   )
 const knownVolume = () => Number(universe.tradeSign(spot)?.volume24h ?? 0)
@@ -87,7 +87,7 @@ test('reads where it is worth most', async () => {
 
 test('does not read again before the least time has passed since the newest tickers came', async () => {
   let times = 0
-  universe.setTickers([aTicker({ ...spot, receivedAt: Date.now() })])
+  universe.setTickers([aTicker({ ...spot, ts: Date.now() })])
   const watching = watch(
     () => {
       times++
@@ -104,7 +104,7 @@ test('does not read again before the least time has passed since the newest tick
 
 test('asks how much a read is worth by the time since the newest tickers came', async () => {
   const asked: number[] = []
-  universe.setTickers([aTicker({ ...spot, receivedAt: Date.now() - 5_000 })])
+  universe.setTickers([aTicker({ ...spot, ts: Date.now() - 5_000 })])
   const watching = watch((_category, sinceMs) => {
     asked.push(sinceMs)
     return 0

@@ -22,6 +22,21 @@ describe('a client that knows the time', () => {
     expect(error.message).toMatch(/a requestTime that is \d+ minutes ahead of this machine's clock/)
   })
 
+  it('gives an empty body the time that the service has told before, and fails without one', async () => {
+    const aheadMs = 8 * 3_600_000
+    const clock = { ...systemClock, now: () => systemClock.now() + aheadMs }
+    const serviceClock = new ServiceClock(clock, pino({ level: 'silent' }))
+    const candles = { category: 'SPOT', symbol: 'NEWUSDT', type: 'market', interval: '1m' } as const
+    await exchange.answering('')
+    const reader = clientOf(exchange.service.url, { serviceClock, clock })
+    expect(await failure(reader.candles(candles))).toMatchObject({ kind: 'malformed', retryable: true })
+    serviceClock.judge({ sentAt: now, requestTime: now, receivedAt: now })
+    const { requestTime, receivedAt } = await reader.candles(candles)
+    reader.close()
+    expect(Math.abs(requestTime - now)).toBeLessThan(60_000)
+    expect(Math.abs(receivedAt - now - aheadMs)).toBeLessThan(60_000)
+  })
+
   it('rejects rows of a time that cannot be, and takes 0 for none', async () => {
     const ticker = (symbol: string, ts: number) => ({ symbol, ts: `${ts}` })
     const rows = [

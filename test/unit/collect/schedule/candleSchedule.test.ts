@@ -41,7 +41,13 @@ function scheduleAfter(fruitless: number): CandleSchedule<CandleSeries> {
   const schedule = new CandleSchedule<CandleSeries>(0)
   schedule.retarget([series], 0)
   for (let response = 0; response <= fruitless; response++) {
-    schedule.responded(series, { rows: [candle(-1, '5')], received: at(0), isClaimed: false, sign: sign('1') })
+    schedule.responded(series, {
+      rows: [candle(-1, '5')],
+      requestTime: at(0).wall,
+      received: at(0),
+      isClaimed: false,
+      sign: sign('1'),
+    })
   }
   return schedule
 }
@@ -87,6 +93,7 @@ test('an interval that the instrument has had is asked for again soon after a re
   const last = (asked.at(-1) ?? 0) + 60
   schedule.responded(series, {
     rows: [candle(last, '1')],
+    requestTime: at(last).wall,
     received: at(last),
     isClaimed: false,
     sign: null,
@@ -125,6 +132,7 @@ describe('series that only fail', () => {
         else
           schedule.responded(target, {
             rows: [candle(minute, '5')],
+            requestTime: at(minute).wall,
             received: at(minute),
             isClaimed: false,
             sign: null,
