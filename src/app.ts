@@ -278,6 +278,7 @@ function startUpkeep(base: Base, parts: RunningParts, collector: Collector): voi
     isOwn: (instrument) => fleet.ownership.hasInstrument(instrument),
     incidents,
     clock,
+    serviceNow: () => serviceClock.now(),
     logger,
   })
   parts.retention = startRetention(config, db, { clock, logger, incidents, serviceNow: () => serviceClock.now() })

@@ -13,11 +13,11 @@ $$;
 
 -- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for
 -- each other at the row with verdict recorded, so that later statements see the claims of others. Silence in which
--- candles have come is taken back, and noted as repaired gaps. at: service time of the response. Returns the number of
--- these candles.
+-- candles have come is taken back, and noted as repaired gaps. at: service time of the response, if it may be stale.
+-- seen: service time of the response in any case. Returns the number of these candles.
 create or replace function recorder.claim_candles(
   of_category market.category, of_symbol text, of_type text, of_interval text,
-  filled tstzmultirange, left_out tstzmultirange, at timestamptz default null
+  filled tstzmultirange, left_out tstzmultirange, at timestamptz default null, seen timestamptz default null
 )
 returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -42,7 +42,7 @@ begin
     update recorder.ledger k set ranges = k.ranges - late
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict in ('silent', 'no trade') and k.ranges && late;
-    perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired', late, late_reason);
+    perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired', late, late_reason, coalesce(seen, at));
   end if;
   if not isempty(left_out) and of_type = 'market' then
     -- If a fill of the time is stored, something was traded, and the candle is missing instead of silent.
@@ -54,13 +54,13 @@ begin
   end if;
   if not isempty(left_out) then
     -- Silence is kept in parts of 1,440 candles, so that a row stays short.
-    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges)
+    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, noted_at)
     select 'candles', of_category, of_symbol, of_type, of_interval, 'silent',
-      date_bin(length * 1440, lower(r), timestamptz 'epoch') as begins, range_agg(r)
+      date_bin(length * 1440, lower(r), timestamptz 'epoch') as begins, range_agg(r), coalesce(seen, at, '-infinity')
     from unnest(left_out - recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded')) as r
     group by begins
     on conflict (stream, category, symbol, type, interval, verdict, part) do update
-      set ranges = k.ranges + excluded.ranges, noted_at = now() where not k.ranges @> excluded.ranges;
+      set ranges = k.ranges + excluded.ranges, noted_at = excluded.noted_at where not k.ranges @> excluded.ranges;
     update recorder.ledger k set ranges = k.ranges + left_out
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'recorded' and not k.ranges @> left_out;
@@ -102,14 +102,15 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     and k.verdict = 'silent' and isempty(k.ranges);
 $$;
 
--- Replaces the unanswered ranges within the requested ones by fresh ones. Ranges in kept stay as they are.
+-- Replaces the unanswered ranges within the requested ones by fresh ones. Ranges in kept stay as they are. at: time of
+-- the service when they were requested.
 create or replace function recorder.replace_unanswered(
   of_category market.category, of_symbol text, of_type text, of_interval text,
-  asked tstzmultirange, fresh tstzmultirange, kept tstzmultirange
+  asked tstzmultirange, fresh tstzmultirange, kept tstzmultirange, at timestamptz
 )
 returns void language sql set search_path = pg_catalog, pg_temp as $$
-  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, times)
-  select 'candles', of_category, of_symbol, of_type, of_interval, 'unanswered', lower(r), tstzmultirange(r),
+  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, noted_at, times)
+  select 'candles', of_category, of_symbol, of_type, of_interval, 'unanswered', lower(r), tstzmultirange(r), at,
     1 + coalesce((
       select max(u.times) from recorder.ledger u
       where (u.stream, u.category, u.symbol, u.type, u.interval) = ('candles', of_category, of_symbol, of_type, of_interval)

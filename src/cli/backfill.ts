@@ -116,7 +116,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     if (request.stream === 'candles') warnOfRemoval(config, series, serviceNow)
     else warnOfReach(request, series)
     const again = options.again === true
-    const planned = await planSeries(store.database.db, series, { again })
+    const planned = await planSeries(store.database.db, series, { again, now: serviceNow })
     if (options.dryRun === true) {
       const { estimate, text } = await forecastBackfill(request.stream, store.database.db, config, planned, serviceNow)
       await (options.json === true ? writeJson(estimate) : writeOut(text))

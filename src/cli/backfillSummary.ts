@@ -5,7 +5,7 @@ import { type PlannedSeries, planSeries } from '../history/request.js'
 import { rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import { candlesIn } from '../market/candle.js'
 import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
-import { sum } from '../market/values.js'
+import { type ServiceMs, sum } from '../market/values.js'
 import { grouped } from '../runtime/text.js'
 import { writeOut } from './output.js'
 
@@ -36,14 +36,14 @@ export async function summarize(
   db: Kysely<Database>,
   planned: readonly PlannedSeries[],
   ids: readonly number[],
-  options: { readonly isStopped?: boolean; readonly earlier?: readonly WantState[] } = {},
+  options: { readonly now: ServiceMs; readonly isStopped?: boolean; readonly earlier?: readonly WantState[] },
 ): Promise<Summary> {
   const states = await wantStates(db, { ids })
   const total = (wants: readonly WantState[], count: keyof WantCounts) => sum(wants.map((want) => want[count]))
   const growthOf = (count: keyof WantCounts) => total(states, count) - total(options.earlier ?? [], count)
   const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
   const outcomes = await rangeOutcomes(db, planned)
-  const after = await planSeries(db, planned, { again: false })
+  const after = await planSeries(db, planned, { again: false, now: options.now })
   const empty: NamedRange[] = []
   const unanswered: NamedRange[] = []
   const failed: (NamedRange & { reason: string })[] = []

@@ -1,5 +1,6 @@
 import type { Kysely } from 'kysely'
 import { egressOf, openExchange } from '../app.js'
+import { ServiceClock } from '../exchange/serviceClock.js'
 import type { Config } from '../config/resolve.js'
 import type { Database, WantKind } from '../db/schema.js'
 import { type PlannedSeries, wantsOf } from '../history/request.js'
@@ -22,14 +23,16 @@ export async function openBackfill(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<BackfillSession> {
+  const serviceClock = new ServiceClock(systemClock, logger)
   return openSession({
     db: store.database.db,
     url: store.url,
-    openClient: (right) => openExchange(right, config, logger),
+    openClient: (right) => openExchange(right, config, logger, { serviceClock }),
     egress: egressOf(config),
     folder: config.database.dataDir,
     settleMs: config.streams.candles.settleMs,
     clock: systemClock,
+    serviceNow: () => serviceClock.now(),
     logger,
     signal,
   })
@@ -45,7 +48,7 @@ export async function fetchMissing(
 ): Promise<Summary> {
   const open = planned.filter(({ missing }) => missing.length > 0)
   const ids = await insertWants(db, wantsOf(open, options))
-  if (ids.length === 0) return summarize(db, [], [])
+  if (ids.length === 0) return summarize(db, [], [], { now: await session.now() })
   // An interrupted run may have left an open want, which continues here. Its earlier counts are subtracted.
   const earlier = await wantStates(db, { ids })
   const unable = new AbortController()
@@ -72,7 +75,7 @@ export async function fetchMissing(
   }
   // After a stop, wait until fetched rows are stored, so that the summary counts them.
   if (signal.aborted) await session.rest()
-  return summarize(db, open, ids, { isStopped: signal.aborted, earlier })
+  return summarize(db, open, ids, { now: await session.now(), isStopped: signal.aborted, earlier })
 }
 
 /**

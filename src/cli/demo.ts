@@ -10,7 +10,7 @@ import { positiveSeconds } from './options.js'
 import { welcomeLines } from './output.js'
 import { openRecording } from './recording.js'
 import { streamNames, streamTraits } from '../market/stream.js'
-import { addMs, asIfService, dayMs } from '../market/values.js'
+import { addMs, dayMs } from '../market/values.js'
 import { planSeries, resolveRequest, wantsOf } from '../history/request.js'
 import { systemClock } from '../runtime/clock.js'
 import { insertWants } from '../ledger/wants.js'
@@ -92,20 +92,24 @@ const pollMs = 250
  * something to show. The recorder fetches the candles. Never rejects, because the demo also works without them.
  */
 async function wantDemoHistory(
-  { store }: Recorder,
+  { store, serviceClock }: Recorder,
   settings: { readonly settleMs: number; readonly logger: Logger; readonly signal: AbortSignal },
 ): Promise<void> {
   const { db } = store.database
   const { settleMs, logger, signal } = settings
   try {
     let instruments = await listInstruments(db)
-    while (!request.categories.every((wanted) => instruments.some(({ category }) => category === wanted))) {
+    let now = serviceClock.now()
+    while (
+      now === null ||
+      !request.categories.every((wanted) => instruments.some(({ category }) => category === wanted))
+    ) {
       await systemClock.sleep(pollMs, signal)
       instruments = await listInstruments(db)
+      now = serviceClock.now()
     }
-    const now = asIfService(systemClock.now())
     const { series } = resolveRequest({ ...request, from: addMs(now, -historyMs), to: now }, instruments, now, settleMs)
-    const planned = await planSeries(db, series, { again: false })
+    const planned = await planSeries(db, series, { again: false, now })
     await insertWants(db, wantsOf(planned, { kind: 'backfill', again: false }))
   } catch (error) {
     if (signal.aborted) return

@@ -66,7 +66,9 @@ export class ServiceClock {
 
   /** Time of the service's clock, even if this machine's clock was set since; null before the first response. */
   now(): ServiceMs | null {
-    return this.#reference === undefined ? null : serviceMs(this.#clock.monotonicMs() + this.#reference.offsetMs)
+    return this.#reference === undefined
+      ? null
+      : serviceMs(Math.floor(this.#clock.monotonicMs() + this.#reference.offsetMs))
   }
 
   /** Judges a response. `aheadMs` tells how far one that is not believed is ahead of our clock; negative if behind. */

@@ -9,7 +9,7 @@ import {
   withCandles,
 } from '../market/candle.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
-import { addMs, asIfService, serviceMs, type ServiceMs } from '../market/values.js'
+import { addMs, serviceMs, type ServiceMs } from '../market/values.js'
 import {
   addEmptyRanges,
   isSparse,
@@ -74,10 +74,10 @@ export class CandleFetcher {
       // Silence that was found below the slice counts as done, so that the next slice does not look there.
       const looked = union(slice.ranges, intersect(normalized(silent), slice.missing))
       return async (trx) => {
-        const shown = { empty, anchor, hasRejected: rejected > 0, now: asIfService(clock.now()) }
+        const shown = { empty, anchor, hasRejected: rejected > 0, now: requests.now() }
         const emptyAtFirst = await concludeMissing(trx, series, looked, shown)
         if (slice.kind === 'review' && slice.again)
-          await concludeReview(trx, series, slice, source.silence, asIfService(clock.now()))
+          await concludeReview(trx, series, slice, source.silence, requests.now())
         if (slice.again && updated > 0) await this.#followRestatement(trx, series, revisionBefore)
         return { done: union(looked, intersect(emptyAtFirst, slice.missing)) }
       }
@@ -173,10 +173,16 @@ async function concludeMissing(
   // A range that is noted already keeps the time of its first look.
   const isNoted = (range: TimeRange) =>
     !isSilent && notes.some(({ from, to }) => from === range.from && to === range.to)
-  await replaceUnanswered(trx, series, looked, {
-    fresh: unanswered.filter((range) => !isNoted(range)),
-    kept: unanswered.filter(isNoted),
-  })
+  await replaceUnanswered(
+    trx,
+    series,
+    looked,
+    {
+      fresh: unanswered.filter((range) => !isNoted(range)),
+      kept: unanswered.filter(isNoted),
+    },
+    shown.now,
+  )
   // Usually no candle is missing and there was no gap, so that nothing has to be replaced.
   if (missing.length > 0 || gaps.length > 0) {
     const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent

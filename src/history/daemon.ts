@@ -30,6 +30,7 @@ interface HistoryOptions {
   readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly incidents: Incidents
   readonly clock: Clock
+  readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
 }
 
@@ -54,7 +55,7 @@ const stopWithinMs = 5_000
 
 /** Fetches what is wanted with the budget that the live streams leave, and adds wants for repairs and reviews. */
 export function startHistory(options: HistoryOptions): History {
-  const { config, db, clock, logger } = options
+  const { config, db, clock, serviceNow, logger } = options
   const { candles, fills } = config.streams
   const { settleMs } = candles
   const states = new OperationStates(clock)
@@ -76,7 +77,10 @@ export function startHistory(options: HistoryOptions): History {
     candles.enabled && repeat('repair', minuteMs, () => repairCandles({ ...options, settleMs })),
     fills.enabled && repeat('repair of fills', 10 * secondMs, () => fillRepair.look()),
     repeat('repair of futures', minuteMs, () => repairFutures({ ...options, streams })),
-    repeat('review', 10 * minuteMs, () => reviewOnce(db, clock)),
+    repeat('review', 10 * minuteMs, async () => {
+      const now = serviceNow()
+      if (now !== null) await reviewOnce(db, now)
+    }),
   ]
   const estimates = new Map<number, ReturnType<typeof createEstimator>>()
   let reports: HistoryReport[] = []

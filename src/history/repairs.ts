@@ -5,19 +5,8 @@ import { fundingReachMs, leavesWithinMs, liquidationReachMs } from '../market/fu
 import { type Operation, operationOfPastFills, pastFillsOperations } from '../market/operation.js'
 import type { StreamName } from '../market/stream.js'
 import { type TimeRange, union } from '../market/timeRange.js'
-import {
-  addMs,
-  asIfService,
-  dayMs,
-  hourMs,
-  laterOf,
-  type MachineMs,
-  minuteMs,
-  minuteOf,
-  serviceMs,
-  type ServiceMs,
-} from '../market/values.js'
-import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
+import { addMs, dayMs, hourMs, laterOf, minuteMs, minuteOf, serviceMs, type ServiceMs } from '../market/values.js'
+import { type Backoff, backoffMs } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Database } from '../db/schema.js'
 import { candleStream, instrumentStream, type Series } from '../db/series.js'
@@ -38,14 +27,14 @@ const evidenceWaitsMs = [10 * minuteMs, hourMs, 6 * hourMs, dayMs] as const
 const contradictedPerLook = 20
 
 /** Returns true if a contradicted gap has waited long enough since it was noted, or asked for in vain. */
-function isEvidenceDue({ attempts, attemptedAt }: RepairAttempts, ageMs: number): boolean {
+function isEvidenceDue({ attempts, sinceMs }: RepairAttempts, ageMs: number): boolean {
   const waitMs = evidenceWaitsMs[Math.min(attempts, evidenceWaitsMs.length - 1)] ?? dayMs
-  return (attempts === 0 || attemptedAt !== null) && ageMs >= waitMs
+  return (attempts === 0 || sinceMs !== null) && ageMs >= waitMs
 }
 
 /** Returns true if no earlier repair is open, and the last one ended long enough ago. */
-function isDueAgain({ attempts, attemptedAt }: RepairAttempts, now: MachineMs): boolean {
-  return attempts === 0 || (attemptedAt !== null && now >= attemptedAt + backoffMs(attempts, repairBackoff))
+function isDueAgain({ attempts, sinceMs }: RepairAttempts): boolean {
+  return attempts === 0 || (sinceMs !== null && sinceMs >= backoffMs(attempts, repairBackoff))
 }
 
 /** Returns a want for ranges that live recording missed. */
@@ -61,7 +50,8 @@ interface CandleRepairOptions {
   /** When the last live response for a series came. Without it, a series that ends early always counts as behind. */
   readonly respondedAt?: (series: CandleSeries) => ServiceMs | undefined
   readonly settleMs: number
-  readonly clock: Clock
+  /** Returns the time of the service's clock; null before its first response, when nothing can be judged. */
+  readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
 }
 
@@ -75,19 +65,24 @@ const overdueMs = 10 * minuteMs
  * between two covered ranges. Overdue candles after the last covered range are a gap, too.
  */
 export async function repairCandles(options: CandleRepairOptions): Promise<void> {
-  const { db, series, clock, logger } = options
-  const machineNow = clock.now()
-  const now = asIfService(machineNow)
+  const { db, series, serviceNow, logger } = options
+  const now = serviceNow()
+  if (now === null) return
   // Live candles may have filled open gaps already.
   for (const one of await candlesWithGaps(db)) await settleGaps(db, one)
   const due: NewWant[] = []
   for (const { series: one, missing } of await findGaps(db, series(), now, options)) {
     const stream = candleStream(one)
-    const ranges = (await repairAttempts(db, stream, missing)).filter((range) => isDueAgain(range, machineNow))
+    const ranges = (await repairAttempts(db, stream, missing)).filter((range) => isDueAgain(range))
     if (ranges.length === 0) continue
     // A sparse series may have had no trade there, so no gap is recorded before the service responds.
     for (const range of (await isSparse(db, one)) ? [] : ranges) {
-      await recordGap(db, { ...stream, range, reason: 'not recorded: the recorder or the service was away' })
+      await recordGap(db, {
+        ...stream,
+        range,
+        reason: 'not recorded: the recorder or the service was away',
+        detectedAt: now,
+      })
     }
     due.push({ ...repairOf(stream, ranges), floor: addMs(now, -lookbackMs) })
   }
@@ -110,7 +105,7 @@ export async function findGaps(
       range: { from, to: laterOf(from, serviceMs(Math.floor((now - settleMs) / lengthMs) * lengthMs)) },
     }
   })
-  const known = await missingCandles(db, requested, { leaveOutAskedLately: true })
+  const known = await missingCandles(db, requested, { now })
   return known.flatMap(({ series: one, range, missing, oldestKnown }) => {
     // A series without any known candle was never recorded, so it has no gap.
     if (oldestKnown === null) return []
@@ -131,7 +126,8 @@ export interface FillRepairOptions {
   /** Returns true if only this recorder requests the fills of an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly states: OperationStates
-  readonly clock: Clock
+  /** Returns the time of the service's clock; null before its first response, when nothing can be judged. */
+  readonly serviceNow: () => ServiceMs | null
 }
 
 /** The largest number of gaps that one look goes through. */
@@ -151,8 +147,9 @@ export class FillRepair {
 
   /** Goes through the next gaps, the newest first, and begins again after the oldest. */
   async look(): Promise<void> {
-    const { db, clock } = this.#options
-    const now = asIfService(clock.now())
+    const { db, serviceNow } = this.#options
+    const now = serviceNow()
+    if (now === null) return
     const reachedSince = addMs(now, -fillReachMs)
     // A gap is lost while the service's history does not reach it.
     await loseGaps(db, 'fills', reachedSince)
@@ -207,7 +204,7 @@ export class FillRepair {
   #isDue(gap: FillGap, now: ServiceMs): boolean {
     if (!this.#options.isOwn(gap) || !isOver(gap, now)) return false
     if (gap.evidenceAgeMs !== null) return isEvidenceDue(gap, gap.evidenceAgeMs)
-    return isDueAgain(gap, this.#options.clock.now())
+    return isDueAgain(gap)
   }
 }
 
@@ -220,7 +217,8 @@ interface FuturesRepairOptions {
   readonly streams: readonly { readonly name: keyof typeof reachMs; readonly keptMs: number | null }[]
   /** Returns true if only this recorder requests the instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
-  readonly clock: Clock
+  /** Returns the time of the service's clock; null before its first response, when nothing can be judged. */
+  readonly serviceNow: () => ServiceMs | null
 }
 
 const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
@@ -229,8 +227,9 @@ const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachM
  * Adds wants for missing funding rates and liquidations. No live response shows their rows: they are older than the
  * first recording, or the recorder was away for long.
  */
-export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepairOptions): Promise<void> {
-  const now = asIfService(clock.now())
+export async function repairFutures({ db, streams, isOwn, serviceNow }: FuturesRepairOptions): Promise<void> {
+  const now = serviceNow()
+  if (now === null) return
   for (const { name, keptMs } of streams) {
     await loseGaps(db, name, addMs(now, -reachMs[name]))
     const since = addMs(now, -Math.min(reachMs[name] - leavesWithinMs, keptMs ?? Infinity))
@@ -238,7 +237,7 @@ export async function repairFutures({ db, streams, isOwn, clock }: FuturesRepair
     await wantRanges(
       db,
       name,
-      found.filter((one) => isOwn(one) && isDueAgain(one, clock.now())),
+      found.filter((one) => isOwn(one) && isDueAgain(one)),
     )
   }
 }

@@ -12,7 +12,7 @@ import { fundingReachMs, leavesWithinMs } from '../market/funding.js'
 import { isFuture, isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import { addMs, earlierOf, largest, laterOf, type ServiceMs, serviceMs } from '../market/values.js'
+import { addMs, earlierOf, largest, laterOf, serviceMs, type ServiceMs } from '../market/values.js'
 import type { Database, WantKind } from '../db/schema.js'
 import { candlesOf, candleStream, instrumentStream, type Series } from '../db/series.js'
 import { missingCandles, missingEvents } from '../ledger/missing.js'
@@ -154,13 +154,13 @@ export interface PlannedSeries extends RequestedSeries {
 export async function planSeries(
   db: Kysely<Database>,
   requested: readonly RequestedSeries[],
-  options: { readonly again: boolean },
+  options: { readonly again: boolean; readonly now: ServiceMs },
 ): Promise<PlannedSeries[]> {
   const candles = requested.flatMap(({ series, range }) => {
     const one = candlesOf(series)
     return one === null ? [] : [{ series: one, range }]
   })
-  const known = await missingCandles(db, candles, { leaveOutAskedLately: true })
+  const known = await missingCandles(db, candles, { now: options.now })
   const planned: PlannedSeries[] = []
   for (const request of requested) {
     const { series, range } = request

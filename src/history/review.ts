@@ -1,8 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { addMs, asIfService, dayMs, hourMs, laterOf, type ServiceMs } from '../market/values.js'
-import type { Clock } from '../runtime/clock.js'
+import { addMs, dayMs, hourMs, laterOf, type ServiceMs } from '../market/values.js'
 import { countOpenWants, insertWants, type NewWant } from '../ledger/wants.js'
 import type { Fraction } from '../ledger/commonFactor.js'
 import {
@@ -42,9 +41,8 @@ const nearCandles = 100
  *
  * Adds wants for the reviews that are due. Resolves to the ids of the wants.
  */
-export async function reviewOnce(db: Kysely<Database>, clock: Clock): Promise<number[]> {
+export async function reviewOnce(db: Kysely<Database>, now: ServiceMs): Promise<number[]> {
   if ((await countOpenWants(db, 'review')) >= maxAtOnce) return []
-  const now = asIfService(clock.now())
   const silent = await unconfirmedParts(db, { before: addMs(now, -silenceAfterMs), limit: maxAtOnce })
   const once = await askedOnce(db, { before: addMs(now, -confirmEmptyAfterMs), limit: maxAtOnce })
   const due = await dueReviews(db, { before: addMs(now, -seriesEveryMs), limit: maxAtOnce })

@@ -47,9 +47,11 @@ export class SliceRunner {
    * @param onAsk called with each operation that the slice requests
    */
   async run(slice: Slice, onAsk: (operation: Asking) => void, signal: AbortSignal): Promise<SliceResult> {
-    const { db, clock } = this.#context
+    const { db, clock, serviceNow } = this.#context
+    const now = serviceNow()
+    if (now === null) throw new Error('slices wait for the time of the service')
     const counts = { received: 0, inserted: 0, updated: 0 }
-    const requests = new SliceRequests(clock, signal)
+    const requests = new SliceRequests(clock, now, signal)
     const request: RequestOptions = { priority: slice.kind === 'repair' ? 'repair' : 'backfill', signal }
     const counted = (): WantCounts => ({ requests: requests.sent, ...counts })
     try {

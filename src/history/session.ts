@@ -6,6 +6,7 @@ import type { Clock } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Right } from '../runtime/right.js'
+import { newestKnown } from '../ledger/read/overview.js'
 import { Lease } from '../lease/lease.js'
 import { isLeaseHeld } from '../lease/leaseRow.js'
 import { isWholeList } from '../ledger/batch.js'
@@ -24,6 +25,8 @@ interface SessionOptions {
   readonly folder: string
   readonly settleMs: number
   readonly clock: Clock
+  /** Returns the time of the service's clock; null before its first response to the client. */
+  readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
   readonly signal: AbortSignal
 }
@@ -36,11 +39,16 @@ export interface BackfillSession {
   isOwner(): boolean
   /**
    * Resolves to the instruments as the service lists them now, with the service's time. If another process owns the
-   * budget, resolves to the recorded instruments, with this machine's time.
+   * budget, resolves to the recorded instruments.
    */
   instruments(
     categories: readonly TradedCategory[],
   ): Promise<{ instruments: InstrumentSummary[]; serviceNow: ServiceMs }>
+  /**
+   * Resolves to the time of the service's clock. If only another process hears the service, resolves to the time of the
+   * newest recorded row.
+   */
+  now(): Promise<ServiceMs>
   /**
    * Starts to fetch what is wanted: at once as the owner of the budget, else after taking it over. Rejects when this
    * process cannot take it over.
@@ -57,8 +65,11 @@ export interface BackfillSession {
  */
 const takeAfterMs = 15_000
 
+/** Time between two requests that only ask for the time of the service. */
+const hearEveryMs = 3_000
+
 export async function openSession(options: SessionOptions): Promise<BackfillSession> {
-  const { db, url, openClient, egress, folder, clock, logger } = options
+  const { db, url, openClient, egress, folder, clock, serviceNow, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
   const isHeld = await isLeaseHeld(db, egress)
@@ -80,9 +91,11 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
 
   const startWorker = async () => {
     if (!isOwner) await acquire()
+    await hearService(ownClient(), serviceNow, clock, signal)
     const own = { client: ownClient(), states: new OperationStates(clock), incidents: new Incidents(logger, clock) }
     worker ??= new HistoryWorker({ ...options, ...own, series: () => [] })
   }
+  const now = async () => serviceNow() ?? (await newestKnown(db)) ?? asIfService(clock.now())
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))
     await working.catch(() => undefined)
@@ -91,19 +104,18 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   return {
     isOwner: () => isOwner,
     async instruments(categories) {
-      let serviceNow = asIfService(clock.now())
       // If another process owns the budget, that process reads the lists.
       for (const category of isOwner ? categories : []) {
         const page = await ownClient().instruments({ category }, { signal })
         await recordInstruments(db, category, page.rows, page.requestTime, { complete: isWholeList(page) })
-        serviceNow = page.requestTime
       }
       const listed = await listInstruments(db)
       return {
         instruments: listed.filter(({ category }) => (categories as readonly string[]).includes(category)),
-        serviceNow,
+        serviceNow: await now(),
       }
     },
+    now,
     work: () => (working = startWorker()),
     rest,
     async close() {
@@ -111,5 +123,17 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       client?.close()
       await lease.release()
     },
+  }
+}
+
+/** Requests a short list until a response is believed. Without the time of the service nothing can be judged. */
+async function hearService(
+  client: ExchangeClient,
+  serviceNow: SessionOptions['serviceNow'],
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  while (serviceNow() === null) {
+    await client.rpiSymbols({ signal }).catch(() => clock.sleep(hearEveryMs, signal))
   }
 }

@@ -6,7 +6,7 @@ import type { CandleSeries } from '../market/candle.js'
 import type { TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/operation.js'
 import type { Ranges } from '../market/timeRange.js'
-import { asIfService, type ServiceMs } from '../market/values.js'
+import { addMs, type ServiceMs } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -22,6 +22,8 @@ export interface SliceContext {
   readonly client: ExchangeClient
   readonly states: OperationStates
   readonly clock: Clock
+  /** Returns the time of the service's clock; null before its first response. */
+  readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
   readonly incidents: Incidents
   readonly settleMs: number
@@ -83,18 +85,18 @@ export class SliceRequests {
   sent = 0
   readonly #clock: Clock
   readonly #signal: AbortSignal
-  #respondedMs: number
-  #skewMs = 0
+  /** The time of the service as the last response told it, and when that was on the monotonic clock. */
+  #told: { readonly at: ServiceMs; readonly ms: number }
 
-  constructor(clock: Clock, signal: AbortSignal) {
+  constructor(clock: Clock, serviceNow: ServiceMs, signal: AbortSignal) {
     this.#clock = clock
     this.#signal = signal
-    this.#respondedMs = clock.monotonicMs()
+    this.#told = { at: serviceNow, ms: clock.monotonicMs() }
   }
 
   /** Returns the time of the service's clock, as the last response told it. */
   now(): ServiceMs {
-    return asIfService(this.#clock.now() + this.#skewMs)
+    return addMs(this.#told.at, Math.floor(this.#clock.monotonicMs() - this.#told.ms))
   }
 
   /** Repeats a request until it succeeds. Rejects with `Postponed` after too long, or with an error that is final. */
@@ -103,12 +105,11 @@ export class SliceRequests {
       try {
         this.sent += 1
         const page = await request()
-        this.#respondedMs = this.#clock.monotonicMs()
-        this.#skewMs = page.requestTime - page.receivedAt
+        this.#told = { at: page.requestTime, ms: this.#clock.monotonicMs() }
         return page
       } catch (error) {
         if (!(error instanceof ExchangeError) || !error.retryable) throw error
-        const isAway = this.#clock.monotonicMs() - this.#respondedMs > patienceMs
+        const isAway = this.#clock.monotonicMs() - this.#told.ms > patienceMs
         if (isAway) throw new Postponed(error.message, { cause: error })
       }
       await this.#clock.sleep(backoffMs(failures, retry), this.#signal)

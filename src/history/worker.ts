@@ -22,6 +22,7 @@ import { type Asking, cutSlice, hasRoom } from './workload.js'
 import type { CandleSeries } from '../market/candle.js'
 import { isProven, type StreamName, streamNames } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
+import type { ServiceMs } from '../market/values.js'
 import { refreshRollups } from '../server/timescale/rollups.js'
 
 interface HistoryWorkerOptions {
@@ -36,6 +37,7 @@ interface HistoryWorkerOptions {
   readonly states: OperationStates
   readonly incidents: Incidents
   readonly clock: Clock
+  readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
 }
 
@@ -85,14 +87,16 @@ export class HistoryWorker {
   }
 
   async #work(): Promise<void> {
-    const { db, clock, logger, incidents } = this.#options
+    const { db, clock, serviceNow, logger, incidents } = this.#options
     const { signal } = this.#stopping
     const extend = everySoOften(clock, extendEveryMs, () => this.#extendLeases())
     const endWants = everySoOften(clock, endWantsEveryMs, () => endSatisfiedWants(db))
     while (!signal.aborted) {
       let waitMs = busyPollMs
       try {
-        if (this.#running.size > 0 || (await isWorkLeft(db))) {
+        // Nothing of the past can be judged before the service has told its time.
+        const isTold = serviceNow() !== null
+        if (isTold && (this.#running.size > 0 || (await isWorkLeft(db)))) {
           await extend()
           await endWants()
           waitMs = await this.#takeSlices()

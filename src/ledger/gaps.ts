@@ -176,7 +176,7 @@ export async function selectFillGaps(
       order by id desc limit ${limit}
     )
     select id, category, symbol, lower(range) as "from", upper(range) as "to", w.*, (
-        select (extract(epoch from now() - greatest(max(e.noted_at), w."attemptedAt")) * 1000)::float8
+        select least((extract(epoch from now() - max(e.noted_at)) * 1000)::float8, w."sinceMs")
         from recorder.ledger e
         where e.stream = 'fills' and e.category = due.category and e.symbol = due.symbol and e.type = '' and e.interval = ''
           and e.verdict in ('contradicted', 'disputed') and e.part > lower(due.range) - interval '1 minute'

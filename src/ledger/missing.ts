@@ -33,12 +33,12 @@ const columns: readonly ColumnSpec[] = [...keyColumns, { name: 'from', kind: 'ti
 
 /**
  * Finds the missing parts of each requested range, in the order of the requests, with one statement.
- * `leaveOutAskedLately` leaves out ranges that were requested in vain and need not be requested again yet.
+ * `now` leaves out ranges that were requested in vain and need not be requested again yet.
  */
 export async function missingCandles(
   db: Kysely<Database>,
   requested: readonly SeriesRange[],
-  options: { readonly leaveOutAskedLately?: boolean } = {},
+  options: { readonly now?: ServiceMs } = {},
 ): Promise<MissingCandles[]> {
   if (requested.length === 0) return []
   const keys = requested.map(({ series: { category, symbol, type, interval }, range }) => {
@@ -56,8 +56,8 @@ export async function missingCandles(
         - coalesce(c.ranges, '{}') - coalesce(e.ranges, '{}') - coalesce(f.ranges, '{}') - coalesce((
           -- A range is requested again after one hour, then after four, and so on, up to a day.
           select range_agg(r) from recorder.ledger u cross join lateral unnest(u.ranges) as r
-          where ${options.leaveOutAskedLately ?? false} and ${sameSeries('u', 's')} and ${hasVerdict('unanswered', 'u')}
-            and u.noted_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > now()), '{}')
+          where ${options.now !== undefined} and ${sameSeries('u', 's')} and ${hasVerdict('unanswered', 'u')}
+            and u.noted_at + least(interval '1 hour' * power(4, least(u.times, 10) - 1), interval '1 day') > ${new Date(options.now ?? 0)}), '{}')
     ) as m(range) on true
     order by 1, 2`.execute(db)
   const results = requested.map(({ series, range }) => ({
@@ -158,8 +158,9 @@ export async function replaceUnanswered(
   series: CandleSeries,
   asked: readonly TimeRange[],
   { fresh, kept = [] }: { readonly fresh: readonly TimeRange[]; readonly kept?: readonly TimeRange[] },
+  at: ServiceMs,
 ): Promise<void> {
-  await callOfCandles(db, 'replace_unanswered', series, asked, fresh, kept)
+  await callOfCandles(db, 'replace_unanswered', series, asked, fresh, kept, at)
 }
 
 interface Unanswered extends TimeRange {

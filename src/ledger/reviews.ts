@@ -151,7 +151,7 @@ export async function concludeReview(
   at: ServiceMs,
 ): Promise<void> {
   await confirmNoTrade(trx, series, normalized(silence))
-  await putOffLook(trx, series, ranges)
+  await putOffLook(trx, series, ranges, at)
   await noteReview(trx, series, at, nextTo)
 }
 
@@ -165,10 +165,15 @@ export async function confirmNoTrade(
 }
 
 /** Delays the next look at the silence in ranges that were just requested, whatever the result. */
-async function putOffLook(db: Kysely<Database>, series: CandleSeries, asked: readonly TimeRange[]): Promise<void> {
+async function putOffLook(
+  db: Kysely<Database>,
+  series: CandleSeries,
+  asked: readonly TimeRange[],
+  at: ServiceMs,
+): Promise<void> {
   await db
     .updateTable('recorder.ledger')
-    .set(({ fn }) => ({ noted_at: fn('now') }))
+    .set({ noted_at: instant(at) })
     .where(knownOf(candleStream(series), 'silent'))
     .where('ranges', '&&', multirange(asked))
     .execute()

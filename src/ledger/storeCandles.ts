@@ -20,13 +20,15 @@ export interface StoredCandles extends WriteResult {
  * it is stored or nothing, so that no claim lacks its rows. It uses the transaction that `db` is in, or one of its own.
  *
  * @param silence ranges that responses left out, see `silenceBetween`
- * @param at service time of the response; null if it is not known
+ * @param at service time of the response if it may be stale; null if it is the newest
+ * @param seenAt service time of the response in any case
  */
 export async function storeCandles(
   db: Kysely<Database>,
   candles: readonly Candle[],
   silence: readonly TimeRange[] = [],
   at: ServiceMs | null = null,
+  seenAt: ServiceMs | null = at,
 ): Promise<StoredCandles> {
   const [series] = candles
   if (series === undefined) return { inserted: 0, updated: 0, unchanged: 0, lateCandles: 0 }
@@ -36,11 +38,11 @@ export async function storeCandles(
     intervalMs[series.interval],
   )
   if (filled.length === 0) return { lateCandles: 0, ...(await upsertCandles(db, candles, at)) }
-  if (candles.length < bulkRows) return storeAtOnce(db, series, candles, { filled, silence, at })
+  if (candles.length < bulkRows) return storeAtOnce(db, series, candles, { filled, silence, at, seenAt })
   return inTransaction(db, async (trx) => {
     const written = (await insertNewCandles(trx, series, candles)) ?? (await upsertCandles(trx, candles, at))
-    const ranges = [filled, silence, ...(at === null ? [] : [new Date(at).toISOString()])]
-    return { lateCandles: await callOfCandles<number>(trx, 'claim_candles', series, ...ranges), ...written }
+    const claim = [filled, silence, at, seenAt] as const
+    return { lateCandles: await callOfCandles<number>(trx, 'claim_candles', series, ...claim), ...written }
   })
 }
 
@@ -52,6 +54,7 @@ interface CandleClaim {
   readonly filled: readonly TimeRange[]
   readonly silence: readonly TimeRange[]
   readonly at: ServiceMs | null
+  readonly seenAt: ServiceMs | null
 }
 
 /** Stores candles with their claim in one statement. A transaction has several, which take longer for a few rows. */
@@ -59,16 +62,15 @@ async function storeAtOnce(
   db: Kysely<Database>,
   { category, symbol, type, interval }: CandleSeries,
   candles: readonly Candle[],
-  { filled, silence, at }: CandleClaim,
+  { filled, silence, at, seenAt }: CandleClaim,
 ): Promise<StoredCandles> {
   // Writes rows before the claim, in the same order as a transaction. So two writers of a series cannot deadlock.
   const { rows } = await sql<{ inserted: number; updated: number; lateCandles: number }>`
     with written as (${upsertOf(candles, at)}), counted as materialized (
       select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written)
     select inserted, updated, recorder.claim_candles(${category}, ${symbol}, ${type}, ${interval},
-      ${multirangeText(filled)}, ${multirangeText(silence)}, ${instantOrNull(at)}) as "lateCandles" from counted`.execute(
-    db,
-  )
+      ${multirangeText(filled)}, ${multirangeText(silence)}, ${instantOrNull(at)},
+      ${instantOrNull(seenAt)}) as "lateCandles" from counted`.execute(db)
   const { inserted = 0, updated = 0, lateCandles = 0 } = rows[0] ?? {}
   return { inserted, updated, unchanged: candles.length - inserted - updated, lateCandles }
 }
@@ -136,7 +138,8 @@ async function insertNewCandles(
  * counts. A response that is older than another one of its series closes candles, but changes no others: it may have
  * waited on a disk.
  *
- * @param at service time of the response; null if it is not known
+ * @param at service time of the response if it may be stale; null if it is the newest
+ * @param seenAt service time of the response in any case
  */
 export async function upsertCandles(
   db: Kysely<Database>,

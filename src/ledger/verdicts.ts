@@ -71,9 +71,12 @@ export async function callOfCandles<Result = void>(
   db: Kysely<Database>,
   name: string,
   { category, symbol, type, interval }: CandleSeries,
-  ...values: readonly (readonly TimeRange[] | string)[]
+  ...values: readonly (readonly TimeRange[] | string | ServiceMs | null)[]
 ): Promise<Result> {
-  const texts = values.map((value) => (typeof value === 'string' ? value : multirangeText(value)))
+  const texts = values.map((value) => {
+    if (typeof value === 'number') return new Date(value)
+    return typeof value === 'string' || value === null ? value : multirangeText(value)
+  })
   return callFunction(db, `recorder.${name}`, category, symbol, type, interval, ...texts)
 }
 

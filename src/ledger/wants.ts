@@ -268,8 +268,8 @@ export async function countOpenWants(db: Kysely<Database>, kind: WantKind): Prom
 /** How often something was wanted as a repair lately. */
 export interface RepairAttempts {
   readonly attempts: number
-  /** Time when the last want ended; null while one is open. */
-  readonly attemptedAt: ServiceMs | null
+  /** Time since the last want ended, in milliseconds, by the database's clock; null while one is open. */
+  readonly sinceMs: number | null
 }
 
 /**
@@ -278,7 +278,7 @@ export interface RepairAttempts {
  */
 export function attemptsWhere(condition: RawBuilder<unknown>): RawBuilder<RepairAttempts> {
   return sql`
-    select count(*) as attempts, case when bool_and(ended_at is not null) then max(ended_at) end as "attemptedAt"
+    select count(*) as attempts, case when bool_and(ended_at is not null) then (extract(epoch from now() - max(ended_at)) * 1000)::float8 end as "sinceMs"
     from recorder.want w where w.kind = 'repair' and ${condition}`
 }
 

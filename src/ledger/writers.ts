@@ -36,9 +36,10 @@ const writers = {
   ),
   fills: storeFills,
   // Pages of a history are never kept on a disk, so that none of them is stale.
-  candles: oneByOne((db, batch: Batch<CandleTarget, Candle>) =>
-    storeCandles(db, batch.rows, silenceOf(batch), batch.silence === undefined ? batch.requestTime : null),
-  ),
+  candles: oneByOne((db, batch: Batch<CandleTarget, Candle>) => {
+    const { rows, requestTime } = batch
+    return storeCandles(db, rows, silenceOf(batch), batch.silence === undefined ? requestTime : null, requestTime)
+  }),
   funding_rates: oneByOne(storeFundingBatch),
   liquidations: oneByOne(storeLiquidationBatch),
   index_components: byVersions('index_components'),

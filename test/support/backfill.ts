@@ -55,7 +55,17 @@ export function startWorker(
   const logger = createLogger('silent')
   const incidents = new Incidents(logger, systemClock)
   const states = new OperationStates(systemClock)
-  const given = { db, client, series: () => [], settleMs, clock: systemClock, logger, incidents, states }
+  const given = {
+    db,
+    client,
+    series: () => [],
+    settleMs,
+    clock: systemClock,
+    serviceNow: () => Date.now(),
+    logger,
+    incidents,
+    states,
+  }
   return new HistoryWorker({ ...given, ...more })
 }
 
@@ -93,13 +103,16 @@ export async function runBackfill(
   const worker = startWorker(test, client)
   try {
     const { series } = resolveRequest(request, instrumentsOf(simulator), serviceNow, settleMs)
-    const planned = await planSeries(db, series, { again })
+    const planned = await planSeries(db, series, { again, now: serviceNow })
     const ids = await insertWants(db, wantsOf(planned, { kind: 'backfill', again }))
     for (;;) {
       const { wants, wantsEnded } = await readProgress(db, ids)
       if (wants === wantsEnded) {
         const open = planned.filter(({ missing }) => missing.length > 0)
-        return { summary: await summarize(db, open, ids), requests: candleRequests(simulator) - before }
+        return {
+          summary: await summarize(db, open, ids, { now: serviceNow }),
+          requests: candleRequests(simulator) - before,
+        }
       }
       await systemClock.sleep(50)
     }
@@ -164,10 +177,9 @@ export async function repairFutures(
 ): Promise<void> {
   const { db, pool } = test.database
   const client = clientOf(simulator.url, 100)
-  const clock = { ...systemClock, now }
   const streams = [{ name, keptMs: null }] as const
   const worker = startWorker(test, client, { settleMs: 0 })
-  await wantMissing({ db, streams, isOwn: () => true, clock })
+  await wantMissing({ db, streams, isOwn: () => true, serviceNow: now })
   const wants = async (condition: string) =>
     (await pool.query(`select from recorder.want where stream = $1 and ${condition}`, [name])).rowCount
   await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)

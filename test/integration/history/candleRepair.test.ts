@@ -2,7 +2,6 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { repairCandles } from '../../../src/history/repairs.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import type { CandleSeries } from '../../../src/market/candle.js'
-import { systemClock } from '../../../src/runtime/clock.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
@@ -56,7 +55,7 @@ describe('the daemon', () => {
     const priorities = new Set<string>()
     const client = clientOf(simulator.url, 10, { onRequest: ({ priority }) => void priorities.add(priority) })
     const logger = createLogger('silent')
-    const options = { db, settleMs, clock: systemClock, logger }
+    const options = { db, settleMs, serviceNow: () => Date.now(), logger }
     const worker = startWorker(test, client)
     try {
       await repairCandles({ ...options, series: () => [series] })
@@ -83,7 +82,7 @@ describe('the daemon', () => {
     const recorded = [hoursAgo(30, 20), hoursAgo(18, 3), hoursAgo(2, 0)]
     await addCoverage(db, candleStream(other), recorded)
     await repairInVain(db, candleStream(other), [hole], 4)
-    const options = { db, settleMs, clock: systemClock, logger: createLogger('silent') }
+    const options = { db, settleMs, serviceNow: () => Date.now(), logger: createLogger('silent') }
     await repairCandles({ ...options, series: () => [other] })
     expect(await wantedRanges(db, 'ETHUSDT')).toEqual([outage])
     const gaps = await listGaps(db, { isSymbol: (symbol) => symbol === 'ETHUSDT' })

@@ -6,7 +6,6 @@ import { type Simulator, startSimulator } from '../../../src/simulator/server.js
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { claims, runBackfill, storedCandles, trueCandles } from '../../support/backfill.js'
 import { reviewOnce } from '../../../src/history/review.js'
-import { systemClock } from '../../../src/runtime/clock.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 const minuteMs = 60_000
@@ -113,7 +112,7 @@ describe('a backfill from a service that', () => {
     expect(await asked()).toMatchObject({ requests: 0, summary: { empty: [] } })
     service.control.setQuirks({ hiddenCandles: [] })
     await hourPasses()
-    const [id = 0] = await reviewOnce(test.database.db, systemClock)
+    const [id = 0] = await reviewOnce(test.database.db, now)
     expect(id).toBeGreaterThan(0)
     await asked()
     await expectTruth(service, from)

@@ -68,8 +68,7 @@ async function repair(
   const { db, pool } = test.database
   const client = clientOf(service.url, 100)
   const states = new OperationStates(systemClock)
-  const clock = { ...systemClock, now: () => now }
-  const options = { db, isOwn: () => true, states, clock, ...more }
+  const options = { db, isOwn: () => true, states, serviceNow: () => now, ...more }
   const worker = startWorker(test, client, { states: options.states, incidents, settleMs: 0 })
   const repairing = new FillRepair(options)
   try {
@@ -221,8 +220,7 @@ describe('a gap in fills', () => {
     await recordAround(service, minuteMs)
     let monotonicMs = 0
     const states = new OperationStates({ monotonicMs: () => monotonicMs })
-    const clock = { ...systemClock, now: () => now }
-    const repairing = new FillRepair({ db: test.database.db, isOwn: () => true, states, clock })
+    const repairing = new FillRepair({ db: test.database.db, isOwn: () => true, states, serviceNow: () => now })
     for (let time = 0; time < 2; time++) {
       states.note('futures-fills-history', 'present')
       await repairing.look()
@@ -241,7 +239,7 @@ describe('a gap in fills', () => {
     await recordGap(test.database.db, { ...series, symbol: 'ETHUSDT', range, reason: 'away', detectedAt: now - dayMs })
     const states = new OperationStates(systemClock)
     states.note('futures-fills-history', 'absent')
-    const of = { db: test.database.db, isOwn: () => true, clock: { ...systemClock, now: () => now } }
+    const of = { db: test.database.db, isOwn: () => true, serviceNow: () => now }
     await new FillRepair({ ...of, states }).look()
     const repairing = new FillRepair({ ...of, states: new OperationStates(systemClock) })
     const wanted = async () => {
@@ -259,7 +257,7 @@ describe('a gap in fills', () => {
     const service = await startService()
     const { gap } = await recordAround(service, minuteMs)
     const before = await storedIds()
-    const at = (time: number) => ({ clock: { ...systemClock, now: () => time } })
+    const at = (time: number) => ({ serviceNow: () => time })
     await repair(service, at(gap.to + fillReachMs))
     expect(await gaps()).toMatchObject([{ state: 'lost' }])
     expect(await storedIds()).toEqual(before)

@@ -6,7 +6,6 @@ import { listGaps, loseGaps } from '../../../src/ledger/gaps.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../../src/market/values.js'
-import { systemClock } from '../../../src/runtime/clock.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { clientOf, repairFutures, repairInVain, wantedRanges } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -165,6 +164,6 @@ it('a new gap is asked for at once while an older one waits that no request coul
   await claimEvents(db, series, [hoursAgo(60, 2), hoursAgo(1, 0)], 'away')
   await repairInVain(db, series, [hoursAgo(71, 60)], 4)
   const streams = [{ name: 'liquidations', keptMs: null }] as const
-  await wantMissing({ db, streams, isOwn: () => true, clock: { ...systemClock, now: () => start } })
+  await wantMissing({ db, streams, isOwn: () => true, serviceNow: () => start })
   expect(await wantedRanges(db, key.symbol)).toEqual([away])
 })

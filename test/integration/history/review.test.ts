@@ -3,7 +3,6 @@ import type { BackfillRequest } from '../../../src/history/request.js'
 import { reviewOnce } from '../../../src/history/review.js'
 import { verify } from '../../../src/ledger/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
-import { systemClock } from '../../../src/runtime/clock.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { candleStream } from '../../../src/db/series.js'
@@ -69,10 +68,9 @@ async function storeInstruments(service: Simulator, at: number): Promise<void> {
 async function review(service: Simulator, { at }: { readonly at: number }): Promise<void> {
   const { db } = test.database
   const client = clientOf(service.url, 100)
-  const clock = { ...systemClock, now: () => Math.max(at, Date.now() + dayMs) }
   const worker = startWorker(test, client)
   try {
-    await reviewOnce(db, clock)
+    await reviewOnce(db, Math.max(at, Date.now() + dayMs))
     await expect.poll(() => countOpenWants(db, 'review'), { timeout: 60_000 }).toBe(0)
   } finally {
     await worker.stop()
@@ -128,7 +126,7 @@ describe('looking at the past again', () => {
       return reread(at)
     }
     const reread = async (at: number) => {
-      await reviewOnce(db, { ...systemClock, now: () => at })
+      await reviewOnce(db, at)
       return rows<{ minutes: number; until: number }>(
         `select extract(epoch from upper(ranges) - lower(ranges)) / 60 as minutes, upper(ranges) as until
           from recorder.want where kind = 'review' and ended_at is null`,
