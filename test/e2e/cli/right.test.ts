@@ -171,6 +171,29 @@ describe('where nobody has the right to send', () => {
     await expect(readdir(dataDir)).rejects.toThrow('ENOENT')
   })
 
+  test('on a bare machine init, doctor and start follow on, and plan then asks by the database', async () => {
+    const own = join(folder, `bare ${++count}`)
+    await mkdir(own)
+    const [file, dataDir] = [join(own, 'recorder.yaml'), join(own, 'data')]
+    const bare = { SERVE_PORT: '0' }
+    const flags = ['--yes', '--out', file, '--url', simulator.url, '--data-dir', dataDir, '--record', 'fills']
+    const init = await runProgram(['init', ...flags], bare)
+    expect(init).toMatchObject({ exitCode: 0, stderr: '' })
+    expect(init.stdout).toContain('Instruments listed by the service')
+    const doctor = await runProgram(['doctor', '--config', file], bare)
+    expect(doctor.stdout).toMatch(/^ok +service +.* responded in/m)
+    expect(doctor.stdout).toMatch(/^ok +database +none yet; /m)
+    expect(await readdir(own)).toEqual(['recorder.yaml'])
+    const start = startProgram(['start', '--config', file], bare)
+    await start.printed(/collecting /)
+    const beside = await runProgram(['plan', '--config', file], bare)
+    expect(beside.stdout).toContain('Instruments in the database')
+    start.process.kill('SIGTERM')
+    expect((await start.finished).exitCode).toBe(0)
+    const alone = await runProgram(['plan', '--config', file], bare)
+    expect(alone.stdout).toContain('Instruments listed by the service')
+  })
+
   test('so it does where a database is configured that no recorder has prepared yet', async () => {
     const empty = await createEmptyDatabase()
     try {
