@@ -17,4 +17,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     'Where the database has been: system identifier of the server and oid, oldest first. A copy is elsewhere, until --adopt makes it the heir.'`.execute(
     db,
   )
+  // Logins that only read stamp exports with it.
+  await sql`create view recorder_page.database as select id from recorder.service`.execute(db)
+  await sql`
+    do $$ begin
+      if exists (select from pg_roles where rolname = 'market_reader') then
+        grant select on recorder_page.database to market_reader;
+      end if;
+      if exists (select from pg_roles where rolname = 'recorder_writer') then
+        grant select on recorder_page.database to recorder_writer;
+      end if;
+    end $$`.execute(db)
 }

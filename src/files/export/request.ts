@@ -136,6 +136,8 @@ export function selectFingerprint(request: ExportRequest, part: TimeSpan): State
 
 /** Contents of an export folder. A repeated command reads it to continue an export that was stopped. */
 const manifestSchema = z.strictObject({
+  /** Id of the database (recorder.service) that the rows are of; null before a recorder has named one. */
+  database: z.string().nullable(),
   what: z.string(),
   format: z.enum(exportFormats),
   categories: z.array(z.string()).nullable(),

@@ -53,7 +53,7 @@ export async function runExport(
   options: ExportOptions,
 ): Promise<ExportResult> {
   await makeFolder(request.folder)
-  const found = await startManifest(request)
+  const found = await startManifest(database, request)
   // Without days, the only file is always written anew.
   const isNew = Object.keys(found.parts).length === 0 || request.source.timeColumn === undefined
   const manifest = isNew ? await withDecimals(database, request, found, options) : found
@@ -94,9 +94,11 @@ async function withDecimals(
   return measured
 }
 
-async function startManifest(request: ExportRequest): Promise<ExportManifest> {
+async function startManifest({ pool }: DatabasePool, request: ExportRequest): Promise<ExportManifest> {
   const { folder, what, format, categories, symbolPatterns, source } = request
+  const { rows } = await pool.query<{ id: string }>('select id::text from recorder_page.database')
   const wanted: ExportManifest = {
+    database: rows[0]?.id ?? null,
     what,
     format,
     categories: categories?.toSorted() ?? null,
@@ -110,6 +112,8 @@ async function startManifest(request: ExportRequest): Promise<ExportManifest> {
   if (found !== null) {
     const isSame = JSON.stringify({ ...found, decimals: {}, asText: [], parts: {} }) === JSON.stringify(wanted)
     if (isSame) return found
+    if (found.database !== wanted.database)
+      throw new Error(`${folder} holds an export of another database: export into another folder, or with --overwrite`)
     throw new Error(`${folder} holds another export (${found.what}): export into another folder, or with --overwrite`)
   }
   const others = (await readdir(folder)).filter((name) => !isOurs(name))

@@ -267,6 +267,9 @@ const columns: {
     interval: 'value',
     ranges: 'value',
   },
+  'recorder_page.database': {
+    id: 'value',
+  },
   'recorder_page.gap': {
     stream: 'value',
     category: 'value',

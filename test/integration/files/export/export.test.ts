@@ -293,6 +293,9 @@ describe('an export that was stopped', () => {
   test('is not mixed with another one', async () => {
     await exportOf('fills')
     await expect(exportOf('candles')).rejects.toThrow(/holds another export \(fills\).*--overwrite/)
+    await created.database.pool.query(`insert into recorder.service (base_url) values ('http://127.0.0.1:9')`)
+    await expect(exportOf('fills')).rejects.toThrow(/holds an export of another database: .*--overwrite/)
+    await created.database.pool.query('truncate recorder.service')
     await expect(exportOf('fills', { categories: ['SPOT'] })).rejects.toThrow(/--overwrite/)
     await exportOf('candles', { isOverwriting: true })
     expect((await files()).filter((path) => path.includes('fills'))).toEqual([])
