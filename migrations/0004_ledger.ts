@@ -41,7 +41,7 @@ const tables = {
     interval text not null default '' check (interval = '' or interval::market.candle_interval is not null)
       -- Candles: length as the service names it; empty otherwise.
     verdict text not null check (verdict in (${verdicts.map((verdict) => `'${verdict}'`).join(', ')}))
-      -- recorded: proven to be stored in full. final: recorded, and its rows have left for the archive; nothing stores or
+      -- recorded: proven to be stored in full. final: recorded, and its rows have left for the archive; nothing
       -- requests them again. silent: the service sent no candles here, between two that it sent. The
       -- range is also recorded. no trade: silent, and looked at once more, later. before the beginning: the series has
       -- no rows there. unanswered: asked for, and no response shows anything. missing: a gap that may be repaired.

@@ -1,6 +1,7 @@
 import { type Command, Option } from 'commander'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
+import { adoptArchive } from '../files/archive/adopt.js'
 import { runArchive } from '../files/archive/run.js'
 import { certifyCommand } from './archiveCertify.js'
 import { type OpenParts, tableOption, withArchive, withTarget } from './openArchive.js'
@@ -49,7 +50,7 @@ export function archiveCommand(): Command {
     .addHelpText('after', examples)
     .action(runIt)
   // This command reads all options that subcommands share with it. The subcommands take them from it.
-  for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand()]) {
+  for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand(), adoptCommand()]) {
     command.addCommand(sub.exitOverride())
   }
   return command
@@ -143,6 +144,21 @@ async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }):
     })
     await writeOut(`${isDryRun ? 'would remove' : 'removed'} ${counted(files, 'file')} of ${bytes} bytes\n`)
   })
+}
+
+function adoptCommand(): Command {
+  return configuredCommand('adopt')
+    .description('Take over an archive that knows more than the database: what the archive has is final then.')
+    .addHelpText('after', '\nExample:\n  market-recorder archive adopt --config recorder.yaml')
+    .action((_, command: Command) => runAdopt(command.optsWithGlobals()))
+}
+
+async function runAdopt(options: CommonOptions): Promise<void> {
+  const adopt = async ({ target, store: { database }, signal }: OpenParts) => {
+    const { days } = await adoptArchive(database.db, target, signal)
+    await writeOut(`took over ${counted(days, 'day')} of tables from ${target.name}\n`)
+  }
+  await withArchive(options, adopt, { isPreparing: true })
 }
 
 interface DayOptions extends CommonOptions {

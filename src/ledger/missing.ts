@@ -82,7 +82,7 @@ export async function missingEvents(db: Kysely<Database>, series: Series, range:
     select ${rangesAsJson('missing')} as ranges from (
       select ${multirange([range])} - coalesce(range_agg(r), '{}') as missing
       from recorder.ledger c cross join lateral unnest(c.ranges) as r
-      where ${knownOf(series, 'recorded', 'c')}
+      where ${ofSeries(series, 'c')} and c.verdict in ('recorded', 'final')
     ) as m`.execute(db)
   return toRanges(rows[0]?.ranges ?? [])
 }

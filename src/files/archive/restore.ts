@@ -132,7 +132,7 @@ function requireColumns(file: ShownFile, { columns }: FileFooter, described: rea
 /** Values of each column as text that the server reads. */
 type Values = readonly (readonly (string | null)[])[]
 
-function valuesOf(columns: readonly StoredColumn[], rows: readonly FileRow[]): Values {
+export function valuesOf(columns: readonly StoredColumn[], rows: readonly FileRow[]): Values {
   const texts = rows.map(serverRow(columns))
   const isTime = columns.map(({ type }) => type === 'timestamptz')
   const text = (value: string | null | undefined, i: number) =>
@@ -141,7 +141,7 @@ function valuesOf(columns: readonly StoredColumn[], rows: readonly FileRow[]): V
 }
 
 /** A relation with the rows of a file, whose columns have their types and names. */
-function relationOf(columns: readonly StoredColumn[], values: Values) {
+export function relationOf(columns: readonly StoredColumn[], values: Values) {
   const arrays = values.map((texts) => sql`${texts}::text[]`)
   const list = columns.map(
     (column) => sql`cast(${sql.ref(`v.${column.name}`)} as ${castOf(column)}) as ${sql.ref(column.name)}`,
@@ -170,10 +170,10 @@ function castOf({ type }: StoredColumn) {
   return isBuiltIn ? sql.ref(type) : sql.ref(`market.${type}`)
 }
 
-const ledgerKey = sql.raw(
+export const ledgerKey = sql.raw(
   `r.stream, r.category::market.category, r.symbol, coalesce(r.type, ''), coalesce(r.interval, '')`,
 )
-const candleKey = sql.raw(
+export const candleKey = sql.raw(
   'r.category::market.category, r.symbol, r.type::market.candle_type, r.interval::market.candle_interval',
 )
 
@@ -220,7 +220,7 @@ async function restoreProof(
 }
 
 /** Restores gaps. A piece that goes on where a day before has ended becomes a part of the same gap. */
-async function restoreGaps(db: Kysely<Database>, relation: ReturnType<typeof relationOf>): Promise<void> {
+export async function restoreGaps(db: Kysely<Database>, relation: ReturnType<typeof relationOf>): Promise<void> {
   const verdict = sql.raw(`case r.state when 'open' then 'missing' else r.state end`)
   await sql`
     with pieces as materialized (select ${ledgerKey}, ${verdict} as verdict, r.from_time, r.to_time, r.reason,

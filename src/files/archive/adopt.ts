@@ -1,0 +1,141 @@
+import { type Kysely, sql } from 'kysely'
+import type { Database } from '../../db/schema.js'
+import { groupBy } from '../../market/values.js'
+import { movePointer, readHints, readPointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
+import { publishedTables } from '../iceberg/tables.js'
+import type { ArchiveFile } from '../layout/archiveFile.js'
+import { proofTables } from '../layout/proof.js'
+import { type Day, dayEnd, dayOf, dayStart } from '../layout/tables.js'
+import type { ArchiveTarget } from '../layout/target.js'
+import { fileRows } from './file.js'
+import { candleKey, ledgerKey, relationOf, restoreGaps, valuesOf } from './restore.js'
+import { withArchiveLock } from './state.js'
+
+type Relation = ReturnType<typeof relationOf>
+
+const rowsPerStatement = 2_000
+
+/**
+ * Takes over an archive that knows more than its database. Every file is read first, so nothing damaged is taken over.
+ * What the archive has of rows and coverage becomes final. Gaps, revisions, restatements and lists come back into the
+ * database, which goes on with them. The pointers are moved last. A call that was stopped can be repeated.
+ */
+export async function adoptArchive(
+  db: Kysely<Database>,
+  target: ArchiveTarget,
+  signal?: AbortSignal,
+): Promise<{ readonly days: number }> {
+  return withArchiveLock(db, async () => {
+    const [before, hints] = [await readPointers(db), await readHints(target, publishedTables)]
+    const found: { readonly source: string; readonly day: Day; readonly file: ArchiveFile }[] = []
+    for (const table of publishedTables) {
+      for (const shown of await shownFiles(target, table, hints)) {
+        const { sha256, day } = await readFile(db, { target, signal }, shown)
+        const proof = proofTables.find(({ name }) => name === table.name)
+        const isFinal = shown.day !== null && proof?.isOwnedForGood !== true
+        const { path, divider, rows, bytes } = shown
+        const file: ArchiveFile = { path, table: table.name, divider, rows, bytes, sha256, symbols: ['', ''], isFinal }
+        found.push({ source: table.divider === 'stream' ? divider : table.name, day: shown.day ?? day, file })
+      }
+    }
+    const days = groupBy(found, ({ source, day }) => `${source} ${day}`)
+    await db.transaction().execute(async (trx) => {
+      await sql`delete from recorder.archived_day`.execute(trx)
+      for (const own of days.values()) {
+        const [{ source, day } = { source: '', day: dayOf(0) }] = own
+        const files = JSON.stringify(own.map(({ file }) => file))
+        const isRemoved = own.some(({ file }) => file.isFinal)
+        // The next run appends the rows of the day that only the database has.
+        await sql`
+          insert into recorder.archived_day (table_name, day, files, archived_at, due_at, removed_at)
+          values (${source}, ${day}::date, ${files}::jsonb, now(), now(), case when ${isRemoved} then now() end)`.execute(
+          trx,
+        )
+      }
+      for (const [name, to] of hints) await movePointer(trx, { name, from: before.get(name) ?? null, to })
+    })
+    return { days: days.size }
+  })
+}
+
+/** Reads a file whole, and brings what the database needs to know of it there. */
+async function readFile(
+  db: Kysely<Database>,
+  reader: { readonly target: ArchiveTarget; readonly signal: AbortSignal | undefined },
+  shown: ShownFile,
+): Promise<{ readonly sha256: string; readonly day: Day }> {
+  const { table, divider, day } = shown
+  if (table === 'gaps' && day !== null) await forgetGaps(db, divider, day)
+  let read = { sha256: '', day: day ?? dayOf(0) }
+  for await (const { footer, rows } of fileRows(reader, shown)) {
+    read = { sha256: footer.sha256, day: footer.day }
+    const take = takers[table] ?? (day === null ? takeList(table, footer.columns) : undefined)
+    for (let i = 0; take !== undefined && i < rows.length; i += rowsPerStatement) {
+      const values = valuesOf(footer.columns, rows.slice(i, i + rowsPerStatement))
+      await take(db, relationOf(footer.columns, values))
+    }
+  }
+  return read
+}
+
+/** Removes the gaps that begin on a day. The archive knows better how they ended. */
+async function forgetGaps(db: Kysely<Database>, stream: string, day: Day): Promise<void> {
+  await sql`
+    delete from recorder.ledger
+    where stream = ${stream} and verdict in ('missing', 'lost', 'repaired')
+      and part >= ${new Date(dayStart(day))}::timestamptz and part < ${new Date(dayEnd(day))}::timestamptz`.execute(db)
+}
+
+/** Makes coverage final. It is no claim of the database any more, whose rows of it are others or none. */
+async function takeCoverage(db: Kysely<Database>, relation: Relation): Promise<void> {
+  await sql`
+    with given as materialized (
+      select ${ledgerKey}, range_agg(tstzrange(r.from_time, r.to_time)) from ${relation} as r group by 1, 2, 3, 4, 5
+    ), adopted as (
+      select * from given as g (stream, category, symbol, type, interval, parts)
+    ), withdrawn as (
+      update recorder.ledger k set ranges = k.ranges - a.parts from adopted a
+      where k.stream = a.stream and k.category = a.category and k.symbol = a.symbol and k.type = a.type
+        and k.interval = a.interval and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && a.parts
+    )
+    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
+    select stream, category, symbol, type, interval, 'final', parts from adopted
+    on conflict (stream, category, symbol, type, interval, verdict, part) do update
+      set ranges = k.ranges + excluded.ranges`.execute(db)
+}
+
+const takers: Readonly<Record<string, (db: Kysely<Database>, relation: Relation) => Promise<unknown>>> = {
+  coverage: takeCoverage,
+  gaps: restoreGaps,
+  candle_revisions: (db, relation) => takeOfCandles(db, 'candle_revision', relation, ['open_time', 'revised_at']),
+  restatements: (db, relation) => takeOfCandles(db, 'restatement', relation, ['from_time', 'to_time', 'detected_at']),
+}
+
+/** Inserts the rows that the database does not have. `times` tell the rows of a series apart. */
+async function takeOfCandles(
+  db: Kysely<Database>,
+  table: 'candle_revision' | 'restatement',
+  relation: Relation,
+  times: readonly string[],
+): Promise<void> {
+  const columns = proofTables.find(({ name }) => name === `${table}s`)?.columns.slice(5) ?? []
+  const names = sql.join(columns.map(({ name }) => sql.ref(name)))
+  const isSame = sql.join(
+    times.map((name) => sql`${sql.ref(`k.${name}`)} = ${sql.ref(`r.${name}`)}`),
+    sql` and `,
+  )
+  await sql`
+    insert into ${sql.table(`recorder.${table}`)} (category, symbol, type, interval, ${names})
+    select ${candleKey}, ${sql.join(columns.map(({ name }) => sql.ref(`r.${name}`)))} from ${relation} as r
+    where not exists (
+      select from ${sql.table(`recorder.${table}`)} k
+      where (k.category, k.symbol, k.type, k.interval) = (${candleKey}) and ${isSame})`.execute(db)
+}
+
+/** Returns a function that inserts the rows of a list that the database does not have. */
+function takeList(table: string, columns: readonly { readonly name: string }[]) {
+  const names = sql.join(columns.map(({ name }) => sql.ref(name)))
+  return (db: Kysely<Database>, relation: Relation) =>
+    sql`insert into ${sql.table(`market.${table}`)} (${names}) select ${names} from ${relation} as r
+      on conflict do nothing`.execute(db)
+}
