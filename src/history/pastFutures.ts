@@ -2,57 +2,50 @@ import type { Kysely } from 'kysely'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import { type FutureKey, type InstrumentKey, isFuture } from '../market/category.js'
-import {
-  fundingPageRows,
-  type FundingRate,
-  fundingReachMs,
-  type Liquidation,
-  liquidationPageRows,
-  liquidationReachMs,
-  longestFundingMs,
-} from '../market/funding.js'
-import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
-import { addMs, earlierOf, laterOf, type ServiceMs, serviceMs, smallest } from '../market/values.js'
+import { fundingPageRows, type FundingRate, type Liquidation, liquidationPageRows } from '../market/funding.js'
+import { intersect, normalized, type Ranges, subtract, union } from '../market/timeRange.js'
+import { addMs, earlierOf, laterOf, type ServiceMs } from '../market/values.js'
 import { inTransaction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { missingRows } from '../ledger/batch.js'
-import { liquidationText, storeFundingRates, storeLiquidations } from '../ledger/futures.js'
+import { eventLateMs, liquidationText, storeFundingRates, storeLiquidations } from '../ledger/futures.js'
+import { recordGap } from '../ledger/gaps.js'
+import { provenBy, runOf } from '../ledger/run.js'
 import type { EventContext, EventHistory, EventOutcome, EventSeries } from './sliceWork.js'
 
 export function fundingHistory(db: Kysely<Database>): EventHistory {
-  const source: NumberedHistory<FundingRate> = {
+  const source: PagedHistory<FundingRate> = {
+    ...pagesShown(),
     pageRows: fundingPageRows,
-    reachMs: fundingReachMs,
-    silentBelowMs: longestFundingMs,
-    ask: (client, { series, page }, request) =>
-      client.fundingRates({ ...futureOf(series), cursor: page, limit: fundingPageRows }, request),
+    next: nextNumbered,
+    ask: (client, { series, page, limit }, request) =>
+      client.fundingRates({ ...futureOf(series), cursor: page, limit }, request),
     textOf: ({ ts }) => String(ts),
-    async store({ series, covered, wanted, rows }) {
-      const { inserted, proven } = await inTransaction(db, (trx) =>
-        storeFundingRates(trx, futureOf(series), rows, covered),
-      )
-      return { inserted, refused: subtract(wanted, proven) }
-    },
+    store: ({ series, rows, proven, silent }) =>
+      inTransaction(db, (trx) => storeFundingRates(trx, futureOf(series), rows, proven, silent)),
+    explain: () => Promise.resolve(),
   }
-  return { operationOf: () => 'history-fund-rate', fetch: (...what) => fetchNumbered(source, ...what) }
+  return { operationOf: () => 'history-fund-rate', fetch: (...what) => fetchPages(source, ...what) }
 }
+
+const noFurtherPage = 'its operation names no further page, so that nothing beyond this one can be requested'
 
 /** Makes the history of liquidations, in which each page names the next one. */
 export function liquidationHistory(db: Kysely<Database>): EventHistory {
-  const source: NumberedHistory<Liquidation> = {
+  const source: PagedHistory<Liquidation> = {
+    ...pagesShown(),
     pageRows: liquidationPageRows,
-    reachMs: liquidationReachMs,
-    silentBelowMs: Number.POSITIVE_INFINITY,
-    ask: (client, { series, cursor }, request) =>
-      client.liquidations(
-        { ...futureOf(series), limit: liquidationPageRows, ...(cursor !== undefined && { cursor }) },
-        request,
-      ),
+    next: (_, query, cursor) => (cursor === undefined ? null : { ...query, limit: liquidationPageRows, cursor }),
+    ask: (client, { series, limit, cursor }, request) =>
+      client.liquidations({ ...futureOf(series), limit, ...(cursor !== undefined && { cursor }) }, request),
     textOf: liquidationText,
-    store: ({ series, covered, rows }) =>
-      inTransaction(db, (trx) => storeLiquidations(trx, futureOf(series), rows, covered)),
+    store: ({ series, rows, proven, silent }) =>
+      inTransaction(db, (trx) => storeLiquidations(trx, futureOf(series), rows, union(proven, silent))),
+    async explain(series, ranges) {
+      for (const range of ranges) await recordGap(db, { ...series, range, reason: noFurtherPage })
+    },
   }
-  return { operationOf: () => 'liquidations', fetch: (...what) => fetchNumbered(source, ...what) }
+  return { operationOf: () => 'liquidations', fetch: (...what) => fetchPages(source, ...what) }
 }
 
 function futureOf({ category, symbol }: InstrumentKey): FutureKey {
@@ -61,85 +54,177 @@ function futureOf({ category, symbol }: InstrumentKey): FutureKey {
   throw new RangeError(`${category} ${symbol} is no future`)
 }
 
-/** A request for one page. */
-interface NumberedQuery {
-  readonly series: EventSeries
-  /** The number of the page, from 1 for the newest rows. */
+/** A request for one page: by its number from 1, or by the name that the page before gave. */
+interface PageQuery {
   readonly page: number
-  /** Name of this page, as the page before gave it. */
-  readonly cursor: string | undefined
+  readonly limit: number
+  readonly cursor?: string
 }
 
 /** Part of a history that the pages so far show completely. */
-interface NumberedPart<Row> {
+interface PagedPart<Row> {
   readonly series: EventSeries
-  /** The range of time of which every row is shown. */
-  readonly covered: TimeRange
-  /** The wanted parts of `covered`. */
-  readonly wanted: Ranges
-  /** The rows of `covered`, and those of the page that are just below it. They show that no row between is missing. */
+  /** The rows of the page, and all rows that were shown of the time that is proven. */
   readonly rows: readonly Row[]
+  /** Time that the joined pages prove with their rows. */
+  readonly proven: Ranges
+  /** Time beyond all rows that two pages showed to be silent. */
+  readonly silent: Ranges
 }
 
-/** A history whose pages are counted from the newest row of all, whatever is wanted. */
-interface NumberedHistory<Row> {
-  /** The largest number of rows in a page. */
+/** The most that a history has shown of a category. It tells what pages without rows are worth. */
+interface PagesShown {
+  /** The largest number of rows in a page. A page that has as many may be cut. */
+  readonly largest: Map<string, number>
+  /** Time of the oldest row. The history is known to reach back to it. */
+  readonly oldest: Map<string, ServiceMs>
+}
+
+const pagesShown = (): PagesShown => ({ largest: new Map(), oldest: new Map() })
+
+/** A history whose pages are counted from the newest row of all, or from the oldest, whatever is wanted. */
+interface PagedHistory<Row> extends PagesShown {
+  /** The largest number of rows to request. */
   readonly pageRows: number
-  /** Age beyond which the service gives no rows. */
-  readonly reachMs: number
-  /** How long before its oldest row the last page proves that there is no row. */
-  readonly silentBelowMs: number
-  readonly ask: (client: ExchangeClient, query: NumberedQuery, request: RequestOptions) => Promise<Page<Row>>
+  /** Returns the page after those that show so many rows; null if there is no way to request it. */
+  readonly next: (shown: number, query: PageQuery, cursor: string | undefined) => PageQuery | null
+  readonly ask: (
+    client: ExchangeClient,
+    query: PageQuery & { readonly series: EventSeries },
+    request: RequestOptions,
+  ) => Promise<Page<Row>>
   /** Returns a text that tells rows apart. Rows with equal texts are told apart by their places. */
   readonly textOf: (row: Row) => string
-  /** Stores rows and what they prove in one transaction. `refused` are wanted parts that are not claimed. */
-  readonly store: (part: NumberedPart<Row>) => Promise<{ readonly inserted: number; readonly refused?: Ranges }>
+  /** Stores rows and what they prove in one transaction. Resolves to what is claimed. */
+  readonly store: (part: PagedPart<Row>) => Promise<{ readonly inserted: number; readonly proven: Ranges }>
+  /** Notes that ranges cannot be requested, because no page is named that would hold them. */
+  readonly explain: (series: EventSeries, ranges: Ranges) => Promise<void>
 }
 
-/** Fetches ranges from numbered pages, the newest page first, until everything wanted was shown or the pages end. */
-export async function fetchNumbered<Row extends { readonly ts: ServiceMs }>(
-  history: NumberedHistory<Row>,
+/**
+ * Returns the numbered page that shows most new rows and still one of the rows before. New rows move pages down, so a
+ * page that only adjoins proves nothing. A smaller limit makes pages overlap.
+ */
+export function nextNumbered(shown: number, { limit: largest }: PageQuery): PageQuery {
+  let best: PageQuery = { page: 2, limit: Math.min(largest, shown - 1) }
+  for (let page = 2; page <= shown; page++) {
+    const limit = Math.min(largest, Math.floor((shown - 1) / (page - 1)))
+    if (page * limit > best.page * best.limit) best = { page, limit }
+  }
+  return best
+}
+
+/** Fetches ranges page by page, until everything wanted was shown or nothing new comes. */
+export function fetchPages<Row extends { readonly ts: ServiceMs }>(
+  history: PagedHistory<Row>,
   series: EventSeries,
   ranges: Ranges,
-  { client, request, ask, now, counts }: EventContext,
+  context: EventContext,
 ): Promise<EventOutcome> {
-  const { pageRows, reachMs, silentBelowMs, textOf } = history
-  let left: Ranges = normalized(ranges)
-  let refused: Ranges = []
-  let cursor: string | undefined
-  /** Rows that the next page may repeat, and all rows that are not stored yet. */
-  let shown: readonly Row[] = []
-  /** Time from which every row was shown. */
-  let shownFrom = serviceMs(Infinity)
-  for (let page = 1, top = left.at(-1); top !== undefined; page++, top = left.at(-1)) {
-    const query = { series, page, cursor }
-    const response = await ask(() => history.ask(client, query, request))
-    counts.received += response.rows.length
-    // A page with rejected rows cannot be joined to the next page, so the walk ends.
-    if (missingRows(response) > 0) break
-    cursor = response.cursor
-    const isLast = response.rows.length < pageRows && cursor === undefined
-    const rows = joinPages(shown, response.rows, textOf)
-    const oldest = smallest(rows.map(({ ts }) => ts))
-    const silentFrom = laterOf(addMs(oldest, -silentBelowMs), earlierOf(oldest, addMs(now(), -reachMs)))
-    // More rows of the oldest millisecond may be on the next page.
-    const from = isLast ? silentFrom : addMs(oldest, 1)
-    const covered = { from, to: earlierOf(top.to, shownFrom) }
-    const wanted = covered.from < covered.to ? intersect(left, [covered]) : []
-    if (wanted.length > 0) {
-      const stored = await history.store({ series, covered, wanted, rows: rows.filter(({ ts }) => ts < covered.to) })
-      counts.inserted += stored.inserted
-      refused = union(refused, stored.refused ?? [])
-      left = subtract(left, wanted)
-    }
-    const hasNew = rows.length > shown.length
-    if (isLast || !hasNew) break
-    shownFrom = earlierOf(shownFrom, from)
-    // The next page repeats no more rows than a page holds, so earlier rows that are stored are dropped.
-    const repeatedFrom = rows.length - Math.max(pageRows, response.rows.length)
-    shown = rows.filter((row, place) => place >= repeatedFrom || row.ts < shownFrom)
+  return new PagesWalk(history, series, ranges, context).run()
+}
+
+class PagesWalk<Row extends { readonly ts: ServiceMs }> {
+  readonly #history: PagedHistory<Row>
+  readonly #series: EventSeries
+  readonly #context: EventContext
+  #left: Ranges
+  /** The rows of all joined pages. */
+  #rows: readonly Row[] = []
+  #claimed: Ranges = []
+  /** Milliseconds in which equal rows stand on both sides of a seam. */
+  #seams: Ranges = []
+  #lastRows = 0
+
+  constructor(history: PagedHistory<Row>, series: EventSeries, ranges: Ranges, context: EventContext) {
+    this.#history = history
+    this.#series = series
+    this.#context = context
+    this.#left = normalized(ranges)
   }
-  return { refused: union(refused, left) }
+
+  async run(): Promise<EventOutcome> {
+    const { pageRows, next, explain } = this.#history
+    let limit = pageRows
+    for (let query: PageQuery | null = { page: 1, limit: pageRows }; query !== null && this.#left.length > 0;) {
+      const response: Page<Row> = await this.#ask(query)
+      const joined = this.#join(response, query)
+      if (joined === null) break
+      const hasNew = joined.length > this.#rows.length
+      if (hasNew) await this.#store(joined, response)
+      // A page that is shorter than its limit is the last one, or limits are cut.
+      if (response.rows.length < query.limit) limit = Math.max(response.rows.length, 2)
+      query = hasNew ? next(joined.length, { ...query, limit }, response.cursor) : null
+      if (query !== null) continue
+      if (this.#isCut()) await explain(this.#series, this.#left)
+      else await this.#storeSilence(response.requestTime)
+    }
+    return { refused: this.#left }
+  }
+
+  async #ask(query: PageQuery): Promise<Page<Row>> {
+    const { ask, client, counts, request } = this.#context
+    const response = await ask(() => this.#history.ask(client, { ...query, series: this.#series }, request))
+    counts.received += response.rows.length
+    this.#lastRows = response.rows.length
+    const { category } = this.#series
+    this.#history.largest.set(category, Math.max(this.#history.largest.get(category) ?? 0, this.#lastRows))
+    return response
+  }
+
+  /** Returns the rows so far with those of a page; null if the page does not join them. */
+  #join(response: Page<Row>, { cursor }: PageQuery): readonly Row[] | null {
+    // A page with rejected rows cannot be joined to the next page, so the walk ends.
+    if (missingRows(response) > 0) return null
+    const joined = joinPages(this.#rows, response.rows, this.#history.textOf)
+    const repeated = this.#rows.length + response.rows.length - joined.length
+    const last = this.#rows.at(-1)
+    if (last === undefined || response.rows.length === 0) return joined
+    if (cursor === undefined) return repeated > 0 ? joined : null
+    if (repeated > 0) this.#seams = union(this.#seams, [{ from: last.ts, to: addMs(last.ts, 1) }])
+    return joined
+  }
+
+  async #store(joined: readonly Row[], { rows: page, requestTime }: Page<Row>): Promise<void> {
+    const { oldest } = this.#history
+    const [run, pageRun] = [runOf(joined.map(({ ts }) => ts)), runOf(page.map(({ ts }) => ts))]
+    this.#rows = joined
+    if (run === null || pageRun === null) return
+    const { category } = this.#series
+    oldest.set(category, earlierOf(oldest.get(category) ?? run.oldest, run.oldest))
+    const whole = provenBy(run, addMs(requestTime, -eventLateMs))
+    const proven = subtract(whole, union(this.#claimed, this.#seams))
+    this.#claimed = union(this.#claimed, proven)
+    const from = earlierOf(pageRun.oldest, proven[0]?.from ?? pageRun.oldest)
+    const to = laterOf(pageRun.newest, proven.at(-1)?.to ?? pageRun.newest)
+    await this.#claim({ rows: joined.filter(({ ts }) => ts >= from && ts <= to), proven, silent: [] })
+  }
+
+  async #claim(part: Omit<PagedPart<Row>, 'series'>): Promise<void> {
+    const { inserted, proven } = await this.#history.store({ series: this.#series, ...part })
+    this.#context.counts.inserted += inserted
+    this.#left = subtract(this.#left, proven)
+  }
+
+  #isCut(): boolean {
+    return this.#lastRows >= (this.#history.largest.get(this.#series.category) ?? 0)
+  }
+
+  /** Claims the time beyond all rows that the last page and one with another limit showed to be silent. */
+  async #storeSilence(requestTime: ServiceMs): Promise<void> {
+    const { pageRows, oldest, textOf } = this.#history
+    const run = runOf(this.#rows.map(({ ts }) => ts))
+    if (run === null || this.#left.length === 0) return
+    const again = await this.#ask({ page: 1, limit: pageRows - 1 })
+    const known = new Set(this.#rows.map(textOf))
+    const areKnown = again.rows.length > 0 && again.rows.every((row) => known.has(textOf(row)))
+    if (missingRows(again) > 0 || !areKnown) return
+    const beyond = normalized([
+      { from: oldest.get(this.#series.category) ?? run.oldest, to: addMs(run.oldest, 1) },
+      { from: run.newest, to: addMs(requestTime, -eventLateMs) },
+    ])
+    await this.#claim({ rows: this.#rows, proven: [], silent: intersect(this.#left, beyond) })
+  }
 }
 
 /**

@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type CandleSeries, gridOf, intervalMs, withCandles } from '../market/candle.js'
 import { type InstrumentKey, instrumentText, tradedCategories } from '../market/category.js'
-import { fundingReachMs, leavesWithinMs, liquidationReachMs } from '../market/funding.js'
+import { fundingReachMs, leavesWithinMs, liquidationReachMs, longestFundingMs } from '../market/funding.js'
 import { type Operation, operationOfPastFills, pastFillsOperations } from '../market/operation.js'
 import type { StreamName } from '../market/stream.js'
 import { type TimeRange, union } from '../market/timeRange.js'
@@ -232,7 +232,9 @@ export async function repairFutures({ db, streams, isOwn, serviceNow }: FuturesR
   if (now === null) return
   for (const { name, keptMs } of streams) {
     await loseGaps(db, name, addMs(now, -reachMs[name]))
-    const since = addMs(now, -Math.min(reachMs[name] - leavesWithinMs, keptMs ?? Infinity))
+    // The oldest settlement in reach may be an interval younger than the reach. Nothing proves what is below it.
+    const leavesMs = leavesWithinMs + (name === 'funding_rates' ? longestFundingMs : 0)
+    const since = addMs(now, -Math.min(reachMs[name] - leavesMs, keptMs ?? Infinity))
     const found = await missingOfStream(db, name, since)
     await wantRanges(
       db,

@@ -8,7 +8,7 @@ import {
   whyNoCandles,
   withCandles,
 } from '../market/candle.js'
-import { fundingReachMs, leavesWithinMs } from '../market/funding.js'
+import { fundingReachMs, leavesWithinMs, longestFundingMs } from '../market/funding.js'
 import { isFuture, isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
@@ -18,6 +18,7 @@ import { candlesOf, candleStream, instrumentStream, type Series } from '../db/se
 import { missingCandles, missingEvents } from '../ledger/missing.js'
 import type { NewWant } from '../ledger/wants.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
+import { eventLateMs } from '../ledger/futures.js'
 import { historyLateMs } from '../ledger/storePastFills.js'
 import { fillReachMs } from './pastFills.js'
 
@@ -29,7 +30,8 @@ export type PastStream = (typeof pastStreams)[keyof typeof pastStreams]
 const reachMs: Readonly<Record<PastStream, number>> = {
   candles: Number.POSITIVE_INFINITY,
   fills: fillReachMs,
-  funding_rates: fundingReachMs - leavesWithinMs,
+  // The oldest settlement in reach may be an interval younger than the reach.
+  funding_rates: fundingReachMs - longestFundingMs - leavesWithinMs,
 }
 
 /** A selection of series and times to backfill. */
@@ -109,7 +111,8 @@ function requestedEvents(
   const series = instrumentStream(stream, instrument)
   const oldest = addMs(serviceNow, -reachMs[stream])
   const begin = largest([oldest, launchTime ?? oldest, from === 'launch' ? oldest : from])
-  const range = { from: begin, to: laterOf(begin, earlierOf(to, addMs(serviceNow, -historyLateMs))) }
+  const end = addMs(serviceNow, -(stream === 'fills' ? historyLateMs : eventLateMs))
+  const range = { from: begin, to: laterOf(begin, earlierOf(to, end)) }
   return { series, range, isUrgent: offTime !== null || limitOpenTime !== null, hasOpenBeginning: false }
 }
 

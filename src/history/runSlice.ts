@@ -77,13 +77,13 @@ export class SliceRunner {
     const history = this.#events[series.stream]
     const { category } = series
     if (history === undefined || !isTradedCategory(category)) throw new RangeError(`no history of ${series.stream}`)
-    return this.#fetchEvents(history, { ...series, category }, slice.ranges, work)
+    return this.#fetchEvents(history, { ...series, category }, slice, work)
   }
 
   async #fetchEvents(
     history: EventHistory,
     series: EventSeries,
-    ranges: Ranges,
+    { ranges, again }: Slice,
     { requests, request, counts, onAsk }: SliceWork,
   ): Promise<Concluding> {
     const { db, client, states, incidents } = this.#context
@@ -108,7 +108,8 @@ export class SliceRunner {
       states.note(operation, 'resting')
       incidents.failed(operation, refusalOfAll)
     } else if (subtract(ranges, refused).length > 0) incidents.succeeded(operation)
-    return finished(refused, refusalOfAll)
+    // What is read again is recorded already, so all of it counts as requested.
+    return finished(again ? ranges : refused, refusalOfAll)
   }
 }
 

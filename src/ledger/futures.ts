@@ -1,48 +1,34 @@
 import { type Kysely, sql } from 'kysely'
 import type { FutureKey, InstrumentKey } from '../market/category.js'
 import {
-  fundingPageRows,
   type FundingRate,
   fundingSteps,
   type Liquidation,
-  liquidationPageRows,
-  liquidationReachMs,
   longestFundingMs,
+  nominalSettlement,
 } from '../market/funding.js'
 import type { RowOf, StreamName } from '../market/stream.js'
-import { normalized, type Ranges, subtract, type TimeRange } from '../market/timeRange.js'
-import {
-  addMs,
-  earlierOf,
-  hourMs,
-  largest,
-  laterOf,
-  minuteMs,
-  type ServiceMs,
-  serviceMs,
-  smallest,
-} from '../market/values.js'
+import { normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
+import { addMs, hourMs, largest, minuteMs, secondMs, type ServiceMs, smallest, trimmed } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream, ofInstrument, sameSeries, type Series } from '../db/series.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { type Batch, missingRows } from './batch.js'
-import { hasVerdict, knownOf, multirangeText } from './verdicts.js'
+import { provenBy, runOf } from './run.js'
+import { hasVerdict, multirangeText } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 /**
  * Time for a settled rate or a liquidation to appear. A rate usually takes a second. A liquidation may appear after
  * later ones.
  */
-const lateMs = minuteMs
+export const eventLateMs = minuteMs
 
 interface StoredEvents extends WriteResult {
   readonly gapsFound: number
-}
-
-interface StoredRates extends StoredEvents {
-  /** Ranges that the stored rates prove. */
+  /** Ranges that the stored rows prove. */
   readonly proven: Ranges
 }
 
@@ -55,48 +41,47 @@ export async function storeFundingBatch(
   trx: Kysely<Database>,
   batch: Batch<FutureKey, FundingRate>,
 ): Promise<StoredEvents> {
-  return storeFundingRates(trx, batch.target, batch.rows, shownRates(batch))
+  return storeFundingRates(trx, batch.target, batch.rows, provenByBatch(batch))
 }
 
-/** Returns the range of which a live response certainly shows all rates; null if there is none. */
-function shownRates(batch: Batch<FutureKey, FundingRate>): TimeRange | null {
-  const { rows, requestTime, provesNothing, tooOld = 0 } = batch
-  if (rows.length === 0 || provesNothing || missingRows(batch) > 0) return null
-  const times = rows.map(({ ts }) => ts)
-  const [oldest, newest] = [smallest(times), largest(times)]
-  const from = rows.length + tooOld < fundingPageRows ? addMs(oldest, -longestFundingMs) : oldest
-  return { from, to: laterOf(addMs(newest, 1), addMs(requestTime, -lateMs)) }
+/** Returns the time that a live response proves. */
+function provenByBatch<Row extends { readonly ts: ServiceMs }>(batch: Batch<FutureKey, Row>): Ranges {
+  const { rows, requestTime, provesNothing } = batch
+  if (provesNothing || missingRows(batch) > 0) return []
+  return provenBy(runOf(rows.map(({ ts }) => ts)), addMs(requestTime, -eventLateMs))
 }
 
 /**
- * Stores settled rates with what they prove. `trx` must be a transaction. The interval of a rate is the time since the
- * settlement before it, if that is known.
+ * Stores settled rates with what they prove. `trx` must be a transaction. The nominal time of a settlement is its key.
+ * The interval of a rate is the time since the settlement before it, if that is known.
  *
- * @param shown range of which `rates` are all rates that the service has; null: unknown
+ * @param shown time of which `rates` are all rates that the service has. Each rate also proves its own second.
+ * @param silent time that two responses showed to be silent. It is proven, whatever the interval says.
  */
 export async function storeFundingRates(
   trx: Kysely<Database>,
   key: FutureKey,
   rates: readonly FundingRate[],
-  shown: TimeRange | null,
-): Promise<StoredRates> {
+  shown: Ranges,
+  silent: Ranges = [],
+): Promise<StoredEvents> {
   const series = instrumentStream('funding_rates', key)
-  const times = rates.map(({ ts }) => ts)
-  const newest = largest(times)
-  const [from, to] = [earlierOf(smallest(times), shown?.from ?? newest), laterOf(newest, shown?.to ?? newest)]
+  if (rates.length === 0) return { inserted: 0, updated: 0, unchanged: 0, gapsFound: 0, proven: [] }
+  const named = rates.map((rate) => ({ ...rate, ts: nominalSettlement(rate.ts) }))
+  const times = named.map(({ ts }) => ts)
   const stored = await trx
     .selectFrom('market.funding_rates')
     .select(['ts', 'interval_hours'])
     .where(ofInstrument(key))
-    .where('ts', '>=', instant(addMs(from, -marginMs)))
-    .where('ts', '<=', instant(addMs(to, marginMs)))
+    .where('ts', '>=', instant(addMs(smallest(times), -marginMs)))
+    .where('ts', '<=', instant(addMs(largest(times), marginMs)))
     .execute()
   const steps = fundingSteps([...new Set([...times, ...stored.map(({ ts }) => ts)])].toSorted((a, b) => a - b))
   const hours = new Map(steps.map((step) => [step.to, step.isWhole === true ? wholeHours(step) : null]))
   const written = await appendRows(
     trx,
     'funding_rates',
-    rates.map((rate) => ({ ...rate, intervalHours: hours.get(rate.ts) ?? null })),
+    named.map((rate) => ({ ...rate, intervalHours: hours.get(rate.ts) ?? null })),
   )
   for (const { ts, interval_hours: before } of stored) {
     const known = hours.get(ts) ?? null
@@ -108,30 +93,34 @@ export async function storeFundingRates(
       .where('ts', '=', instant(ts))
       .execute()
   }
-  const proven = shown === null ? [] : subtract(normalized([shown]), notProven(steps, newest))
-  const gapsFound = await claimEvents(trx, series, proven, missedSettlement)
-  return { ...written, gapsFound, proven }
+  const isShown = new Set(times)
+  const leftOut = stored.filter(({ ts }) => !isShown.has(ts) && shown.some(({ from, to }) => ts >= from && ts < to))
+  const moments = times.map((ts) => ({ from: ts, to: addMs(ts, secondMs) }))
+  const run = shown.length === 0 || leftOut.length > 0 ? [] : union(shown, normalized(moments))
+  const proven = union(subtract(run, notProven(steps)), silent)
+  return { ...written, gapsFound: await claimEvents(trx, series, proven, missedSettlement), proven }
 }
 
 function wholeHours({ from, to }: TimeRange): number | null {
   return (to - from) % hourMs === 0 ? (to - from) / hourMs : null
 }
 
-/** Returns the ranges that lack a settlement, and the time after which the next settlement is overdue. */
-function notProven(steps: ReturnType<typeof fundingSteps>, newest: ServiceMs): TimeRange[] {
-  const last = steps.at(-1)
-  const broken = steps
-    .filter(({ isWhole }) => isWhole === false)
-    .map((step) => ({ from: addMs(step.from, 1), to: step.to }))
-  const after =
-    last?.isWhole === null ? addMs(last.from, 1) : addMs(laterOf(newest, last?.to ?? newest), longestFundingMs)
-  return normalized([...broken, { from: after, to: serviceMs(Infinity) }])
+/** Returns the ranges that lack a settlement by the interval of the instrument, or may lack one. */
+function notProven(steps: ReturnType<typeof fundingSteps>): TimeRange[] {
+  return normalized(
+    steps.filter(({ isWhole }) => isWhole !== true).map(({ from, to }) => ({ from: addMs(from, 1), to })),
+  )
 }
 
 const missedLiquidations = 'more liquidations happened between two responses than one response shows'
 
 /** Returns text that is equal for equal liquidations, and different for others. */
-export function liquidationText({ ts, side, price, amount }: Liquidation): string {
+export function liquidationText({
+  ts,
+  side,
+  price,
+  amount,
+}: Pick<Liquidation, 'ts' | 'side' | 'price' | 'amount'>): string {
   return `${ts} ${side} ${price} ${amount}`
 }
 
@@ -154,37 +143,43 @@ export async function storeLiquidationBatch(
   trx: Kysely<Database>,
   batch: Batch<FutureKey, Liquidation>,
 ): Promise<StoredEvents> {
-  const { target, rows, requestTime, provesNothing, tooOld = 0, hasMore = false } = batch
-  const to = addMs(requestTime, -lateMs)
-  const isFull = hasMore || rows.length + tooOld >= liquidationPageRows
-  let from = addMs(requestTime, -liquidationReachMs)
-  if (isFull) from = addMs(smallest(rows.map(({ ts }) => ts)), 1)
-  else if (rows.length === 0) {
-    // An empty response alone proves nothing. It extends the proven time if it reaches back to the end of that time.
-    const until = await recordedUntil(trx, instrumentStream('liquidations', target))
-    from = until !== null && until >= from ? until : to
-  }
-  const isProof = !provesNothing && missingRows(batch) === 0 && from < to
-  return storeLiquidations(trx, target, rows, isProof ? { from, to } : null)
+  return storeLiquidations(trx, batch.target, batch.rows, provenByBatch(batch))
 }
 
 /**
- * Stores liquidations with what they prove. `trx` must be a transaction.
+ * Stores liquidations with what they prove. `trx` must be a transaction. Rows that lack stored ones of their time prove
+ * nothing.
  *
- * @param shown range of which `rows` are all liquidations that the service has; null: unknown
+ * @param shown time of which `rows` are all liquidations that the service has
  */
 export async function storeLiquidations(
   trx: Kysely<Database>,
   key: FutureKey,
   rows: readonly Liquidation[],
-  shown: TimeRange | null,
+  shown: Ranges,
 ): Promise<StoredEvents> {
-  const written = await appendRows(trx, 'liquidations', numberOccurrences(rows))
-  const claim = shown === null ? [] : [shown]
-  return {
-    ...written,
-    gapsFound: await claimEvents(trx, instrumentStream('liquidations', key), claim, missedLiquidations),
-  }
+  const numbered = numberOccurrences(rows)
+  const keyOf = ({ occurrence, ...row }: Parameters<typeof liquidationText>[0] & { readonly occurrence: number }) =>
+    `${liquidationText({ ...row, price: trimmed(row.price), amount: trimmed(row.amount) })} ${occurrence}`
+  const keys = new Set(numbered.map(keyOf))
+  const [first, last] = [shown[0], shown.at(-1)]
+  const stored =
+    first === undefined || last === undefined
+      ? []
+      : await trx
+          .selectFrom('market.liquidations')
+          .select(['ts', 'side', 'price', 'amount', 'occurrence'])
+          .where(ofInstrument(key))
+          .where('ts', '>=', instant(first.from))
+          .where('ts', '<', instant(last.to))
+          .execute()
+  const leftOut = stored.filter(
+    (row) => !keys.has(keyOf(row)) && shown.some(({ from, to }) => row.ts >= from && row.ts < to),
+  )
+  const written = await appendRows(trx, 'liquidations', numbered)
+  const proven = leftOut.length > 0 ? [] : shown
+  const gapsFound = await claimEvents(trx, instrumentStream('liquidations', key), proven, missedLiquidations)
+  return { ...written, gapsFound, proven }
 }
 
 /** Adds proven ranges of an instrument, and records gaps between them. Resolves to the number of new gaps. */
@@ -196,16 +191,6 @@ export async function claimEvents(
 ): Promise<number> {
   if (claim.length === 0) return 0
   return callFunction(trx, 'recorder.claim_events', stream, category, symbol, multirangeText(claim), reason)
-}
-
-/** Resolves to the end of the proven time of an instrument; null if nothing is proven. */
-async function recordedUntil(db: Kysely<Database>, series: Series): Promise<ServiceMs | null> {
-  const row = await db
-    .selectFrom('recorder.ledger')
-    .select(({ fn }) => fn<ServiceMs | null>('upper', ['ranges']).as('until'))
-    .where(knownOf(series, 'recorded'))
-    .executeTakeFirst()
-  return row?.until ?? null
 }
 
 /** A missing range of an instrument, with the repairs that were tried in vain. */

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import { intersect, type Ranges, type TimeRange, union } from '../market/timeRange.js'
-import { addMs, largest, minuteMs, secondMs, type ServiceMs, smallest } from '../market/values.js'
+import { addMs, largest, minuteMs, secondMs, type ServiceMs, smallest, trimmed } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
@@ -159,7 +159,9 @@ function whyRefused(known: readonly StoredFill[], fills: readonly Fill[], proven
     const fill = shown.get(execId)
     if (fill === undefined) return false
     const isThen = fill.ts === ts || (areSeconds && fill.ts === ts - (ts % secondMs))
-    return !isThen || fill.side !== side || !isSame(fill.price, price) || !isSame(fill.size, size)
+    return (
+      !isThen || fill.side !== side || trimmed(fill.price) !== trimmed(price) || trimmed(fill.size) !== trimmed(size)
+    )
   }
   if (known.some(isOther)) return 'other values'
   const isIn = ({ ts }: StoredFill) => proven.some(({ from, to }) => ts >= from && ts < to)
@@ -170,12 +172,6 @@ function whyRefused(known: readonly StoredFill[], fills: readonly Fill[], proven
   const [oldest, newest] = [smallest(times), largest(times)]
   const isAmong = leftOut.some(({ ts }) => ts >= oldest && ts <= newest)
   return isAmong && !known.some(({ execId }) => shown.has(execId)) ? 'other ids' : 'incomplete'
-}
-
-/** Compares decimals without their trailing zeros. */
-function isSame(a: string, b: string): boolean {
-  const trimmed = (text: string) => (text.includes('.') ? text.replace(/\.?0+$/, '') : text)
-  return trimmed(a) === trimmed(b)
 }
 
 /** Notes why a range is not stored. The reason goes to the gaps in the range, or to a new gap if there are none. */

@@ -1,12 +1,21 @@
 import type { RowOf } from './stream.js'
 import type { TimeRange } from './timeRange.js'
-import { dayMs, hourMs, type ServiceMs } from './values.js'
+import { dayMs, hourMs, minuteMs, type ServiceMs, serviceMs } from './values.js'
 
 /** A rate at which funding was settled, at the time `ts`. Its interval is found when it is stored. */
 export type FundingRate = Omit<RowOf<'funding_rates'>, 'intervalHours'>
 
 /** Rows that leave a history within this time are not requested, because they would leave before their turn. */
 export const leavesWithinMs = hourMs
+
+/** A settlement that is shown this close to a whole hour was settled on the hour. */
+const jitterMs = minuteMs
+
+/** Returns the time for which a settlement was scheduled. The service may give other milliseconds in each response. */
+export function nominalSettlement(ts: ServiceMs): ServiceMs {
+  const hour = serviceMs(Math.round(ts / hourMs) * hourMs)
+  return Math.abs(ts - hour) <= jitterMs ? hour : ts
+}
 
 /** How far back the service gives settled rates, and the largest number in one response. */
 export const fundingReachMs = 90 * dayMs

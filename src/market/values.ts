@@ -81,6 +81,11 @@ export function isDay(text: string): boolean {
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
 }
 
+/** Returns a decimal without its trailing zeros. Equal decimals then have equal texts. */
+export function trimmed(decimal: Decimal): Decimal {
+  return decimal.includes('.') ? decimal.replace(/\.?0+$/, '') : decimal
+}
+
 /** Returns the number of digits after the point of a decimal. */
 export function placesOf(decimal: string): number {
   const point = decimal.indexOf('.')

@@ -4,10 +4,11 @@ import type { Operation } from '../../../src/market/operation.js'
 import { dayMs, hourMs } from '../../../src/market/values.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
-import { runBackfill } from '../../support/backfill.js'
+import { clientOf, repairFutures, runBackfill } from '../../support/backfill.js'
 import { coveredRanges } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { instrumentStream } from '../../../src/db/series.js'
+import { storeBatch } from '../../../src/ledger/storeBatches.js'
 
 const now = Date.UTC(2026, 10, 20)
 const category = 'USDT-FUTURES'
@@ -114,5 +115,103 @@ describe('a backfill of fills from a service that gives', () => {
     const { summary } = await runBackfill(test, simulator, { ...request, ...hour }, { serviceNow: now })
     expect(summary).toMatchObject({ left: 0, failed: [] })
     expect(await falseFillClaims(test.database.pool, { world: simulator.world }, { from: 0, to: now })).toEqual([])
+  })
+})
+
+describe('a backfill of funding rates from a service that gives', () => {
+  const request = {
+    stream: 'funding_rates',
+    categories: [category],
+    symbols: [symbol],
+    types: [],
+    intervals: [],
+  } as const
+  const range = { from: now - 60 * dayMs, to: now }
+
+  const stored = async () => {
+    const { rows } = await test.database.pool.query<{ ts: number; hours: number | null }>(
+      `select (extract(epoch from ts) * 1000)::bigint as ts, interval_hours as hours from market.funding_rates order by ts`,
+    )
+    return rows
+  }
+
+  it.each([
+    ...services('history-fund-rate', 100, [99, 50]),
+    ['settlements that are some milliseconds late', { settlementsLateMs: 7 }, 1] as const,
+  ])('%s has all of them', async (_, quirks, factor) => {
+    await startService(quirks)
+    const { summary } = await runBackfill(test, simulator, { ...request, ...range }, { serviceNow: now })
+    const truth = simulator.world
+      .fundingRates(category, symbol, now, 1, 10_000)
+      .map(({ fundingRateTimestamp }) => Math.round(Number(fundingRateTimestamp) / hourMs) * hourMs)
+    const rows = await stored()
+    const isWanted = (ts: number) => ts >= range.from
+    expect(rows.map(({ ts }) => ts).filter(isWanted)).toEqual(truth.toReversed().filter(isWanted))
+    expect(summary).toMatchObject({ left: 0, failed: [] })
+    const covered = await coveredRanges(test.database.db, instrumentStream('funding_rates', key))
+    const isStored = new Set(rows.map(({ ts }) => ts))
+    const isClaimed = (ts: number) => covered.some(({ from, to }) => ts >= from && ts < to)
+    expect(truth.filter((ts) => isClaimed(ts) && !isStored.has(ts))).toEqual([])
+    expect(rows.slice(1).filter(({ hours }) => hours === null)).toEqual([])
+    // A page that overlaps the one before brings less. A last one confirms that nothing came after the newest.
+    const full = Math.ceil(truth.length / 100)
+    expect(requestsOf('history-fund-rate')).toBeLessThanOrEqual(1.2 * full * factor + 2)
+    // Read again, each settlement is the same row.
+    await runBackfill(test, simulator, { ...request, ...range }, { serviceNow: now, again: true })
+    expect(await stored()).toEqual(rows)
+  })
+})
+
+describe('liquidations of a service that gives', () => {
+  const truth = () => {
+    const { rows } = simulator.world.liquidations(category, symbol, {
+      at: now,
+      cursor: null,
+      limit: 1_000_000,
+      isFromOldest: false,
+    })
+    return rows.map(({ ts }) => Number(ts)).filter((ts) => ts > now - 3 * dayMs + hourMs)
+  }
+  const stored = async () => {
+    const { rows } = await test.database.pool.query<{ ts: number }>(
+      'select (extract(epoch from ts) * 1000)::bigint as ts from market.liquidations where ts > $1 order by ts desc',
+      [new Date(now - 3 * dayMs + hourMs)],
+    )
+    return rows.map(({ ts }) => ts)
+  }
+  const record = async () => {
+    const client = clientOf(simulator.url, 100)
+    const page = await client.liquidations({ ...key, limit: 100 })
+    client.close()
+    await storeBatch(test.database.db, { ...page, stream: 'liquidations', target: key })
+    await repairFutures(test, simulator, 'liquidations', () => now)
+  }
+  const falseClaims = async () => {
+    const covered = await coveredRanges(test.database.db, instrumentStream('liquidations', key))
+    const left = await stored()
+    return truth().filter((ts) => covered.some(({ from, to }) => ts >= from && ts < to) && !left.includes(ts))
+  }
+
+  it.each([99, 50])('pages of %i has all of them', async (rows) => {
+    await startService({ pageRows: { liquidations: rows } })
+    await record()
+    expect(truth().length).toBeGreaterThan(500)
+    expect(await falseClaims()).toEqual([])
+    expect(await stored()).toEqual(truth())
+    const full = Math.ceil(truth().length / 100)
+    expect(requestsOf('liquidations')).toBeLessThanOrEqual((1.1 * full * 100) / rows + 3)
+  })
+
+  it.each([99, 50])('pages of %i and no cursor leaves a gap that says so', async (rows) => {
+    await startService({ pageRows: { liquidations: rows }, liquidationsHaveCursor: false })
+    await record()
+    expect(await falseClaims()).toEqual([])
+    expect((await stored()).length).toBeGreaterThan(rows - 2)
+    const { rows: gaps } = await test.database.pool.query(
+      "select reason from market.gaps where stream = 'liquidations'",
+    )
+    expect(gaps).toEqual([
+      { reason: 'its operation names no further page, so that nothing beyond this one can be requested' },
+    ])
   })
 })
