@@ -29,7 +29,8 @@ beforeAll(async () => {
 afterAll(() => test.drop())
 beforeEach(async () => {
   await test.database.pool.query(
-    `truncate market.candles, market.instruments, market.instrument_history, recorder.ledger, recorder.candle_revision, recorder.restatement`,
+    `truncate market.candles, market.instruments, market.instrument_history, recorder.ledger, recorder.candle_revision, recorder.restatement,
+     recorder.want cascade`,
   )
 })
 afterEach(async () => {

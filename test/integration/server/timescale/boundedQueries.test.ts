@@ -36,13 +36,10 @@ const exceptions: readonly (readonly [part: string, reason: string])[] = [
   ['as last from (', 'once a run of the archive: the end of the table, wherever it is'],
   ['as first from (', 'once a run of the archive: the beginning of the table, wherever it is'],
   ['as "open_interest_limits"', 'the status command without a recorder: three days of twelve tables in one statement'],
-  ['with due as materialized', 'the audit of gaps: their fills and candles, however old'],
-  ['with series as materialized', 'the audit of fills: what was not audited yet'],
   ['with fills as materialized', 'a page of the history of fills: what is proven around it, however old'],
   ['select "ts" from "market"."fills"', 'a page of the history of fills: the stored fill next to it, however old'],
   ['select "ts", "interval_hours"', 'a page of settlements: 35 days, which two chunks of the usual size hold'],
   ["'fills', t.category, t.symbol, 'final'", 'a day of fills that leaves for the archive: once a day'],
-  ['before := greatest(before', 'the claim of a page of fills: the fill before it, in what is claimed'],
 ]
 
 let created: TestDatabase
