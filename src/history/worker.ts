@@ -67,6 +67,7 @@ export class HistoryWorker {
   readonly #running = new Map<Slice, RunningSlice>()
   readonly #loop: Promise<void>
   readonly #touched = new TouchedRollups()
+  #refreshing: Promise<boolean> | undefined
 
   constructor(options: HistoryWorkerOptions) {
     this.#options = options
@@ -79,15 +80,16 @@ export class HistoryWorker {
     const { db, clock, logger } = this.#options
     this.#stopping.abort(new Error('the worker was stopped'))
     await this.#loop
-    const isDone = this.#running.size === 0
+    const isDone = !this.#isFetchingCandles()
     await Promise.all([...this.#running.values()].map(({ ended }) => ended))
-    // A stop during the work must be quick, so rollups are refreshed only if no slice was running.
+    await this.#refreshing
+    // A stop during the work must be quick, so rollups are refreshed only if no slice of candles was running.
     if (isDone) await this.#touched.refreshAtLast(db, clock, logger)
     await extendLeases(db, this.#name, []).catch(() => undefined)
   }
 
   async #work(): Promise<void> {
-    const { db, clock, serviceNow, logger, incidents } = this.#options
+    const { db, clock, serviceNow, incidents } = this.#options
     const { signal } = this.#stopping
     const extend = everySoOften(clock, extendEveryMs, () => this.#extendLeases())
     const endWants = everySoOften(clock, endWantsEveryMs, () => endSatisfiedWants(db))
@@ -101,7 +103,7 @@ export class HistoryWorker {
           await endWants()
           waitMs = await this.#takeSlices()
         } else waitMs = idlePollMs
-        if (this.#running.size === 0) await this.#touched.refresh(db, logger)
+        if (!this.#isFetchingCandles()) this.#refreshRollups()
         incidents.succeeded('backfill')
       } catch (error) {
         incidents.failed('backfill', describeDatabaseError(error))
@@ -109,6 +111,19 @@ export class HistoryWorker {
       }
       await clock.sleep(waitMs, signal).catch(() => undefined)
     }
+  }
+
+  /** Slices of other streams run for up to an hour, and rollups do not depend on them. */
+  #isFetchingCandles(): boolean {
+    return [...this.#running.values()].some(({ stream }) => stream === 'candles')
+  }
+
+  /** Refreshes beside the loop, because a refresh takes minutes and leases must be extended meanwhile. */
+  #refreshRollups(): void {
+    const { db, logger } = this.#options
+    this.#refreshing ??= this.#touched.refresh(db, logger).finally(() => {
+      this.#refreshing = undefined
+    })
   }
 
   /** Takes as many slices as there is room for; resolves to how long to wait for the next look. */

@@ -79,24 +79,58 @@ export function supportedKind({ kind, timescaleVersion = '' }: ServerInfo): Serv
 interface LockRoom {
   /** Number of locks that the server has room for. */
   readonly room: number
-  /** Number of locks for reading the largest market table: one per chunk, and one per index of each chunk. */
+  /** Number of locks for reading the largest market table: one per table and index of each chunk. */
   readonly largest: number
 }
 
+/** A chunk in the columnstore has a second table, with an index of its own. */
+const locksOfColumnstore = 2
+
 /** Reads the server's room for locks, and the number of locks that the largest market table needs. */
 export async function readLockRoom(db: Kysely<Database>): Promise<LockRoom> {
-  const { rows } = await sql<LockRoom>`
+  const { rows } = await sql<{ name: string; locks: number }>`
+    select p.relname as name, sum(1 + (select count(*) from pg_index where indrelid = inhrelid))::int as locks
+    from pg_inherits
+    join pg_class p on p.oid = inhparent
+    join pg_namespace n on n.oid = p.relnamespace
+    where nspname = 'market'
+    group by 1`.execute(db)
+  const converted = await readConvertedChunks(db)
+  const { rows: settings } = await sql<{ room: number }>`
     select current_setting('max_locks_per_transaction')::int
-        * (current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int) as room,
-      coalesce((
-        select max(locks) from (
-          select sum(1 + (select count(*) from pg_index where indrelid = inhrelid)) as locks
-          from pg_inherits
-          join pg_class on pg_class.oid = inhparent
-          join pg_namespace on pg_namespace.oid = relnamespace
-          where nspname = 'market'
-          group by inhparent
-        ) as locks_of_tables
-      ), 0)::int as largest`.execute(db)
-  return rows[0] as LockRoom
+      * (current_setting('max_connections')::int + current_setting('max_prepared_transactions')::int) as room`.execute(
+    db,
+  )
+  const needs = rows.map(({ name, locks }) => locks + locksOfColumnstore * (converted.get(name) ?? 0))
+  return { room: settings[0]?.room ?? 0, largest: Math.max(0, ...needs) }
+}
+
+/** Counts the chunks of each market table that are in the columnstore. */
+async function readConvertedChunks(db: Kysely<Database>): Promise<ReadonlyMap<string, number>> {
+  if ((await detectServer(db)).kind !== 'timescale-community') return new Map()
+  const { rows } = await sql<{ name: string; count: number }>`
+    select hypertable_name as name, count(*)::int as count from timescaledb_information.chunks
+    where hypertable_schema = 'market' and is_compressed group by 1`.execute(db)
+  return new Map(rows.map(({ name, count }) => [name, count]))
+}
+
+/** How the server's own jobs fare, which convert chunks and refresh rollups. */
+interface Jobs {
+  readonly count: number
+  /** Number of jobs whose last run failed. */
+  readonly failed: number
+  /** Number of background workers that the server can run at once, for everything. */
+  readonly workers: number
+}
+
+/** Reads how the jobs of the recorder's tables fare; null where the server has no such jobs. */
+export async function readJobs(db: Kysely<Database>): Promise<Jobs | null> {
+  if ((await detectServer(db)).kind !== 'timescale-community') return null
+  const { rows } = await sql<Jobs>`
+    select count(*)::int as count, (count(*) filter (where s.last_run_status = 'Failed'))::int as failed,
+      current_setting('max_worker_processes')::int as workers
+    from timescaledb_information.jobs j
+    left join timescaledb_information.job_stats s on s.job_id = j.job_id
+    where j.hypertable_schema in ('market', 'recorder')`.execute(db)
+  return rows[0] ?? null
 }

@@ -9,7 +9,7 @@ import { newestRows, storeOverview } from '../../../../src/ledger/read/overview.
 import { insertWants } from '../../../../src/ledger/wants.js'
 import { streamNames, timeTables } from '../../../../src/market/stream.js'
 import { createLogger } from '../../../../src/runtime/logger.js'
-import { endpoints } from '../../../../src/serve/api/endpoints.js'
+import type { endpoints } from '../../../../src/serve/api/endpoints.js'
 import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { hasHypertables, readLockRoom } from '../../../../src/server/timescale/server.js'
@@ -146,8 +146,9 @@ async function openPage(url: string): Promise<void> {
   const page = new AbortController()
   const events = await fetch(`${url}/api/events?${instrument}`, { signal: page.signal })
   const reader = events.body?.getReader()
+  const decoder = new TextDecoder()
   let text = ''
-  while (!text.includes('event: instrument')) text += new TextDecoder().decode((await reader?.read())?.value)
+  while (!text.includes('event: instrument')) text += decoder.decode((await reader?.read())?.value as Uint8Array)
   page.abort()
 }
 
@@ -169,7 +170,10 @@ async function backfill(): Promise<void> {
     { ...key, stream: 'funding_rates', type: '', interval: '' },
     { ...key, stream: 'liquidations', type: '', interval: '' },
   ] as const
-  await insertWants(db, wanted.map((series) => ({ ...common, series })) as never)
+  await insertWants(
+    db,
+    wanted.map((series) => ({ ...common, series })),
+  )
   const open = async () =>
     (await db.selectFrom('recorder.want').select('id').where('ended_at', 'is', null).execute()).length
   await expect.poll(open, { timeout: 120_000, interval: 500 }).toBe(0)
@@ -181,7 +185,7 @@ async function archive(): Promise<void> {
   const old = [{ name: 'fills', retentionDays: days - 3 }]
   try {
     await runArchive(database, target.target, { tables: ['fills'], afterHours: 30, snapshotDays: 1 }, { now: Date.now })
-    await removeArchived(database, target.target, old as never, { now: () => today as never })
+    await removeArchived(database, target.target, old, { now: () => today })
   } finally {
     await target.drop()
   }
@@ -200,7 +204,7 @@ test(`no statement of the program looks at more than ${limits.chunks} chunks of 
     candles: { ...ofADay.candles, retentionDays: days - 3 },
     tickers: { ...ofADay.tickers, retentionDays: days - 3 },
   }
-  await applyRetention(db, forget, old, Date.now() as never)
+  await applyRetention(db, forget, old, Date.now())
   const isHypertable = await hasHypertables(db)
   const statements = [...plans.statements.values()]
   expect(statements.length).toBeGreaterThan(50)
