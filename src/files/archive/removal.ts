@@ -85,7 +85,7 @@ interface Removed {
   /** Number of removed rows or chunks, as text for a message; null if none were removed. */
   readonly what: string | null
   /** End of the last removed day; null if no day was safe. */
-  readonly end: number | null
+  readonly end: ServiceMs | null
   /** The first day that is not safe in the archive. */
   readonly stays: Kept | null
 }
@@ -120,11 +120,14 @@ class TableRemoval {
     const compared: ComparedDay[] = []
     let rows = 0
     let stays: Kept | null = null
-    let end: number | null = null
+    let end: ServiceMs | null = null
     for (const day of days) {
       this.reader.signal?.throwIfAborted()
       const found = await this.#compare(day, known.get(day))
-      if (found === null) continue
+      if (found === null) {
+        end = dayEnd(day)
+        continue
+      }
       if ('reason' in found) {
         stays = found
         break
@@ -141,15 +144,18 @@ class TableRemoval {
       end = dayEnd(day)
     }
     if (!this.isHypertable) return { what: rows === 0 ? null : counted(rows, 'row'), end, stays }
-    return this.#dropChunks(timeTable, compared, stays)
+    return this.#dropChunks(timeTable, compared, { safeUntil: end, first: stays })
   }
 
-  async #dropChunks({ name }: TimeTable, compared: ComparedDay[], first: Kept | null): Promise<Removed> {
-    const last = compared.at(-1)?.noted.day
+  async #dropChunks(
+    { name }: TimeTable,
+    compared: ComparedDay[],
+    { safeUntil, first }: { readonly safeUntil: ServiceMs | null; readonly first: Kept | null },
+  ): Promise<Removed> {
     // Only whole chunks are removed. The claims of safe days in a chunk that stays are kept with their rows.
-    const ends = last === undefined ? [] : await readChunkEnds(this.database.db, name, dayEnd(last))
+    const ends = safeUntil === null ? [] : await readChunkEnds(this.database.db, name, safeUntil)
     let stays = first
-    let end: number | null = null
+    let end: ServiceMs | null = null
     let chunks = 0
     // Chunks are dropped day by day. Each takes several locks, and the server lacks room for those of a year at once.
     for (const next of new Map(ends.map((one) => [dayOf(one - 1), one])).values()) {
