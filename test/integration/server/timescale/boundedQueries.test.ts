@@ -39,6 +39,7 @@ const exceptions: readonly (readonly [part: string, reason: string])[] = [
   ['with fills as materialized', 'a page of the history of fills: what is proven around it, however old'],
   ['select "ts" from "market"."fills"', 'a page of the history of fills: the stored fill next to it, however old'],
   ['select "ts", "interval_hours"', 'a page of settlements: 35 days, which two chunks of the usual size hold'],
+  ['"occurrence" from "market"."liquidations"', 'a page of the history of liquidations: the stored rows of its span'],
   ["'fills', t.category, t.symbol, 'final'", 'a day of fills that leaves for the archive: once a day'],
 ]
 
