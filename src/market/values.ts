@@ -17,7 +17,7 @@ export type ServiceMs = OfClock<'service'>
 export type MachineMs = OfClock<'machine'>
 /** Milliseconds since the Unix epoch by the clock of the database, which measures leases and may veto a removal. */
 export type DatabaseMs = OfClock<'database'>
-/** Milliseconds since the Unix epoch by some clock. To be replaced by the type of one clock. */
+/** Milliseconds since the Unix epoch in the simulator, which has one clock, and on the page, which only shows times. */
 export type TimeMs = number
 
 /** Fields of a row that the specification does not name, as they were sent. Empty when there are none. */
@@ -52,7 +52,7 @@ export const secondsPerDay = dayMs / secondMs
 /** Says that a number is a time of the service: it was read from a response or a row, or names a time of the market. */
 export const serviceMs = (ms: number) => ms as ServiceMs
 
-/** Takes a time of this machine for one of the service. What calls it is wrong by the difference of the clocks. */
+/** Takes a time of this machine for one of the service, where nothing else tells the time. It may be wrong by hours. */
 export const asIfService = (time: number) => time as ServiceMs
 
 /** Returns the time that is `ms` later by the same clock, or earlier if `ms` is negative. */
