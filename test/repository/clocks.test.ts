@@ -13,6 +13,7 @@ const databaseClock: Readonly<Record<string, string>> = {
   'src/db/locks.ts': 'tells a person when a lock was taken',
   'src/db/columns.ts': 'the expressions for leases and waits',
   'src/files/archive/state.ts': 'when a day of the archive is due again',
+  'src/files/archive/adopt.ts': 'when a day of the archive is due again',
   'migrations/0003_corrections.ts': 'tells a person when a restatement was noticed',
   'migrations/0004_ledger.ts': 'for verdicts whose time nobody compares',
   'migrations/0006_recorders.ts': 'tells a person when something was noted, asked for or taken',
