@@ -251,7 +251,7 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
   })
 
   test.each([
-    ['a wrong secret', { AWS_SECRET_ACCESS_KEY: 'wrong' }, /refuses to list .* \(403 SignatureDoesNotMatch\): check/],
+    ['a wrong secret', { AWS_SECRET_ACCESS_KEY: 'wrong' }, /refuses to read .* \(403 SignatureDoesNotMatch\): check/],
     [
       'no rights',
       { AWS_ACCESS_KEY_ID: 'test:guest', AWS_SECRET_ACCESS_KEY: 'guessing' },
