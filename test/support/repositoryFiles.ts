@@ -1,7 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import picomatch from 'picomatch'
 
 /** Root folder of the repository, without a slash at its end. */
 export const repositoryRoot = fileURLToPath(new URL('../..', import.meta.url)).replace(/\/$/, '')
@@ -20,15 +19,19 @@ export function repositoryFiles(pattern: RegExp): RepositoryFile[] {
     .map((path) => ({ path, text: readRepositoryFile(path) }))
 }
 
-/** A line of `.gitignore` with a slash before its end is a path from the root. Others are names at any depth. */
-const isIgnored = picomatch(
-  readRepositoryFile('.gitignore')
-    .split('\n')
-    .filter((line) => line !== '')
-    .map((line) => line.replace(/\/$/, ''))
-    .map((line) => (line.startsWith('/') ? line.slice(1) : `**/${line}`)),
-  { dot: true },
-)
+/** Patterns of `.gitignore`. One with a slash before its end is a path from the root, others are names at any depth. */
+const ignored = readRepositoryFile('.gitignore')
+  .split('\n')
+  .map((line) => line.replace(/\/$/, ''))
+  .filter((line) => line !== '')
+  .map(
+    (line) =>
+      new RegExp(`${line.startsWith('/') ? '^' : '(^/|/)'}${line.replaceAll('.', '\\.').replaceAll('*', '[^/]*')}$`),
+  )
+
+function isIgnored(path: string): boolean {
+  return ignored.some((pattern) => pattern.test(`/${path}`))
+}
 
 function filesBelow(folder: string): string[] {
   return readdirSync(join(repositoryRoot, folder), { withFileTypes: true }).flatMap((entry) => {

@@ -70,7 +70,8 @@ async function readFile(
   for await (const { footer, rows } of fileRows(reader, shown)) {
     read = { sha256: footer.sha256, day: footer.day }
     const take = takers[table] ?? (day === null ? takeList(table, footer.columns) : undefined)
-    for (let i = 0; take !== undefined && i < rows.length; i += rowsPerStatement) {
+    if (take === undefined) continue
+    for (let i = 0; i < rows.length; i += rowsPerStatement) {
       const values = valuesOf(footer.columns, rows.slice(i, i + rowsPerStatement))
       await take(db, relationOf(footer.columns, values))
     }

@@ -124,7 +124,7 @@ it('what is older than three days is lost', async () => {
   for (const { range } of lost) expect(range.to).toBeLessThanOrEqual(now - 3 * dayMs)
 })
 
-const ends = async () =>
+const ends = async (): Promise<unknown[]> =>
   (await test.database.pool.query('select from_time, to_time from market.coverage order by 1')).rows
 
 it('an empty response proves nothing', async () => {

@@ -43,6 +43,17 @@ interface Tried {
 /** Which of the rows of a window a page holds, if the window has more than a page. */
 type Gives = 'newest' | 'oldest' | 'any'
 
+/** How a history answers. */
+interface History {
+  readonly isInclusive?: boolean
+  readonly isNumbered?: boolean
+  readonly maxRequests?: number
+  readonly pageRows?: number
+  readonly gives?: Gives
+  readonly rejected?: readonly Pick<RejectedRow, 'isRowStored'>[]
+  readonly cursor?: string | undefined
+}
+
 /** Fetches ranges of a tape from a history. */
 async function fetchFrom(
   tape: readonly Fill[],
@@ -52,10 +63,10 @@ async function fetchFrom(
     isNumbered = false,
     maxRequests = 100,
     pageRows = 1_000,
-    gives = 'newest' as Gives,
-    rejected = [] as readonly Pick<RejectedRow, 'isRowStored'>[],
-    cursor = undefined as string | undefined,
-  } = {},
+    gives = 'newest',
+    rejected = [],
+    cursor,
+  }: History = {},
 ): Promise<Tried> {
   const stored = new Map<string, Fill>()
   let claimed: TimeRange[] = []

@@ -104,9 +104,9 @@ describe('a backfill request', () => {
       categories: ['USDT-FUTURES', 'SPOT'],
       from: 'launch',
     })
-    // An hour less, so that nothing of it is too old by the time it is fetched.
+    // An interval of eight hours less, as the oldest rate in reach may be so young; and an hour, in which it is requested.
     expect(funding.series.map(({ series: { stream }, range }) => [stream, range.from])).toEqual([
-      ['funding_rates', now - 90 * dayMs + 3_600_000],
+      ['funding_rates', now - 90 * dayMs + 9 * 3_600_000],
     ])
     const launched = resolve([instrument('BTCUSDT')], { stream: 'fills', from: 0, to: now - dayMs }).series
     expect(launched[0]?.range).toEqual({ from: now - 30 * dayMs, to: now - dayMs })

@@ -233,7 +233,7 @@ describe('always', () => {
           schedule.retarget(names, 0)
           const underWay = new Map<number, { atMs: number; fills: number; spanMs: number; fails: boolean }>()
           const respondedMs = new Map(names.map((name) => [name, 0]))
-          // Each failure lets a turn pass in vain, and its repetition wait.
+          // Each failure lets a turn pass in vain, and its repetition wait. One that fails alone waits for the fiftieth choice.
           let failures = 0
           let now = 0
           for (let turn = 0; turn < 1_500; turn++) {
@@ -261,7 +261,7 @@ describe('always', () => {
               if (underWay.has(chosen.target)) throw new Error(`${chosen.target} is asked twice at once`)
               underWay.set(chosen.target, { ...step, atMs: now + step.latencyMs })
             }
-            const bound = maxPollMs + (4 * count + 4 * failures + 4) * 200 + 600 + failures * 30_000
+            const bound = maxPollMs + (4 * count + 4 * failures + 4) * 200 + 600 + failures * (30_000 + 50 * 200)
             for (const [name, at] of respondedMs)
               if (now - at > bound) throw new Error(`${name} has not been asked for ${now - at} ms`)
           }
