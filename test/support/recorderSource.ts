@@ -4,7 +4,7 @@ import type { FleetReport } from '../../src/collect/fleet/fleet.js'
 import type { IncidentReport } from '../../src/runtime/incidents.js'
 import { type CollectorStats, createStats } from '../../src/collect/streams/stream.js'
 import { operations } from '../../src/market/operation.js'
-import type { TimeMs } from '../../src/market/values.js'
+import type { ServiceMs, TimeMs } from '../../src/market/values.js'
 import type { BackfillStatus } from '../../src/serve/api/contract.js'
 import { createMetrics } from '../../src/runtime/metrics.js'
 import { type RunningServer, startServer } from '../../src/serve/server.js'
@@ -16,6 +16,8 @@ type Changeable<T> = { -readonly [Key in keyof T]: T[Key] }
 /** A recorder whose state a test sets as it likes. */
 export interface SettableSource extends RecorderSource {
   readonly state: {
+    /** The time of the service's clock; null as before its first response. */
+    serviceNow: () => ServiceMs | null
     phase: ReturnType<RecorderSource['phase']>
     readonly stats: CollectorStats
     incidents: IncidentReport[]
@@ -30,6 +32,7 @@ export interface SettableSource extends RecorderSource {
 export function settableSource(startedAt: TimeMs): SettableSource {
   const perOperation = operations.map((name) => [name, { used: 0, limit: name.startsWith('rpi') ? 10 : 20 }])
   const state: SettableSource['state'] = {
+    serviceNow: () => null,
     phase: 'collecting',
     stats: createStats(),
     incidents: [],
@@ -56,7 +59,7 @@ export function settableSource(startedAt: TimeMs): SettableSource {
     startedAt,
     spoolMaxBytes: 1_000_000,
     streams: state.stats,
-    serviceNow: () => null,
+    serviceNow: () => state.serviceNow(),
     phase: () => state.phase,
     incidents: () => state.incidents,
     backlog: () => state.backlog,

@@ -7,6 +7,7 @@ import { createMetrics } from '../../../src/runtime/metrics.js'
 import { recorderResponses } from '../../../src/serve/api/contract.js'
 import { marketResponses } from '../../../src/serve/api/marketContract.js'
 import { type RunningServer, startServer } from '../../../src/serve/server.js'
+import { serviceMs } from '../../../src/market/values.js'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { openDatabase } from '../../../src/db/database.js'
@@ -28,6 +29,8 @@ const series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: '
 let testDatabase: TestDatabase
 let server: RunningServer
 const source = settableSource(Date.now() - 60_000)
+/** A service whose clock agrees with this machine's. */
+const machineTime = () => serviceMs(Date.now())
 
 beforeAll(async () => {
   testDatabase = await createTestDatabase()
@@ -59,6 +62,7 @@ beforeAll(async () => {
   await appendRows(db, 'order_books', [aBook({ ts }), aBook({ ts, symbol: 'ETHUSDT' })])
   await appendRows(db, 'rpi_order_books', [anRpiBook({ ts: ts - 1000 })])
   freshen(source, Date.now())
+  source.state.serviceNow = machineTime
   server = await serveSource(source, testDatabase.url)
 })
 
@@ -66,6 +70,16 @@ afterAll(async () => {
   await server?.close()
   await testDatabase?.drop()
 })
+
+/** Runs something at the time of the service at which the newest stored minute forms. */
+async function whileMinutesAreNew(run: () => Promise<void>): Promise<void> {
+  source.state.serviceNow = () => serviceMs(noon + 240 * minute - 1)
+  try {
+    await run()
+  } finally {
+    source.state.serviceNow = machineTime
+  }
+}
 
 function candlesFrom(from: number, count: number): Candle[] {
   return Array.from({ length: count }, (_, i) =>
@@ -203,8 +217,11 @@ describe('instruments', () => {
   })
 
   test('the busiest with candles is what a visitor sees first', async () => {
-    const { instruments } = await get('/api/instruments/busiest', marketResponses.instruments)
-    expect(instruments.map(({ category, symbol }) => `${category} ${symbol}`)).toEqual(['SPOT BTCUSDT'])
+    const busiest = async () => (await get('/api/instruments/busiest', marketResponses.instruments)).instruments
+    await whileMinutesAreNew(async () => {
+      expect((await busiest()).map(({ category, symbol }) => `${category} ${symbol}`)).toEqual(['SPOT BTCUSDT'])
+    })
+    expect(await busiest(), 'candles of two days ago do not count').toEqual([])
   })
 })
 
@@ -321,17 +338,19 @@ test('who asks for no more than the head of the events counts as no page', async
 })
 
 test('events tell of the status at once and of the instrument that is watched', async () => {
-  const response = await fetch(`${server.url}/api/events?category=SPOT&symbol=BTCUSDT`)
-  expect(response.headers.get('content-type')).toContain('text/event-stream')
   const received = new Map<string, unknown>()
-  let text = ''
-  for await (const chunk of response.body ?? []) {
-    text += Buffer.from(chunk as Uint8Array).toString()
-    for (const [, event, data] of text.matchAll(/event: (\w+)\ndata: (.*)\n/g)) {
-      received.set(event ?? '', JSON.parse(data ?? 'null'))
+  await whileMinutesAreNew(async () => {
+    const response = await fetch(`${server.url}/api/events?category=SPOT&symbol=BTCUSDT`)
+    expect(response.headers.get('content-type')).toContain('text/event-stream')
+    let text = ''
+    for await (const chunk of response.body ?? []) {
+      text += Buffer.from(chunk as Uint8Array).toString()
+      for (const [, event, data] of text.matchAll(/event: (\w+)\ndata: (.*)\n/g)) {
+        received.set(event ?? '', JSON.parse(data ?? 'null'))
+      }
+      if (received.size === 2) break
     }
-    if (received.size === 2) break
-  }
+  })
   expect(recorderResponses.status.parse(received.get('status')).phase).toBe('collecting')
   const { candles } = marketResponses.event.parse(received.get('instrument'))
   expect(candles.map(({ openTime }) => (openTime - noon) / minute)).toEqual([237, 238, 239])
