@@ -81,19 +81,20 @@ returns void language sql set search_path = pg_catalog, pg_temp
 set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as $$
   with near as (
     -- Short gaps begin within an hour before the ranges or in them. Long ones are few, and have an index of their own.
-    select k.verdict, k.part from recorder.ledger k
+    select k.part from recorder.ledger k
     where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict in ('missing', 'lost')
       and k.part > lower(filled) - interval '1 hour' and k.part < upper(filled)
     union
-    select k.verdict, k.part from recorder.ledger k
+    select k.part from recorder.ledger k
     where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
       and k.gap_until - k.part >= interval '1 hour'
       and k.gap_until > lower(filled) and k.part < upper(filled)
   ), touched as (
-    delete from recorder.ledger k using near n
+    -- An array of keys cannot be joined the other way round, with a look at every gap first.
+    delete from recorder.ledger k
     where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
-      and k.verdict = n.verdict and k.part = n.part and k.ranges && filled
+      and k.verdict in ('missing', 'lost') and k.part = any (array(select n.part from near n)) and k.ranges && filled
     returning k.*
   ), closed as (
     select t.*, case when t.ranges <@ filled then 'repaired' else t.verdict end as closed_as from touched t
