@@ -1,4 +1,6 @@
 import { defineConfig } from 'vitest/config'
 
-/** Runs for as long as it is told to, so it is not part of the tests; a short form of it is. */
-export default defineConfig({ test: { include: ['test/chaos/chaos.test.ts'], disableConsoleIntercept: true } })
+/** They run for as long as they are told to, each alone on its machine, so they are not part of the tests. Short forms are. */
+export default defineConfig({
+  test: { include: ['test/chaos/*.test.ts'], disableConsoleIntercept: true, fileParallelism: false },
+})

@@ -4,6 +4,7 @@ import type { RunningServer } from '../../src/serve/server.js'
 import { launchBrowser, openPage, type WatchedPage } from '../support/browser.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { chromium } from '../support/installed.js'
+import { serviceMs } from '../../src/market/values.js'
 import { freshen, serveSource, settableSource } from '../support/recorderSource.js'
 
 const { path: chromiumPath, hint } = chromium()
@@ -41,6 +42,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
       from (values (timestamptz '2026-01-01', timestamptz '2026-02-01'), ('2026-03-01', '2026-03-08')) as stretch (begin, until),
         generate_series(begin, until, '1 minute') as t`)
     freshen(source, Date.now())
+    source.state.serviceNow = () => serviceMs(Date.now())
     server = await serveSource(source, testDatabase.url)
     browser = await launchBrowser(chromiumPath ?? '')
   })

@@ -124,8 +124,8 @@ it('what is older than three days is lost', async () => {
   for (const { range } of lost) expect(range.to).toBeLessThanOrEqual(now - 3 * dayMs)
 })
 
-const ends = async (): Promise<unknown[]> =>
-  (await test.database.pool.query('select from_time, to_time from market.coverage order by 1')).rows
+const ends = async () =>
+  (await test.database.pool.query<object>('select from_time, to_time from market.coverage order by 1')).rows
 
 it('an empty response proves nothing', async () => {
   const empty = { stream: 'liquidations', target: key, rows: [], rejected: [] } as const

@@ -2,20 +2,16 @@ import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { z } from 'zod'
 import { loadConfig } from '../../../src/config/resolve.js'
-import type { Candle } from '../../../src/market/candle.js'
 import { createMetrics } from '../../../src/runtime/metrics.js'
 import { recorderResponses } from '../../../src/serve/api/contract.js'
 import { marketResponses } from '../../../src/serve/api/marketContract.js'
 import { type RunningServer, startServer } from '../../../src/serve/server.js'
 import { serviceMs } from '../../../src/market/values.js'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { openDatabase } from '../../../src/db/database.js'
-import { recordGap } from '../../../src/ledger/gaps.js'
-import { recordInstruments } from '../../../src/ledger/instruments.js'
-import { appendRows } from '../../../src/db/writeRows.js'
 import { type TestDatabase, createTestDatabase } from '../../support/database.js'
-import { aBook, aCandle, aTicker, anInstrument, anRpiBook } from '../../support/marketRows.js'
+import { aCandle } from '../../support/marketRows.js'
+import { insertPageMarket } from '../../support/insertPageMarket.js'
 import { freshen, serveSource, settableSource } from '../../support/recorderSource.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 
@@ -34,33 +30,7 @@ const machineTime = () => serviceMs(Date.now())
 
 beforeAll(async () => {
   testDatabase = await createTestDatabase()
-  const { db } = testDatabase.database
-  const spot = ['BTCUSDT', 'ETHUSDT', 'ETHBTC'].map((symbol) =>
-    anInstrument({ symbol, status: 'online', baseCoin: symbol.slice(0, 3), quoteCoin: symbol.slice(3) }),
-  )
-  await recordInstruments(db, 'SPOT', spot, noon, { complete: true })
-  await recordInstruments(db, 'USDT-FUTURES', [anInstrument({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' })], noon, {
-    complete: true,
-  })
-  await upsertCandles(db, candlesFrom(noon, 240))
-  const proven = { from: noon, to: noon + 240 * minute }
-  await addCoverage(db, series, [proven, { from: today - dayMs, to: today }])
-  await recordGap(db, {
-    ...series,
-    range: { from: noon - 10 * minute, to: noon },
-    reason: 'it was off',
-    verdict: 'lost',
-  })
-  const ts = Date.now() - 30_000
-  const tickers = Array.from({ length: 60 }, (_, i) =>
-    aTicker({ ts: ts - i * 5_000, lastPrice: '100.10', bid1Price: '100', ask1Price: '100.1', turnover24h: '5' }),
-  )
-  await appendRows(db, 'tickers', [
-    ...tickers,
-    aTicker({ category: 'USDT-FUTURES', ts, fundingRate: '0.000149', lastPrice: '7', turnover24h: '4' }),
-  ])
-  await appendRows(db, 'order_books', [aBook({ ts }), aBook({ ts, symbol: 'ETHUSDT' })])
-  await appendRows(db, 'rpi_order_books', [anRpiBook({ ts: ts - 1000 })])
+  await insertPageMarket(testDatabase.database.db, noon, today)
   freshen(source, Date.now())
   source.state.serviceNow = machineTime
   server = await serveSource(source, testDatabase.url)
@@ -79,13 +49,6 @@ async function whileMinutesAreNew(run: () => Promise<void>): Promise<void> {
   } finally {
     source.state.serviceNow = machineTime
   }
-}
-
-function candlesFrom(from: number, count: number): Candle[] {
-  return Array.from({ length: count }, (_, i) =>
-    // An extreme number of decimals, and one that still forms at the end.
-    aCandle({ openTime: from + i * minute, close: `${i}.000000000000000001`, isClosed: i < count - 1 }),
-  )
 }
 
 async function get<Schema extends z.ZodType>(path: string, schema: Schema): Promise<z.output<Schema>> {
