@@ -4,7 +4,6 @@ import { FlakyTests } from './test/support/flakyTests.js'
 
 /** Those that take longest, whether they wait or compute: begun first, they are over when the others are. */
 const longest = [
-  'e2e/embedded/kills',
   'e2e/alerts',
   'browser/page',
   'e2e/chaos',
