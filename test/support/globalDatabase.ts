@@ -69,7 +69,7 @@ async function start(): Promise<RunningServer> {
   await removeLeftovers()
   const dataDir = await mkdtemp(join(tmpdir(), directoryPrefix))
   // Thrown away at the end: nothing in it has to survive a power cut.
-  const settings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '100' }
+  const settings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '400' }
   const server = await startEmbeddedPostgres({ dataDir, settings })
   const stop = async () => {
     await server.stop()
