@@ -22,13 +22,8 @@ import { ServiceClock } from '../exchange/serviceClock.js'
 import { rightsBeyondReading } from '../db/service.js'
 import { requireFreePort } from '../serve/server.js'
 import { respondingAddress } from '../serve/source.js'
-import {
-  canCreateExtension,
-  detectServer,
-  readJobs,
-  readLockRoom,
-  type ServerKind,
-} from '../server/timescale/server.js'
+import { jobsProblem, readJobs } from '../server/timescale/jobs.js'
+import { canCreateExtension, detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
 import { messageOf, withoutLogin } from '../runtime/text.js'
 import { askService, findDatabase, type FoundDatabase } from './askService.js'
 import { Failed } from './end.js'
@@ -210,24 +205,12 @@ async function describeDatabase(store: OpenStore, config: Config): Promise<Datab
   return { kind, findings: [ok('database', `${name}: ${meaning}`), schema] }
 }
 
-/** With these, TimescaleDB's jobs do their work and then fail at their end. Seen in November 2026. */
-const failingPair = { serverVersion: '17.12', timescaleVersion: '2.29.2' } as const
-
 /** Checks that TimescaleDB's jobs run. Without them chunks are not converted, and rollups are not refreshed. */
 export async function checkJobs(db: RecorderDatabase['db']): Promise<Finding[]> {
   const jobs = await readJobs(db)
-  if (jobs === null || jobs.count === 0) return []
-  const { serverVersion, timescaleVersion } = await detectServer(db)
-  const isPair = serverVersion === failingPair.serverVersion && timescaleVersion === failingPair.timescaleVersion
-  if (jobs.failed > 0 || isPair) {
-    const todo = isPair
-      ? 'PostgreSQL 17.12 with TimescaleDB 2.29.2 fails each job at its end; use another minor version of either'
-      : 'see timescaledb_information.job_errors for why'
-    const harm = 'chunks may stay unconverted, and rollups old'
-    return [
-      warning('jobs', `${jobs.failed} of ${jobs.count} jobs of TimescaleDB failed at their last run: ${harm}; ${todo}`),
-    ]
-  }
+  if (jobs === null) return []
+  const problem = jobsProblem(jobs)
+  if (problem !== null) return [warning('jobs', problem)]
   const detail = `${jobs.count} jobs of TimescaleDB, none of which failed; the server runs up to ${jobs.workers} workers`
   if (jobs.workers > jobs.count) return [ok('jobs', detail)]
   return [warning('jobs', `${detail}, too few for all jobs at once: raise max_worker_processes and restart the server`)]

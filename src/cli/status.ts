@@ -141,14 +141,21 @@ async function knownAddress(config: Config): Promise<string | null> {
 
 async function readStored(config: Config, whyNoRecorder: string): Promise<StoredState> {
   // These modules are loaded only if no recorder responds, because that takes longer than the rest.
-  const [{ openStore }, { createLogger }, { newestRows, storeOverview }, { describeError }, { explainMissing }] =
-    await Promise.all([
-      import('../openStore.js'),
-      import('../runtime/logger.js'),
-      import('../ledger/read/overview.js'),
-      import('../db/databaseError.js'),
-      import('../db/readOnlyQuery.js'),
-    ])
+  const [
+    { openStore },
+    { createLogger },
+    { newestRows, storeOverview },
+    { readJobs },
+    { describeError },
+    { explainMissing },
+  ] = await Promise.all([
+    import('../openStore.js'),
+    import('../runtime/logger.js'),
+    import('../ledger/read/overview.js'),
+    import('../server/timescale/jobs.js'),
+    import('../db/databaseError.js'),
+    import('../db/readOnlyQuery.js'),
+  ])
   // Without recorder and database nothing is known. The message gives both reasons.
   const failure = (error: unknown) =>
     new Error(`the recorder is not running here: ${whyNoRecorder}; ${describeError(error)}`, { cause: error })
@@ -157,10 +164,11 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
   })
   try {
     const { db, pool } = store.database
-    const [overview, newest] = await Promise.all([storeOverview(db), newestRows(db)]).catch(async (error: unknown) => {
+    const reading = Promise.all([storeOverview(db), newestRows(db), readJobs(db)])
+    const [overview, newest, jobs] = await reading.catch(async (error: unknown) => {
       throw failure(await explainMissing(pool.query.bind(pool), error))
     })
-    return { ...overview, newest }
+    return { ...overview, newest, jobs }
   } finally {
     await store.close()
   }

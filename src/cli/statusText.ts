@@ -6,11 +6,14 @@ import { streamNamed } from '../collect/streams/streams.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
 import { counted, grouped, inBytes, inWords } from '../runtime/text.js'
 import type { StoreOverview } from '../ledger/read/overview.js'
+import { type Jobs, jobsProblem } from '../server/timescale/jobs.js'
 import { bar } from './output.js'
 
 /** State of the recording as the database shows it, without a recorder. */
 export interface StoredState extends StoreOverview {
   readonly newest: Readonly<Record<StreamName, ServiceMs | null>>
+  /** How the server's own jobs fare; null where it has none. */
+  readonly jobs: Jobs | null
 }
 
 type Paint = (text: string, colour: keyof typeof codes) => string
@@ -104,7 +107,7 @@ function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): st
 }
 
 /** Formats the stored state, for when no recorder responds. */
-export function storedText({ newest, gaps, bytes }: StoredState, now: ServiceMs): string {
+export function storedText({ newest, gaps, bytes, jobs }: StoredState, now: ServiceMs): string {
   const table = plainTable(['stream', 'newest row', 'ago'], ['left', 'left', 'right'])
   for (const name of streamNames) {
     const at = newest[name]
@@ -114,7 +117,13 @@ export function storedText({ newest, gaps, bytes }: StoredState, now: ServiceMs)
         : [name, `${new Date(at).toISOString().slice(0, 19).replace('T', ' ')} UTC`, inWords(Math.max(0, now - at))],
     )
   }
-  return [`Database   ${sizeText(bytes)} on disk`, `Gaps       ${gapsText(gaps)}`, table.toString()].join('\n')
+  const problem = jobs && jobsProblem(jobs)
+  return [
+    ...(problem === null ? [] : [`  ! ${problem}.`]),
+    `Database   ${sizeText(bytes)} on disk`,
+    `Gaps       ${gapsText(gaps)}`,
+    table.toString(),
+  ].join('\n')
 }
 
 interface Column {

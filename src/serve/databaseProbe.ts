@@ -2,6 +2,7 @@ import { type Clock, within } from '../runtime/clock.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { ping, type StoreOverview, storeOverview } from '../ledger/read/overview.js'
+import { type Jobs, readJobs } from '../server/timescale/jobs.js'
 import { readNowAndThen } from './nowAndThen.js'
 
 export interface DatabaseState {
@@ -14,10 +15,13 @@ export interface DatabaseState {
   readonly wasReachable: boolean
   /** The last overview; null before the first one. */
   readonly overview: StoreOverview | null
+  /** How the server's own jobs fare, as far as is known; null where it has none. */
+  readonly jobs: Jobs | null
 }
 
 const pingEveryMs = 1_000
 const overviewEveryMs = 15_000
+const jobsEveryMs = 30_000
 /** Longest wait for the database. One that hangs is as bad as one that is away. */
 export const patienceMs = 3_000
 const late = Symbol('late')
@@ -29,8 +33,9 @@ export class DatabaseProbe {
   readonly #clock: Clock
   /** A large database is slow to read, so the time that it takes does not count as a failure. */
   readonly #readOverview: () => Promise<StoreOverview | null>
+  readonly #readJobs: () => Promise<Jobs | null>
   #checking: Promise<DatabaseState> | undefined
-  #state: DatabaseState = { ...away, error: 'not asked yet', overview: null, wasReachable: false }
+  #state: DatabaseState = { ...away, error: 'not asked yet', overview: null, jobs: null, wasReachable: false }
   #checkedMs = -Infinity
 
   /** @param pings connections for pings alone, so that slow requests of the page hold none up */
@@ -38,6 +43,7 @@ export class DatabaseProbe {
     this.#pings = pings
     this.#clock = clock
     this.#readOverview = readNowAndThen(clock, overviewEveryMs, null, () => storeOverview(database.db))
+    this.#readJobs = readNowAndThen(clock, jobsEveryMs, null, () => readJobs(database.db))
   }
 
   /** Returns the state of the database, at most about a second old. Never rejects. */
@@ -60,8 +66,8 @@ export class DatabaseProbe {
       this.#state = { ...this.#state, ...away, error: describeDatabaseError(error) }
       return this.#state
     }
-    const overview = await this.#readOverview()
-    this.#state = { ...this.#state, overview }
+    const [overview, jobs] = await Promise.all([this.#readOverview(), this.#readJobs()])
+    this.#state = { ...this.#state, overview, jobs }
     return this.#state
   }
 }

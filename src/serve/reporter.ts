@@ -11,6 +11,7 @@ import { operations } from '../market/operation.js'
 import { type StreamName, streamNames, streamTraits } from '../market/stream.js'
 import { mayLack } from '../exchange/outcomes.js'
 import { type MachineMs, sum } from '../market/values.js'
+import { type Jobs, jobsProblem } from '../server/timescale/jobs.js'
 import { inWords } from '../runtime/text.js'
 
 interface ReporterOptions {
@@ -132,6 +133,7 @@ export function statusReport(input: ReportInput): Status {
       lagMs: database.lagMs,
       error: database.error,
       bytes: database.overview?.bytes ?? null,
+      jobs: jobsStatus(database.jobs),
     },
     fleet: { unowned, recorders: [...recorders] },
     gaps: [...(database.overview?.gaps ?? [])],
@@ -165,6 +167,10 @@ function streamStatus({ now, nowMs, source, sampler, limits }: ReportInput, name
     rowsPerSecond: Math.max(0, sampler.rowsPerSecond(name)),
     history: [...sampler.history(name)],
   }
+}
+
+function jobsStatus(jobs: Jobs | null): Status['database']['jobs'] {
+  return jobs && { count: jobs.count, failed: jobs.failed, late: jobs.late, problem: jobsProblem(jobs) }
 }
 
 type Shown = Omit<Status, 'problems'>
@@ -212,10 +218,12 @@ function blockingProblems({ egress, phase, maySend, database, streams }: Shown, 
   return problems
 }
 
-function otherProblems({ time, fleet, budget, spool }: Shown): Problem[] {
+function otherProblems({ time, fleet, budget, spool, database }: Shown): Problem[] {
   const problems: Problem[] = []
   const add = (about: Problem['about'], name: string, message: string) =>
     problems.push({ about, name, message, isBlocking: false })
+  const jobs = database.jobs?.problem ?? null
+  if (jobs !== null) add('database', 'jobs', `${jobs}.`)
   for (const { egress, state, silentMs } of fleet.recorders) {
     if (state !== 'gone') continue
     const takenOver =

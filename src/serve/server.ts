@@ -143,11 +143,14 @@ function addMetricsAndHealth(
     statusMetrics.update(status, { backfills, pageClients: openPages(), lostLogLines: lostLogLines(logger) })
     return context.body(await registry.metrics(), 200, { 'Content-Type': registry.contentType })
   })
-  app.openapi(healthz, (context) => context.json({ ok: true, reasons: [] }, 200))
+  app.openapi(healthz, (context) => context.json({ ok: true, reasons: [], notices: [] }, 200))
   app.openapi(readyz, async (context) => {
     const { problems } = await reporter.report()
-    const reasons = problems.filter(({ isBlocking }) => isBlocking).map(({ message }) => message)
-    return context.json({ ok: reasons.length === 0, reasons }, reasons.length === 0 ? 200 : 503)
+    const messages = (areBlocking: boolean) =>
+      problems.filter(({ isBlocking }) => isBlocking === areBlocking).map(({ message }) => message)
+    const reasons = messages(true)
+    const ok = reasons.length === 0
+    return context.json({ ok, reasons, notices: messages(false) }, ok ? 200 : 503)
   })
 }
 

@@ -63,6 +63,10 @@ export class StatusMetrics {
     setOrRemove(m.latency, {}, database.latencyMs === null ? null : database.latencyMs / milli)
     setOrRemove(m.lag, {}, database.lagMs === null ? null : database.lagMs / milli)
     setOrRemove(m.size, {}, database.bytes)
+    m.jobs.reset()
+    if (database.jobs !== null) {
+      for (const state of ['failed', 'late'] as const) m.jobs.set({ state }, database.jobs[state])
+    }
     m.gaps.reset()
     for (const { stream, state, reason, count } of status.gaps) m.gaps.set({ stream, state, reason }, count)
     this.#updateBackfills(status, backfills)
@@ -216,6 +220,11 @@ function define(registry: Registry) {
     latency: gauge('database_latency_seconds', 'How long it took to respond; absent when it did not.'),
     lag: gauge('database_read_lag_seconds', 'How far the standby that is read is behind; absent without one.'),
     size: gauge('database_size_bytes', 'Size of the database on disk.'),
+    jobs: gauge(
+      'database_jobs',
+      "TimescaleDB's own jobs whose last run failed, or that are late by half an hour; absent without such jobs.",
+      'state',
+    ),
     gaps: gauge('gaps', 'Known gaps in what was recorded.', 'stream', 'state', 'reason'),
     backfills: gauge('backfills', 'Backfills that wait, run or have failed.', 'state'),
     backfillDone: gauge(

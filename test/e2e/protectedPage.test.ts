@@ -115,7 +115,7 @@ describe.skipIf(!hasOpenssl)('a page with a certificate and users', () => {
   })
 
   test('health is for everybody, and the check of the image knows it', async () => {
-    expect(await get('/healthz')).toEqual({ status: 200, body: '{"ok":true,"reasons":[]}' })
+    expect(await get('/healthz')).toEqual({ status: 200, body: '{"ok":true,"reasons":[],"notices":[]}' })
     const [, command = ''] = /^HEALTHCHECK .* CMD (\[[^]*?\])$/m.exec(readRepositoryFile('Dockerfile')) ?? []
     const script = (JSON.parse(command.replaceAll('\\\n', '')) as string[]).at(-1) ?? ''
     expect(script).toContain('8080')

@@ -6,6 +6,8 @@ const databaseClock: Readonly<Record<string, string>> = {
   'src/lease/leaseRow.ts': 'leases',
   'src/ledger/slices.ts': 'leases of slices, and when a want may be tried again',
   'src/ledger/wants.ts': 'time since a want ended, by the clock that noted its end',
+  'src/server/timescale/currentState.ts': "the server's schedules",
+  'src/server/timescale/jobs.ts': "the server's schedules",
   'src/ledger/gaps.ts': 'time since evidence was noted, by the clock that noted it',
   'src/ledger/read/overview.ts': 'delay of a standby server',
   'src/ledger/read/instruments.ts': 'keeps old chunks out of a search for tickers',

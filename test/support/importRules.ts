@@ -32,7 +32,7 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
   openStore: ['server', 'db', 'runtime', 'config'],
   collect: ['exchange', 'ledger', 'lease', 'server', 'db', 'market', 'runtime', 'config'],
   history: ['exchange', 'ledger', 'lease', 'server', 'db', 'market', 'runtime', 'config'],
-  serve: ['collect', 'exchange', 'ledger', 'db', 'market', 'runtime', 'config'],
+  serve: ['collect', 'exchange', 'ledger', 'server', 'db', 'market', 'runtime', 'config'],
   // Written from the specification, so that it does not share the client's mistakes.
   simulator: ['market', 'runtime'],
   exchange: ['market', 'runtime'],

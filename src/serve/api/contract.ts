@@ -136,6 +136,16 @@ const status = z.strictObject({
     ),
     error: orNull(z.string().describe('Why it did not respond, and what to do.')),
     bytes: orNull(z.int().describe('Size on disk.')),
+    jobs: orNull(
+      z
+        .strictObject({
+          count: count('How many there are.'),
+          failed: count('Whose last run failed or broke off.'),
+          late: count('That have been due for half an hour and do not run.'),
+          problem: orNull(z.string().describe('What is wrong with them, and what to do; null if all work.')),
+        })
+        .describe("TimescaleDB's own jobs, which convert chunks and refresh rollups; null where there are none."),
+    ),
   }),
   fleet: z
     .strictObject({
@@ -195,6 +205,7 @@ const status = z.strictObject({
 const health = z.strictObject({
   ok: z.boolean().describe('Whether the check passed.'),
   reasons: z.array(z.string()).describe('Why not; empty when it passed.'),
+  notices: z.array(z.string()).describe('What else is not as it should be; no reason for the check to fail.'),
 })
 
 const failure = z.strictObject({ error: z.string().describe('What is wrong with the request, one line.') })

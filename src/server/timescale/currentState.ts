@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import type { ServiceMs } from '../../market/values.js'
 import { type ServerKind } from './server.js'
@@ -34,6 +34,8 @@ export interface Policy {
   readonly everyMs: number
   /** Age in hours of the rows that the policy converts, or of the oldest ones that it refreshes. */
   readonly afterHours: number | null
+  /** True if the policy begins at its own place, see `firstRun`. */
+  readonly hasPlace: boolean
   /** Buckets in one transaction of a refresh. Null leaves the number to the server. */
   readonly bucketsPerBatch?: number | null
 }
@@ -50,6 +52,18 @@ export const emptyState: CurrentState = {
 
 export function policyKey(kind: PolicyKind, name: string): string {
   return `${kind} ${name}`
+}
+
+/**
+ * Builds the time at which a policy runs first. Runs keep their distance from it. Policies that are added together
+ * would otherwise all run at one moment for good, and the server has few workers. Refreshes come at the beginning of
+ * five minutes, the finest first, and each table has its own five minutes of an hour after them.
+ */
+export function firstRun(kind: PolicyKind, index: number, everyMs: number): RawBuilder<Date> {
+  const offsetSeconds = kind === 'refresh' ? index * 45 : 240 + index * 300
+  const every = sql`make_interval(secs => ${everyMs / 1000}::float8)`
+  const offset = sql`make_interval(secs => ${offsetSeconds}::float8)`
+  return sql`date_bin(${every}, now() - ${offset}, timestamptz 'epoch') + ${every} + ${offset}`
 }
 
 export async function readCurrentState(db: Kysely<Database>, kind: ServerKind): Promise<CurrentState> {
@@ -107,7 +121,7 @@ async function readPolicies(db: Kysely<Database>): Promise<Map<string, Policy>> 
       (extract(epoch from coalesce(
         j.config ->> 'compress_after', j.config ->> 'start_offset'
       )::interval) / 3600)::float8 as "afterHours",
-      (j.config ->> 'buckets_per_batch')::int as "bucketsPerBatch"
+      j.initial_start is not null as "hasPlace", (j.config ->> 'buckets_per_batch')::int as "bucketsPerBatch"
     from timescaledb_information.jobs j
     join (values
       ('policy_compression', 'columnstore'), ('policy_refresh_continuous_aggregate', 'refresh')

@@ -4,7 +4,7 @@ import { lockNames, withFurtherLock, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
 import { type TimeStream, type TimeTable, timeTables } from '../../market/stream.js'
 import { type DatabaseMs, hourMs } from '../../market/values.js'
-import { type Change, type CurrentState, policyKey, readCurrentState } from './currentState.js'
+import { type Change, type CurrentState, firstRun, policyKey, readCurrentState } from './currentState.js'
 import { rollupChanges, rollups } from './rollups.js'
 import { canCreateExtension, detectServer, type ServerKind, supportedKind } from './server.js'
 
@@ -164,14 +164,16 @@ function columnstoreChanges(
     })
   }
   const policy = policies.get(policyKey('columnstore', name))
-  if (policy?.afterHours !== columnstoreAfterHours || policy.everyMs !== upkeepMs) {
+  if (policy?.afterHours !== columnstoreAfterHours || policy.everyMs !== upkeepMs || !policy.hasPlace) {
+    const place = timeTables.findIndex((table) => table.name === name)
     changes.push({
       text: `convert chunks of market.${name} to the columnstore after ${hours(columnstoreAfterHours)}`,
       async apply(db) {
         await sql`call public.remove_columnstore_policy(${relation(name)}, if_exists => true)`.execute(db)
         await sql`
           call public.add_columnstore_policy(${relation(name)},
-            after => make_interval(hours => ${columnstoreAfterHours}::int), schedule_interval => ${interval(upkeepMs)})
+            after => make_interval(hours => ${columnstoreAfterHours}::int), schedule_interval => ${interval(upkeepMs)},
+            initial_start => ${firstRun('columnstore', place, upkeepMs)})
         `.execute(db)
       },
     })

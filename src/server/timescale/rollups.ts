@@ -5,7 +5,7 @@ import { databaseNow } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
 import { lockNames, withSessionLock } from '../../db/locks.js'
 import { traitsOf } from '../../db/databaseError.js'
-import { type Change, type CurrentState, finalBefore, type Policy, policyKey } from './currentState.js'
+import { type Change, type CurrentState, finalBefore, firstRun, type Policy, policyKey } from './currentState.js'
 import { detectServer } from './server.js'
 
 /** A rollup. On TimescaleDB Community, the view `market.<name>` reads the continuous aggregate `recorder.<name>`. */
@@ -79,6 +79,7 @@ export function rollupChanges(
     })
   } else if (
     policy.everyMs !== refreshEveryMs ||
+    !policy.hasPlace ||
     policy.afterHours !== afterHours ||
     policy.bucketsPerBatch !== bucketsPerBatch(rollup)
   ) {
@@ -125,7 +126,8 @@ async function addRefresh(db: Kysely<Database>, rollup: Rollup, afterHours: numb
   await sql`
     select public.add_continuous_aggregate_policy(${`recorder.${rollup.name}`}::regclass,
       start_offset => make_interval(hours => ${afterHours}::int), end_offset => ${interval(liveMs)},
-      schedule_interval => ${interval(rollup.refreshEveryMs)}, buckets_per_batch => ${bucketsPerBatch(rollup)}::int)
+      schedule_interval => ${interval(rollup.refreshEveryMs)}, buckets_per_batch => ${bucketsPerBatch(rollup)}::int,
+      initial_start => ${firstRun('refresh', rollups.indexOf(rollup), rollup.refreshEveryMs)})
   `.execute(db)
 }
 

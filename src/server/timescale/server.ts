@@ -113,24 +113,3 @@ async function readConvertedChunks(db: Kysely<Database>): Promise<ReadonlyMap<st
     where hypertable_schema = 'market' and is_compressed group by 1`.execute(db)
   return new Map(rows.map(({ name, count }) => [name, count]))
 }
-
-/** How the server's own jobs fare, which convert chunks and refresh rollups. */
-interface Jobs {
-  readonly count: number
-  /** Number of jobs whose last run failed. */
-  readonly failed: number
-  /** Number of background workers that the server can run at once, for everything. */
-  readonly workers: number
-}
-
-/** Reads how the jobs of the recorder's tables fare; null where the server has no such jobs. */
-export async function readJobs(db: Kysely<Database>): Promise<Jobs | null> {
-  if ((await detectServer(db)).kind !== 'timescale-community') return null
-  const { rows } = await sql<Jobs>`
-    select count(*)::int as count, (count(*) filter (where s.last_run_status = 'Failed'))::int as failed,
-      current_setting('max_worker_processes')::int as workers
-    from timescaledb_information.jobs j
-    left join timescaledb_information.job_stats s on s.job_id = j.job_id
-    where j.hypertable_schema in ('market', 'recorder')`.execute(db)
-  return rows[0] ?? null
-}

@@ -122,7 +122,15 @@ async function judged(name: Polled) {
   Object.assign(source.state.stats[name], own.stats[name], { targets: 10, lastStoredAt: now })
   const sampler = new Sampler(source, { now: () => now })
   sampler.close()
-  const database = { isReachable: true, wasReachable: true, latencyMs: 1, lagMs: null, error: null, overview: null }
+  const database = {
+    isReachable: true,
+    wasReachable: true,
+    latencyMs: 1,
+    lagMs: null,
+    error: null,
+    overview: null,
+    jobs: null,
+  }
   const limits = freshnessLimits(loadConfig({ env: {} }))
   const report = { now, nowMs, instanceId: 'i', version: 'v', source, sampler, limits, database, backfills: [] }
   const status = statusReport(report)

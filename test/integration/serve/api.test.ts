@@ -271,7 +271,7 @@ test('the connections of the page cannot change anything, and are few', async ()
 describe('health', () => {
   test('ready, and not, with the reason', async () => {
     freshen(source, Date.now())
-    expect(await get('/readyz', recorderResponses.health)).toEqual({ ok: true, reasons: [] })
+    expect(await get('/readyz', recorderResponses.health)).toEqual({ ok: true, reasons: [], notices: [] })
     source.state.stats.fills.lastStoredAt = Date.now() - 3_600_000
     const response = await fetch(`${server.url}/readyz`)
     expect(response.status).toBe(503)
@@ -279,7 +279,7 @@ describe('health', () => {
       'fills: nothing stored for 60 min',
     )
     freshen(source, Date.now())
-    expect(await get('/healthz', recorderResponses.health)).toEqual({ ok: true, reasons: [] })
+    expect(await get('/healthz', recorderResponses.health)).toEqual({ ok: true, reasons: [], notices: [] })
   })
 })
 

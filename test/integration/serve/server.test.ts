@@ -62,7 +62,7 @@ test('requests that the database holds up do not make it count as away', async (
   const held = askMuch()
   try {
     await untilSomebodyWaits(created.database.db)
-    expect(await (await get('/readyz')).json()).toEqual({ ok: true, reasons: [] })
+    expect(await (await get('/readyz')).json()).toEqual({ ok: true, reasons: [], notices: [] })
   } finally {
     await blocking.query('rollback')
     blocking.release()

@@ -23,6 +23,7 @@ function text(prepare: (source: SettableSource) => void, isReachable = true, scr
     lagMs: null,
     error: isReachable ? null : 'refused',
     overview: { bytes: 12_345_678, gaps: [{ stream: 'fills', state: 'lost', reason: 'x', count: 1234 } as const] },
+    jobs: null,
   }
   const limits = freshnessLimits(loadConfig({ env: {} }))
   const { backfills } = source.state
@@ -81,7 +82,9 @@ describe('the status on a terminal', () => {
 
 test('without a recorder it says what the database holds', () => {
   const newest = { tickers: now - 60_000, fills: null } as unknown as Parameters<typeof storedText>[0]['newest']
-  const shown = storedText({ newest: { ...emptyNewest, ...newest }, gaps: [], bytes: 1000 }, now)
+  const jobs = { count: 17, failed: 1, late: 0, workers: 20, isFailingPair: false }
+  const shown = storedText({ newest: { ...emptyNewest, ...newest }, gaps: [], bytes: 1000, jobs }, now)
+  expect(shown).toMatch(/^ {2}! 1 of 17 jobs of TimescaleDB failed at their last run/)
   expect(shown).toMatch(/tickers +2026-11-20 11:59:00 UTC +60 s/)
   expect(shown).toMatch(/fills +none of the last two days/)
 })

@@ -20,6 +20,7 @@ const reachable: DatabaseState = {
   lagMs: null,
   error: null,
   overview: { bytes: 5, gaps: [{ stream: 'fills', state: 'lost', reason: 'x', count: 2 }] },
+  jobs: null,
 }
 
 function report(
@@ -44,6 +45,22 @@ test('a recorder that is well has no problems, and its report is as the contract
   const well = report()
   expect(well.problems).toEqual([])
   expect(recorderResponses.status.parse(well)).toEqual(well)
+})
+
+test('jobs of the database that fail or do not run are a problem that does not block', () => {
+  const jobs = { count: 17, failed: 0, late: 0, workers: 20, isFailingPair: false }
+  expect(report(undefined, { ...reachable, jobs }).problems).toEqual([])
+  const { problems, database } = report(undefined, { ...reachable, jobs: { ...jobs, failed: 2, late: 1 } })
+  expect(problems).toEqual([
+    {
+      about: 'database',
+      name: 'jobs',
+      message:
+        '2 of 17 jobs of TimescaleDB failed at their last run; 1 of 17 jobs of TimescaleDB have been due for half an hour and do not run: chunks may stay unconverted, and rollups old; timescaledb_information.job_errors says why; raise max_worker_processes, or see whether the background workers were stopped.',
+      isBlocking: false,
+    },
+  ])
+  expect(recorderResponses.status.shape.database.parse(database).jobs).toMatchObject({ count: 17, failed: 2, late: 1 })
 })
 
 test('an incident is reported as the contract says', () => {

@@ -29,14 +29,19 @@ const complete: CurrentState = {
       ({ name }) =>
         [
           policyKey('columnstore', name),
-          { everyMs: hour, afterHours: testStorage[name].columnstoreAfterHours },
+          { everyMs: hour, afterHours: testStorage[name].columnstoreAfterHours, hasPlace: true },
         ] as const,
     ),
     ...rollups.map(
       (rollup) =>
         [
           policyKey('refresh', rollup.name),
-          { everyMs: rollup.refreshEveryMs, afterHours: null, bucketsPerBatch: bucketsPerBatch(rollup) },
+          {
+            everyMs: rollup.refreshEveryMs,
+            afterHours: null,
+            hasPlace: true,
+            bucketsPerBatch: bucketsPerBatch(rollup),
+          },
         ] as const,
     ),
   ]),
@@ -69,7 +74,12 @@ describe('changes that are needed', () => {
 
   test('a refresh whose batches are left to the server', () => {
     const policies = new Map(complete.policies)
-    policies.set(policyKey('refresh', 'ohlcv_5m'), { everyMs: hour / 12, afterHours: null, bucketsPerBatch: null })
+    policies.set(policyKey('refresh', 'ohlcv_5m'), {
+      everyMs: hour / 12,
+      afterHours: null,
+      hasPlace: true,
+      bucketsPerBatch: null,
+    })
     expect(texts('timescale-community', { ...complete, policies }, testStorage)).toEqual([
       'refresh recorder.ohlcv_5m every 5 minutes',
     ])
@@ -89,6 +99,7 @@ describe('changes that are needed', () => {
   test('a schedule that somebody changed', () => {
     const policies = new Map(complete.policies).set(policyKey('columnstore', 'tickers'), {
       everyMs: 12 * hour,
+      hasPlace: true,
       afterHours: 48,
     })
     expect(texts('timescale-community', { ...complete, policies }, testStorage)).toEqual([
