@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
 import pg from 'pg'
-import { type Clock, elapsedMs, type Moment, momentOf, sleepFor, within } from '../runtime/clock.js'
+import { type Clock, elapsedMs, sleepFor, type StretchStart, stretchFrom, within } from '../runtime/clock.js'
 import { type Disk, systemDisk } from '../runtime/disk.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
@@ -55,8 +55,8 @@ interface Acquisition {
  * The right is one row of `recorder.lease`. Two recorders never exceed the limits of an address together, because:
  *
  * 1. The owner renews its row twice a second, `where owner = me and epoch = mine`. Each renewal lets it send for 3 s
- *    from the time of its request. Time counts by the clock that advanced more, wall or monotonic (right.ts). The right
- *    is checked before each request departs.
+ *    from the time of its request. A suspension of the machine counts, and setting its clock does not (right.ts). The
+ *    right is checked before each request departs.
  * 2. A row that was given back can be taken at once. Any other or missing row is taken only after 3.5 s without
  *    renewal. The recorder looks at it each half second, on one connection. The take compares the row with what was
  *    seen.
@@ -71,7 +71,7 @@ interface Acquisition {
  *    during the silence. The owner does not notice it, and both send. A start without the database has this exception,
  *    too.
  * 6. After a suspension of the machine, only the database can give the right: failures neither extend nor begin it. The
- *    wall clock reveals a suspension, unless it was set back by as much meanwhile.
+ *    machine's uptime reveals a suspension. A virtual machine that was paused from outside does not know of it.
  */
 export async function acquireLease(url: string, egress: string, options: LeaseOptions & Acquisition): Promise<Lease> {
   const lease = new Lease(egress, options)
@@ -93,7 +93,7 @@ export class Lease extends Right {
   /** Epoch of the row that this recorder owns; null while it owns none. */
   #epoch: string | null = null
   /** The row of another recorder: its state, when that state began, and when it was last seen. */
-  #watch: { readonly stamp: string; readonly sinceMs: number; readonly lookedAt: Moment } | null = null
+  #watch: { readonly stamp: string; readonly sinceMs: number; readonly lookedAt: StretchStart } | null = null
   #maySend = false
   #isStandby = false
   #onStandby: (() => void) | undefined
@@ -194,7 +194,7 @@ export class Lease extends Right {
 
   async #tryNow(signal: AbortSignal | undefined): Promise<Error | undefined> {
     if (signal?.aborted === true) return undefined
-    const sentAt = momentOf(this.#clock)
+    const sentAt = stretchFrom(this.#clock)
     try {
       if (this.#client === undefined) await this.#connect()
       await (this.#epoch === null ? this.#claim(sentAt) : this.#renew(this.#epoch, sentAt))
@@ -213,7 +213,7 @@ export class Lease extends Right {
     }
   }
 
-  async #renew(epoch: string, sentAt: Moment): Promise<void> {
+  async #renew(epoch: string, sentAt: StretchStart): Promise<void> {
     const { sharing } = this.#options
     const listsFleet = sharing !== undefined && sentAt.ms - this.#listedMs >= listEveryMs - beatMs / 2
     const part = {
@@ -237,7 +237,7 @@ export class Lease extends Right {
   }
 
   /** Takes the row, or looks at it if another recorder holds it. */
-  async #claim(sentAt: Moment): Promise<void> {
+  async #claim(sentAt: StretchStart): Promise<void> {
     const watch = this.#watch
     // Rule 2: a row that was given back is taken at once, any other only after it was seen unrenewed for long enough.
     const takeAfterMs = watch?.stamp === 'absent' ? leaseMs : Math.max(leaseMs, this.#options.takeAfterMs ?? 0)
@@ -255,7 +255,7 @@ export class Lease extends Right {
     }
     this.#right.lost()
     // Rule 3: this look writes to the row. If that fails, the failure ends the watch, and a new wait begins.
-    const lookedAt = momentOf(this.#clock)
+    const lookedAt = stretchFrom(this.#clock)
     const stamp = await lookAtRow(this.#run, this.#egress)
     // A process that was stopped between two looks does not know what happened in between.
     const isKnown = watch?.stamp === stamp && elapsedMs(this.#clock, watch.lookedAt) < rightMs
@@ -277,7 +277,7 @@ export class Lease extends Right {
    * other recorder may have been waiting at the last contact. A recorder that was too busy to renew its row in time
    * begins again here.
    */
-  async #goOnWithout(sentAt: Moment): Promise<void> {
+  async #goOnWithout(sentAt: StretchStart): Promise<void> {
     const { logger } = this.#options
     if (!this.#isPatient || this.#right.holds()) return
     // Rule 6: a machine that was suspended waits for the database.

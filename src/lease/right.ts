@@ -1,4 +1,4 @@
-import { type Clock, elapsedMs, type Moment } from '../runtime/clock.js'
+import { type Clock, elapsedMs, type StretchStart, suspendedMs } from '../runtime/clock.js'
 
 /** How long a recorder may send after the database confirmed its right, counted from the departure of the query. */
 export const rightMs = 3_000
@@ -14,12 +14,12 @@ type Failure = 'takeover prevented' | 'row locked' | 'unknown'
 /** The right of one recorder to send, as far as the recorder knows. */
 export class SendingRight {
   readonly #clock: Clock
-  #provenAt: Moment | null = null
+  #provenAt: StretchStart | null = null
   #isOwner = false
   /** True if another recorder was waiting for the address at the last proof. */
   #isWaitedFor = false
   /** When the database was last asked. */
-  #askedAt: Moment | null = null
+  #askedAt: StretchStart | null = null
   /** Why the last renewals failed; null after a proof. */
   #failure: Failure | null = null
   #hasSlept = false
@@ -34,7 +34,7 @@ export class SendingRight {
   }
 
   /** Records that the database confirmed this recorder's ownership. */
-  proven(sentAt: Moment, isWaitedFor: boolean): void {
+  proven(sentAt: StretchStart, isWaitedFor: boolean): void {
     this.#provenAt = sentAt
     this.#isOwner = true
     this.#isWaitedFor = isWaitedFor
@@ -50,13 +50,13 @@ export class SendingRight {
    * take the row. A lock proves that once it has stopped two renewals in a row, because it has then stopped each look,
    * too. It gives back no right that expired. After a suspension of the machine, no failure extends the right.
    */
-  failed(sentAt: Moment, failure: Failure): void {
+  failed(sentAt: StretchStart, failure: Failure): void {
     const before = this.#askedAt
     const isRepeated = this.#failure === failure
     this.#askedAt = sentAt
     this.#failure = failure
-    // Rule 6 of lease.ts. During a suspension the monotonic clock stands still, and the wall clock goes on.
-    if (before !== null && sentAt.wall - before.wall - (sentAt.ms - before.ms) >= rightMs) this.#hasSlept = true
+    // Rule 6 of lease.ts.
+    if (before !== null && suspendedMs(before, sentAt) >= rightMs) this.#hasSlept = true
     if (this.#hasSlept) return
     // The process was stopped for 3 s or more during this query, so the failure says nothing about the present.
     if (elapsedMs(this.#clock, sentAt) >= rightMs) return

@@ -1,12 +1,15 @@
+import { uptime } from 'node:os'
 import type { MachineMs } from '../market/values.js'
 import { type Ending, onAbort } from './abort.js'
 
-/** The two clocks of the program, replaceable together in tests. */
+/** The clocks of the program, replaceable together in tests. */
 export interface Clock {
   /** Wall-clock time, milliseconds since the Unix epoch: for timestamps. */
   now(): MachineMs
   /** Milliseconds that never run backwards: for durations and pacing. */
   monotonicMs(): number
+  /** Milliseconds that never run backwards, and go on while the machine is suspended. Exact to 10 ms, or to a second. */
+  uptimeMs(): number
   /** Resolves after `ms`; rejects with the signal's reason when aborted. */
   sleep(ms: number, signal?: Ending): Promise<void>
   /** Calls `action` after `ms`. The returned function cancels the call. */
@@ -28,17 +31,31 @@ export function momentOf(clock: Clock): Moment {
   return { wall: clock.now(), ms: clock.monotonicMs() }
 }
 
-/**
- * Returns how long ago a moment was, by the clock that ran further. The monotonic clock stops on a suspended machine,
- * and the wall clock can be set back.
- */
-export function elapsedMs(clock: Clock, since: Moment): number {
-  return Math.max(clock.monotonicMs() - since.ms, clock.now() - since.wall)
+/** The beginning of a stretch of time in which the machine may be suspended. No clock that somebody sets measures it. */
+export interface StretchStart {
+  /** Milliseconds of the monotonic clock, which may stand still while the machine is suspended. */
+  readonly ms: number
+  readonly uptimeMs: number
+}
+
+export function stretchFrom(clock: Clock): StretchStart {
+  return { ms: clock.monotonicMs(), uptimeMs: clock.uptimeMs() }
+}
+
+/** Returns how long ago a stretch began, by the clock that ran further: one is exact, the other goes on in suspensions. */
+export function elapsedMs(clock: Clock, since: StretchStart): number {
+  return Math.max(clock.monotonicMs() - since.ms, clock.uptimeMs() - since.uptimeMs)
+}
+
+/** Returns how long the machine was suspended between the beginnings of two stretches. */
+export function suspendedMs(earlier: StretchStart, later: StretchStart): number {
+  return later.uptimeMs - earlier.uptimeMs - (later.ms - earlier.ms)
 }
 
 export const systemClock: Clock = {
   now: () => Date.now() as MachineMs,
   monotonicMs: () => performance.now(),
+  uptimeMs: () => uptime() * 1000,
   sleep: (ms, signal) =>
     new Promise((resolve, reject) => {
       if (signal?.aborted) {

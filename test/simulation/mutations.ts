@@ -97,7 +97,7 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a suspended machine sends on waking',
     file: 'src/runtime/clock.ts',
-    find: 'return Math.max(clock.monotonicMs() - since.ms, clock.now() - since.wall)',
+    find: 'return Math.max(clock.monotonicMs() - since.ms, clock.uptimeMs() - since.uptimeMs)',
     replace: 'return clock.monotonicMs() - since.ms',
   },
   {

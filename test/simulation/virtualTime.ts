@@ -118,6 +118,10 @@ export class MachineClock implements Clock {
     return (this.#time.nowMs - this.#slept()) * (1 + this.drift)
   }
 
+  uptimeMs(): number {
+    return this.#time.nowMs * (1 + this.drift)
+  }
+
   get isSuspended(): boolean {
     return this.#suspendedMs !== null
   }

@@ -72,6 +72,7 @@ export function createFakeClock(latenessMs: () => number = () => 0, startMs = 1_
   return {
     now: () => 1_760_000_000_000 + nowMs,
     monotonicMs: () => nowMs,
+    uptimeMs: () => nowMs,
     sleep,
     after: afterSleep(sleep),
     advance: async (ms) => {

@@ -1,23 +1,30 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { leaseMs, rightMs, SendingRight } from '../../../src/lease/right.js'
-import { momentOf, systemClock } from '../../../src/runtime/clock.js'
+import { stretchFrom, systemClock } from '../../../src/runtime/clock.js'
 
 function aMachine() {
-  const time = { mono: 1_000, wall: 1_700_000_000_000 }
-  const clock = { ...systemClock, now: () => time.wall, monotonicMs: () => time.mono }
+  const time = { mono: 1_000, uptime: 500_000, wall: 1_700_000_000_000 }
+  const clock = {
+    ...systemClock,
+    now: () => time.wall,
+    monotonicMs: () => time.mono,
+    uptimeMs: () => time.uptime,
+  }
   return {
     right: new SendingRight(clock),
-    now: () => momentOf(clock),
+    now: () => stretchFrom(clock),
     passes: (ms: number) => {
       time.mono += ms
+      time.uptime += ms
       time.wall += ms
     },
     sleeps: (ms: number) => {
+      time.uptime += ms
       time.wall += ms
     },
-    clockIsSetBack: (ms: number) => {
-      time.wall -= ms
+    clockIsSet: (ms: number) => {
+      time.wall += ms
     },
   }
 }
@@ -36,12 +43,12 @@ test('the right ends 3 s after the proof was asked for, and half a second before
 })
 
 test('a suspended machine has no right on waking, and a clock that is set back gives none', () => {
-  const { right, now, sleeps, clockIsSetBack, passes } = aMachine()
+  const { right, now, sleeps, clockIsSet, passes } = aMachine()
   right.proven(now(), false)
   sleeps(5_000)
   expect(right.holds()).toBe(false)
   right.proven(now(), false)
-  clockIsSetBack(60_000)
+  clockIsSet(-60_000)
   passes(3_000)
   expect(right.holds()).toBe(false)
 })
@@ -70,6 +77,24 @@ test('a machine that was suspended asks the database, and no failure gives it th
     expect(right.holds()).toBe(true)
   }
 })
+
+test.each([-8 * 3_600_000, -3_000, 3_000, 60_000, 86_400_000])(
+  'a clock that is set by %i ms while the database is away ends no right',
+  (stepMs) => {
+    const { right, now, clockIsSet, passes } = aMachine()
+    right.proven(now(), false)
+    for (let round = 0; round < 20; round++) {
+      if (round === 5) clockIsSet(stepMs)
+      expect(right.holds()).toBe(true)
+      const asked = now()
+      passes(500)
+      if (round === 10) clockIsSet(stepMs)
+      right.failed(asked, 'unknown')
+    }
+    expect(right).toMatchObject({ hasSlept: false })
+    expect(right.holds()).toBe(true)
+  },
+)
 
 test('where nobody can be given the row the right goes on, but does not begin again', () => {
   const { right, now, passes } = aMachine()
