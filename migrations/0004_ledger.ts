@@ -18,6 +18,7 @@ const progress = ['unsettled', 'reviewed']
 /** Speaks against claims. */
 const evidence = ['contradicted', 'disputed']
 const verdicts = [...proven, ...progress, ...evidence]
+export const verdictCheck = `check (verdict in (${verdicts.map((verdict) => `'${verdict}'`).join(', ')}))`
 const gapVerdicts = `('missing', 'lost', 'repaired')`
 /** A gap has a reason, and one range in a part of its own. */
 const isOneGap =
@@ -28,7 +29,7 @@ const isOneGap =
  * Type and interval are '' for streams without them, because a primary key holds no NULL. Only gaps have a value in
  * `gap_until`, because a change of an indexed column costs an entry in every index.
  */
-const tables = {
+export const ledgerTables = {
   'recorder.ledger': `
     -- The ledger: what is known of each stretch of time of a series. As rows: market.coverage, market.gaps,
     -- market.no_trade. Ranges of a verdict are kept in parts by time, so that a response writes one of them, however
@@ -40,7 +41,7 @@ const tables = {
       -- Candles: market, mark, index or premium; empty otherwise.
     interval text not null default '' check (interval = '' or interval::market.candle_interval is not null)
       -- Candles: length as the service names it; empty otherwise.
-    verdict text not null check (verdict in (${verdicts.map((verdict) => `'${verdict}'`).join(', ')}))
+    verdict text not null ${verdictCheck}
       -- recorded: proven to be stored in full. final: recorded, and its rows have left for the archive; nothing
       -- requests them again. silent: the service sent no candles here, between two that it sent. The
       -- range is also recorded. no trade: silent, and looked at once more, later. before the beginning: the series has
@@ -125,7 +126,7 @@ const views = {
 
 /** The ledger: what is known of each range of time of a series. Nothing is known of a range that it does not name. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  await createTables(db, tables)
+  await createTables(db, ledgerTables)
   await sql`
     alter table recorder.ledger set (fillfactor = 70);
     create index ledger_gap_until on recorder.ledger (stream, category, symbol, gap_until) where gap_until is not null;

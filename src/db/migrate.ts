@@ -9,6 +9,7 @@ import * as archive from '../../migrations/0007_archive.js'
 import * as analysis from '../../migrations/0008_analysis.js'
 import * as roles from '../../migrations/0009_roles.js'
 import * as identity from '../../migrations/0010_identity.js'
+import * as earlier from '../../migrations/0011_earlier.js'
 import { callFunction, type RecorderDatabase } from './database.js'
 import { traitsOf } from './databaseError.js'
 import { areFunctions, areNewer, ownFunctions, replaceFunctions } from './functions.js'
@@ -28,6 +29,7 @@ const migrations: Readonly<Record<string, Migration>> = {
   '0008_analysis': analysis,
   '0009_roles': roles,
   '0010_identity': identity,
+  '0011_earlier': earlier,
 }
 
 /** Oldest supported major version of PostgreSQL: the oldest that the PostgreSQL project still mends. */
