@@ -3,13 +3,13 @@ import { type Command, Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
 import { categories } from '../market/category.js'
 import { hasWildcard, symbolMatcher } from '../market/instrument.js'
-import { asIfService, serviceMs, type ServiceMs } from '../market/values.js'
+import { serviceMs, type ServiceMs } from '../market/values.js'
 import { openReader } from '../openStore.js'
 import { stopSignal } from '../runtime/process.js'
 import type { DatabasePool } from '../db/pool.js'
 import { type ExportFormat, exportFormats } from '../files/export/files.js'
 import { type ExportProgress, runExport } from '../files/export/run.js'
-import { describeSource, knownSymbols } from '../files/export/request.js'
+import { describeSource, endOfRows, knownSymbols } from '../files/export/request.js'
 import { failedOrStopped } from './end.js'
 import { type CommonOptions, configuredCommand, moment, namesOption, readConfig } from './options.js'
 import { progressLine, warnings } from './output.js'
@@ -47,7 +47,7 @@ export function exportCommand(): Command {
         moment,
       ),
     )
-    .addOption(new Option('--to <time>', 'end, not included (default: now)').argParser(moment))
+    .addOption(new Option('--to <time>', 'end, not included (default: after the newest row)').argParser(moment))
     .addOption(namesOption('--category <category...>', 'only these', categories))
     .option('--symbol <glob...>', 'only these, such as BTCUSDT or BTC*')
     .option('--overwrite', 'start over, replacing any export in the folder')
@@ -81,20 +81,23 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
       throw new ConfigError(['--from is missing: rows with a time are exported from one moment to another'])
     }
     const from = options.from ?? serviceMs(0)
-    const to = options.to ?? asIfService(Date.now())
-    if (from >= to) throw new ConfigError(['--from must be before --to'])
+    if (options.to !== undefined && from >= options.to) throw new ConfigError(['--from must be before --to'])
     const symbols = options.symbol && (await matchingSymbols(store, options.symbol))
+    const selection = {
+      source,
+      from,
+      ...(options.category && { categories: options.category }),
+      ...(symbols && { symbols }),
+    }
     const result = await runExport(
       store,
       {
+        ...selection,
         what,
-        source,
         folder: resolve(out),
         format: options.format,
-        from,
-        to,
-        ...(options.category && { categories: options.category }),
-        ...(symbols && options.symbol && { symbols, symbolPatterns: options.symbol }),
+        to: options.to ?? (await endOfRows(store, selection)),
+        ...(options.symbol && { symbolPatterns: options.symbol }),
         isOverwriting: options.overwrite === true,
       },
       {

@@ -19,6 +19,7 @@ export interface ExportSource {
 }
 
 /** Columns by which rows can be split into days. The first one that exists is used. */
+const endOfTime = serviceMs(Date.UTC(9999, 0))
 const [rangeStart, rangeEnd] = ['from_time', 'to_time']
 const timeColumns = ['ts', 'open_time', rangeStart]
 
@@ -70,6 +71,8 @@ export interface ExportRequest extends TimeSpan {
   readonly isOverwriting?: boolean
 }
 
+type Selection = Pick<ExportRequest, 'source' | 'from' | 'categories' | 'symbols'>
+
 export interface Part extends TimeSpan {
   /** Name of the part: a day, or `all`. */
   readonly name: string
@@ -112,7 +115,7 @@ export function selectRows(
  * belongs to the day in which its range begins, or to the first day of the export if the range began before.
  */
 export function selectedRows(
-  { source, from: first, categories, symbols }: ExportRequest,
+  { source, from: first, categories, symbols }: Selection,
   { from, to }: TimeSpan,
 ): Statement {
   const { sql, timeColumn, columns } = source
@@ -125,6 +128,18 @@ export function selectedRows(
   if (categories !== undefined) conditions.push(`q.category = any($${parameters.push(categories)}::market.category[])`)
   if (symbols !== undefined) conditions.push(`q.symbol = any($${parameters.push(symbols)}::text[])`)
   return { sql: `${sql} where ${conditions.join(' and ')}`, parameters }
+}
+
+/** Reads the time just after the newest selected row; the beginning if there is none. No clock has a say in it. */
+export async function endOfRows(database: DatabasePool, selection: Selection): Promise<ServiceMs> {
+  const { source, from } = selection
+  if (source.timeColumn === undefined) return from
+  const { sql, parameters } = selectedRows(selection, { from, to: endOfTime })
+  const newest = `select floor(extract(epoch from max(q.${quoteName(source.timeColumn)})) * 1000)::text from ${sql}`
+  return readInBatches(database, newest, { batchRows: 1, parameters }, async (_, batches) => {
+    for await (const [row] of batches) return row?.[0] == null ? from : serviceMs(Number(row[0]) + 1)
+    return from
+  })
 }
 
 /** Builds a statement for one text that changes with any value of any row of a part. */
