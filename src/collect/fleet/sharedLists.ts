@@ -19,6 +19,7 @@ import {
   newestTickerSigns,
   recentFillRates,
 } from '../../ledger/read/instruments.js'
+import { newestKnownOrNow } from '../../ledger/read/overview.js'
 import { Universe } from '../universe/universe.js'
 
 interface SharedListsOptions {
@@ -92,7 +93,7 @@ function foreignLists({ config, serviceNow, universe }: SharedListsOptions): Lis
   return rpiSymbols || instruments.length + tickers.length > 0 ? { instruments, tickers, rpiSymbols } : null
 }
 
-type Target = Pick<SharedListsOptions, 'db' | 'universe'>
+type Target = Pick<SharedListsOptions, 'db' | 'universe'> & Partial<Pick<SharedListsOptions, 'serviceNow'>>
 
 async function readLists({ db, universe }: Target, foreign: Lists): Promise<void> {
   const listed = await listedInstruments(db, foreign.instruments)
@@ -107,12 +108,16 @@ async function readLists({ db, universe }: Target, foreign: Lists): Promise<void
 }
 
 /** Reads the stored tickers of this recorder's own instruments or, if `isAll`, of all instruments. */
-async function readTickers({ db, universe }: Target, foreign: Lists, isAll: boolean): Promise<readonly TickerSigns[]> {
+async function readTickers(
+  { db, universe, serviceNow }: Target,
+  foreign: Lists,
+  isAll: boolean,
+): Promise<readonly TickerSigns[]> {
   const categories = new Set<string>(foreign.tickers)
   const isWanted = (key: InstrumentKey) =>
     categories.has(key.category) && (isAll || universe.ownership.hasInstrument(key))
   const wanted = universe.planned().instruments.filter(isWanted)
-  const tickers = await newestTickerSigns(db, wanted)
+  const tickers = await newestTickerSigns(db, wanted, serviceNow?.() ?? (await newestKnownOrNow(db)))
   universe.setTickers(tickers)
   return tickers
 }

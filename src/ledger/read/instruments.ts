@@ -122,10 +122,14 @@ export async function listedRpiSymbols(db: Kysely<Database>): Promise<Instrument
 }
 
 /**
- * Reads from the newest stored ticker of each instrument the values that show its activity. Tickers older than a day
- * are ignored.
+ * Reads from the newest stored ticker of each instrument the values that show its activity. Tickers that are a day older
+ * than `now` are ignored.
  */
-export async function newestTickerSigns(db: Kysely<Database>, keys: readonly InstrumentKey[]): Promise<TickerSigns[]> {
+export async function newestTickerSigns(
+  db: Kysely<Database>,
+  keys: readonly InstrumentKey[],
+  now: ServiceMs,
+): Promise<TickerSigns[]> {
   if (keys.length === 0) return []
   const { rows } = await sql<TickerSigns>`
     select k.category, k.symbol, t.*
@@ -136,7 +140,7 @@ export async function newestTickerSigns(db: Kysely<Database>, keys: readonly Ins
         ask1_price as "ask1Price", ask1_size as "ask1Size", turnover_24h as "turnover24h",
         platform_turnover_24h as "platformTurnover24h"
       from market.tickers
-      where category = k.category and symbol = k.symbol and ts > now() - interval '1 day'
+      where category = k.category and symbol = k.symbol and ts > ${instant(addMs(now, -dayMs))}
       order by ts desc limit 1
     ) as t`.execute(db)
   return rows

@@ -50,13 +50,17 @@ export async function newestKnown(db: Kysely<Database>): Promise<ServiceMs | nul
   return rows[0]?.end ?? null
 }
 
+/** Reads the newest known time. Before anything is known, only the database's clock tells how far back to search. */
+export async function newestKnownOrNow(db: Kysely<Database>): Promise<ServiceMs> {
+  return (await newestKnown(db)) ?? serviceMs(await databaseNow(db))
+}
+
 /** Newest rows are searched no further back than this. A stream without rows since then is silent. */
 const lookbackMs = 2 * dayMs
 
 /** Reads the time of the newest row of each stream, by the time in the row. It is null if no row is recent. */
 export async function newestRows(db: Kysely<Database>): Promise<Record<StreamName, ServiceMs | null>> {
-  const now = (await newestKnown(db)) ?? serviceMs(await databaseNow(db))
-  const lookback = instant(addMs(now, -lookbackMs))
+  const lookback = instant(addMs(await newestKnownOrNow(db), -lookbackMs))
   const perInstrument = (table: string, time: string) => sql`
     select max(t.at) from market.instruments i cross join lateral (
       select ${sql.ref(time)} as at from ${sql.table(table)} t

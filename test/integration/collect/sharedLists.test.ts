@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { keepReadingLists } from '../../../src/collect/fleet/sharedLists.js'
+import { keepReadingLists, recordedUniverse } from '../../../src/collect/fleet/sharedLists.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import type { Instrument } from '../../../src/market/instrument.js'
@@ -8,7 +8,8 @@ import { type Clock, systemClock } from '../../../src/runtime/clock.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { aTicker } from '../../support/marketRows.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
+import { aCandle, anInstrument, aTicker } from '../../support/marketRows.js'
 
 const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 let database: TestDatabase
@@ -77,4 +78,17 @@ test('a recorder without a list of its own reads the tickers of another, unless 
   await expect.poll(() => Number(known()), { timeout: 60_000 }).toBe(10)
   ending.abort()
   await reading
+})
+
+test('the newest tickers count, however far the clock of the database is from the service', async () => {
+  const { database: other, drop } = await createTestDatabase()
+  const ts = Date.now() - 5 * 86_400_000
+  const of = { requestTime: ts, receivedAt: ts, rejected: [], unkept: 0 }
+  const instrument = { stream: 'instruments', target: { category: 'SPOT' }, rows: [anInstrument(key)] } as const
+  const ticker = aTicker({ ...key, ts, receivedAt: ts, volume24h: '7', lastPrice: '2' })
+  await storeBatch(other.db, { ...of, ...instrument })
+  await storeBatch(other.db, { ...of, stream: 'tickers', target: { category: 'SPOT' }, rows: [ticker] })
+  await storeCandles(other.db, [aCandle({ ...key, openTime: Math.floor(ts / 60_000) * 60_000 })], [], ts)
+  expect(Number((await recordedUniverse(other.db))?.tradeSign(key)?.volume24h)).toBe(7)
+  await drop()
 })
