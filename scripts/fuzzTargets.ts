@@ -34,7 +34,12 @@ async function spoolTarget(folder: string): Promise<FuzzTarget> {
   )
   const root = join(folder, 'spool')
   const nothing = () => undefined
-  const reports = { onDamage: () => void (damaged += 1), onDropped: nothing, onSetAside: nothing }
+  const reports = {
+    serviceNow: () => null,
+    onDamage: () => void (damaged += 1),
+    onDropped: nothing,
+    onSetAside: nothing,
+  }
   const spool = await Spool.open({ root, maxBytes: 16_777_216, clock: systemClock, disk: systemDisk, ...reports })
   return {
     name: 'spool',

@@ -169,6 +169,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       config,
       url: store.url,
       clock,
+      serviceNow: () => serviceClock.now(),
       disk,
       logger,
       metrics,

@@ -66,6 +66,7 @@ async function withQueue<Result>(
     root: join(folder, 'spool'),
     maxBytes: 1e9,
     clock,
+    serviceNow: () => null,
     disk: systemDisk,
     incidents: new Incidents(pino({ level: 'silent' }), clock),
     stats: createStats(),

@@ -10,7 +10,6 @@ const databaseClock: Readonly<Record<string, string>> = {
   'src/server/timescale/jobs.ts': "the server's schedules",
   'src/ledger/gaps.ts': 'time since evidence was noted, by the clock that noted it',
   'src/ledger/read/overview.ts': 'delay of a standby server',
-  'src/ledger/read/instruments.ts': 'keeps old chunks out of a search for tickers',
   'src/db/service.ts': 'tells a person when the address was noted',
   'src/db/locks.ts': 'tells a person when a lock was taken',
   'src/db/columns.ts': 'the expressions for leases and waits',
@@ -32,9 +31,8 @@ const databaseClock: Readonly<Record<string, string>> = {
 const guesses: Readonly<Record<string, string>> = {
   'src/history/session.ts': 'another recorder hears the service, and has recorded nothing yet',
   'src/serve/marketNow.ts': 'the page of an empty database',
-  'src/collect/queue/spool.ts': 'range of snapshots in a file that cannot be read',
+  'src/collect/queue/spool.ts': 'age of what an earlier run left, before the first response',
   'src/cli/status.ts': 'ages for a person, where no recorder runs',
-  'src/cli/export.ts': 'end of an export without an end',
 }
 
 const readsDatabaseClock =

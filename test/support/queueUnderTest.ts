@@ -64,6 +64,7 @@ export function queueUnderTest(): QueueUnderTest {
       root: own.folder,
       maxBytes,
       clock,
+      serviceNow: () => null,
       disk: systemDisk,
       incidents: new Incidents(logger, clock),
       stats: own.stats,

@@ -21,6 +21,7 @@ export async function storeSpooled(dataDir: string, { db }: RecorderDatabase): P
       root: join(spools, name),
       maxBytes: 1e9,
       clock: systemClock,
+      serviceNow: () => null,
       disk: systemDisk,
       incidents,
       stats: createStats(),

@@ -5,6 +5,7 @@ import { openDatabase } from '../../db/database.js'
 import { describeError } from '../../db/databaseError.js'
 import { type OwnDatabase, serviceOf } from '../../db/identity.js'
 import type { Database } from '../../db/schema.js'
+import type { ServiceMs } from '../../market/values.js'
 import { type Clock, within } from '../../runtime/clock.js'
 import type { Disk } from '../../runtime/disk.js'
 import { becomeFileOwner } from '../../runtime/fileOwner.js'
@@ -18,6 +19,7 @@ interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'o
   /** Database that responses are stored in. */
   readonly url: string
   readonly clock: Clock
+  readonly serviceNow: () => ServiceMs | null
   readonly disk: Disk
   readonly logger: Logger
   readonly metrics: RecorderMetrics
@@ -54,7 +56,8 @@ export interface OpenQueue {
  * the spool cannot be written to.
  */
 export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
-  const { config, url, clock, disk, logger, metrics, stats, incidents, problem, belonging, onDropped } = options
+  const { config, url, clock, serviceNow, disk, logger, metrics, stats, incidents, problem, belonging, onDropped } =
+    options
   const root = join(config.database.dataDir, 'spool')
   const service = serviceOf(config.exchange.baseUrl ?? '')
   const atFirst = belonging()
@@ -74,6 +77,7 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
       maxBytes: config.collector.spoolMaxBytes,
       disk,
       clock,
+      serviceNow,
       incidents,
       stats,
       metrics,

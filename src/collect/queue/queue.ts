@@ -45,7 +45,10 @@ export function withoutProblem({ store, recordGap: record }: QueueLedger, proble
   }
 }
 
-export interface QueueOptions extends Pick<SpoolOptions, 'root' | 'maxBytes' | 'clock' | 'disk' | 'onDamage'> {
+export interface QueueOptions extends Pick<
+  SpoolOptions,
+  'root' | 'maxBytes' | 'clock' | 'serviceNow' | 'disk' | 'onDamage'
+> {
   readonly incidents: Incidents
   readonly stats: CollectorStats
   readonly metrics?: RecorderMetrics

@@ -1,10 +1,10 @@
 import { type StreamName, streamNames } from '../../market/stream.js'
-import type { MachineMs } from '../../market/values.js'
+import type { ServiceMs } from '../../market/values.js'
 import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { ownerPattern } from '../../runtime/fileOwner.js'
 
-/** Names a segment so that the order of names is that of creation. */
-export function segmentName(createdAt: MachineMs, sequence: number, stream: StreamName, owner: string): string {
+/** Names a segment by the service's time, so that the order of names is that of creation. */
+export function segmentName(createdAt: ServiceMs, sequence: number, stream: StreamName, owner: string): string {
   return `${String(createdAt).padStart(15, '0')}-${String(sequence).padStart(9, '0')}.${stream}.${owner}.seg`
 }
 
@@ -28,6 +28,6 @@ export async function requireWritable(disk: Disk, file: string): Promise<void> {
 }
 
 /** Reads from a segment's name when the segment was created. */
-export function createdAtOf(name: string): MachineMs {
-  return Number.parseInt(name, 10) as MachineMs
+export function createdAtOf(name: string): ServiceMs {
+  return Number.parseInt(name, 10) as ServiceMs
 }

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { addMs, asIfService, earlierOf, largest, laterOf, smallest, sum } from '../../market/values.js'
+import { addMs, asIfService, earlierOf, largest, laterOf, type ServiceMs, smallest, sum } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { becomeFileOwner, type FileOwner } from '../../runtime/fileOwner.js'
@@ -17,6 +17,7 @@ export interface SpoolOptions {
   readonly maxBytes: number
   readonly disk: Disk
   readonly clock: Clock
+  readonly serviceNow: () => ServiceMs | null
   /** Reports records that are lost because their bytes are damaged. */
   readonly onDamage: (damage: Damage) => void
   /** Reports batches that were on the disk and had to make room. */
@@ -110,7 +111,7 @@ export class Spool {
         nextName: () => {
           // The clock may have been set back, but the order of names must be that of writing.
           const newest = largest([...this.#closed.keys()].map(createdAtOf))
-          const createdAt = laterOf(this.#clock.now(), addMs(newest, 1))
+          const createdAt = laterOf(this.#now(), addMs(newest, 1))
           return segmentName(createdAt, this.#sequence++, stream, owner.name)
         },
         onClosed: (name, bytes) => this.#closed.set(name, { stream, isOwn: true, bytes }),
@@ -286,12 +287,17 @@ export class Spool {
     const closed = [...this.#closed].flatMap(([other, found]) => (found.stream === stream ? [other] : []))
     const current = this.#writers.get(stream)?.current?.name ?? name
     const later = [...closed, current].filter((other) => other > name).map(createdAtOf)
-    const to = earlierOf(this.#clock.now(), smallest(later))
+    const to = earlierOf(this.#now(), smallest(later))
     await this.#disk.rename(file, `${file}.unreadable`)
     this.#closed.delete(name)
-    const from = asIfService(createdAtOf(name) - longestToDiskMs)
-    const range = { from, to: asIfService(Math.max(to, createdAtOf(name)) + 1) }
+    const createdAt = createdAtOf(name)
+    const range = { from: addMs(createdAt, -longestToDiskMs), to: addMs(laterOf(to, createdAt), 1) }
     this.#options.onSetAside({ file: `${file}.unreadable`, stream, range, error })
+  }
+
+  /** A segment is begun for a response, so that the service's time is known by then. */
+  #now(): ServiceMs {
+    return this.#options.serviceNow() ?? asIfService(this.#clock.now())
   }
 
   async #remove(name: string): Promise<void> {

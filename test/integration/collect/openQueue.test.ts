@@ -40,6 +40,7 @@ test('a fill that another server has not got comes to it, though nobody asked wh
     config,
     url: database.url,
     clock: systemClock,
+    serviceNow: () => null,
     disk: systemDisk,
     logger,
     stats: createStats(),

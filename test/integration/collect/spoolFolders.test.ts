@@ -70,6 +70,7 @@ async function open({ baseUrl = service, into = database, adopt = false, isForme
     config: configOf(baseUrl),
     url: into.url,
     clock: systemClock,
+    serviceNow: () => null,
     disk: systemDisk,
     logger: told,
     stats: createStats(),
@@ -220,7 +221,7 @@ test.each([
   ['is left where nothing says whose it is', {}, false],
 ] as const)('what an earlier version left %s', async (_how, options, isTaken) => {
   const nothing = () => undefined
-  const reports = { onDamage: nothing, onDropped: nothing, onSetAside: nothing }
+  const reports = { serviceNow: () => null, onDamage: nothing, onDropped: nothing, onSetAside: nothing }
   const root = join(dataDir, 'spool')
   const spool = await Spool.open({ root, maxBytes: 1_000_000, clock: systemClock, disk: systemDisk, ...reports })
   await spool.append(fills(1))

@@ -42,6 +42,7 @@ async function leaveOnDisk(...indexes: readonly number[]): Promise<void> {
     root: folder,
     maxBytes: 1_000_000,
     clock: systemClock,
+    serviceNow: () => null,
     disk: systemDisk,
     ...reports,
   })

@@ -33,7 +33,7 @@ async function stored(): Promise<string[]> {
 /** Leaves responses on the disk, as a recorder does that ends while the database is away. */
 async function spoolIn(dataDir: string, batches: readonly Batch[]): Promise<void> {
   const nothing = () => undefined
-  const reports = { onDamage: nothing, onDropped: nothing, onSetAside: nothing }
+  const reports = { serviceNow: () => null, onDamage: nothing, onDropped: nothing, onSetAside: nothing }
   const root = join(dataDir, 'spool', 'api.exchange.test~unknown~1-of-before-00000000')
   const spool = await Spool.open({ root, maxBytes: 1_000_000, clock: systemClock, disk: systemDisk, ...reports })
   for (const batch of batches) await spool.append(batch)

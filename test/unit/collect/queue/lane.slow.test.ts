@@ -56,6 +56,7 @@ test('a slow database has two calls younger than 2 s at most; one that takes lon
         work: () => Promise.resolve(),
       }),
       clock,
+      serviceNow: () => null,
       stats: createStats(),
       incidents: new Incidents(createLogger('silent'), clock),
       onDamage: () => expect.unreachable('nothing is damaged'),

@@ -35,6 +35,7 @@ beforeEach(async () => {
       work: () => Promise.resolve(),
     }),
     clock: systemClock,
+    serviceNow: () => null,
     onDamage: () => expect.unreachable('nothing is damaged'),
     onDropped: () => expect.unreachable('there is room'),
     onSetAside: () => expect.unreachable('all can be read'),

@@ -74,6 +74,7 @@ function openQueue(maxBytes = 10_000): Promise<Queue> {
       maxBytes,
       disk,
       clock,
+      serviceNow: () => null,
       stats,
       incidents: new Incidents(createLogger('silent'), clock),
       onDamage: () => expect.unreachable('nothing is damaged'),

@@ -22,6 +22,8 @@ let unreadable: string
 /** Number of segments whose reading has begun. */
 let reads: number
 let nowMs: number
+/** How far the clock of this machine is wrong. Segments go by the service's. */
+const aheadMs = 8 * 3_600_000
 let spool: Spool
 
 const open = (maxBytes = 1_000_000) => {
@@ -45,7 +47,8 @@ const open = (maxBytes = 1_000_000) => {
     root: '/spool',
     maxBytes,
     disk,
-    clock: { ...systemClock, now: () => nowMs, monotonicMs: () => nowMs },
+    clock: { ...systemClock, now: () => nowMs + aheadMs, monotonicMs: () => nowMs },
+    serviceNow: () => nowMs,
     onDamage: () => {
       if (!isTorn) expect.unreachable('nothing is damaged')
     },
