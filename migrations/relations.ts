@@ -64,3 +64,17 @@ export function finite(column: string): string {
 /** End of a statement that adds ranges to known ones. The statement must name its table `k`. */
 export const adding = `on conflict (stream, category, symbol, type, interval, verdict, part) do update
         set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`
+
+/** Returns SQL for a sum that is unknown as soon as one of its parts is. */
+export function wholeSum(column: string): string {
+  return `case when count(${column}) = count(*) then sum(${column}) end`
+}
+
+/** Returns the last columns of a view of rollups. They follow from the others, of a relation named `r`. */
+export function completeness(length: string): string {
+  return `extract(epoch from interval '${length}')::bigint / 60 as expected_minutes,
+    r.minutes = extract(epoch from interval '${length}')::bigint / 60 or exists (
+      select from market.coverage v where v.category = r.category and v.symbol = r.symbol and v.stream = 'candles'
+        and v.type = 'market' and v.interval = '1m'
+        and v.from_time <= r.open_time and v.to_time >= r.open_time + interval '${length}') as is_complete`
+}

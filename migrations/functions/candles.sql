@@ -14,64 +14,84 @@ $$;
 comment on function market.interval_length is
   'How long a candle of this interval is.';
 
--- Rolls up hours or five minutes that lie wholly in the range, and minutes before and after them. The end of a range
--- in the future cuts no hour in two. Conditions on the range and the width are repeated for the planner. Otherwise it
--- takes every chunk of candles and of each rollup into account.
-create or replace function market.ohlcv(
+drop function if exists market.ohlcv(market.category, text, interval, timestamptz, timestamptz, timestamptz);
+
+-- Where the server keeps rollups, the hours or five minutes that lie wholly in the range are rolled up further, with the
+-- minutes before and after them. On other servers the views group all of the past, because no bound passes a grouping:
+-- there the minutes of the range are rolled up. Each call is planned with its values, so that a branch that does not
+-- apply costs nothing. The end of a range in the future cuts no hour in two.
+create function market.ohlcv(
   category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz,
   origin timestamptz default 'epoch'
 )
 returns table (
   open_time timestamptz, open numeric, high numeric, low numeric, close numeric, base_volume numeric,
-  quote_turnover numeric
-) language sql stable parallel safe as $$
-  with fit as materialized (
-    select rollup, case when rollup = '1m' then to_time else whole_from end as whole_from,
-      case when rollup = '1m' then to_time else greatest(whole_from, whole_to) end as whole_to
+  quote_turnover numeric, minutes bigint, expected_minutes bigint, is_complete boolean
+) language plpgsql stable parallel safe rows 100 set plan_cache_mode = force_custom_plan as $$
+declare
+  -- A day has 24 hours, whatever the time zone of the session.
+  span constant interval := make_interval(secs => extract(epoch from width)::float8);
+  step interval;
+  whole_from timestamptz := to_time;
+  whole_to timestamptz := to_time;
+  known tstzmultirange;
+begin
+  if exists (select from pg_class r join pg_namespace n on n.oid = r.relnamespace
+    where n.nspname = 'recorder' and r.relname = 'ohlcv_1h')
+  then
+    step := case when extract(epoch from span) % 3600 = 0 and extract(epoch from origin) % 3600 = 0 then interval '1 hour'
+      when extract(epoch from span) % 300 = 0 and extract(epoch from origin) % 300 = 0 then interval '5 minutes' end;
+  end if;
+  if step is not null then
+    whole_from := case when isfinite(from_time)
+      then date_bin(step, from_time + step - interval '1 microsecond', timestamptz 'epoch') else from_time end;
+    whole_to := greatest(whole_from,
+      case when to_time >= now() then to_time else date_bin(step, to_time, timestamptz 'epoch') end);
+  end if;
+  select range_agg(tstzrange(v.from_time, v.to_time)) into known from market.coverage v
+  where v.category = ohlcv.category and v.symbol = ohlcv.symbol and v.stream = 'candles' and v.type = 'market'
+    and v.interval = '1m' and v.to_time > ohlcv.from_time and v.from_time < ohlcv.to_time;
+
+  return query
+  select b.open_time, b.open, b.high, b.low, b.close, b.base_volume, b.quote_turnover, b.minutes, e.minutes,
+    b.open_time >= ohlcv.from_time and b.open_time + span <= ohlcv.to_time
+      and (b.minutes = e.minutes or coalesce(known @> tstzrange(b.open_time, b.open_time + span), false))
+  from (
+    select date_bin(span, s.open_time, origin) as open_time, (array_agg(s.open order by s.open_time))[1] as open,
+      max(s.high) as high, min(s.low) as low, (array_agg(s.close order by s.open_time desc))[1] as close,
+      case when count(s.base_volume) = count(*) then sum(s.base_volume) end as base_volume,
+      case when count(s.quote_turnover) = count(*) then sum(s.quote_turnover) end as quote_turnover,
+      sum(s.minutes)::bigint as minutes
     from (
-      select case
-          when seconds % 3600 = 0 and extract(epoch from origin) % 3600 = 0 then '1h'
-          when seconds % 300 = 0 and extract(epoch from origin) % 300 = 0 then '5m' else '1m' end as rollup,
-        case when seconds % 3600 = 0 and extract(epoch from origin) % 3600 = 0 then interval '1 hour'
-          else interval '5 minutes' end as step
-      from extract(epoch from width) as seconds
-    ) as kind
-    cross join lateral (
-      select
-        case when isfinite(from_time)
-          then date_bin(step, from_time + step - interval '1 microsecond',
-            timestamptz 'epoch') else from_time end as whole_from,
-        case when to_time >= now() then to_time else date_bin(step, to_time, timestamptz 'epoch') end as whole_to
-    ) as whole
-  ), source as (
-    select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover from market.ohlcv_1h r
-    where extract(epoch from width) % 3600 = 0 and extract(epoch from origin) % 3600 = 0
-      and r.category = ohlcv.category and r.symbol = ohlcv.symbol
-      and r.open_time >= from_time and r.open_time < to_time
-      and r.open_time >= (select whole_from from fit) and r.open_time < (select whole_to from fit)
-    union all
-    select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover from market.ohlcv_5m r
-    where (select rollup from fit) = '5m' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
-      and r.open_time >= from_time and r.open_time < to_time
-      and r.open_time >= (select whole_from from fit) and r.open_time < (select whole_to from fit)
-    union all
-    select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover from market.candles c
-    where c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market' and c.interval = '1m'
-      and c.is_closed
-      and c.open_time >= from_time and c.open_time < to_time and c.open_time < (select whole_from from fit)
-    union all
-    select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover from market.candles c
-    where c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market' and c.interval = '1m'
-      and c.is_closed
-      and c.open_time >= from_time and c.open_time < to_time and c.open_time >= (select whole_to from fit)
-  )
-  select date_bin(width, s.open_time, origin), (array_agg(s.open order by s.open_time))[1], max(s.high), min(s.low),
-    (array_agg(s.close order by s.open_time desc))[1], sum(s.base_volume), sum(s.quote_turnover)
-  from source s group by 1 order by 1
+      select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes
+      from market.ohlcv_1h r
+      where step = interval '1 hour' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
+        and r.open_time >= whole_from and r.open_time < whole_to
+      union all
+      select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes
+      from market.ohlcv_5m r
+      where step = interval '5 minutes' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
+        and r.open_time >= whole_from and r.open_time < whole_to
+      union all
+      select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover, 1 from market.candles c
+      where c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market' and c.interval = '1m'
+        and c.is_closed and c.open_time >= ohlcv.from_time and c.open_time < least(whole_from, ohlcv.to_time)
+      union all
+      select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover, 1 from market.candles c
+      where step is not null and c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market'
+        and c.interval = '1m' and c.is_closed and c.open_time >= whole_to and c.open_time < ohlcv.to_time
+    ) s group by 1
+  ) b
+  cross join lateral (select (ceil(extract(epoch from b.open_time + span) / 60)
+    - ceil(extract(epoch from b.open_time) / 60))::bigint as minutes) e
+  order by 1;
+end
 $$;
 comment on function market.ohlcv is
   'Candles of any width and alignment, rolled up from closed 1m market candles that open in a half-open range: '
-  'width ''24 hours'' with origin ''1970-01-01 16:00Z'' gives days that open at 16:00 UTC.';
+  'width ''24 hours'' with origin ''1970-01-01 16:00Z'' gives days that open at 16:00 UTC. minutes are those rolled up, '
+  'expected_minutes those of the width. is_complete is true when each minute is recorded, or proven to be without '
+  'trade. A volume is NULL where that of a minute is unknown. Reads the range alone.';
 
 -- PL/pgSQL is planned at the call. A plan for any time would take every chunk into account.
 create or replace function market.candle_before(
@@ -89,7 +109,8 @@ $$;
 comment on function market.candle_before is
   'The newest closed candle that opens before a moment, however long before; no row where there is none.';
 
--- Looks for the candle before the range, nearby first.
+-- Looks for the candle before the range, nearby first. Steps follow from that candle. A stored candle stands at its own
+-- time, and steps go on from there, because days have begun to open at another hour.
 create or replace function market.candles_without_gaps(
   category market.category, symbol text, candle_interval market.candle_interval, from_time timestamptz,
   to_time timestamptz, type market.candle_type default 'market'
@@ -102,53 +123,48 @@ returns table (
     select c.open_time, c.close from market.candles c
     where c.category = candles_without_gaps.category and c.symbol = candles_without_gaps.symbol
       and c.type = candles_without_gaps.type and c.interval = candle_interval and c.is_closed
-      and c.open_time < from_time and c.open_time >= from_time - interval '7 days'
+      and c.open_time < from_time and c.open_time >= from_time - interval '168 hours'
     order by c.open_time desc limit 1
   ), before as (
     select n.open_time, n.close from near n
     union all
     select far.open_time, far.close
     from market.candle_before(candles_without_gaps.category, candles_without_gaps.symbol, candle_interval,
-      from_time - interval '7 days', candles_without_gaps.type) far
+      from_time - interval '168 hours', candles_without_gaps.type) far
     where not exists (select from near)
   ), inside as (
-    select c.* from market.candles c
+    select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover from market.candles c
     where c.category = candles_without_gaps.category and c.symbol = candles_without_gaps.symbol
       and c.type = candles_without_gaps.type and c.interval = candle_interval and c.is_closed
       and c.open_time >= from_time and c.open_time < to_time
-  ), grid as (
-    -- The grid is aligned to stored candles, because candles of a day need not open at midnight UTC.
-    select g.open_time
-    from (select coalesce((select min(i.open_time) from inside i),
-      (select b.open_time from before b)) as open_time) anchor
-    cross join lateral generate_series(
-      date_bin(market.interval_length(candle_interval), from_time, anchor.open_time),
-      least(to_time, now()) - interval '1 microsecond', market.interval_length(candle_interval)) as g (open_time)
-    where g.open_time >= from_time
-  ), grouped as (
-    select g.open_time, i.open, i.high, i.low, i.close, i.base_volume, i.quote_turnover,
-      count(i.close) over (order by g.open_time) as candles_so_far
-    from grid g left join inside i on i.open_time = g.open_time
-  ), carried as (
-    select g.*, coalesce(
-      first_value(g.close) over (partition by g.candles_so_far order by g.open_time),
-      (select b.close from before b)) as last_close
-    from grouped g
   ), known as materialized (
     select range_agg(tstzrange(v.from_time, v.to_time)) as ranges from market.coverage v
     where v.category = candles_without_gaps.category and v.symbol = candles_without_gaps.symbol
       and v.stream = 'candles' and v.type = candles_without_gaps.type and v.interval = candle_interval
       and v.to_time > candles_without_gaps.from_time and v.from_time < candles_without_gaps.to_time
+  ), followed as (
+    select f.first_step, f.close, lead(f.open_time) over (order by f.open_time) as next_open
+    from (
+      select b.open_time, b.close, date_bin(market.interval_length(candle_interval),
+        from_time + market.interval_length(candle_interval) - interval '1 microsecond', b.open_time) as first_step
+      from before b
+      union all
+      select i.open_time, i.close, i.open_time + market.interval_length(candle_interval) from inside i
+    ) f
   )
-  select c.open_time, coalesce(c.open, c.last_close), coalesce(c.high, c.last_close), coalesce(c.low, c.last_close),
-    coalesce(c.close, c.last_close), coalesce(c.base_volume, 0), coalesce(c.quote_turnover, 0), c.close is null,
-    c.close is not null or coalesce((select k.ranges from known k)
-      @> tstzrange(c.open_time, c.open_time + market.interval_length(candle_interval)), false)
-  from carried c
-  where c.last_close is not null
-  order by c.open_time
+  select i.open_time, i.open, i.high, i.low, i.close, i.base_volume, i.quote_turnover, false, true from inside i
+  union all
+  select g.step, f.close, f.close, f.close, f.close, 0, 0, true,
+    coalesce((select k.ranges from known k)
+      @> tstzrange(g.step, least(g.step + market.interval_length(candle_interval), f.next_open)), false)
+  from followed f
+  cross join lateral generate_series(f.first_step, least(f.next_open, to_time, now()) - interval '1 microsecond',
+    market.interval_length(candle_interval)) as g (step)
+  where f.first_step < coalesce(f.next_open, to_time)
+  order by 1
 $$;
 comment on function market.candles_without_gaps is
   'Closed candles of a half-open range, one for each step. Where one is missing, is_filled is true, its prices are '
   'the close before it and its volume is 0: nothing was traded when is_recorded is true, and when it is false, that '
-  'step was not recorded and nobody knows. Begins with the first candle that there is, and ends with the present.';
+  'step was not recorded or is not over, and nobody knows. A volume that the service does not tell stays NULL. Begins '
+  'with the first candle that there is, and ends with the present.';

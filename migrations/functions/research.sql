@@ -1,5 +1,6 @@
 -- Functions for studies: returns and volatility, books as figures, bars, and joins by time. Logarithms are of double
--- precision, because as decimals they would not be exact either. All other results are exact to the last digit.
+-- precision, because as decimals they would not be exact either. Quotients are rounded, after 16 digits at least. All other
+-- results are exact to the last digit.
 
 create or replace function market.universe_at(moment timestamptz)
 returns setof market.instrument_history language sql stable parallel safe as $$
@@ -10,23 +11,45 @@ comment on function market.universe_at is
   'The instruments that were listed at a moment, also those that have gone since, each with the specification that '
   'held then. Selecting from it keeps survivors from being the only ones in a study.';
 
+-- A small x is not added to 1 alone: ln(1 + x) would have few of its digits.
 create or replace function market.log_returns(
   category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz
 )
 returns table (open_time timestamptz, close numeric, log_return double precision)
 language sql stable parallel safe as $$
-  select r.open_time, r.close, r.log_return
+  select r.open_time, r.close,
+    case when r.is_known and r.change > -1
+      then case when 1 + r.change = 1 then r.change else r.change * ln(1 + r.change) / ((1 + r.change) - 1) end end
   from (
-    select c.open_time, c.close,
-      case when lag(c.open_time) over (order by c.open_time) = c.open_time - width
-        then ln(c.close::float8 / nullif(lag(c.close::float8) over (order by c.open_time), 0)) end as log_return
-    from market.ohlcv(log_returns.category, log_returns.symbol, width, from_time - width, to_time) c
+    select c.open_time, c.close, (c.close - c.close_before)::float8 / nullif(c.close_before, 0)::float8 as change,
+      c.is_complete and c.close_before is not null and (c.is_complete_before or exists (
+        select from (
+          select max(m.open_time) + interval '1 minute' as closed_at from market.candles m
+          where m.category = log_returns.category and m.symbol = log_returns.symbol and m.type = 'market'
+            and m.interval = '1m' and m.is_closed and m.open_time >= c.open_time - c.span and m.open_time < c.open_time
+        ) l
+        where l.closed_at >= c.open_time or exists (
+          select from market.coverage v
+          where v.category = log_returns.category and v.symbol = log_returns.symbol and v.stream = 'candles'
+            and v.type = 'market' and v.interval = '1m' and v.from_time <= l.closed_at and v.to_time >= c.open_time)
+      )) as is_known
+    from (
+      select o.open_time, o.close, o.is_complete, s.span,
+        case when lag(o.open_time) over w = o.open_time - s.span then lag(o.close) over w end as close_before,
+        lag(o.is_complete) over w as is_complete_before
+      -- A day has 24 hours, whatever the time zone of the session.
+      from (select make_interval(secs => extract(epoch from width)::float8) as span) s
+      cross join lateral market.ohlcv(log_returns.category, log_returns.symbol, s.span, from_time - s.span, to_time) o
+      window w as (order by o.open_time)
+    ) c
+    where c.open_time >= from_time
   ) r
-  where r.open_time >= from_time
+  order by r.open_time
 $$;
 comment on function market.log_returns is
-  'Logarithm of the close of each candle over the close of the candle before it, from closed 1m candles. NULL where '
-  'the candle before is missing, so that no return spans a gap. Begin the range at a multiple of width.';
+  'Logarithm of the close of each candle over the close of the candle before it, from closed 1m candles. NULL unless '
+  'each minute between the two closes is recorded, or proven to be without trade: no return spans a gap, and a candle '
+  'that is not complete has none. Begin the range at a multiple of width.';
 
 create or replace function market.realized_volatility(
   category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz
@@ -114,14 +137,19 @@ returns table (
 ) language sql stable parallel safe as $$
   select row_number() over (order by d.bar), min(d.ts), max(d.ts),
     (array_agg(d.price order by d.ts, d.exec_id))[1], max(d.price), min(d.price),
-    (array_agg(d.price order by d.ts desc, d.exec_id desc))[1], sum(d.base), sum(d.quote),
-    coalesce(sum(d.base) filter (where d.side = 'buy'), 0), count(*)
+    (array_agg(d.price order by d.ts desc, d.exec_id desc))[1],
+    case volume_bars.category when 'COIN-FUTURES' then round(sum(d.base), 20) else sum(d.base) end, sum(d.quote),
+    coalesce(case volume_bars.category when 'COIN-FUTURES' then round(sum(d.base) filter (where d.side = 'buy'), 20)
+      else sum(d.base) filter (where d.side = 'buy') end, 0), count(*)
   from (
-    select a.*, div(sum(a.base) over (order by a.ts, a.exec_id) - a.base, bar_size) as bar
+    select a.*, div(case volume_bars.category when 'COIN-FUTURES' then round(a.before, 20) else a.before end, bar_size) as bar
     from (
-      select f.ts, f.exec_id, f.price, f.side, market.fill_base_size(f.category, f.price, f.size) as base,
-        market.fill_quote_value(f.category, f.price, f.size) as quote
+      select f.ts, f.exec_id, f.price, f.side, q.base, market.fill_quote_value(f.category, f.price, f.size) as quote,
+        sum(q.base) over (order by f.ts, f.exec_id) - q.base as before
       from market.fills f
+      -- Quotients have 40 digits, and their sums are compared by 20: three times 100/3 are 100.
+      cross join lateral (select case volume_bars.category when 'COIN-FUTURES'
+        then round(f.size, 40) / nullif(f.price, 0) else f.size end as base) q
       where f.category = volume_bars.category and f.symbol = volume_bars.symbol and f.ts >= from_time and f.ts < to_time
     ) a
   ) d
@@ -130,7 +158,7 @@ $$;
 comment on function market.volume_bars is
   'Bars of the fills of a half-open range, one for each bar_size of volume (base coin), the last of what is left. A '
   'fill counts whole in the bar in which it begins, and what it exceeds counts towards the next. The first bar '
-  'begins at from_time.';
+  'begins at from_time. Volumes of COIN-FUTURES are quotients, given to 20 digits behind the point.';
 
 create or replace function market.dollar_bars(
   category market.category, symbol text, from_time timestamptz, to_time timestamptz, bar_size numeric
@@ -178,18 +206,18 @@ returns table (
     select t.ts, null, null, null, null, null, array[extract(epoch from t.ts), 1, t.bid1_price, t.ask1_price]
     from market.tickers t
     where t.category = fills_with_quotes.category and t.symbol = fills_with_quotes.symbol
-      and t.ts >= from_time - max_age and t.ts < to_time and t.bid1_price is not null and t.ask1_price is not null
+      and t.ts >= (from_time at time zone 'UTC' - max_age) at time zone 'UTC' and t.ts < to_time and t.bid1_price is not null and t.ask1_price is not null
     union all
     select b.ts, null, null, null, null, null, array[extract(epoch from b.ts), 2, b.best_bid, b.best_ask]
     from market.order_books b
     where b.category = fills_with_quotes.category and b.symbol = fills_with_quotes.symbol
-      and b.ts >= from_time - max_age and b.ts < to_time and b.mid is not null
+      and b.ts >= (from_time at time zone 'UTC' - max_age) at time zone 'UTC' and b.ts < to_time and b.mid is not null
   ), sorted as (
     select e.*, max(e.quote) over (order by e.ts, e.exec_id nulls first rows unbounded preceding) as newest
     from events e
   ), joined as (
     select s.ts, s.exec_id, s.side, s.price, s.size, s.is_rpi,
-      case when s.newest[1] >= extract(epoch from s.ts - max_age) then s.newest end as quote
+      case when s.newest[1] >= extract(epoch from (s.ts at time zone 'UTC' - max_age) at time zone 'UTC') then s.newest end as quote
     from sorted s
     where s.exec_id is not null
   )
@@ -213,13 +241,14 @@ create or replace function market.on_grid(
 returns table (moment timestamptz, ts timestamptz, value anyelement) language sql immutable parallel safe as $$
   select g.moment, u.ts, u.value
   from (
-    select s.moment, width_bucket(s.moment, times) as place
-    from generate_series(from_time, to_time - interval '1 microsecond', step) as s (moment)
+    select m.moment, width_bucket(m.moment, times) as place
+    from generate_series(from_time at time zone 'UTC', to_time at time zone 'UTC' - interval '1 microsecond', step) as s (utc)
+    cross join lateral (select s.utc at time zone 'UTC' as moment) m
   ) g
   -- unnest() is called among the columns, because there it keeps a row in one piece.
   left join (
     select unnest(times) as ts, unnest("values") as value, generate_series(1, cardinality(times)) as place
-  ) u on u.place = g.place and (max_age is null or u.ts >= g.moment - max_age)
+  ) u on u.place = g.place and (max_age is null or u.ts >= (g.moment at time zone 'UTC' - max_age) at time zone 'UTC')
   order by g.moment
 $$;
 comment on function market.on_grid is

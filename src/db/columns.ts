@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely'
 import { stringify } from 'lossless-json'
+import { completeness, wholeSum } from '../../migrations/relations.js'
 import type { DatabaseMs, Extra } from '../market/values.js'
 
 /** Converts names: `baseCoin` to `base_coin`, `volume24h` to `volume_24h`, `bid1Price` to `bid1_price`. */
@@ -195,4 +196,14 @@ export function inFuture(ms: number): RawBuilder<never> {
 /** Returns the time that lies `ms` before the beginning of the transaction. */
 export function ago(ms: number): RawBuilder<DatabaseMs> {
   return sql`now() - ${duration(ms)}`
+}
+
+/** Returns SQL for a sum that is unknown as soon as one of its parts is. */
+export function wholeSumOf(column: 'base_volume' | 'quote_turnover', alias?: string): RawBuilder<string | null> {
+  return sql.raw(wholeSum(alias === undefined ? column : `${alias}.${column}`))
+}
+
+/** Returns the last columns of a view of rollups, which reads a relation named `r`. */
+export function completenessOf(widthMs: number): RawBuilder<unknown> {
+  return sql.raw(completeness(`${widthMs} milliseconds`))
 }

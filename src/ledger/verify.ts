@@ -3,7 +3,7 @@ import { type CandleSeries, intervalMs } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { type ServiceMs, serviceMs } from '../market/values.js'
 import { candleStream, instrumentStream, ofCandles, ofSeries } from '../db/series.js'
-import { duration, instant } from '../db/columns.js'
+import { duration, instant, wholeSumOf } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { knownOf } from './verdicts.js'
 
@@ -172,8 +172,8 @@ async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries): Prom
       cross join ${lengthOf(long)} as length
       cross join lateral (
         select (array_agg(c.open order by c.open_time))[1] as m_open, max(c.high) as m_high, min(c.low) as m_low,
-          (array_agg(c.close order by c.open_time desc))[1] as m_close, sum(c.base_volume) as m_volume,
-          sum(c.quote_turnover) as m_turnover
+          (array_agg(c.close order by c.open_time desc))[1] as m_close, ${wholeSumOf('base_volume', 'c')} as m_volume,
+          ${wholeSumOf('quote_turnover', 'c')} as m_turnover
         from market.candles c
         where ${ofCandles(minutes, 'c')} and c.is_closed and c.open_time >= l.open_time and c.open_time < l.open_time + length
       ) as m
@@ -191,7 +191,7 @@ async function rollupsThatDiffer(db: Kysely<Database>, long: CandleSeries): Prom
       ) as detail
     from compared
     where (open, high, low, close) is distinct from (m_open, m_high, m_low, m_close)
-      -- A null volume agrees with any sum, because the service does not always give volumes.
+      -- An unknown volume agrees with any, because the service does not always give volumes: of hours, or of minutes.
       or base_volume <> m_volume or quote_turnover <> m_turnover
     order by 1`.execute(db)
   return disagreements(long, rows, 'does not agree with its minutes')

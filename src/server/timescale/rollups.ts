@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { normalized, type TimeRange } from '../../market/timeRange.js'
 import { type DatabaseMs, dayMs, hourMs, minuteMs, type ServiceMs, serviceMs } from '../../market/values.js'
+import { completenessOf, wholeSumOf } from '../../db/columns.js'
 import { databaseNow } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
 import { lockNames, withSessionLock } from '../../db/locks.js'
@@ -140,7 +141,8 @@ async function createRollup(db: Kysely<Database>, rollup: Rollup): Promise<void>
     ) as
       select category, symbol, public.time_bucket(${interval(widthMs)}, open_time) as open_time,
         public.first(open, open_time) as open, max(high) as high, min(low) as low, public.last(close, open_time) as close,
-        sum(base_volume) as base_volume, sum(quote_turnover) as quote_turnover
+        ${wholeSumOf('base_volume')} as base_volume, ${wholeSumOf('quote_turnover')} as quote_turnover,
+        ${readsCandles(rollup) ? sql`count(*)` : sql`sum(minutes)::bigint`} as minutes
       from ${sql.table(source)} ${only}
       group by 1, 2, 3
     with no data`.execute(db)
@@ -152,7 +154,7 @@ async function createRollup(db: Kysely<Database>, rollup: Rollup): Promise<void>
 async function commentOnRollup(db: Kysely<Database>, name: string): Promise<void> {
   const { rows } = await sql<{ column: string; comment: string }>`
     select attname as "column", col_description(attrelid, attnum) as comment from pg_attribute
-    where attrelid = ${`market.${name}`}::regclass and attnum > 0`.execute(db)
+    where attrelid = ${`market.${name}`}::regclass and attnum between 1 and 10`.execute(db)
   const view = sql.table(`recorder.${name}`)
   await sql`comment on view ${view} is ${sql.lit(`What market.${name} reads. Kept by TimescaleDB.`)}`.execute(db)
   for (const { column, comment } of rows) {
@@ -179,11 +181,12 @@ export async function refreshBeforeDrop(db: Kysely<Database>, before: ServiceMs)
 }
 
 /** Makes the analysts' view read the continuous aggregate. Queries of the view need not change. */
-async function readRollup(db: Kysely<Database>, { name }: Rollup): Promise<void> {
+async function readRollup(db: Kysely<Database>, { name, widthMs }: Rollup): Promise<void> {
   await sql`
     create or replace view ${sql.table(`market.${name}`)} as
-      select category, symbol, open_time, open, high, low, close, base_volume, quote_turnover
-      from ${sql.table(`recorder.${name}`)}`.execute(db)
+      select r.category, r.symbol, r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes,
+        ${completenessOf(widthMs)}
+      from ${sql.table(`recorder.${name}`)} r`.execute(db)
   // A view reads with its owner's rights. But if the planner merges a continuous aggregate into a union, it checks the
   // caller's rights. Schema recorder stays closed to them.
   await sql`
