@@ -1,6 +1,5 @@
 import { text as readAll } from 'node:stream/consumers'
 import { type Command, Option } from 'commander'
-import Table from 'cli-table3'
 import { openReader } from '../openStore.js'
 import { counted, csvLine, printable, printableJson } from '../runtime/text.js'
 import {
@@ -8,14 +7,13 @@ import {
   errorExcerpt,
   parseArray,
   type QueryColumn,
-  type QueryResult,
   type QueryRow,
   readInBatches,
-  runReadOnlyQuery,
 } from '../db/readOnlyQuery.js'
 import { FailedAt } from './end.js'
 import { type CommonOptions, configuredCommand, positiveSeconds, readConfig, wholeNumber } from './options.js'
 import { warnings, writeOut } from './output.js'
+import { startTable } from './rowsTable.js'
 
 interface QueryOptions extends CommonOptions {
   readonly csv?: boolean
@@ -53,12 +51,9 @@ async function runQuery(argument: string, options: QueryOptions): Promise<void> 
   const timeoutMs = options.timeout * 1000
   const store = await openReader(config, warnings, timeoutMs)
   try {
-    if (options.csv === true || options.json === true) {
-      const print = options.csv === true ? printCsv : printJson
-      await readInBatches(store, sql, { timeoutMs, batchRows: 1000 }, print)
-    } else {
-      await printTable(await runReadOnlyQuery(store, sql, { timeoutMs, maxRows: options.rows }))
-    }
+    const print = options.csv === true ? printCsv : options.json === true ? printJson : tableOf(options.rows)
+    // One more than a table has by default tells whether there are more.
+    await readInBatches(store, sql, { timeoutMs, batchRows: 1001 }, print)
   } catch (error) {
     const excerpt = errorExcerpt(sql, error)
     if (excerpt.length === 0) throw error
@@ -69,13 +64,30 @@ async function runQuery(argument: string, options: QueryOptions): Promise<void> 
   }
 }
 
-async function printTable({ columns, rows, isTruncated }: QueryResult): Promise<void> {
-  if (rows.length > 0) await writeOut(`${rowsTable(columns, rows, process.stdout.columns)}\n`)
-  const count = counted(rows.length, 'row')
-  await writeOut(isTruncated ? `the first ${count}; --rows, --csv and --json give more\n` : `${count}\n`)
-}
-
 type Batches = AsyncIterable<readonly QueryRow[]>
+
+/** Returns a function that prints the first `maxRows` rows as a table, batch by batch. */
+function tableOf(maxRows: number) {
+  return async (columns: readonly QueryColumn[], batches: Batches) => {
+    let printed = 0
+    let isTruncated = false
+    let table: ReturnType<typeof startTable> | undefined
+    for await (const batch of batches) {
+      const rows = batch.slice(0, maxRows - printed)
+      isTruncated = rows.length < batch.length
+      printed += rows.length
+      if (rows.length > 0) {
+        const head = table === undefined
+        table ??= startTable(columns, rows, process.stdout.columns)
+        await writeOut((head ? table.head() : '') + table.lines(rows))
+      }
+      if (isTruncated) break
+    }
+    await writeOut(table?.end() ?? '')
+    const count = counted(printed, 'row')
+    await writeOut(isTruncated ? `the first ${count}; --rows, --csv and --json give more\n` : `${count}\n`)
+  }
+}
 
 async function printCsv(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
   // Control characters are escaped on a terminal only. Files and programs get each character as it is.
@@ -120,72 +132,4 @@ function jsonArray(type: string, elements: ArrayElements): string {
     element === null || typeof element === 'string' ? jsonValue(type, element) : jsonArray(type, element),
   )
   return `[${values.join(', ')}]`
-}
-
-interface TableColumn {
-  readonly name: string
-  /** The server's short name of the type. */
-  readonly type: string
-}
-type Row = readonly (string | null)[]
-
-const numericTypes = new Set(['int2', 'int4', 'int8', 'numeric', 'float4', 'float8'])
-/** Smallest width of a text column. A shorter text would say too little. */
-const minTextWidth = 8
-
-/**
- * Formats rows as a table of at most `width` characters. Texts are cut with "…" if needed, but numbers never. If the
- * table is still too wide, each row becomes a block.
- */
-export function rowsTable(given: readonly TableColumn[], values: readonly Row[], width = Infinity): string {
-  const columns = given.map(({ name, type }) => ({ name: printable(name), type }))
-  const rows = values.map((row) => row.map((value) => (value === null ? null : printable(value))))
-  const widths = fittingWidths(columns, rows, width)
-  return widths === undefined ? asBlocks(columns, rows, width) : asTable(columns, rows, widths)
-}
-
-/** Returns the widths of the columns' contents; undefined if they cannot fit. */
-function fittingWidths(columns: readonly TableColumn[], rows: readonly Row[], width: number): number[] | undefined {
-  const widths = columns.map(({ name }, i) =>
-    rows.reduce((widest, row) => Math.max(widest, longestLine(row[i] ?? '')), longestLine(name)),
-  )
-  const least = columns.map(({ name, type }, i) => {
-    const natural = widths[i] ?? 0
-    return numericTypes.has(type) ? natural : Math.min(natural, Math.max(minTextWidth, name.length))
-  })
-  // Each column has a space on both sides and a line after it. One line comes before the first column.
-  const frame = columns.length * 3 + 1
-  const total = (all: readonly number[]) => all.reduce((sum, one) => sum + one, frame)
-  if (total(least) > width) return undefined
-  while (total(widths) > width) {
-    const shrinkable = widths.map((one, i) => (one > (least[i] ?? 0) ? one : -1))
-    const widest = shrinkable.indexOf(Math.max(...shrinkable))
-    widths[widest] = (widths[widest] ?? 0) - 1
-  }
-  return widths
-}
-
-function asTable(columns: readonly TableColumn[], rows: readonly Row[], widths: readonly number[]): string {
-  const table = new Table({
-    head: columns.map(({ name }) => name),
-    style: { head: [], border: [], compact: true },
-    colWidths: widths.map((one) => one + 2),
-    colAligns: columns.map(({ type }) => (numericTypes.has(type) ? 'right' : 'left')),
-  })
-  for (const row of rows) table.push(row.map((value) => value ?? ''))
-  return table.toString()
-}
-
-function asBlocks(columns: readonly TableColumn[], rows: readonly Row[], width: number): string {
-  const nameWidth = Math.max(...columns.map(({ name }) => name.length))
-  return rows
-    .flatMap((row, index) => [
-      `── row ${index + 1} `.padEnd(Math.min(width, 80), '─'),
-      ...columns.map(({ name }, i) => `${name.padEnd(nameWidth)}  ${row[i] ?? ''}`),
-    ])
-    .join('\n')
-}
-
-function longestLine(text: string): number {
-  return Math.max(...text.split('\n').map((line) => line.length))
 }

@@ -11,20 +11,6 @@ export interface QueryColumn {
 /** Values in the server's own text form, exact, times in UTC; null is NULL. */
 export type QueryRow = readonly (string | null)[]
 
-export interface QueryResult {
-  readonly columns: readonly QueryColumn[]
-  readonly rows: readonly QueryRow[]
-  /** True when the query had more rows than `maxRows`. */
-  readonly isTruncated: boolean
-}
-
-interface QueryOptions {
-  /** The server cancels the query if it has not sent all rows after this time. */
-  readonly timeoutMs: number
-  /** Largest number of rows to read. Default: all rows. */
-  readonly maxRows?: number
-}
-
 interface BatchOptions {
   /** The server cancels the query if it has not sent all rows after this time. Default: no limit. */
   readonly timeoutMs?: number
@@ -40,23 +26,6 @@ const declare = 'declare recorder_query no scroll cursor for '
 const cursorKeywords = /^(select|with|values|table)\b/i
 /** Matches EXPLAIN with its options, up to the statement that it explains. */
 const explain = /^explain\b\s*(\([^()]*\)|(\b(analy[sz]e|verbose)\b\s*)*)/i
-
-/** Runs one reading statement in a read-only transaction. Throws on other statements, timeouts and errors of SQL. */
-export async function runReadOnlyQuery(
-  database: DatabasePool,
-  sql: string,
-  { timeoutMs, maxRows = Infinity }: QueryOptions,
-): Promise<QueryResult> {
-  const batchRows = Math.min(maxRows + 1, 10_000)
-  return readInBatches(database, sql, { timeoutMs, batchRows }, async (columns, batches) => {
-    const rows: QueryRow[] = []
-    for await (const batch of batches) {
-      for (const row of batch) rows.push(row)
-      if (rows.length > maxRows) break
-    }
-    return { columns, rows: rows.length > maxRows ? rows.slice(0, maxRows) : rows, isTruncated: rows.length > maxRows }
-  })
-}
 
 /**
  * Runs one statement that reads, in a read-only transaction, with bounded memory. `use` gets the rows in batches, at

@@ -4,7 +4,7 @@ import type { TimeRange } from '../../market/timeRange.js'
 import { addMs, dayMs, earlierOf, laterOf, minuteMs, type ServiceMs, serviceMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
 import { ofCandles } from '../../db/series.js'
-import { duration, instant } from '../../db/columns.js'
+import { duration, instant, wholeSumOf } from '../../db/columns.js'
 
 export interface CandlePage {
   readonly candles: readonly CandleRow[]
@@ -248,7 +248,8 @@ async function rolledUpCandles(
     cross join lateral (
       select opens, max(open) filter (where open_time = opens) as first_open, max(high) as high, min(low) as low,
         max(close) filter (where open_time = opens + ${beforeLast}) as last_close,
-        sum(base_volume) as base_volume, sum(quote_turnover) as quote_turnover, bool_and(is_closed) as are_closed,
+        ${wholeSumOf('base_volume')} as base_volume, ${wholeSumOf('quote_turnover')} as quote_turnover,
+        bool_and(is_closed) as are_closed,
         min(open_time) as first_time, max(open_time) as last_time
       from (
         select ${opens} as opens, open_time, open, high, low, close, base_volume, quote_turnover, is_closed

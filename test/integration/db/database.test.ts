@@ -4,7 +4,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest'
 import { openDatabase } from '../../../src/db/database.js'
 import { describeDatabaseError, traitsOf } from '../../../src/db/databaseError.js'
-import { runReadOnlyQuery } from '../../../src/db/readOnlyQuery.js'
+import { runReadOnlyQuery } from '../../support/readOnlyQuery.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let test: TestDatabase

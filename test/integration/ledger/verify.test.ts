@@ -144,6 +144,18 @@ describe('verify', () => {
     await sql(`delete from recorder.ledger where verdict = 'silent' and part = '${at}'`)
     expect(await verified()).toEqual(sound)
   })
+
+  it('finds nothing wrong with an hour of which a minute has no volume', async () => {
+    const at = new Date(Math.floor(now / hourMs) * hourMs - 20 * 60_000).toISOString()
+    const candle = `category = 'SPOT' and symbol = 'BTCUSDT' and type = 'market' and interval = '1m' and open_time = '${at}'`
+    await sql(`create table unknown as select base_volume, quote_turnover from market.candles where ${candle}`)
+    await sql(`update market.candles set base_volume = null, quote_turnover = null where ${candle}`)
+    expect((await verified())[checks.rollups]).toEqual([])
+    await sql(
+      `update market.candles c set (base_volume, quote_turnover) = (select base_volume, quote_turnover from unknown) where ${candle}`,
+    )
+    await sql('drop table unknown')
+  })
 })
 
 describe('looking for gaps', () => {

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { rowsTable } from '../../../src/cli/query.js'
-import { runReadOnlyQuery } from '../../../src/db/readOnlyQuery.js'
+import { rowsTable } from '../../../src/cli/rowsTable.js'
+import { runReadOnlyQuery } from '../../support/readOnlyQuery.js'
 import { refreshRollups } from '../../../src/server/timescale/rollups.js'
 import { loadCookbookMarket } from '../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'

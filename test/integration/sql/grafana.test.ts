@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { parse } from 'yaml'
-import { runReadOnlyQuery } from '../../../src/db/readOnlyQuery.js'
+import { runReadOnlyQuery } from '../../support/readOnlyQuery.js'
 import { loadCookbookMarket } from '../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { type Login, login } from '../../support/login.js'

@@ -247,6 +247,9 @@ describe('the time-series features', () => {
         'close numeric',
         'base_volume numeric',
         'quote_turnover numeric',
+        'minutes bigint',
+        'expected_minutes bigint',
+        'is_complete boolean',
       ])
     }
   })

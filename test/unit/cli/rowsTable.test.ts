@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { rowsTable } from '../../../src/cli/query.js'
+import { rowsTable, startTable } from '../../../src/cli/rowsTable.js'
 
 const columns = [
   { name: 'symbol', type: 'text' },
@@ -34,6 +34,42 @@ describe('a table of rows', () => {
         '├───────────────┼──────────────────────┤',
         '│ A-VERY-LONG-… │ 0.123456789012345678 │',
         '└───────────────┴──────────────────────┘',
+      ].join('\n'),
+    )
+  })
+
+  test('goes on with the widths of its first rows: a wider number stays whole, a wider text is cut', () => {
+    const table = startTable(columns, [['BTCUSDT', '1.50']])
+    expect(
+      table.head() + table.lines([['BTCUSDT', '1.50']]) + table.lines([['LONGERUSDT', '123456.7']]) + table.end(),
+    ).toBe(
+      [
+        '┌─────────┬───────┐',
+        '│ symbol  │ price │',
+        '├─────────┼───────┤',
+        '│ BTCUSDT │  1.50 │',
+        '│ LONGER… │ 123456.7 │',
+        '└─────────┴───────┘',
+        '',
+      ].join('\n'),
+    )
+  })
+
+  test('gives characters the columns that they take, and each line of a text a line', () => {
+    expect(
+      rowsTable(columns, [
+        ['龙虾USDT', '1'],
+        ['a\nbc', '2'],
+      ]),
+    ).toBe(
+      [
+        '┌──────────┬───────┐',
+        '│ symbol   │ price │',
+        '├──────────┼───────┤',
+        '│ 龙虾USDT │     1 │',
+        '│ a        │     2 │',
+        '│ bc       │       │',
+        '└──────────┴───────┘',
       ].join('\n'),
     )
   })
