@@ -42,9 +42,9 @@ export const ledgerTables = {
     interval text not null default '' check (interval = '' or interval::market.candle_interval is not null)
       -- Candles: length as the service names it; empty otherwise.
     verdict text not null ${verdictCheck}
-      -- recorded: proven to be stored in full. final: recorded, and its rows have left for the archive; nothing
-      -- requests them again. silent: the service sent no candles here, between two that it sent. The
-      -- range is also recorded. no trade: silent, and looked at once more, later. before the beginning: the series has
+      -- recorded: proven to be stored in full. final: its rows have left; nothing stores, claims or requests them again.
+      -- Of fills this may be single milliseconds, which no claim had. silent: the service sent no candles here, between
+      -- two that it sent. The range is also recorded. no trade: silent, and looked at once more, later. before the beginning: the series has
       -- no rows there. unanswered: asked for, and no response shows anything. missing: a gap that may be repaired.
       -- lost: a gap that the service no longer fills. repaired: a gap that was filled. unsettled: fills were seen
       -- without a break, and more may turn up; the next page that follows on makes it recorded. reviewed: closed candles
@@ -59,7 +59,7 @@ export const ledgerTables = {
     reason text check (reason <> '') -- Gaps and evidence: why it is there.
     noted_at timestamptz not null default now()
       -- When the verdict was noted: of gaps when they were found, of silence, of what is unanswered and of reviews the
-      -- last time. unsettled, and recorded candles: service time of the newest response.
+      -- last time. unsettled, and recorded candles: service time of the newest response. final: the end of its ranges.
     asked_since timestamptz
       -- unsettled: from when on responses were asked for fills, as far as the oldest of them reaches; NULL for others.
     settled_at timestamptz -- Gaps: when it was repaired, or known to be beyond repair.

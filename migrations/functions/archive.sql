@@ -28,6 +28,17 @@ returns text language sql stable set search_path = pg_catalog, pg_temp as $$
   ) as p
 $$;
 
+-- Adds final ranges to a series. The row is noted at their end, so that others know how far they reach without reading them.
+create or replace function recorder.add_final(
+  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, parts tstzmultirange
+)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
+  values (of_stream, of_category, of_symbol, of_type, of_interval, 'final', parts, upper(parts))
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update
+    set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at)
+$$;
+
 -- Makes final what is recorded of a stream on a day, whose rows leave in the same transaction. Silence leaves with them.
 -- Gaps stay. Returns what proof_of_day gave for it.
 create or replace function recorder.make_final(of_stream text, since timestamptz, until timestamptz)
@@ -40,13 +51,11 @@ begin
   where k.stream = of_stream and k.verdict = 'recorded' and k.ranges && tstzrange(since, until)
   order by k.category, k.symbol, k.type, k.interval, k.part for update;
   found := recorder.proof_of_day(of_stream, since, until);
-  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
-  select of_stream, r.category, r.symbol, r.type, r.interval, 'final', range_agg(p)
-  from recorder.ledger r cross join lateral unnest(recorder.part_of_day(r.ranges, r.interval, since, until)) as p
-  where r.stream = of_stream and r.verdict = 'recorded' and r.ranges && tstzrange(since, until)
-  group by r.category, r.symbol, r.type, r.interval
-  on conflict (stream, category, symbol, type, interval, verdict, part) do update
-    set ranges = k.ranges + excluded.ranges;
+  perform recorder.add_final(of_stream, f.category, f.symbol, f.type, f.interval, f.parts) from (
+    select r.category, r.symbol, r.type, r.interval, range_agg(p) as parts
+    from recorder.ledger r cross join lateral unnest(recorder.part_of_day(r.ranges, r.interval, since, until)) as p
+    where r.stream = of_stream and r.verdict = 'recorded' and r.ranges && tstzrange(since, until)
+    group by r.category, r.symbol, r.type, r.interval) f;
   update recorder.ledger k
   set ranges = k.ranges - recorder.part_of_day(k.ranges, k.interval, since, until)
   where k.stream = of_stream and k.verdict in ('recorded', 'silent', 'no trade') and k.part < until
@@ -59,19 +68,59 @@ begin
 end
 $$;
 
--- Makes final the milliseconds of fills of a day that no claim has. A later page that shows one of them joins there.
-create or replace function recorder.keep_fill_moments(since timestamptz, until timestamptz)
+-- Returns the time of a row that no claim has: its millisecond. Where a service gives whole seconds, a claim may begin with
+-- the next second, and the time between is none in which a row could be.
+create or replace function recorder.moment_of(of_stream text, of_category market.category, of_symbol text, at timestamptz)
+returns tstzrange language sql stable set search_path = pg_catalog, pg_temp as $$
+  select tstzrange(at, at + case when at = date_trunc('second', at) and exists (
+      select from recorder.ledger k cross join lateral unnest(k.ranges) as r
+      where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, '', '')
+        and k.verdict in ('recorded', 'final') and lower(r) = at + interval '1 second')
+    then interval '1 second' else interval '1 millisecond' end)
+$$;
+
+-- Prepares the ledger for rows of a day that are about to leave. Milliseconds of rows that no claim has become final, so
+-- that a later page that shows one of them joins there, and stores nothing again. Gaps no longer count these rows.
+create or replace function recorder.keep_moments(of_stream text, since timestamptz, until timestamptz)
+returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+begin
+  if of_stream not in ('fills', 'funding_rates', 'liquidations') then
+    return;
+  end if;
+  update recorder.ledger k set rows_before = greatest(0, k.rows_before
+    - recorder.count_rows(k.stream, k.category, k.symbol, k.type, k.interval, k.ranges * tstzmultirange(tstzrange(since, until))))
+  where k.stream = of_stream and k.verdict in ('missing', 'lost') and k.rows_before > 0
+    and k.part < until and k.gap_until > since;
+  execute format($moments$
+    select recorder.add_final($1, f.category, f.symbol, '', '', f.moments) from (
+      select t.category, t.symbol, range_agg(recorder.moment_of($1, t.category, t.symbol, t.ts)) as moments
+      from market.%I t
+      where t.ts >= $2 and t.ts < $3 and not exists (
+        select from recorder.ledger r
+        where r.stream = $1 and r.category = t.category and r.symbol = t.symbol and r.type = '' and r.interval = ''
+          and r.verdict in ('recorded', 'final') and r.ranges @> t.ts)
+      group by t.category, t.symbol) f
+    $moments$, of_stream) using of_stream, since, until;
+end
+$$;
+
+-- Keeps of each series of fills the moment of the newest one before a time, from which on rows are kept. It is no row any
+-- more: the next page that shows it joins there. Where a service gives whole seconds, the moment is one.
+create or replace function recorder.keep_fill_marks(before timestamptz)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
-  insert into recorder.ledger as k (stream, category, symbol, verdict, ranges)
-  select 'fills', t.category, t.symbol, 'final', range_agg(tstzrange(t.ts, t.ts + interval '1 millisecond'))
-  from market.fills t
-  where t.ts >= since and t.ts < until and not exists (
-    select from recorder.ledger r
-    where r.stream = 'fills' and r.category = t.category and r.symbol = t.symbol and r.type = '' and r.interval = ''
-      and r.verdict in ('recorded', 'final') and r.ranges @> t.ts)
-  group by t.category, t.symbol
+  insert into recorder.ledger as k (stream, category, symbol, verdict, ranges, noted_at)
+  select 'fills', s.category, s.symbol, 'final', tstzmultirange(mark), upper(mark)
+  from recorder.ledger s cross join lateral (
+    select f.ts from market.fills f where f.category = s.category and f.symbol = s.symbol and f.ts < before
+    order by f.ts desc limit 1
+  ) t cross join lateral tstzrange(t.ts,
+    t.ts + case date_trunc('second', t.ts) when t.ts then interval '1 second' else interval '1 millisecond' end) as mark
+  where s.stream = 'fills' and s.type = '' and s.interval = '' and s.verdict = 'recorded' and s.part = '-infinity'
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
-    set ranges = k.ranges + excluded.ranges
+    -- Earlier marks go.
+    set noted_at = excluded.noted_at, ranges = excluded.ranges + coalesce((
+      select range_agg(r) from unnest(k.ranges) as r where upper(r) - lower(r) > interval '1 second'), '{}')
+    where k.noted_at < excluded.noted_at
 $$;
 
 -- Marks days of a table that were written to. Only days that were noted for the archive need a mark, and days before

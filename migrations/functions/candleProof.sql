@@ -25,7 +25,8 @@ declare
   late_reason constant text := 'the service left these candles out at first, as if nothing had been traded, and gave them later';
   late tstzmultirange;
   against constant tstzmultirange := (
-    select e.ranges from recorder.evidence_against('candles', of_category, of_symbol, of_type, of_interval, filled + left_out) e);
+    select e.ranges from recorder.evidence_against('candles', of_category, of_symbol, of_type, of_interval, filled + left_out) e)
+    + recorder.final_from('candles', of_category, of_symbol, of_type, of_interval, lower(filled + left_out));
 begin
   filled := filled - against;
   left_out := left_out - against;
@@ -134,6 +135,7 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     and k.ranges <@ recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'before the beginning');
   select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval,
     recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded')
+      + recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'final')
       + recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'before the beginning'));
 $$;
 

@@ -12,6 +12,8 @@ returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_s
 declare
   missed_reason constant text := 'more fills happened between two responses than one response shows';
   against record;
+  -- Rows that have left are neither claimed again nor missing.
+  final constant tstzmultirange := recorder.final_from('fills', of_category, of_symbol, '', '', lower(claim));
   granted tstzmultirange;
   newest record;
   before timestamptz;
@@ -22,7 +24,7 @@ begin
     return;
   end if;
   against := recorder.evidence_against('fills', of_category, of_symbol, '', '', claim);
-  granted := claim - against.ranges;
+  granted := claim - against.ranges - final;
   select k.part, k.ranges, (select r from unnest(k.ranges) as r order by r desc limit 1) as last
     into newest from recorder.ledger k
   where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
@@ -64,19 +66,23 @@ begin
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = c.ranges + excluded.ranges
     where not c.ranges @> excluded.ranges;
-  perform recorder.close_gaps('fills', of_category, of_symbol, '', '', granted, at, by);
+  perform recorder.close_gaps('fills', of_category, of_symbol, '', '', granted + claim * final, at, by);
 
   -- The claims next to this one: the end of the one before, and the beginning of the one after.
   select max(upper(r)) filter (where upper(r) <= lower(claim)), min(lower(r)) filter (where lower(r) >= upper(claim)),
     range_agg(r)
     into before, after, known
-  from recorder.ledger k cross join lateral unnest(k.ranges) as r
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
-    and k.verdict = 'recorded' and k.part >= coalesce((
-      select max(b.part) from recorder.ledger b
-      where (b.stream, b.category, b.symbol, b.type, b.interval) = ('fills', of_category, of_symbol, '', '')
-        and b.verdict = 'recorded' and b.part <= lower(claim) and not isempty(b.ranges) and lower(b.ranges) < lower(claim)
-    ), '-infinity');
+  from (
+    select unnest(k.ranges) as r from recorder.ledger k
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+      and k.verdict = 'recorded' and k.part >= coalesce((
+        select max(b.part) from recorder.ledger b
+        where (b.stream, b.category, b.symbol, b.type, b.interval) = ('fills', of_category, of_symbol, '', '')
+          and b.verdict = 'recorded' and b.part <= lower(claim) and not isempty(b.ranges) and lower(b.ranges) < lower(claim)
+      ), '-infinity')
+    union all
+    select unnest(final)
+  ) k;
   if not isempty(against.ranges * claim) then
     perform recorder.note_unknown('fills', of_category, of_symbol, '', '', against.ranges * claim, against.reason);
   end if;
@@ -169,7 +175,7 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   cross join lateral (
     select max(upper(k.ranges)) as until from recorder.ledger k
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, i.symbol, '', '')
-      and k.verdict = 'recorded'
+      and k.verdict in ('recorded', 'final')
   ) known
   where i.category = of_category and i.disappeared_at = gone and known.until < asked.noted_at
 $$;

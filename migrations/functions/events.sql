@@ -5,11 +5,12 @@ create or replace function recorder.claim_events(
 )
 returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
+  final constant tstzmultirange := recorder.final_from(of_stream, of_category, of_symbol, '', '', lower(claim));
   whole tstzmultirange;
   gaps tstzmultirange;
   found bigint;
 begin
-  claim := claim - (select e.ranges from recorder.evidence_against(of_stream, of_category, of_symbol, '', '', claim) e);
+  claim := claim - final - (select e.ranges from recorder.evidence_against(of_stream, of_category, of_symbol, '', '', claim) e);
   insert into recorder.ledger as k (stream, category, symbol, verdict, ranges)
   values (of_stream, of_category, of_symbol, 'recorded', claim)
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
@@ -18,6 +19,7 @@ begin
   if whole is null then
     return 0;
   end if;
+  whole := whole + final;
   gaps := tstzmultirange(range_merge(whole)) - whole;
   perform recorder.close_gaps(of_stream, of_category, of_symbol, '', '', whole);
   delete from recorder.ledger k

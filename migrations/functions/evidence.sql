@@ -2,6 +2,22 @@
 -- or a schedule speaks against whole stretches. `disputed`: a response left out stored rows, or gave them other values.
 -- Every claim subtracts both (docs/assumptions.md).
 
+-- Returns the final ranges of a series, whose rows have left: nothing stores, claims, contradicts or misses them. Where they
+-- end before a time, returns only the last millisecond of them, which takes a single look at an index.
+create or replace function recorder.final_from(
+  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, since timestamptz
+)
+returns tstzmultirange language plpgsql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+begin
+  return coalesce((
+    select case when k.noted_at > since then k.ranges
+      else tstzmultirange(tstzrange(k.noted_at - interval '1 millisecond', k.noted_at)) end
+    from recorder.ledger k
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'final' and k.part = '-infinity'), '{}');
+end
+$$;
+
 -- Returns the ranges that evidence speaks against, around some ranges, and one of the reasons.
 create or replace function recorder.evidence_against(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, within tstzmultirange,
@@ -25,8 +41,12 @@ create or replace function recorder.note_evidence(
 returns tstzmultirange language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   whole constant tstzmultirange := (select range_agg(r) from unnest(against) as r);
+  final constant tstzmultirange := recorder.final_from(of_stream, of_category, of_symbol, of_type, of_interval, lower(whole));
   withdrawn tstzmultirange;
 begin
+  if final && whole then
+    against := array(select unnest(whole - final));
+  end if;
   insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, reason)
   select of_stream, of_category, of_symbol, of_type, of_interval, as_verdict, lower(r), tstzmultirange(r), why
   from unnest(against) as r

@@ -34,7 +34,7 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   select of_stream, of_category, of_symbol, of_type, of_interval, as_verdict, lower(r), tstzmultirange(r), why,
     coalesce(found, now()), case when as_verdict <> 'missing' then coalesce(settled, found, now()) end,
     recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(r))
-  from unnest(gaps) as r
+  from unnest(gaps - recorder.final_from(of_stream, of_category, of_symbol, of_type, of_interval, lower(gaps))) as r
   where not exists (
     select from recorder.ledger s
     where (s.stream, s.category, s.symbol, s.type, s.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
@@ -54,7 +54,8 @@ declare
   known constant tstzmultirange := coalesce((
     select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
     where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
-      and k.gap_until > lower(unknown) and k.part < upper(unknown)), '{}');
+      and k.gap_until > lower(unknown) and k.part < upper(unknown)), '{}')
+    + recorder.final_from(of_stream, of_category, of_symbol, of_type, of_interval, lower(unknown));
   rest tstzrange;
 begin
   for rest in select unnest(unknown - known) loop

@@ -26,9 +26,9 @@ create type recorder.compared_page as (
   inserted integer, differing integer,
   -- Number and milliseconds of stored fills that the page lacks although it covers their time.
   left_out integer, hidden tstzmultirange,
-  -- True if a fill of the page was stored before; if responses dispute fills of the instrument.
+  -- True if a fill of the page was stored before, or has left; if responses dispute fills of the instrument.
   is_shared boolean, is_disputed boolean,
-  -- Claimed ranges of the newest part, or of all parts if the page begins before the newest.
+  -- Claimed ranges of the newest part, or of all parts if the page begins before the newest, and what has left.
   claimed tstzmultirange,
   -- Ranges that are seen and not claimed yet, and the service times of the first and of the newest response.
   unsettled tstzmultirange, since timestamptz, asked timestamptz
@@ -55,7 +55,9 @@ begin
   end if;
   -- Fills of one time prove nothing. If none of them was stored before, others were missed before them.
   if lower(run) = begins or run is null and not p.is_shared then
-    before := (select max(upper(r)) from unnest(p.claimed) as r where upper(r) <= begins);
+    -- The millisecond of a fill that has left ends before the run that begins after this fill.
+    before := (
+      select max(upper(r)) from unnest(p.claimed) as r where upper(r) <= begins and not (p.is_shared and r @> p.oldest));
     if before < begins then gap := tstzrange(before, begins); end if;
   end if;
 end
@@ -109,6 +111,13 @@ begin
       from unnest(page_category, page_symbol, page_requested, page_received, page_unread, page_oldest, page_newest,
         page_edge, page_disorder, page_fills) with ordinality
         as q (category, symbol, requested, received, unread, oldest, newest, edge, disorder, fills, place)
+    ), final as materialized (
+      -- What has left: of a page that does not reach below its end, only that end.
+      select a.page, case when f.noted_at > a.oldest then f.ranges
+        else tstzmultirange(tstzrange(f.noted_at - a_ms, f.noted_at)) end as ranges
+      from asked a join recorder.ledger f
+        on (f.stream, f.category, f.symbol, f.type, f.interval) = ('fills', a.category, a.symbol, '', '')
+          and f.verdict = 'final' and f.part = '-infinity'
     ), known as materialized (
       select a.page, k.*, k.ts < a.newest - a.disorder and k.ts > a.edge + a.disorder as is_inside
       from asked a cross join lateral (
@@ -120,7 +129,7 @@ begin
         order by t.ts desc fetch first (a.fills + 1) rows with ties
       ) k
     ), compared as materialized (
-      select i.*, k.ts is not null as is_known,
+      select i.*, k.ts is not null or coalesce(f.ranges @> i.ts, false) as is_known,
         k.ts is not null and (k.price <> i.price or k.size <> i.size or k.side <> i.side) as differs
       from (
         select r.page, to_timestamp(r.time_ms / 1000) as ts, r.exec_id, r.exec_link_id, r.side, r.price, r.size,
@@ -129,6 +138,7 @@ begin
           row_extra)
           as r (page, time_ms, exec_id, exec_link_id, side, price, size, is_rpi, extra)
       ) i left join known k on k.page = i.page and k.ts = i.ts and k.exec_id = i.exec_id
+      left join final f on f.page = i.page
     ), stored as (
       insert into market.fills
         (category, symbol, ts, exec_id, exec_link_id, side, price, size, is_rpi, received_at, extra)
@@ -152,9 +162,10 @@ begin
         select from recorder.ledger d
         where (d.stream, d.category, d.symbol, d.type, d.interval) = ('fills', a.category, a.symbol, '', '')
           and d.verdict = 'disputed'),
-      coalesce(case when lower(last.ranges) < a.oldest then last.ranges else whole.ranges end, '{}'),
+      coalesce(case when lower(last.ranges) < a.oldest then last.ranges else whole.ranges end, '{}')
+        + coalesce(f.ranges, '{}'),
       coalesce(o.ranges, '{}'), o.asked_since, o.noted_at
-    from asked a left join shown s using (page) left join hidden h using (page)
+    from asked a left join shown s using (page) left join hidden h using (page) left join final f using (page)
     left join lateral (
       select c.ranges from recorder.ledger c
       where (c.stream, c.category, c.symbol, c.type, c.interval) = ('fills', a.category, a.symbol, '', '')

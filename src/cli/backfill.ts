@@ -2,6 +2,7 @@ import { type Command, Option } from 'commander'
 import {
   type BackfillRequest,
   pastStreams,
+  type PlannedSeries,
   planSeries,
   type RequestedSeries,
   resolveRequest,
@@ -10,9 +11,11 @@ import type { BackfillSession } from '../history/session.js'
 import { ConfigError } from '../config/configError.js'
 import { type Config, storageOf } from '../config/resolve.js'
 import { candleTypes, intervals } from '../market/candle.js'
+import { streamTraits } from '../market/stream.js'
 import { tradedCategories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
-import { dayMs, serviceMs, type ServiceMs, smallest } from '../market/values.js'
+import { totalMs } from '../market/timeRange.js'
+import { addMs, dayMs, hourMs, laterOf, serviceMs, type ServiceMs, smallest, sum } from '../market/values.js'
 import { streamText } from '../db/series.js'
 import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
@@ -105,18 +108,19 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     await requireService(store, config, logger, { accept: options.acceptNewUrl === true })
     session = await openBackfill(config, store, logger, stop.signal)
     const { instruments, serviceNow } = await session.instruments(request.categories)
-    const { series, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
+    const { series: requested, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
     for (const line of skipped) process.stderr.write(`left out: ${line}\n`)
-    if (series.length === 0) {
+    if (requested.length === 0) {
       if (skipped.length > 0) throw new Error(nothingLeft(skipped))
       throw new Error(
         `no instrument of ${request.categories.join(', ')} matches ${request.symbols.join(' ')}; see the symbols with: market-recorder query "select category, symbol from market.instruments"`,
       )
     }
-    if (request.stream === 'candles') warnOfRemoval(config, series, serviceNow)
-    else warnOfReach(request, series)
+    if (request.stream !== 'candles') warnOfReach(request, requested)
+    const series = withoutRemoved(config, request, requested, serviceNow)
     const again = options.again === true
     const planned = await planSeries(store.database.db, series, { again, now: serviceNow })
+    warnOfFinal(planned)
     if (options.dryRun === true) {
       const { estimate, text } = await forecastBackfill(request.stream, store.database.db, config, planned, serviceNow)
       await (options.json === true ? writeJson(estimate) : writeOut(text))
@@ -138,14 +142,33 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
   }
 }
 
-/** Warns of candles past retention. They are removed again soon, and their rollups are final by then. */
-function warnOfRemoval(config: Config, series: readonly RequestedSeries[], now: ServiceMs): void {
-  const { retentionDays, isArchived } = storageOf(config).candles
-  if (retentionDays === undefined || isArchived) return
-  const keptSince = now - retentionDays * dayMs
-  if (series.every(({ range }) => range.from >= keptSince)) return
+/** Leaves out what is older than its table keeps, and says so. Without an archive it would be removed again. */
+function withoutRemoved(
+  config: Config,
+  { stream }: BackfillRequest,
+  series: readonly RequestedSeries[],
+  now: ServiceMs,
+): readonly RequestedSeries[] {
+  const { retentionDays, isArchived } = storageOf(config)[stream]
+  if (retentionDays === undefined || isArchived) return series
+  const keptSince = addMs(now, -retentionDays * dayMs)
+  if (series.every(({ range }) => range.from >= keptSince)) return series
   process.stderr.write(
-    `candles from before ${new Date(keptSince).toISOString()} are removed again, and are not rolled up: storage.candles.retentionDays is ${retentionDays}\n`,
+    `left out: everything before ${new Date(keptSince).toISOString()}, which would be removed again: storage.${streamTraits[stream].options}.retentionDays is ${retentionDays}\n`,
+  )
+  return series.map((one) => {
+    const from = laterOf(one.range.from, keptSince)
+    return { ...one, range: { from, to: laterOf(from, one.range.to) } }
+  })
+}
+
+/** Says that rows have left for good. Nothing fetches them again. */
+function warnOfFinal(planned: readonly PlannedSeries[]): void {
+  const left = planned.filter(({ final }) => final.length > 0)
+  if (left.length === 0) return
+  const hours = sum(left.map(({ final }) => totalMs(final))) / hourMs
+  process.stderr.write(
+    `left out: ${Math.ceil(hours)} hours of ${left.length} series, whose rows have left the database for good: archive restore brings them into another one\n`,
   )
 }
 

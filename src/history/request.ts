@@ -11,11 +11,11 @@ import {
 import { fundingReachMs, leavesWithinMs, longestFundingMs } from '../market/funding.js'
 import { isFuture, isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
-import { normalized, type TimeRange } from '../market/timeRange.js'
+import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
 import { addMs, earlierOf, largest, laterOf, serviceMs, type ServiceMs } from '../market/values.js'
 import type { Database, WantKind } from '../db/schema.js'
 import { candlesOf, candleStream, instrumentStream, type Series } from '../db/series.js'
-import { missingCandles, missingEvents } from '../ledger/missing.js'
+import { finalParts, missingCandles, missingEvents } from '../ledger/missing.js'
 import type { NewWant } from '../ledger/wants.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
 import { eventLateMs } from '../ledger/futures.js'
@@ -152,6 +152,8 @@ function aligned(interval: Interval, { from, to }: { from: ServiceMs; to: Servic
 /** A requested series with the ranges that have to be fetched. */
 export interface PlannedSeries extends RequestedSeries {
   readonly missing: readonly TimeRange[]
+  /** Ranges whose rows have left the database for good. */
+  readonly final: readonly TimeRange[]
 }
 
 export async function planSeries(
@@ -164,17 +166,19 @@ export async function planSeries(
     return one === null ? [] : [{ series: one, range }]
   })
   const known = await missingCandles(db, candles, { now: options.now })
+  const finals = await finalParts(db, requested)
   const planned: PlannedSeries[] = []
-  for (const request of requested) {
+  for (const [place, request] of requested.entries()) {
     const { series, range } = request
-    const whole = normalized([range])
+    const { [place]: final = [] } = finals
+    const whole = subtract(normalized([range]), final)
     if (series.interval === '') {
-      planned.push({ ...request, missing: options.again ? whole : await missingEvents(db, series, range) })
+      planned.push({ ...request, final, missing: options.again ? whole : await missingEvents(db, series, range) })
       continue
     }
     const { missing = [range], oldestKnown = null } = known.shift() ?? {}
     const grid = gridOf(series.interval, oldestKnown)
-    planned.push({ ...request, missing: withCandles(grid, options.again ? whole : missing) })
+    planned.push({ ...request, final, missing: withCandles(grid, options.again ? whole : missing) })
   }
   return planned
 }

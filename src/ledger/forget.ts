@@ -1,5 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { databaseNow } from '../db/database.js'
+import { callFunction, databaseNow } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import type { StreamName } from '../market/stream.js'
 import { hourMs, type MachineMs, type ServiceMs, serviceMs } from '../market/values.js'
@@ -10,6 +10,7 @@ const rowsPerDelete = 10_000
 /** Removes what is known of a stream before a time: its coverage, its silence and its gaps. */
 export async function forget(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   await deleteGaps(db, stream, before)
+  if (stream === 'fills') await callFunction(db, 'recorder.keep_fill_marks', before)
   // A candle that opens before `kept_from` is removed, even if it ends later. Its coverage must then go up to its end,
   // where the next candle opens. The subquery finds this time in the range that contains `kept_from`. That range ends
   // with a candle, so its candles open at whole lengths before its end.

@@ -16,6 +16,7 @@ import type { Database } from '../db/schema.js'
 import { instrumentStream, ofInstrument, sameSeries, type Series } from '../db/series.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { type Batch, missingRows } from './batch.js'
+import { withoutFinal } from './missing.js'
 import { provenBy, runOf } from './run.js'
 import { hasVerdict, multirangeText } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
@@ -81,7 +82,7 @@ export async function storeFundingRates(
   const written = await appendRows(
     trx,
     'funding_rates',
-    named.map((rate) => ({ ...rate, intervalHours: hours.get(rate.ts) ?? null })),
+    (await withoutFinal(trx, series, named)).map((rate) => ({ ...rate, intervalHours: hours.get(rate.ts) ?? null })),
   )
   for (const { ts, interval_hours: before } of stored) {
     const known = hours.get(ts) ?? null
@@ -176,9 +177,10 @@ export async function storeLiquidations(
   const leftOut = stored.filter(
     (row) => !keys.has(keyOf(row)) && shown.some(({ from, to }) => row.ts >= from && row.ts < to),
   )
-  const written = await appendRows(trx, 'liquidations', numbered)
+  const series = instrumentStream('liquidations', key)
+  const written = await appendRows(trx, 'liquidations', await withoutFinal(trx, series, numbered))
   const proven = leftOut.length > 0 ? [] : shown
-  const gapsFound = await claimEvents(trx, instrumentStream('liquidations', key), proven, missedLiquidations)
+  const gapsFound = await claimEvents(trx, series, proven, missedLiquidations)
   return { ...written, gapsFound, proven }
 }
 
@@ -208,8 +210,8 @@ export async function missingOfStream(
   const { rows } = await sql<Omit<MissingRange, 'range'> & TimeRange>`
     select k.category, k.symbol, lower(missing) as "from", upper(missing) as "to", w.*
     from recorder.ledger k
-    cross join lateral unnest(
-      tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges) as missing
+    cross join lateral unnest(tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges
+      - recorder.final_from(k.stream, k.category, k.symbol, k.type, k.interval, ${begin})) as missing
     cross join lateral (${attemptsWhere(sql`${sameSeries('w', 'k')} and w.ranges && missing`)}) w
     where k.stream = ${stream} and ${hasVerdict('recorded', 'k')} and k.part = '-infinity'
     order by k.category, k.symbol, missing`.execute(db)

@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import type { ServiceMs } from '../market/values.js'
+import { addMs, largest, type ServiceMs, smallest } from '../market/values.js'
 import { type ColumnSpec, rowsFrom } from '../db/columns.js'
 import {
   addKnown,
@@ -14,7 +14,7 @@ import {
   toRanges,
 } from './verdicts.js'
 import type { Database } from '../db/schema.js'
-import { candleStream, keyColumns, ofSeries, sameSeries, type Series } from '../db/series.js'
+import { candleStream, keyColumns, ofSeries, sameSeries, type Series, seriesValues } from '../db/series.js'
 
 /** A range of a series of candles. */
 export interface SeriesRange {
@@ -46,7 +46,8 @@ export async function missingCandles(
   })
   const source = rowsFrom(keys, columns, (key, column) => key[column] ?? null)
   const { rows } = await sql<{ place: number; from: ServiceMs | null; to: ServiceMs | null; oldest: ServiceMs | null }>`
-    select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to", lower(c.ranges) as oldest
+    select s.ordinality as place, lower(m.range) as "from", upper(m.range) as "to",
+      least(lower(c.ranges), lower(f.ranges)) as oldest
     from ${source} as s
     left join recorder.ledger c on ${sameSeries('c', 's')} and ${hasVerdict('recorded', 'c')}
     left join recorder.ledger e on ${sameSeries('e', 's')} and ${hasVerdict('before the beginning', 'e')}
@@ -73,6 +74,41 @@ export async function missingCandles(
     if (from !== null && to !== null) result.missing.push({ from, to })
   }
   return results
+}
+
+/**
+ * Finds the final parts of each range, in the order given, with one statement. Their rows have left: nothing stores or
+ * fetches them again.
+ */
+export async function finalParts(
+  db: Kysely<Database>,
+  asked: readonly { readonly series: Series; readonly range: TimeRange }[],
+): Promise<TimeRange[][]> {
+  const found = asked.map((): TimeRange[] => [])
+  if (asked.length === 0) return found
+  const keys = asked.map(({ series, range }) => [...seriesValues(series), range.from, range.to])
+  const { rows } = await sql<TimeRange & { place: number }>`
+    select s.ordinality as place, lower(r) as "from", upper(r) as "to"
+    from ${rowsFrom(keys, columns, (key, column) => key[column] ?? null)} as s
+    join recorder.ledger f on ${sameSeries('f', 's')} and ${hasVerdict('final', 'f')} and f.noted_at > s.from
+    cross join lateral unnest(f.ranges * tstzmultirange(tstzrange(s.from, greatest(s.from, s.to)))) as r
+    order by 1, 2`.execute(db)
+  for (const { place, from, to } of rows) found[place - 1]?.push({ from, to })
+  return found
+}
+
+/** Leaves out rows of a series that have left the database for good. */
+export async function withoutFinal<Row extends { readonly ts: ServiceMs }>(
+  db: Kysely<Database>,
+  series: Series,
+  rows: readonly Row[],
+): Promise<readonly Row[]> {
+  if (rows.length === 0) return rows
+  const times = rows.map(({ ts }) => ts)
+  const range = { from: smallest(times), to: addMs(largest(times), 1) }
+  const [final = []] = await finalParts(db, [{ series, range }])
+  if (final.length === 0) return rows
+  return rows.filter(({ ts }) => !final.some(({ from, to }) => ts >= from && ts < to))
 }
 
 /** Finds the parts of a range that are neither recorded nor final. The rows of the series must have times of their own. */

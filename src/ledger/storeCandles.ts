@@ -1,14 +1,14 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { type Candle, type CandleSeries, filledBy, intervalMs, isSameSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { ServiceMs } from '../market/values.js'
+import { groupBy, type ServiceMs, smallest, sum } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
 import { traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
-import { ofCandles } from '../db/series.js'
+import { candleStream, ofCandles, seriesValues } from '../db/series.js'
 import { inStatements, keyOrder, rowTable, type WriteResult } from '../db/writeRows.js'
-import { callOfCandles, multirangeText } from './verdicts.js'
+import { callOfCandles, knownOf, multirangeText } from './verdicts.js'
 
 export interface StoredCandles extends WriteResult {
   /** Number of candles that arrived in stretches that had been recorded as silent. */
@@ -117,19 +117,34 @@ async function insertNewCandles(
     .executeTakeFirst()
   if (known !== undefined) return null
   await sql`savepoint new_candles`.execute(trx)
+  let inserted = 0
   try {
     for (let start = 0; start < candles.length; start += rowsPerInsert) {
       const part = candles.slice(start, start + rowsPerInsert)
-      await sql`
+      const { numAffectedRows = 0n } = await sql`
         insert into market.candles (${columnNames(columns)})
-        select ${columnNames(columns)} from ${source(part)} as incoming`.execute(trx)
+        select ${columnNames(columns)} from ${source(part)} as incoming where ${isNotFinal(part)}`.execute(trx)
+      inserted += Number(numAffectedRows)
     }
   } catch (error) {
     if (!traitsOf(error).isDuplicate) throw error
     await sql`rollback to savepoint new_candles`.execute(trx)
     return null
   }
-  return { inserted: candles.length, updated: 0, unchanged: 0 }
+  return { inserted, updated: 0, unchanged: 0 }
+}
+
+/**
+ * Returns a condition for candles of one series that have not left for the archive. The ledger is asked once, and its
+ * ranges are read only if a candle is older than their end.
+ */
+function isNotFinal(candles: readonly Candle[]): RawBuilder<boolean> {
+  const [series] = candles as readonly [Candle]
+  const oldest = instant(smallest(candles.map(({ openTime }) => openTime)))
+  return sql`(
+    select f.ranges from recorder.ledger f
+    where ${knownOf(candleStream(series), 'final', 'f')} and f.part = '-infinity' and f.noted_at > ${oldest}
+  ) @> open_time is not true`
 }
 
 /**
@@ -146,11 +161,17 @@ export async function upsertCandles(
   candles: readonly Candle[],
   at: ServiceMs | null = null,
 ): Promise<WriteResult> {
-  return inStatements(candles, async (part) => {
-    const { rows } = await upsertOf(part, at).execute(db)
-    const inserted = rows.filter((row) => row.is_new).length
-    return { inserted, updated: rows.length - inserted, unchanged: 0 }
-  })
+  const results: WriteResult[] = []
+  for (const own of groupBy(candles, (candle) => seriesValues(candleStream(candle)).join(' ')).values()) {
+    const written = await inStatements(own, async (part) => {
+      const { rows } = await upsertOf(part, at).execute(db)
+      const inserted = rows.filter((row) => row.is_new).length
+      return { inserted, updated: rows.length - inserted, unchanged: 0 }
+    })
+    results.push(written)
+  }
+  const total = (of: keyof WriteResult) => sum(results.map((result) => result[of]))
+  return { inserted: total('inserted'), updated: total('updated'), unchanged: total('unchanged') }
 }
 
 function instantOrNull(at: ServiceMs | null): RawBuilder<ServiceMs | null> {
@@ -164,7 +185,7 @@ function upsertOf(candles: readonly Candle[], at: ServiceMs | null): RawBuilder<
   return sql`
     insert into market.candles as stored (${columnNames(columns)})
     select distinct on (${keyOrder(key)}) ${columnNames(columns)}
-    from ${source(candles)} as incoming
+    from ${source(candles)} as incoming where ${isNotFinal(candles)}
     order by ${keyOrder(key)}, is_closed desc, ordinality desc
     on conflict (${keyOrder(key)}) do update set ${assignments}
     where (excluded.is_closed or not stored.is_closed)

@@ -11,7 +11,7 @@ import { instrumentStream, ofInstrument, ofSeries } from '../db/series.js'
 import { provenBy, runOf, type Shown, silenceOf } from './run.js'
 import { multirange, multirangeText } from './verdicts.js'
 import { recordGap } from './gaps.js'
-import { missingEvents } from './missing.js'
+import { missingEvents, withoutFinal } from './missing.js'
 
 type FillKey = InstrumentKey & { readonly category: TradedCategory }
 
@@ -120,7 +120,8 @@ export async function storePastFills(
     const refusal = whyRefused(known, fills, proven)
     if (refusal !== null) return { inserted: 0, refusal, proven }
     const knownIds = new Set(known.map(({ execId }) => execId))
-    const fresh = fills.filter(({ execId }) => !knownIds.has(execId))
+    const unknown = fills.filter(({ execId }) => !knownIds.has(execId))
+    const fresh = await withoutFinal(trx, streamOf(key), unknown)
     if (fresh.length > 0) {
       await sql`
         insert into market.fills (${columnNames(table.columns)}, source)

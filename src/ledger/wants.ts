@@ -68,14 +68,15 @@ const columns = [
 ] as const
 
 /**
- * Proven ranges of the series of a want `w`. Empty for a want that reads covered ranges again. Parts that end before
- * the want are left out, because fills have a part for each 128 ranges.
+ * Proven ranges of the series of a want `w`. For a want that reads covered ranges again, only final ones. Parts that end
+ * before the want are left out, because fills have a part for each 128 ranges.
  */
 export const provenOfWant = sql<string>`
-  case when w.again then '{}' else coalesce((
+  coalesce((
     select range_agg(r) from recorder.ledger c cross join lateral unnest(c.ranges) as r
-    where ${sameSeries('c', 'w')} and (${hasVerdict('recorded', 'c')} or ${hasVerdict('before the beginning', 'c')})
-      and c.part < upper(w.ranges) and upper(c.ranges) > lower(w.ranges)), '{}') end`
+    where ${sameSeries('c', 'w')} and (${hasVerdict('final', 'c')}
+        or not w.again and (${hasVerdict('recorded', 'c')} or ${hasVerdict('before the beginning', 'c')}))
+      and c.part < upper(w.ranges) and upper(c.ranges) > lower(w.ranges)), '{}')`
 
 /** Missing ranges of a want: the wanted ranges, minus the proven ones, minus those requested in vain since. */
 const missingOfWant = sql<string>`(w.ranges - w.done - ${provenOfWant})`

@@ -111,11 +111,11 @@ async function progressed(beyond: number): Promise<void> {
 }
 
 describe('the backfill command', () => {
-  it('warns of candles that are older than the configuration keeps', async () => {
+  it('leaves out candles that are older than the configuration keeps', async () => {
     const keeping = await configure('keeping', { storage: { candles: { retentionDays: 30 } } })
     const warned = await backfill(keeping, '--dry-run', '--json').finished
     expect(warned).toMatchObject({ exitCode: 0 })
-    expect(warned.stderr).toMatch(/^candles from before \S+ are removed again, .*retentionDays is 30\n$/)
+    expect(warned.stderr).toMatch(/^left out: everything before \S+, which would be removed again: .*retentionDays is 30\n$/)
     expect((await backfill(config, '--dry-run', '--json').finished).stderr).toBe('')
   })
 

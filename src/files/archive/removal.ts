@@ -226,7 +226,8 @@ class TableRemoval {
               where t.category = ${category}::market.category and t.symbol = ${symbol}
                 and ${time} >= ${from}::timestamptz and ${time} < ${to}::timestamptz
               returning t.*)
-            select count(*) as rows, ${sql.raw(hashOf('gone'))}::text as hash from gone`.execute(trx)
+            select count(*) as rows, ${sql.raw(hashOf('t'))}::text as hash from gone t
+            where ${sql.raw(this.table.isSettled)}`.execute(trx)
           gone.push(...rows)
         }
       }
@@ -258,10 +259,9 @@ class TableRemoval {
     await takeBackMarks(trx, name)
   }
 
-  /** Makes final the moments of fills that nothing proves: later pages and repairs join there. */
+  /** Makes final the moments of rows that nothing proves: later pages and repairs join there. */
   async #keepMoments(trx: Kysely<Database>, day: Day): Promise<void> {
-    if (this.table.name !== 'fills') return
-    await callFunction(trx, 'recorder.keep_fill_moments', new Date(dayStart(day)), new Date(dayEnd(day)))
+    await callFunction(trx, 'recorder.keep_moments', this.table.name, new Date(dayStart(day)), new Date(dayEnd(day)))
   }
 
   /**
@@ -283,7 +283,8 @@ class TableRemoval {
         const time = sql.ref(`t.${timeColumn}`)
         const { rows } = await sql<{ day: number } & Fingerprint>`
           select date_bin('1 day', ${time}, timestamptz 'epoch') as day, count(*) as rows, ${sql.raw(hashOf('t'))}::text as hash
-          from ${sql.table(`market.${name}`)} t where ${time} < ${end}::timestamptz group by 1`.execute(trx)
+          from ${sql.table(`market.${name}`)} t
+          where ${time} < ${end}::timestamptz and ${sql.raw(this.table.isSettled)} group by 1`.execute(trx)
         const found = new Map(rows.map(({ day, rows: count, hash }) => [dayOf(day), `${count} ${hash}`]))
         const days = [...new Set([...expected.keys(), ...found.keys()])].toSorted()
         const changed = days.find((day) => (expected.get(day) ?? nothing) !== (found.get(day) ?? nothing))

@@ -86,10 +86,10 @@ export async function tableColumns(snapshot: Snapshot, { name }: ArchivedTable):
 }
 
 /** Returns SQL after "from" that selects the rows of a day. For a table that is archived whole, it selects all rows. */
-export function rowsOfDay({ name, timeColumn }: ArchivedTable, day: Day): { sql: string; parameters: unknown[] } {
+export function rowsOfDay({ name, timeColumn, isSettled }: ArchivedTable, day: Day): { sql: string; parameters: unknown[] } {
   if (timeColumn === undefined) return { sql: `market.${name} t where true`, parameters: [] }
   return {
-    sql: `market.${name} t where t.${timeColumn} >= $1::timestamptz and t.${timeColumn} < $2::timestamptz`,
+    sql: `market.${name} t where t.${timeColumn} >= $1::timestamptz and t.${timeColumn} < $2::timestamptz and ${isSettled}`,
     parameters: [new Date(dayStart(day)), new Date(dayEnd(day))],
   }
 }
@@ -120,7 +120,8 @@ function alongTheKey(table: ArchivedTable): string {
     with recursive ${series}
     select distinct s.category, s.symbol from series s where exists (
       select from market.${table.name} t
-      where (${keyOf('t')}) = (${keyOf('s')}) and t.${table.timeColumn} >= $1::timestamptz and t.${table.timeColumn} < $2::timestamptz)`
+      where (${keyOf('t')}) = (${keyOf('s')}) and t.${table.timeColumn} >= $1::timestamptz and t.${table.timeColumn} < $2::timestamptz
+        and ${table.isSettled})`
 }
 
 /** Reads the rows of these symbols, in the order given. The rows of each symbol have the order of the table. */

@@ -24,6 +24,8 @@ export interface ArchivedTable {
   readonly timeColumn?: string
   /** Columns of the key that name the series of a row. */
   readonly seriesColumns: readonly string[]
+  /** SQL for the rows `t` that are archived. A candle that still forms is none of them. */
+  readonly isSettled: string
   /** Order of the rows of an instrument. It is the same on every server. */
   readonly order: readonly string[]
 }
@@ -35,9 +37,10 @@ const bytewise = ' collate "C"'
 const archivedTables: readonly ArchivedTable[] = marketTables.map((name) => {
   const timeTable = timeTables.find((table) => table.name === name)
   if (timeTable !== undefined) return byDay(timeTable)
-  if (name === 'instrument_history') return { name, stream: null, seriesColumns: instrument, order: ['valid_from'] }
+  if (name === 'instrument_history')
+    return { name, stream: null, seriesColumns: instrument, isSettled: 'true', order: ['valid_from'] }
   const order = name === 'instruments' ? [] : ['valid_from', ...(isOfVersions(name) ? keyFieldOrder(name) : [])]
-  return { name, stream: name, seriesColumns: instrument, order }
+  return { name, stream: name, seriesColumns: instrument, isSettled: 'true', order }
 })
 
 function keyFieldOrder(stream: VersionStream): string[] {
@@ -53,6 +56,7 @@ function byDay({ name, timeColumn, seriesColumns, orderColumns }: TimeTable): Ar
     stream: name,
     timeColumn,
     seriesColumns,
+    isSettled: name === 'candles' ? 't.is_closed' : 'true',
     order: columns.map((column) => (column === 'exec_id' ? `${column}${bytewise}` : column)),
   }
 }
@@ -132,19 +136,19 @@ export async function lastTime(db: Kysely<Database>, table: ArchivedTable): Prom
  * for in the outermost one, and elsewhere only if that one is empty. A plain table is stepped through by key.
  */
 async function endOfRows(db: Kysely<Database>, table: ArchivedTable, end: 'min' | 'max'): Promise<RawBuilder<unknown>> {
-  const { name, timeColumn = '' } = table
+  const { name, timeColumn = '', isSettled } = table
   if (await hasHypertables(db)) {
-    const found = `select ${end}(${timeColumn}) from market.${name}`
+    const found = `select ${end}(${timeColumn}) from market.${name} t where ${isSettled}`
     const bound = end === 'min' ? '< (select min(range_end)' : '>= (select max(range_start)'
     return sql.raw(`
-      select coalesce((${found} where ${timeColumn} ${bound} from timescaledb_information.chunks
+      select coalesce((${found} and ${timeColumn} ${bound} from timescaledb_information.chunks
         where hypertable_schema = 'market' and hypertable_name = '${name}')), (${found})) as t`)
   }
   const { keyOf, series } = seriesByKey(table)
   return sql.raw(`
     with recursive ${series}
     select ${end}(o.t) as t from series s cross join lateral (
-      select t.${timeColumn} as t from market.${name} t where (${keyOf('t')}) = (${keyOf('s')})
+      select t.${timeColumn} as t from market.${name} t where (${keyOf('t')}) = (${keyOf('s')}) and ${isSettled}
       order by t.${timeColumn} ${end === 'min' ? 'asc' : 'desc'} limit 1
     ) o`)
 }
