@@ -115,7 +115,9 @@ describe('the backfill command', () => {
     const keeping = await configure('keeping', { storage: { candles: { retentionDays: 30 } } })
     const warned = await backfill(keeping, '--dry-run', '--json').finished
     expect(warned).toMatchObject({ exitCode: 0 })
-    expect(warned.stderr).toMatch(/^left out: everything before \S+, which would be removed again: .*retentionDays is 30\n$/)
+    expect(warned.stderr).toMatch(
+      /^left out: everything before \S+, which would be removed again: .*retentionDays is 30\n$/,
+    )
     expect((await backfill(config, '--dry-run', '--json').finished).stderr).toBe('')
   })
 

@@ -86,7 +86,10 @@ export async function tableColumns(snapshot: Snapshot, { name }: ArchivedTable):
 }
 
 /** Returns SQL after "from" that selects the rows of a day. For a table that is archived whole, it selects all rows. */
-export function rowsOfDay({ name, timeColumn, isSettled }: ArchivedTable, day: Day): { sql: string; parameters: unknown[] } {
+export function rowsOfDay(
+  { name, timeColumn, isSettled }: ArchivedTable,
+  day: Day,
+): { sql: string; parameters: unknown[] } {
   if (timeColumn === undefined) return { sql: `market.${name} t where true`, parameters: [] }
   return {
     sql: `market.${name} t where t.${timeColumn} >= $1::timestamptz and t.${timeColumn} < $2::timestamptz and ${isSettled}`,

@@ -9,7 +9,14 @@ const now = Date.UTC(2026, 3, 11)
 
 function planned(missing: readonly TimeRange[]): PlannedSeries {
   const series = candleStream({ category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' })
-  return { series, range: { from: now - 100 * dayMs, to: now }, missing, final: [], isUrgent: false, hasOpenBeginning: false }
+  return {
+    series,
+    range: { from: now - 100 * dayMs, to: now },
+    missing,
+    final: [],
+    isUrgent: false,
+    hasOpenBeginning: false,
+  }
 }
 
 describe('the estimate', () => {

@@ -65,7 +65,12 @@ const pageOf = (rows: readonly ReturnType<typeof fill>[], requested = now) =>
 const quiet = [1, 2, 2.5, 3].map((day) => from + day * dayMs)
 
 test('a page of a quiet instrument shows its old fills for months, which changes and costs nothing', async () => {
-  await store(pageOf(quiet.map((ts) => fill(ts)), from + 3.1 * dayMs))
+  await store(
+    pageOf(
+      quiet.map((ts) => fill(ts)),
+      from + 3.1 * dayMs,
+    ),
+  )
   await leave()
   expect(await oldRows('fills')).toBe(0)
   const before = await rowsOf(archive.target, 'fills')
@@ -89,7 +94,12 @@ test('a page of a quiet instrument shows its old fills for months, which changes
 })
 
 test('a gap is found after all rows of an instrument have left', async () => {
-  await store(pageOf(quiet.map((ts) => fill(ts)), from + 3.1 * dayMs))
+  await store(
+    pageOf(
+      quiet.map((ts) => fill(ts)),
+      from + 3.1 * dayMs,
+    ),
+  )
   await leave()
   await store(pageOf([fill(now - 2 * hourMs), fill(now - hourMs)]))
   const gaps = await sql<{ from: number; to: number }>`
@@ -99,8 +109,18 @@ test('a gap is found after all rows of an instrument have left', async () => {
 
 test('a history changes nothing that is final, and fills a gap over rows that have left', async () => {
   // The fills of day 2 join nothing, so they prove only what is between them.
-  await store(pageOf(quiet.slice(0, 2).map((ts) => fill(ts)), from + 2.1 * dayMs))
-  await store(pageOf([2.5, 2.6, 3].map((day) => fill(from + day * dayMs)), from + 3.1 * dayMs))
+  await store(
+    pageOf(
+      quiet.slice(0, 2).map((ts) => fill(ts)),
+      from + 2.1 * dayMs,
+    ),
+  )
+  await store(
+    pageOf(
+      [2.5, 2.6, 3].map((day) => fill(from + day * dayMs)),
+      from + 3.1 * dayMs,
+    ),
+  )
   expect(await count('market.gaps', `state = 'open'`)).toBe(1)
   await leave()
   const before = await rowsOf(archive.target, 'fills')
@@ -130,7 +150,8 @@ test('a history changes nothing that is final, and fills a gap over rows that ha
 test('candles that are final stay, whatever a response, a spool, a repair or a review gives', async () => {
   const candles = (change: object = {}) =>
     Array.from({ length: 9 }, (__, day) => aCandle({ ...daily, openTime: from + day * dayMs, ...change }))
-  const response = (change: object = {}) => batchOf('candles', { ...daily, settleMs: 0, limit: 9 }, candles(change), now)
+  const response = (change: object = {}) =>
+    batchOf('candles', { ...daily, settleMs: 0, limit: 9 }, candles(change), now)
   await store(response())
   await leave()
   expect(await oldRows('candles', 'open_time')).toBe(0)
@@ -216,7 +237,9 @@ test('a candle that still forms is not archived, and comes when it has closed', 
   const forming = aCandle({ ...daily, openTime: from + dayMs, close: '10.5', isClosed: false })
   const closed = { ...forming, close: '11', isClosed: true }
   const response = (...candles: object[]) => ({ ...batchOf('candles', daily, candles, now), silence: [] })
-  await store(response(aCandle({ ...daily, openTime: from }), forming, aCandle({ ...daily, openTime: from + 2 * dayMs })))
+  await store(
+    response(aCandle({ ...daily, openTime: from }), forming, aCandle({ ...daily, openTime: from + 2 * dayMs })),
+  )
   await leave()
   expect((await rowsOf(archive.target, 'candles')).map((row) => row['close'])).toEqual(['11', '11'])
   await store(response(closed))
@@ -228,7 +251,12 @@ test('a candle that still forms is not archived, and comes when it has closed', 
 })
 
 test('without an archive, the newest fill that was removed is a mark, and is not stored again', async () => {
-  await store(pageOf(quiet.map((ts) => fill(ts)), from + 3.1 * dayMs))
+  await store(
+    pageOf(
+      quiet.map((ts) => fill(ts)),
+      from + 3.1 * dayMs,
+    ),
+  )
   const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: kept } }
   const remove = () => applyRetention(db(), forget, settings, now)
   await remove()
