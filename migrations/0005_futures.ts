@@ -66,28 +66,6 @@ const tables = {
       -- version. NULL where the service does not say.
     ${version}
     primary key (category, symbol, exchange, spot_pair, valid_from)`,
-  'market.position_tiers': `
-    -- A tier of the positions in a future over a period. Source: position-tier; the names of its fields are assumed.
-    ${key}
-    tier integer not null check (tier >= 0) -- Number of the tier, from the smallest positions on.
-    min_value numeric not null check (${finite('min_value')})
-      -- Smallest position of the tier, by value (assumed: in quote coin). On the wire minTierValue.
-    max_value numeric -- Largest position of the tier; NULL where the service does not say. On the wire maxTierValue.
-    leverage numeric not null check (${finite('leverage')}) -- Highest leverage.
-    margin_rate numeric not null check (${finite('margin_rate')})
-      -- Maintenance margin, as a fraction of the value of a position. On the wire mmr.
-    ${version}
-    primary key (category, symbol, tier, valid_from)`,
-  'market.open_interest_limits': `
-    -- How large positions in a future may be over a period. Source: oi-limit; the names of its fields are assumed.
-    ${key}
-    notional_value numeric not null check (${finite('notional_value')})
-      -- Assumed: the most that one account may hold, in quote coin. On the wire notionalValue.
-    total_notional_value numeric
-      -- Assumed: the most that an account may hold with its sub-accounts, in quote coin; NULL where the service does
-      -- not say. On the wire totalNotionalValue.
-    ${version}
-    primary key (category, symbol, valid_from)`,
   'market.liquidations': `
     -- A position that was liquidated. Source: liquidations, which shows the last three days.
     ${key}
@@ -107,10 +85,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await createTables(db, tables)
   await sql`
     create unique index index_components_one_open on market.index_components (category, symbol, exchange, spot_pair)
-      where valid_to is null;
-    create unique index position_tiers_one_open on market.position_tiers (category, symbol, tier)
-      where valid_to is null;
-    create unique index open_interest_limits_one_open on market.open_interest_limits (category, symbol)
       where valid_to is null;
   `.execute(db)
 }

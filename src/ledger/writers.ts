@@ -43,8 +43,6 @@ const writers = {
   funding_rates: oneByOne(storeFundingBatch),
   liquidations: oneByOne(storeLiquidationBatch),
   index_components: byVersions('index_components'),
-  position_tiers: byVersions('position_tiers'),
-  open_interest_limits: byVersions('open_interest_limits'),
 } as const satisfies Readonly<Record<Exclude<StreamName, MomentStream>, unknown>>
 
 /** Returns true for a stream whose rows depend on no other rows and claim nothing. */

@@ -33,9 +33,6 @@ export const operationTraits = {
   'futures-account-long-short': { perSecond: 1, mayLack: true },
   'futures-position-long-short': { perSecond: 1, mayLack: true },
   'index-components': { perSecond: 10, mayLack: true, rowsField: 'componentList' },
-  // The limits of `position-tier` and `oi-limit` are not documented, so they are assumed.
-  'position-tier': { perSecond: 10, mayLack: true },
-  'oi-limit': { perSecond: 10, mayLack: true },
 } as const satisfies Readonly<Record<string, OperationTraits>>
 
 export type Operation = keyof typeof operationTraits

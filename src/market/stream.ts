@@ -224,20 +224,6 @@ export const streamTraits = {
     moving: ['equivalentPrice'],
     ...ofTerms,
   },
-  position_tiers: {
-    operation: 'position-tier',
-    title: 'Position tiers',
-    fields: { tier: 'integer', minValue: 'decimal', maxValue: 'decimal?', leverage: 'decimal', marginRate: 'decimal' },
-    keyFields: ['tier'],
-    ...ofTerms,
-  },
-  open_interest_limits: {
-    operation: 'oi-limit',
-    title: 'Open-interest limits',
-    fields: { notionalValue: 'decimal', totalNotionalValue: 'decimal?' },
-    keyFields: [],
-    ...ofTerms,
-  },
 } as const satisfies Readonly<Record<string, StreamTraits>>
 
 type Traits = typeof streamTraits

@@ -4,7 +4,7 @@ import { minuteMs, type TimeMs } from '../market/values.js'
 import { limitOf, type Query, ServiceFailure, symbolOf, tradedCategoryOf, wholeNumber } from './parameters.js'
 import { inOrder, pageLimit } from './fillPages.js'
 import { fixed, mix, mixText } from './world/hash.js'
-import { isShown, type Listing } from './world/listing.js'
+import type { Listing } from './world/listing.js'
 import type { Quirks } from './world/quirks.js'
 import type { World } from './world/world.js'
 
@@ -93,28 +93,6 @@ export function createFutures(
         weight: fixed(place === 0 ? 10_000 - share * (components.length - 1) : share, 4),
       }))
       return { symbol, componentList }
-    },
-    'position-tier'(query: Query, at: TimeMs) {
-      const { symbol } = futureOf('position-tier', query, at)
-      const draw = stageOf('position-tier', symbol, at)
-      const width = 50_000 * (1 + (draw(0) % 5))
-      return ['125', '100', '50', '20', '10'].slice(0, 3 + (draw(1) % 3)).map((leverage, place) => ({
-        tier: String(place + 1),
-        minTierValue: String(place === 0 ? 0 : width * 4 ** place),
-        maxTierValue: String(width * 4 ** (place + 1)),
-        leverage,
-        mmr: fixed(40 * 2 ** place, 4),
-      }))
-    },
-    'oi-limit'(query: Query, at: TimeMs) {
-      const category = futuresOf('oi-limit', query)
-      const symbols = query['symbol']
-        ? [futureOf('oi-limit', query, at).symbol]
-        : world.listings().flatMap((one) => (one.category === category && isShown(one, at) ? [one.symbol] : []))
-      return symbols.map((symbol) => {
-        const notionalValue = 1_000_000 * (1 + (stageOf('oi-limit', symbol, at)(0) % 50))
-        return { symbol, notionalValue: String(notionalValue), totalNotionalValue: String(2 * notionalValue) }
-      })
     },
     liquidations(query: Query, at: TimeMs) {
       const { category, symbol } = futureOf('liquidations', query, at)

@@ -98,18 +98,13 @@ async function loadRejected(db: Kysely<Database>): Promise<void> {
   for (const minute of [0, 1, 2]) await insertRejectedRows(db, [rejected], busyFrom + minute * minuteMs)
 }
 
-/** Loads limits of positions and components of indexes. Both change in the first night. */
+/** Loads components of an index. They change in the first night. */
 async function loadTerms(db: Kysely<Database>): Promise<void> {
   const target = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
   const later = from + 6 * hourMs
   for (const at of [from - dayMs, later]) {
     const seen = { ...target, ts: at, receivedAt: at, extra: {} }
     const batch = { target, requestTime: at, receivedAt: at, rejected: [] }
-    const tiers = [
-      { tier: 1, minValue: '0', maxValue: '150000', leverage: '125', marginRate: '0.004' },
-      { tier: 2, minValue: '150000', maxValue: '1200000', leverage: at < later ? '100' : '75', marginRate: '0.005' },
-      { tier: 3, minValue: '1200000', maxValue: null, leverage: '50', marginRate: '0.01' },
-    ]
     const components = (at < later ? ['0.4', '0.35', '0.25'] : ['0.45', '0.35', '0.2']).map((weight, place) => ({
       exchange: ['Binance', 'OKX', 'Coinbase'][place] ?? '',
       spotPair: 'BTCUSDT',
@@ -117,7 +112,6 @@ async function loadTerms(db: Kysely<Database>): Promise<void> {
       equivalentPrice: null,
     }))
     const rowsOf = <Own>(own: readonly Own[]) => own.map((row) => ({ ...seen, ...row }))
-    await storeVersions(db, 'position_tiers', { ...batch, stream: 'position_tiers', rows: rowsOf(tiers) })
     await storeVersions(db, 'index_components', { ...batch, stream: 'index_components', rows: rowsOf(components) })
   }
 }

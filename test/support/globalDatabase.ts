@@ -69,7 +69,9 @@ async function start(): Promise<RunningServer> {
   await removeLeftovers()
   const dataDir = await mkdtemp(join(tmpdir(), directoryPrefix))
   // Thrown away at the end: nothing in it has to survive a power cut.
-  const settings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off', max_connections: '400' }
+  const unsafe = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }
+  // Many recorders at once take many connections. All of them share as many locks as a server of the usual size has.
+  const settings = { ...unsafe, max_connections: '400', max_locks_per_transaction: '16' }
   const server = await startEmbeddedPostgres({ dataDir, settings })
   const stop = async () => {
     await server.stop()

@@ -23,8 +23,4 @@ export async function insertFutures(db: Kysely<Database>, from: TimeMs): Promise
   const future = sql`'USDT-FUTURES', 'BTCUSDT'`
   await sql`insert into market.index_components (category, symbol, exchange, spot_pair, weight, valid_from, valid_to)
     select ${future}, exchange, 'BTCUSDT', 0.5000, ${period} from unnest('{b,A,é}'::text[]) as exchange`.execute(db)
-  await sql`insert into market.position_tiers (category, symbol, tier, min_value, leverage, margin_rate, valid_from, valid_to)
-    select ${future}, tier, 0, 125, 0.0040, ${period} from generate_series(1, 11) as tier`.execute(db)
-  await sql`insert into market.open_interest_limits (category, symbol, notional_value, valid_from, valid_to)
-    values (${future}, 1000000.00, ${period})`.execute(db)
 }

@@ -330,8 +330,6 @@ function rowsOf(answer: ServedResponse, settleMs: number, ends: CountsByCursor):
     case 'futures-position-long-short':
       return periods(answer, (row) => shares(row, 'Position'))
     case 'index-components':
-    case 'position-tier':
-    case 'oi-limit':
       // Kept by their versions: see servedVersions.ts.
       return []
   }

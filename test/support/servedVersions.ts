@@ -16,16 +16,6 @@ export const versionedTables = {
     key: { exchange: 'exchange', spot_pair: 'spotPair' },
     values: { weight: 'weight' },
   },
-  position_tiers: {
-    operation: 'position-tier',
-    key: { tier: 'tier' },
-    values: { min_value: 'minTierValue', max_value: 'maxTierValue', leverage: 'leverage', margin_rate: 'mmr' },
-  },
-  open_interest_limits: {
-    operation: 'oi-limit',
-    key: {},
-    values: { notional_value: 'notionalValue', total_notional_value: 'totalNotionalValue' },
-  },
 } as const satisfies Readonly<Record<string, VersionedTable>>
 export type VersionedName = keyof typeof versionedTables
 

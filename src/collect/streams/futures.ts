@@ -48,20 +48,6 @@ function fiveMinutePeriods<Row extends { readonly receivedAt: number }>(
   )
 }
 
-/** Makes a stream of lists that rarely change, one for each future that the funding rates select. */
-function rarelyChangingList<Row extends { readonly receivedAt: number }>(
-  name: StreamName,
-  ask: (client: ExchangeClient, query: FuturesQuery, options: RequestOptions) => Promise<Page<Row>>,
-): FutureStream<Row> {
-  return eachFuture(hourMs, listBytes, {
-    name,
-    select: ({ streams }) => streams.fundingRates.select,
-    fetch: ask,
-    // A row is written only when an entry changes, which is too rare to count.
-    rowsPerDayOf: () => () => 0,
-  })
-}
-const listBytes = { plain: 150, compressed: 150 }
 const listedFutures = ({ streams: { instruments } }: Config) =>
   instruments.enabled
     ? futuresCategories.filter((category) => instruments.categories.includes(category))
@@ -121,16 +107,15 @@ export const futuresStreams = {
   long_short_positions: fiveMinutePeriods('long_short_positions', (client, ...request) =>
     client.longShortPositions(...request),
   ),
-  index_components: rarelyChangingList('index_components', (client, ...request) => client.indexComponents(...request)),
-  position_tiers: rarelyChangingList('position_tiers', (client, ...request) => client.positionTiers(...request)),
-  open_interest_limits: {
-    kind: 'lists',
-    name: 'open_interest_limits',
-    schedule: () => '40 1 * * * *',
-    lists: listedFutures,
-    fetch: (client, { category }, options) => client.openInterestLimits({ category }, options),
-    rowsOf: () => 0,
-    covers: isFuture,
-    bytes: listBytes,
-  } satisfies ListStream<FuturesTarget, RowOf<'open_interest_limits'>>,
+  index_components: eachFuture<RowOf<'index_components'>>(
+    hourMs,
+    { plain: 150, compressed: 150 },
+    {
+      name: 'index_components',
+      select: ({ streams }) => streams.fundingRates.select,
+      fetch: (client, key, options) => client.indexComponents(key, options),
+      // A row is written only when an entry changes, which is too rare to count.
+      rowsPerDayOf: () => () => 0,
+    },
+  ),
 }

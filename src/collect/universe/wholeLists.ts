@@ -3,7 +3,7 @@ import type { StreamName } from '../../market/stream.js'
 import type { Incidents } from '../../runtime/incidents.js'
 
 /** Streams whose lists are judged, because each names many instruments. */
-const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols', 'open_interest_limits'])
+const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols'])
 
 /** A list that lacks more than this share of the list before is probably cut off. */
 const believedShare = 0.1

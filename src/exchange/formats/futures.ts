@@ -119,16 +119,4 @@ export const futuresCalls = {
     weight: 'weight',
     equivalentPrice: 'equivalentPrice',
   }),
-  // The field names of `positionTiers` and `openInterestLimits` are those of public clients; no response was seen.
-  positionTiers: call('position_tiers', {
-    tier: 'tier',
-    minValue: 'minTierValue',
-    maxValue: 'maxTierValue',
-    leverage: 'leverage',
-    marginRate: 'mmr',
-  }),
-  openInterestLimits: call('open_interest_limits', {
-    notionalValue: 'notionalValue',
-    totalNotionalValue: 'totalNotionalValue',
-  }),
 }

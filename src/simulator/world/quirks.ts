@@ -102,7 +102,7 @@ export const quirksSchema = z.strictObject({
     .default([]),
   /** How a service responds that lacks the history of fills; null if it has the history. */
   noFillsHistory: z.enum(['code', 'notFound', 'html']).nullable().default(null),
-  /** Time between changes of a future's index components, position tiers and open-interest limit. */
+  /** Time between changes of a future's index components. */
   termsChangeMs: z
     .number()
     .int()

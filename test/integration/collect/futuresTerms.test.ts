@@ -39,7 +39,7 @@ it('versions are those that were served, after faults and restarts', async () =>
 })
 
 it('a service without them has idle streams, and no incident', async () => {
-  await simulate({ lackingOperations: ['index-components', 'position-tier', 'oi-limit'] })
+  await simulate({ lackingOperations: ['index-components'] })
   const recorder = await recordOnly('futuresTerms', { database, simulator, dataDir })
   const { collector } = recorder
   for (const table of tables)

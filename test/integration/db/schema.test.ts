@@ -133,15 +133,6 @@ const columns: {
     weight: 'value',
     equivalent_price: 'null',
   },
-  'market.position_tiers': {
-    ...version,
-    tier: 'value',
-    min_value: 'value',
-    max_value: 'null',
-    leverage: 'value',
-    margin_rate: 'value',
-  },
-  'market.open_interest_limits': { ...version, notional_value: 'value', total_notional_value: 'null' },
   'market.candles': {
     category: 'value',
     symbol: 'value',

@@ -83,31 +83,6 @@ it('a list that comes late changes nothing that a later one has told', async () 
   expect(await components()).toEqual(['A 0.5 5-6', 'A 1 6-', 'B 0.5 5-6'])
 })
 
-it('a list of an instrument leaves the others alone, and that of a category holds all of them', async () => {
-  const eth = { ...btc, symbol: 'ETHUSDT' }
-  const tier = (symbol: string, number: number) => ({
-    symbol,
-    tier: number,
-    minValue: '0',
-    maxValue: null,
-    leverage: '10',
-    marginRate: '0.01',
-  })
-  await store('position_tiers', btc, at, [tier('BTCUSDT', 1), tier('BTCUSDT', 2)])
-  await store('position_tiers', eth, at + 1, [tier('ETHUSDT', 1)])
-  const open = async (table: 'position_tiers' | 'open_interest_limits') => {
-    const rows = test.database.db.selectFrom(`market.${table}`).select('symbol').where('valid_to', 'is', null)
-    return (await rows.orderBy('symbol').execute()).map(({ symbol }) => symbol)
-  }
-  expect(await open('position_tiers')).toEqual(['BTCUSDT', 'BTCUSDT', 'ETHUSDT'])
-  const limit = (symbol: string) => ({ symbol, notionalValue: '1', totalNotionalValue: null })
-  const usdt = { category: 'USDT-FUTURES' } as const
-  await store('open_interest_limits', usdt, at, [limit('BTCUSDT'), limit('ETHUSDT')])
-  await store('open_interest_limits', { category: 'USDC-FUTURES' }, at, [limit('XRPUSDC')])
-  await store('open_interest_limits', usdt, at + 1, [limit('BTCUSDT')])
-  expect(await open('open_interest_limits')).toEqual(['BTCUSDT', 'XRPUSDC'])
-})
-
 it('a row that the database refuses takes no other with it', async () => {
   const rows = [component('A', '0.5'), component('', '0.5')]
   expect(await store('index_components', btc, at, rows)).toMatchObject({ inserted: 1 })

@@ -27,28 +27,6 @@ it('the components of an index stand in an object that names its symbol', async 
   expect(page.rejected.map(({ reason }) => reason)).toEqual(['weight: expected a decimal number, got "much"'])
 })
 
-it('tiers of positions come without a symbol, the last one perhaps without an end', async () => {
-  const row = { tier: '1', minTierValue: '0', maxTierValue: '50000', leverage: '125', mmr: '0.0040' }
-  await exchange.answering(
-    envelope(JSON.stringify([row, { ...row, tier: 2, minTierValue: '50000', maxTierValue: '' }])),
-  )
-  const page = await exchange.client.positionTiers(btc)
-  expect(exchange.service.requests).toEqual([`/api/v3/market/position-tier?${key}`])
-  expect(page.rows).toMatchObject([
-    { ...btc, tier: 1, minValue: '0', maxValue: '50000', leverage: '125', marginRate: '0.0040', extra: {} },
-    { ...btc, tier: 2, minValue: '50000', maxValue: null },
-  ])
-})
-
-it('limits of open interest come for a whole category', async () => {
-  const row = { symbol: 'BTCUSDT', notionalValue: '1000000', totalNotionalValue: '2000000.50' }
-  await exchange.answering(envelope(JSON.stringify([row, { ...row, symbol: '' }])))
-  const page = await exchange.client.openInterestLimits({ category: 'USDT-FUTURES' })
-  expect(exchange.service.requests).toEqual(['/api/v3/market/oi-limit?category=USDT-FUTURES'])
-  expect(page.rows).toMatchObject([{ ...btc, notionalValue: '1000000', totalNotionalValue: '2000000.50' }])
-  expect(page.rejected).toHaveLength(1)
-})
-
 it.each([
   ['its code', '{"code":"40404","msg":"Request URL NOT FOUND","data":null}', 400],
   ['HTTP 404', 'Not Found', 404],
@@ -57,6 +35,4 @@ it.each([
   await exchange.answering(body, status, { 'content-type': body.startsWith('<') ? 'text/html' : 'application/json' })
   const { client } = exchange
   expect((await failure(client.indexComponents(btc))).kind).toBe('absent')
-  expect((await failure(client.positionTiers(btc))).kind).toBe('absent')
-  expect((await failure(client.openInterestLimits({ category: 'USDT-FUTURES' }))).kind).toBe('absent')
 })

@@ -35,7 +35,7 @@ const limits = { chunks: 20, rows: 3_000 }
 const exceptions: readonly (readonly [part: string, reason: string])[] = [
   ['as last from (', 'once a run of the archive: the end of the table, wherever it is'],
   ['as first from (', 'once a run of the archive: the beginning of the table, wherever it is'],
-  ['as "open_interest_limits"', 'the status command without a recorder: three days of twelve tables in one statement'],
+  ['as "index_components"', 'the status command without a recorder: three days of ten tables in one statement'],
   ['with fills as materialized', 'a page of the history of fills: what is proven around it, however old'],
   ['select "ts" from "market"."fills"', 'a page of the history of fills: the stored fill next to it, however old'],
   ['select "ts", "interval_hours"', 'a page of settlements: 35 days, which two chunks of the usual size hold'],
