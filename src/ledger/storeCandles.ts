@@ -170,7 +170,7 @@ export async function upsertCandles(
     })
     results.push(written)
   }
-  const total = (of: keyof WriteResult) => sum(results.map((result) => result[of]))
+  const total = (field: keyof WriteResult) => sum(results.map((result) => result[field]))
   return { inserted: total('inserted'), updated: total('updated'), unchanged: total('unchanged') }
 }
 

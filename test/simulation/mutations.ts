@@ -34,8 +34,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'claims forget the evidence against them',
     file: 'migrations/functions/claimFills.sql',
-    find: 'granted := claim - against.ranges;',
-    replace: 'granted := claim;',
+    find: 'granted := claim - against.ranges - final;',
+    replace: 'granted := claim - final;',
   },
   {
     name: 'acknowledged before it is committed',
