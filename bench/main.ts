@@ -6,6 +6,7 @@ import { benchFleet } from './fleet.js'
 import { benchGrowth } from './growth.js'
 import { benchPacing } from './pacing.js'
 import { benchPage } from './page.js'
+import { benchPast } from './past.js'
 import { benchSoak } from './soak.js'
 import { removeOwnFolder } from '../test/support/program.js'
 
@@ -34,6 +35,11 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchGrowth,
     summary:
       'the same writes and questions on a database of a hundred times as many rows, on TimescaleDB Community [--url URL] [--candles 100000000] [--fills 50000000] [--rounds 7]',
+  },
+  past: {
+    run: benchPast,
+    summary:
+      'what each call of the API takes, and an open page, with 20 million candles and a year of chunks, on TimescaleDB Community [--url URL] [--candles 20000000] [--chunks 1460] [--seconds 40]',
   },
   soak: {
     run: benchSoak,

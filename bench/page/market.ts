@@ -19,7 +19,7 @@ interface Size {
 export async function withMarket<Result>(size: Size, measure: (url: string) => Promise<Result>): Promise<Result> {
   return withDatabase(async ({ url, database }) => {
     await fill(database, size)
-    const server = await serve(url)
+    const server = await servePage(url)
     try {
       return await measure(server.url)
     } finally {
@@ -29,7 +29,7 @@ export async function withMarket<Result>(size: Size, measure: (url: string) => P
 }
 
 /** The page of a recorder that records nothing. */
-async function serve(databaseUrl: string) {
+export async function servePage(databaseUrl: string) {
   const logger = pino({ level: 'silent' })
   const config = loadConfig({ env: {} })
   config.serve.port = 0

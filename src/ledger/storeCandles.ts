@@ -1,7 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { type Candle, type CandleSeries, filledBy, intervalMs, isSameSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { groupBy, type ServiceMs, smallest, sum } from '../market/values.js'
+import { groupBy, largest, type ServiceMs, smallest, sum } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
 import { traitsOf } from '../db/databaseError.js'
@@ -178,15 +178,27 @@ function instantOrNull(at: ServiceMs | null): RawBuilder<ServiceMs | null> {
   return sql`${at === null ? null : new Date(at)}::timestamptz`
 }
 
-/** Builds a statement that stores candles. It returns a row with `is_new` for each inserted or updated candle. */
+/**
+ * Builds a statement that stores candles of one series. It returns a row with `is_new` for each inserted or updated
+ * candle. Candles that are stored as they come are left out before the insert: in the columnstore, an insert decompresses
+ * the batch around each row, also of a row that it leaves as it is.
+ */
 function upsertOf(candles: readonly Candle[], at: ServiceMs | null): RawBuilder<{ readonly is_new: boolean }> {
-  // Rows that would not change are left out. In the columnstore, writing one would decompress a batch.
+  const times = candles.map(({ openTime }) => openTime)
   // xmax is 0 in a row that this statement inserted.
   return sql`
     insert into market.candles as stored (${columnNames(columns)})
-    select distinct on (${keyOrder(key)}) ${columnNames(columns)}
-    from ${source(candles)} as incoming where ${isNotFinal(candles)}
-    order by ${keyOrder(key)}, is_closed desc, ordinality desc
+    select ${columnNames(columns)} from (
+      select distinct on (${keyOrder(key)}) ${columnNames(columns)}
+      from ${source(candles)} as page where ${isNotFinal(candles)}
+      order by ${keyOrder(key)}, is_closed desc, ordinality desc
+    ) as incoming
+    where not exists (
+      select from market.candles known
+      where ${ofCandles(candles[0] as Candle, 'known')}
+        and known.open_time >= ${instant(smallest(times))} and known.open_time <= ${instant(largest(times))}
+        and (${columnNames(columns, 'known')}) is not distinct from (${columnNames(columns, 'incoming')}))
+    order by ${keyOrder(key)}
     on conflict (${keyOrder(key)}) do update set ${assignments}
     where (excluded.is_closed or not stored.is_closed)
       and (excluded.is_closed and not stored.is_closed or not exists (
