@@ -13,9 +13,9 @@ import { servePage } from './page/market.js'
 import { atMost, type Check, figure, median, printChecks } from './tools/checks.js'
 
 /** Most milliseconds of a call of the API, and how many times as long as without a past it may take. */
-const most = { ms: 100, times: 2 } as const
+const max = { ms: 100, times: 2 } as const
 /** Most of a core of the database that an open page may take. */
-const mostShare = 2
+const maxShare = 2
 
 /**
  * Measures whether the page gets slower with the past that is behind it: what each call of its API takes and what an
@@ -123,8 +123,8 @@ async function compareCalls(newestUrl: string, pastUrl: string, end: number, rou
     const [newestMs, pastMs] = [median(newest), median(past)]
     const what = call.replace(shown, '…')
     const detail = `${newestMs.toFixed(1)} : ${pastMs.toFixed(1)} ms`
-    checks.push(atMost(`${what}, median`, pastMs, most.ms, { unit: 'ms', decimals: 1 }))
-    checks.push(atMost(`${what}, in times of a database of one day`, pastMs / newestMs, most.times, { detail }))
+    checks.push(atMost(`${what}, median`, pastMs, max.ms, { unit: 'ms', decimals: 1 }))
+    checks.push(atMost(`${what}, in times of a database of one day`, pastMs / newestMs, max.times, { detail }))
   }
   return checks
 }
@@ -144,5 +144,5 @@ async function openPageCost(
 ): Promise<Check> {
   const share = await openPageShare(database, `${url}/?${shown}`, options)
   if (share === null) return figure('an open page', 'not measured: the server is not on this machine')
-  return atMost('share of a core of the database that an open page takes', share * 100, mostShare, { unit: '%' })
+  return atMost('share of a core of the database that an open page takes', share * 100, maxShare, { unit: '%' })
 }

@@ -1,3 +1,4 @@
+import { readStorage } from './collect/storage.js'
 import { type Config, storageOf } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
 import type { OpenStore } from './openStore.js'
@@ -15,7 +16,9 @@ type Prepared = Pick<OpenStore, 'database'>
 /** Returns what `prepareStore` would change, one line each. */
 export async function pendingChanges({ database }: Prepared, config: Config): Promise<string[]> {
   const migrations = await pendingMigrations(database)
-  const features = await plannedChanges(database.db, storageOf(config), { isMigrated: migrations.length === 0 })
+  const isMigrated = migrations.length === 0
+  const storage = isMigrated ? await readStorage(database.db, config) : storageOf(config)
+  const features = await plannedChanges(database.db, storage, { isMigrated })
   return [...migrations.map((name) => `apply migration ${name}`), ...features]
 }
 
@@ -41,7 +44,8 @@ async function migrate(store: Prepared, logger: Logger): Promise<{ readonly isNe
 }
 
 async function configure(store: Prepared, config: Config, logger: Logger): Promise<void> {
-  for (const change of await reconcile(store.database.db, storageOf(config))) logger.info(change)
+  const { db } = store.database
+  for (const change of await reconcile(db, await readStorage(db, config))) logger.info(change)
 }
 
 /** The service and the database of a recorder, as they are compared with what is kept on its disk. */

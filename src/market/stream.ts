@@ -16,7 +16,10 @@ interface TableTraits {
   readonly seriesColumns: readonly string[]
   /** The other columns of the key: the time, and those that tell rows of the same time apart. */
   readonly orderColumns: readonly string[]
-  /** Length of a chunk: some hundred megabytes of a whole market, so that the newest chunks fit into memory. */
+  /**
+   * Length of a chunk: the newest chunks of a whole market fit into memory. Those of books are longer where few come, see
+   * `readStorage`.
+   */
   readonly chunkHours: number
   readonly columnstoreAfterHours: number
 }
@@ -109,7 +112,7 @@ export const streamTraits = {
     operation: 'orderbook',
     options: 'orderBooks',
     title: 'Order books',
-    table: { ...momentsOf, chunkHours: 6, columnstoreAfterHours: 24 },
+    table: { ...momentsOf, chunkHours: 24, columnstoreAfterHours: 24 },
     fields: bookFields,
     isRepeatable: false,
   },
@@ -117,7 +120,7 @@ export const streamTraits = {
     operation: 'rpi-orderbook',
     options: 'rpiOrderBooks',
     title: 'RPI order books',
-    table: { ...momentsOf, chunkHours: 6, columnstoreAfterHours: 24 },
+    table: { ...momentsOf, chunkHours: 24, columnstoreAfterHours: 24 },
     fields: { ...bookFields, bidRpiSizes: 'decimals', askRpiSizes: 'decimals' },
     isRepeatable: false,
   },

@@ -28,7 +28,7 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
     'config',
   ],
   app: ['prepareStore', 'openStore', 'collect', 'history', 'serve', 'exchange', 'lease', 'db', 'runtime', 'config'],
-  prepareStore: ['openStore', 'server', 'db', 'runtime', 'config'],
+  prepareStore: ['openStore', 'collect', 'server', 'db', 'runtime', 'config'],
   openStore: ['server', 'db', 'runtime', 'config'],
   collect: ['exchange', 'ledger', 'lease', 'server', 'db', 'market', 'runtime', 'config'],
   history: ['exchange', 'ledger', 'lease', 'server', 'db', 'market', 'runtime', 'config'],

@@ -3,8 +3,9 @@ import { pino } from 'pino'
 import { afterEach, describe, expect, it } from 'vitest'
 import { insertFills } from '../../../support/insertFills.js'
 import { untilSomebodyWaits } from '../../../support/lockWait.js'
-import { resolveConfig, storageOf } from '../../../../src/config/resolve.js'
-import { prepareBeside, prepareStore } from '../../../../src/prepareStore.js'
+import { resolveConfig } from '../../../../src/config/resolve.js'
+import { readStorage } from '../../../../src/collect/storage.js'
+import { pendingChanges, prepareBeside, prepareStore } from '../../../../src/prepareStore.js'
 import { migrateToLatest } from '../../../../src/db/migrate.js'
 import { plannedChanges, reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { detectServer } from '../../../../src/server/timescale/server.js'
@@ -170,13 +171,49 @@ describe('the time-series features', () => {
     }
     // One that finds nothing yet sets up what is there from then on.
     await prepareBeside({ database }, configOf(12), silent)
-    const plannedOfRecorder = () => plannedChanges(database.db, storageOf(configOf(12)), { isMigrated: true })
+    const plannedOfRecorder = async () =>
+      plannedChanges(database.db, await readStorage(database.db, configOf(12)), { isMigrated: true })
     expect(await plannedOfRecorder()).toEqual([])
     await prepareBeside({ database }, configOf(24), silent)
     expect(await plannedOfRecorder()).toEqual([])
     await prepareStore({ database }, configOf(24), silent)
     const isTimescale = (await edition(database)) !== 'none'
     expect((await plannedOfRecorder()).length > 0).toBe(isTimescale)
+  })
+
+  it('have chunks of books that are as long as the recorded market allows, also where there are chunks already', async () => {
+    const database = await opened(createEmptyDatabase)
+    const { db } = database
+    const silent = pino({ level: 'silent' })
+    await prepareStore({ database }, resolveConfig({}), silent)
+    const ofBooks = async () =>
+      column(
+        database,
+        `select extract(epoch from time_interval)::int / 3600 from timescaledb_information.dimensions
+          where hypertable_name = 'order_books'`,
+      )
+    if ((await edition(database)) === 'none') return
+    expect(await ofBooks()).toEqual([24])
+    const store = (firstDay: number, days: number) =>
+      sql`insert into market.order_books (category, symbol, ts, bid_prices, bid_sizes, ask_prices, ask_sizes, received_at)
+        select 'SPOT', 'BTCUSDT', t, '{1}', '{1}', '{2}', '{1}', t
+        from generate_series(0, ${days - 1}::int) as day
+        cross join lateral (select timestamptz '2026-01-01' + make_interval(days => day + ${firstDay}::int) as t) as at`.execute(
+        db,
+      )
+    const chunks = async () =>
+      (await column(database, `select c from public.show_chunks('market.order_books') c`)).length
+    await store(0, 10)
+    expect(await chunks()).toBe(10)
+    // A market of one instrument is recorded from now on.
+    await sql`insert into market.instruments (category, symbol, status, kind, first_seen_at, updated_at)
+      values ('SPOT', 'BTCUSDT', 'online', 'crypto', now(), now())`.execute(db)
+    await prepareStore({ database }, resolveConfig({}), silent)
+    expect(await ofBooks()).toEqual([168])
+    await store(10, 365)
+    expect(await chunks()).toBeLessThanOrEqual(10 + 54)
+    expect(await column(database, 'select count(*)::int from market.order_books')).toEqual([375])
+    expect(await pendingChanges({ database }, resolveConfig({}))).toEqual([])
   })
 
   it('may be brought in line by several processes at once', async () => {

@@ -58,8 +58,8 @@ describe('changes that are needed', () => {
     const settings = { ...testStorage, fills: { ...testStorage.fills, retentionDays: 5 } }
     expect(texts('timescale-apache', emptyState, settings)).toEqual([
       'make market.tickers a hypertable with chunks of 1 day',
-      'make market.order_books a hypertable with chunks of 6 hours',
-      'make market.rpi_order_books a hypertable with chunks of 6 hours',
+      'make market.order_books a hypertable with chunks of 1 day',
+      'make market.rpi_order_books a hypertable with chunks of 1 day',
       'make market.fills a hypertable with chunks of 1 day',
       'make market.candles a hypertable with chunks of 7 days',
       'make market.funding_rates a hypertable with chunks of 30 days',
