@@ -4,6 +4,7 @@ import { describeMigrations } from './0001_instruments.js'
 import { ledgerTables, verdictCheck } from './0004_ledger.js'
 import { finalRollups } from './0006_recorders.js'
 import { archivedDays, indexChangedDays } from './0007_archive.js'
+import { createRollupViews } from './0008_analysis.js'
 
 /**
  * Brings a database that was made before claims had evidence and archives were Iceberg tables alone to the tables of the
@@ -35,7 +36,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       select rollups_final_before from recorder.service where rollups_final_before is not null;
     alter table recorder.service drop column rollups_final_before`.execute(db)
 
+  await createRollupViews(db)
+  await dropRollups(db)
+
   await keepRemovedDays(db)
+}
+
+/** Drops continuous aggregates, because they do not count their minutes. The next start makes and fills them anew. */
+async function dropRollups(db: Kysely<unknown>): Promise<void> {
+  for (const name of ['ohlcv_1d', 'ohlcv_4h', 'ohlcv_1h', 'ohlcv_15m', 'ohlcv_5m'])
+    await sql`drop materialized view if exists ${sql.table(`recorder.${name}`)}`.execute(db)
 }
 
 /**
