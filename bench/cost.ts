@@ -6,6 +6,7 @@ import { packageFile } from '../src/runtime/process.js'
 import { measureBulk } from './cost/bulk.js'
 import { measureClient } from './cost/client.js'
 import { measureDaemon } from './cost/daemon.js'
+import { measureQuery } from './cost/query.js'
 import { measureStartup } from './cost/startup.js'
 import { measureGaps, measureStoring } from './cost/storing.js'
 import { type Check, printChecks, verdictOf } from './tools/checks.js'
@@ -42,6 +43,10 @@ const sections: Readonly<Record<string, Section>> = {
     measure: measureGaps,
     meaning:
       '**gaps**: a page of fills of an instrument that has had a gap each minute for four weeks, beside one that has had none.',
+  },
+  query: {
+    measure: (rounds) => measureQuery(Math.ceil(rounds / 3)),
+    meaning: '**query**: a million rows of nine columns as a table, beside the CSV of the same.',
   },
   daemon: {
     measure: measureDaemon,

@@ -19,7 +19,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   cost: {
     run: benchCost,
     summary:
-      'what the program costs, as ratios, by section: [startup] [client] [storing] [bulk] [gaps] [daemon] [--rounds 15] [--write]',
+      'what the program costs, as ratios, by section: [startup] [client] [storing] [bulk] [gaps] [query] [daemon] [--rounds 15] [--write]',
   },
   fills: {
     run: benchFills,
