@@ -1,6 +1,7 @@
 import { parseArgs } from 'node:util'
 import { benchGrowth } from './archive/growth.js'
 import { killInBucket, killInFolder } from './archive/kills.js'
+import { runSequences } from './archive/sequences.js'
 import { measureBigDay, measureSize } from './archive/sizes.js'
 import { type Check, printChecks } from './tools/checks.js'
 import { type BenchDatabase, withDatabase } from './tools/database.js'
@@ -15,6 +16,9 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
       books: { type: 'string', default: '20000' },
       kills: { type: 'string', default: '20' },
       only: { type: 'string', default: 'size,day,kills' },
+      seed: { type: 'string', default: '1' },
+      sequences: { type: 'string', default: '1000' },
+      minutes: { type: 'string', default: '120' },
       bucket: { type: 'boolean', default: false },
     },
   })
@@ -22,6 +26,12 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
     size: (bench) => measureSize(bench, Number(values.candles), Number(values.books)),
     day: (bench) => measureBigDay(bench, Number(values.fills)),
     growth: benchGrowth,
+    sequences: (bench) =>
+      runSequences(bench, {
+        first: Number(values.seed),
+        count: Number(values.sequences),
+        minutes: Number(values.minutes),
+      }),
     kills: (bench) => (values.bucket ? killInBucket : killInFolder)(bench, Number(values.kills)),
   }
   return withDatabase(async (bench) => {

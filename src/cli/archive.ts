@@ -139,7 +139,7 @@ async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }):
   await withArchive(options, async ({ target, store: { database }, signal }) => {
     const { files, bytes } = await withArchiveLock(database.db, async () => {
       const pointers = await readPointers(database.db)
-      await requireOwnArchive(target, pointers)
+      await requireOwnArchive(database.db, target, pointers)
       return pruneArchive(target, pointers, { isDryRun, signal })
     })
     await writeOut(`${isDryRun ? 'would remove' : 'removed'} ${counted(files, 'file')} of ${bytes} bytes\n`)
@@ -216,6 +216,7 @@ async function reportVerified(
   const results: VerifiedDay[] = []
   const count = { days: 0, rows: 0, compared: 0, problems: 0 }
   const pointers = database === undefined ? await readHints(target, publishedTables) : await readPointers(database.db)
+  if (database !== undefined) await requireOwnArchive(database.db, target, pointers)
   for await (const result of verifyArchive(target, { pointers, tables, from, to, database, signal })) {
     count.days++
     count.rows += result.rows

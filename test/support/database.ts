@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { inject } from 'vitest'
 import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
-import { asAdmin, databaseUrl } from './databaseServer.js'
+import { asAdmin, databaseUrl, dropDatabase } from './databaseServer.js'
 
 export interface TestDatabase {
   readonly url: string
@@ -35,17 +35,5 @@ async function create(options: string): Promise<TestDatabase> {
       await database.close()
       await dropDatabase(adminUrl, name)
     },
-  }
-}
-
-/** The server's own autovacuum may be at work in it, whose process nobody but a superuser may end. */
-async function dropDatabase(adminUrl: string, name: string): Promise<void> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await asAdmin(adminUrl, `drop database if exists ${name} with (force)`)
-    } catch (error) {
-      if ((error as { readonly code?: string }).code !== '42501' || attempt >= 100) throw error
-      await new Promise((resolve) => setTimeout(resolve, 200))
-    }
   }
 }

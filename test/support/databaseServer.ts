@@ -22,3 +22,15 @@ export async function asAdmin(url: string, statement: string): Promise<void> {
     await client.end()
   }
 }
+
+/** The server's own autovacuum may be at work in it, whose process nobody but a superuser may end. */
+export async function dropDatabase(adminUrl: string, name: string): Promise<void> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await asAdmin(adminUrl, `drop database if exists ${name} with (force)`)
+    } catch (error) {
+      if ((error as { readonly code?: string }).code !== '42501' || attempt >= 100) throw error
+      await new Promise((resolve) => setTimeout(resolve, 200))
+    }
+  }
+}

@@ -8,6 +8,7 @@ import { proofTables } from '../layout/proof.js'
 import { type Day, dayEnd, dayOf, dayStart } from '../layout/tables.js'
 import type { ArchiveTarget } from '../layout/target.js'
 import { fileRows } from './file.js'
+import { requireSameService, takeOwnership } from './owner.js'
 import { candleKey, ledgerKey, relationOf, restoreGaps, valuesOf } from './restore.js'
 import { withArchiveLock } from './state.js'
 
@@ -26,9 +27,12 @@ export async function adoptArchive(
   signal?: AbortSignal,
 ): Promise<{ readonly days: number }> {
   return withArchiveLock(db, async () => {
+    await requireSameService(db, target)
     const [before, hints] = [await readPointers(db), await readHints(target, publishedTables)]
     const found: { readonly source: string; readonly day: Day; readonly file: ArchiveFile }[] = []
-    for (const table of publishedTables) {
+    // Coverage comes first: what it holds needs no moments of its own.
+    const isCoverage = ({ name }: { readonly name: string }) => name === 'coverage'
+    for (const table of publishedTables.toSorted((a, b) => Number(isCoverage(b)) - Number(isCoverage(a)))) {
       for (const shown of await shownFiles(target, table, hints)) {
         const { sha256, day } = await readFile(db, { target, signal }, shown)
         const proof = proofTables.find(({ name }) => name === table.name)
@@ -54,6 +58,7 @@ export async function adoptArchive(
       }
       for (const [name, to] of hints) await movePointer(trx, { name, from: before.get(name) ?? null, to })
     })
+    await takeOwnership(db, target)
     return { days: days.size }
   })
 }
@@ -99,13 +104,26 @@ async function takeCoverage(db: Kysely<Database>, relation: Relation): Promise<v
       where k.stream = a.stream and k.category = a.category and k.symbol = a.symbol and k.type = a.type
         and k.interval = a.interval and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && a.parts
     )
-    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges)
-    select stream, category, symbol, type, interval, 'final', parts from adopted
-    on conflict (stream, category, symbol, type, interval, verdict, part) do update
-      set ranges = k.ranges + excluded.ranges`.execute(db)
+    select recorder.add_final(stream, category, symbol, type, interval, parts) from adopted`.execute(db)
+}
+
+/** Makes final the moments of rows that no claim has, as a removal does. */
+function takeMoments(stream: string) {
+  return (db: Kysely<Database>, relation: Relation) =>
+    sql`
+    select recorder.add_final(${stream}, category, symbol, '', '', moments) from (
+      select r.category, r.symbol, range_agg(tstzrange(r.ts, r.ts + interval '1 millisecond')) as moments
+      from ${relation} as r left join recorder.ledger f
+        on (f.stream, f.category, f.symbol, f.type, f.interval) = (${stream}, r.category, r.symbol, '', '')
+          and f.verdict = 'final' and f.part = '-infinity'
+      where not coalesce(f.ranges @> r.ts, false) group by r.category, r.symbol
+    ) as unclaimed`.execute(db)
 }
 
 const takers: Readonly<Record<string, (db: Kysely<Database>, relation: Relation) => Promise<unknown>>> = {
+  fills: takeMoments('fills'),
+  funding_rates: takeMoments('funding_rates'),
+  liquidations: takeMoments('liquidations'),
   coverage: takeCoverage,
   gaps: restoreGaps,
   candle_revisions: (db, relation) => takeOfCandles(db, 'candle_revision', relation, ['open_time', 'revised_at']),

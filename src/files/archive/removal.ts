@@ -9,6 +9,8 @@ import { dropChunks } from '../../server/timescale/dropChunks.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
 import type { ArchiveReader } from './file.js'
 import { checkDay } from './checkDay.js'
+import { readPointers } from '../iceberg/catalog.js'
+import { requireOwnArchive } from './owner.js'
 import { proofTables } from '../layout/proof.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import {
@@ -52,6 +54,7 @@ export async function removeArchived(
 ): Promise<RemovalResult> {
   const { signal } = options
   return withArchiveLock(database.db, async () => {
+    await requireOwnArchive(database.db, target, await readPointers(database.db))
     const removed: string[] = []
     const kept: (Kept & { table: string })[] = []
     const isHypertable = await hasHypertables(database.db)

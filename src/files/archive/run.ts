@@ -1,7 +1,7 @@
 import type { RecorderDatabase } from '../../db/database.js'
 import { dayMs, hourMs } from '../../market/values.js'
 import { readPointers } from '../iceberg/catalog.js'
-import { requireOwnArchive } from './owner.js'
+import { noteOwner, requireOwnArchive } from './owner.js'
 import { type CommitContext, writeHints } from '../iceberg/commit.js'
 import { DayWriter, type WrittenDay } from './dayWriter.js'
 import {
@@ -65,10 +65,11 @@ export async function runArchive(
   const { now, signal, onProgress } = options
   return withArchiveLock(db, async () => {
     const pointers = await readPointers(db)
-    await requireOwnArchive(target, pointers)
+    await requireOwnArchive(db, target, pointers)
     const settledAt = now() - request.afterHours * hourMs
     if (request.isDryRun === true)
       return { written: [], problems: [], due: await dueDays(database, request, settledAt) }
+    await noteOwner(db, target, pointers)
     for (const name of request.tables) {
       await noteNewDays(db, name, await newDays(database, archivedTable(name), settledAt))
     }

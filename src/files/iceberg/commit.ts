@@ -171,7 +171,12 @@ async function planManifests(
   return { kept, changed }
 }
 
-async function putFile({ target, folder }: CommitContext, path: string, content: Buffer | string): Promise<void> {
+/** Writes a small file in one step, in place of one that may be there. */
+export async function putFile(
+  { target, folder }: Pick<CommitContext, 'target' | 'folder'>,
+  path: string,
+  content: Buffer | string,
+): Promise<void> {
   const local = join(folder, `${randomName(8)}.part`)
   try {
     await writeFile(local, content)

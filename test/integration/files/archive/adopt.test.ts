@@ -70,3 +70,37 @@ test('after a dump was brought back, what only the archive has stays, and is fin
   expect(kept).toEqual([])
   expect(await rowsOf(archive.target, 'fills')).toEqual(after)
 })
+
+test('an archive that belongs to another database is left alone until it is adopted', async () => {
+  const { database } = created
+  await sql`insert into recorder.service (base_url) values ('https://one.example')`.execute(database.db)
+  await archiveAll(database, archive.target, now)
+  const before = await rowsOf(archive.target, 'fills')
+  const other = await createTestDatabase()
+  try {
+    const run = () => archiveAll(other.database, archive.target, now)
+    await sql`insert into recorder.service (base_url) values ('https://one.example')`.execute(other.database.db)
+    // It has recorded for longer, so that its own pointers would be newer.
+    await insertFills(other.database.db, [aFill({ ts: from + 7, execId: 'other' })])
+    await sql`insert into iceberg.iceberg_tables
+      select 'recorder', 'market', 'fills', 'file:///elsewhere/market/fills/metadata/v99.metadata.json'`.execute(
+      other.database.db,
+    )
+    await expect(run()).rejects.toThrow(/belongs to another database: archive adopt takes it over/)
+    const tables = [{ name: 'fills', retentionDays: 4 }]
+    await expect(removeArchived(other.database, archive.target, tables, { now: () => now })).rejects.toThrow(
+      /belongs to another database/,
+    )
+    expect(await rowsOf(archive.target, 'fills')).toEqual(before)
+    await adoptArchive(other.database.db, archive.target)
+    expect((await run()).problems).toEqual([])
+    expect(await rowsOf(archive.target, 'fills')).toHaveLength(before.length + 1)
+    await expect(archiveAll(database, archive.target, now)).rejects.toThrow(/belongs to another database/)
+    await sql`update recorder.service set base_url = 'https://two.example'`.execute(database.db)
+    await expect(adoptArchive(database.db, archive.target)).rejects.toThrow(
+      /holds what one.example sent, and this database what two.example sent/,
+    )
+  } finally {
+    await other.drop()
+  }
+})

@@ -1,0 +1,10 @@
+import { expect, inject, test } from 'vitest'
+import { runSequence } from '../../../support/archiveSequence.js'
+
+// npm run bench -- archive --only sequences goes on from any seed.
+test.each([1, 2, 3])(
+  'no row is lost, twice or changed once final, and no claim lacks its rows: seed %i',
+  async (seed) => {
+    expect(await runSequence(inject('testServer'), seed, 25)).toBe(null)
+  },
+)
