@@ -21,7 +21,7 @@ import { type Attempt, type RequestOptions, Sender, type SenderOptions, type Tur
 /** A successful response: its rows, and what could not be understood of them. */
 export interface Page<Row> {
   readonly operation: Operation
-  /** Time of the response by the service's clock: its own, or that of earlier responses if it has no envelope. */
+  /** Time of the response by the service's clock, as `ServiceClock` believes it. */
   readonly requestTime: ServiceMs
   /**
    * False for an empty body. The service sends one for an instrument without candles yet, but a proxy may send one,
@@ -118,9 +118,9 @@ export function createExchangeClient(right: Right, options: ExchangeOptions): Ex
     const signal = sender.endOfWaiting(request.signal)
     const { clock, retry, onRepeated } = options
     const attemptOnce = async (attempt: Attempt): Promise<Page<Row>> => {
-      const { response, receivedAt } = await sender.send(operation, parameters, request, attempt)
-      const hasEnvelope = response.requestTime !== null
-      const requestTime = response.requestTime ?? options.serviceClock.now()
+      const { response, requestTime: ownTime, receivedAt } = await sender.send(operation, parameters, request, attempt)
+      const hasEnvelope = ownTime !== null
+      const requestTime = ownTime ?? options.serviceClock.now()
       if (requestTime === null) throw new ExchangeError('malformed', { operation, parameters, what: emptyTooEarly })
       const read = await readRows(format, response, { operation, parameters, query, requestTime, receivedAt })
       const { rows, rejected } = read

@@ -68,6 +68,8 @@ type Parameters = Readonly<Record<string, string>>
 /** A successful response, and when it came by our clock. */
 interface Received {
   readonly response: ServiceResponse
+  /** Time of the response by the service's clock; null for one without an envelope. */
+  readonly requestTime: ServiceMs | null
   readonly receivedAt: MachineMs
 }
 
@@ -163,7 +165,7 @@ export class Sender {
   ): Promise<Received> {
     const clock = this.#clock
     attempt.sent()
-    const sentAt = clock.now()
+    const sentMs = clock.monotonicMs()
     let raw: RawResponse | undefined
     let receivedMs: number | undefined
     let settlement: Settlement = { outcome: 'failed' }
@@ -178,9 +180,10 @@ export class Sender {
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
       const response = readResponse({ operation, parameters }, raw)
-      this.#believe(operation, parameters, { sentAt, requestTime: response.requestTime, receivedAt })
+      const roundTripMs = receivedMs - sentMs
+      const requestTime = this.#timeOf(operation, parameters, response, { receivedAt, roundTripMs })
       settlement = { outcome: 'response', remaining: raw.remaining }
-      return { response, receivedAt }
+      return { response, requestTime, receivedAt }
     } catch (error) {
       outcome = error instanceof ExchangeError ? error.kind : 'malformed'
       if (outcome === 'rate-limited' || outcome === 'blocked')
@@ -203,15 +206,19 @@ export class Sender {
     }
   }
 
-  /** Throws if the response's clock is wrong, because nothing that such a response says about now may be kept. */
-  #believe(
+  /**
+   * Returns the time of a response. Throws if its clock is wrong, because nothing that such a response says about now may
+   * be kept.
+   */
+  #timeOf(
     operation: Operation,
     parameters: Parameters,
-    { requestTime, ...times }: { sentAt: MachineMs; requestTime: ServiceMs | null; receivedAt: MachineMs },
-  ): void {
-    if (requestTime === null) return
+    { requestTime }: ServiceResponse,
+    times: { readonly receivedAt: MachineMs; readonly roundTripMs: number },
+  ): ServiceMs | null {
+    if (requestTime === null) return null
     const judged = this.#options.serviceClock.judge({ requestTime, ...times })
-    if (judged.isBelieved) return
+    if (judged.isBelieved) return judged.serviceTime
     const off = `${Math.round(Math.abs(judged.aheadMs) / 60_000)} minutes ${judged.aheadMs > 0 ? 'ahead of' : 'behind'}`
     const what = `a requestTime that is ${off} this machine's clock, which should be checked, too`
     throw new ExchangeError('malformed', { operation, parameters, what })

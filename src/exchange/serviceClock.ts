@@ -1,16 +1,20 @@
-import { dayMs, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
-import type { Clock } from '../runtime/clock.js'
+import { dayMs, earlierOf, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
+import { type Clock, type StretchStart, stretchFrom, suspendedMs } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 
-/** The times of a response, by both clocks. */
+/** The times of a response that has just come, by both clocks. */
 interface ResponseTimes {
-  /** Our clock when the request left. */
-  readonly sentAt: MachineMs
   /** The service's clock when it made the response. */
   readonly requestTime: ServiceMs
   /** Our clock when the response was there. */
   readonly receivedAt: MachineMs
+  /** Time from the departure of the request to the response. */
+  readonly roundTripMs: number
 }
+
+type Judgment =
+  | { readonly isBelieved: true; readonly serviceTime: ServiceMs }
+  | { readonly isBelieved: false; readonly aheadMs: number }
 
 /** Largest difference of a believed response from our clock, or from the service's clock as known before. */
 const toleranceMs = 5 * 60_000
@@ -26,6 +30,12 @@ const slew = 0.01
 const warnBeyondMs = 1_000
 /** A measured skew is replaced after this time, even by a less certain one. */
 const replaceAfterMs = 60_000
+/** Number of responses that bound the time of the next one. */
+const witnesses = 128
+/** Of fewer responses, chance may have made most come from one server. The lowest bound counts then. */
+const fewWitnesses = 32
+/** A longer suspension of the machine moves what was known of the service's clock. A shorter one may be inexact. */
+const shortestSuspensionMs = 1_000
 
 interface Skew {
   /** How far our clock is ahead of the service's, in milliseconds. */
@@ -41,6 +51,11 @@ interface Skew {
  * A response is believed if its time agrees with our clock, or with the service's clock as earlier responses showed it.
  * If this machine's clock is wrong, all responses disagree with it in the same way. After a while they are believed.
  *
+ * One server of several may be minutes ahead of the others, so no response tells the time alone. It was made after its
+ * request had left, and no clock runs faster than ours, so each response bounds the time of later ones from above. The
+ * service's time is that of the response itself, or the bound by most of the others if that is earlier. An honest
+ * response keeps its own time, however slow the others were.
+ *
  * It also measures our clock against the service's, by the believed response with the shortest round trip.
  */
 export class ServiceClock {
@@ -50,6 +65,12 @@ export class ServiceClock {
   #reference: { readonly offsetMs: number; readonly atMs: number } | undefined
   /** Responses in a row that disagree with our clock and agree with each other. */
   #candidate: { readonly offsetMs: number; readonly sinceMs: number; responses: number } | undefined
+
+  /** Upper bounds of the service's time minus the monotonic clock, by the newest believed responses. */
+  readonly #bounds: number[] = []
+  /** The bound by most of them. */
+  #boundMs = Infinity
+  #judgedAt: StretchStart | undefined
 
   #skew: (Skew & { readonly atMs: number }) | undefined
   #isWarned = false
@@ -66,27 +87,62 @@ export class ServiceClock {
 
   /** Time of the service's clock, even if this machine's clock was set since; null before the first response. */
   now(): ServiceMs | null {
-    return this.#reference === undefined
-      ? null
-      : serviceMs(Math.floor(this.#clock.monotonicMs() + this.#reference.offsetMs))
+    if (this.#reference === undefined) return null
+    const offsetMs = Math.min(this.#reference.offsetMs, this.#boundMs)
+    return serviceMs(Math.floor(this.#clock.monotonicMs() + offsetMs))
   }
 
-  /** Judges a response. `aheadMs` tells how far one that is not believed is ahead of our clock; negative if behind. */
-  judge(
-    times: ResponseTimes,
-  ): { readonly isBelieved: true } | { readonly isBelieved: false; readonly aheadMs: number } {
+  /**
+   * Judges a response. `serviceTime` is the time of one that is believed. `aheadMs` tells how far one that is not
+   * believed is ahead of our clock; negative if behind.
+   */
+  judge(times: ResponseTimes): Judgment {
     const { requestTime, receivedAt } = times
+    this.#noticeSuspension()
     const nowMs = this.#clock.monotonicMs()
     const offsetMs = requestTime - nowMs
     const aheadMs = requestTime - receivedAt
     const aheadOfReferenceMs = this.#reference === undefined ? Infinity : offsetMs - this.#reference.offsetMs
     if (Math.abs(aheadMs) <= toleranceMs) this.#believe(offsetMs, nowMs)
     else if (Math.abs(aheadOfReferenceMs) <= toleranceMs) this.#follow(offsetMs, nowMs)
-    else if (this.#isConfirmed(offsetMs, aheadMs, nowMs)) this.#believe(offsetMs, nowMs)
-    else return { isBelieved: false, aheadMs }
+    else if (this.#isConfirmed(offsetMs, aheadMs, nowMs)) {
+      this.#believe(offsetMs, nowMs)
+      this.#forgetBounds()
+    } else return { isBelieved: false, aheadMs }
     this.#candidate = undefined
     this.#measure(times, nowMs)
-    return { isBelieved: true }
+    const serviceTime = earlierOf(requestTime, serviceMs(Math.floor(nowMs + this.#boundMs)))
+    this.#addBound(offsetMs + times.roundTripMs)
+    return { isBelieved: true, serviceTime }
+  }
+
+  /** During a suspension the monotonic clock stands still, and the service's goes on. */
+  #noticeSuspension(): void {
+    const before = this.#judgedAt
+    this.#judgedAt = stretchFrom(this.#clock)
+    const ms = before === undefined ? 0 : suspendedMs(before, this.#judgedAt)
+    if (ms < shortestSuspensionMs) return
+    this.#forgetBounds()
+    if (this.#reference !== undefined) this.#believe(this.#reference.offsetMs + ms, this.#reference.atMs)
+  }
+
+  #forgetBounds(): void {
+    this.#bounds.length = 0
+    this.#boundMs = Infinity
+  }
+
+  /**
+   * Takes the bound that more than half of the responses agree with, by a margin for chance. So a third of wrong clocks
+   * has no say.
+   */
+  #addBound(offsetMs: number): void {
+    const bounds = this.#bounds
+    // Times are whole milliseconds, cut off.
+    bounds.push(offsetMs + 1)
+    if (bounds.length > witnesses) bounds.shift()
+    const { length } = bounds
+    const place = length < fewWitnesses ? 0 : Math.floor(length / 2 - Math.sqrt(length))
+    this.#boundMs = Float64Array.from(bounds).sort()[place] ?? Infinity
   }
 
   #believe(offsetMs: number, atMs: number): void {
@@ -115,13 +171,12 @@ export class ServiceClock {
     return candidate.responses >= responsesToConfirm && nowMs - candidate.sinceMs >= confirmAfterMs
   }
 
-  #measure({ sentAt, requestTime, receivedAt }: ResponseTimes, atMs: number): void {
+  #measure({ requestTime, receivedAt, roundTripMs }: ResponseTimes, atMs: number): void {
     const before = this.#skew
-    const uncertaintyMs = (receivedAt - sentAt) / 2
+    const uncertaintyMs = roundTripMs / 2
     const isWorse = before !== undefined && uncertaintyMs > before.uncertaintyMs && atMs - before.atMs <= replaceAfterMs
-    // A request that left later than its response came tells nothing: our clock was set back meanwhile.
-    if (uncertaintyMs < 0 || isWorse) return
-    const aheadMs = (sentAt + receivedAt) / 2 - requestTime
+    if (isWorse) return
+    const aheadMs = receivedAt - uncertaintyMs - requestTime
     this.#skew = { aheadMs, uncertaintyMs, atMs }
     const isOff = Math.abs(aheadMs) - uncertaintyMs > warnBeyondMs
     if (isOff === this.#isWarned) return

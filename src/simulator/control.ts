@@ -15,7 +15,7 @@ import type { World } from './world/world.js'
 
 /** A response as a client got it. */
 export interface ServedResponse {
-  /** Time by the service's clock, the same as `requestTime` in the envelope. */
+  /** Time by the service's clock: `requestTime` in the envelope, unless a server has a wrong clock. */
   readonly atMs: TimeMs
   /** The address that sent the request. */
   readonly source: string

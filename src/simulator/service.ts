@@ -88,6 +88,7 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
   const limiter = new Limiter(completeLimits(options.limits ?? {}))
   const journal = new Journal(options.journal ?? false, time.wallClock)
   const random = createRandom(seed + 2)
+  const randomServer = createRandom(seed + 3)
   const world = createWorld({
     seed,
     scale: options.scale ?? 'small',
@@ -100,6 +101,12 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
   const trueNow = (): TimeMs => Math.floor(time.now())
   const serviceNow = (): TimeMs => trueNow() + faults.skewMs(trueNow())
 
+  /** Returns how far the clock of the server that makes a response is ahead. */
+  const serverAheadMs = (): number => {
+    const { serverClocksMs: clocks } = quirks.current
+    return clocks[Math.floor(randomServer() * clocks.length)] ?? 0
+  }
+
   const contentOf = async (
     operation: Operation,
     query: Query,
@@ -108,7 +115,8 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
     const headers = { 'content-type': 'application/json;charset=UTF-8' }
     try {
       const outgoing = await responder(operation, query, at)
-      const body = outgoing.text === null ? [] : envelope(quirks.current, '00000', 'success', at, outgoing.text)
+      const body =
+        outgoing.text === null ? [] : envelope(quirks.current, '00000', 'success', at + serverAheadMs(), outgoing.text)
       return { ...outgoing, outgoing: { status: 200, headers, body } }
     } catch (error) {
       if (!(error instanceof ServiceFailure)) throw error

@@ -50,7 +50,7 @@ export const limitsOf = (perSecond: number, overallPerMinute = 60_000): Exchange
 
 /** Believes the time of every response: those of tests are made up. */
 export const believing: ExchangeOptions['serviceClock'] = {
-  judge: () => ({ isBelieved: true }),
+  judge: ({ requestTime }) => ({ isBelieved: true, serviceTime: requestTime }),
   now: () => Date.now(),
 }
 

@@ -154,6 +154,8 @@ export const quirksSchema = z.strictObject({
   fillsEarlierMs: z.number().int().min(0).default(0),
   /** Ranges, each within a minute, whose fills all have the first millisecond of the range as their time. */
   crowdedFills: z.array(fillRange).default([]),
+  /** How far the clock of each server is ahead. Each response comes from one of them, by chance. */
+  serverClocksMs: z.array(z.number().int()).min(1).default([0]),
   /** Share of the fills whose price differs from response to response. */
   flappingFills: share.default(0),
   /** Settlements are given with times that are up to this much late. Each response has other times. */

@@ -2,7 +2,7 @@ import { pino } from 'pino'
 import { describe, expect, it } from 'vitest'
 import { ServiceClock } from '../../../src/exchange/serviceClock.js'
 import { systemClock } from '../../../src/runtime/clock.js'
-import { clientOf, envelope } from '../../support/fakeService.js'
+import { clientOf, envelope, startFakeService } from '../../support/fakeService.js'
 import { failure, oneResponse } from '../../support/oneResponse.js'
 
 const exchange = oneResponse()
@@ -30,11 +30,30 @@ describe('a client that knows the time', () => {
     await exchange.answering('')
     const reader = clientOf(exchange.service.url, { serviceClock, clock })
     expect(await failure(reader.candles(candles))).toMatchObject({ kind: 'malformed', retryable: true })
-    serviceClock.judge({ sentAt: now, requestTime: now, receivedAt: now })
+    serviceClock.judge({ requestTime: now, receivedAt: now, roundTripMs: 0 })
     const { requestTime, receivedAt } = await reader.candles(candles)
     reader.close()
     expect(Math.abs(requestTime - now)).toBeLessThan(60_000)
     expect(Math.abs(receivedAt - now - aheadMs)).toBeLessThan(60_000)
+  })
+
+  it('does not take a candle for closed because one server of several is minutes ahead', async () => {
+    const openTime = Math.floor(Date.now() / 3_600_000) * 3_600_000
+    const candle = `[["${openTime}","1","1","1","1","5","5"]]`
+    const asked = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1H' } as const
+    let aheadMs = 0
+    const now = openTime + 3_590_000
+    const servers = await startFakeService((_, response) => void response.end(envelope(candle, now + aheadMs)))
+    const clock = { ...systemClock, now: () => now }
+    const serviceClock = new ServiceClock(clock, pino({ level: 'silent' }))
+    const reader = clientOf(servers.url, { serviceClock, clock })
+    for (let i = 0; i < 4; i++) await reader.candles(asked)
+    aheadMs = 280_000
+    const { rows, requestTime } = await reader.candles(asked)
+    reader.close()
+    await servers.close()
+    expect(rows).toMatchObject([{ openTime, isClosed: false }])
+    expect(requestTime).toBeLessThan(openTime + 3_600_000)
   })
 
   it('rejects rows of a time that cannot be, and takes 0 for none', async () => {

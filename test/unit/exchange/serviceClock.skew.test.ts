@@ -18,9 +18,9 @@ beforeEach(() => {
 })
 
 const answer = (aheadMs: number, there: number, back: number, at = clock.now()) => ({
-  sentAt: at + aheadMs,
   requestTime: at + there,
   receivedAt: at + there + back + aheadMs,
+  roundTripMs: there + back,
 })
 
 describe("our clock against the service's", () => {

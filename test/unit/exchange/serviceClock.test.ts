@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { pino } from 'pino'
 import { beforeEach, describe, expect, it } from 'vitest'
 import { ServiceClock } from '../../../src/exchange/serviceClock.js'
+import { createRandom } from '../../../src/simulator/world/hash.js'
 import { createFakeClock, type FakeClock } from '../../support/fakeClock.js'
 
 const minuteMs = 60_000
@@ -18,7 +19,7 @@ beforeEach(() => {
 
 /** A response whose clock is off from ours by so much. */
 const response = (aheadMs: number) =>
-  service.judge({ sentAt: clock.now(), requestTime: clock.now() + aheadMs, receivedAt: clock.now() }).isBelieved
+  service.judge({ requestTime: clock.now() + aheadMs, receivedAt: clock.now(), roundTripMs: 0 }).isBelieved
 
 describe("a response's time", () => {
   it('is believed when it is within minutes of ours', () => {
@@ -34,7 +35,7 @@ describe("a response's time", () => {
 
   it('says by how much it is off', () => {
     const receivedAt = clock.now()
-    expect(service.judge({ sentAt: receivedAt, requestTime: receivedAt + hourMs, receivedAt })).toEqual({
+    expect(service.judge({ requestTime: receivedAt + hourMs, receivedAt, roundTripMs: 0 })).toEqual({
       isBelieved: false,
       aheadMs: hourMs,
     })
@@ -82,9 +83,9 @@ describe("a response's time", () => {
           let furthest = 0
           for (const step of steps) {
             const { isBelieved } = led.judge({
-              sentAt: ours.now(),
               requestTime: ours.now() + ahead + step,
               receivedAt: ours.now(),
+              roundTripMs: 0,
             })
             if (isBelieved) {
               ahead += step
@@ -103,10 +104,69 @@ describe("a response's time", () => {
     expect(response(0)).toBe(true)
     await clock.advance(1_000)
     const stepped = {
-      sentAt: clock.now() - 5 * hourMs,
       requestTime: Number(clock.now()),
       receivedAt: clock.now() - 5 * hourMs,
+      roundTripMs: 0,
     }
     expect(service.judge(stepped).isBelieved).toBe(true)
+  })
+})
+
+describe('the time of a response', () => {
+  /** Responses of servers by turns that chance decides, one a second. Resolves to how far each time is off. */
+  async function timesOf(clocksMs: readonly number[], count: number, seed: number): Promise<number[]> {
+    const ours = createFakeClock()
+    const clockOfAll = new ServiceClock(ours, logger)
+    const random = createRandom(seed)
+    const off: number[] = []
+    for (let i = 0; i < count; i++) {
+      const roundTripMs = 20 + Math.floor(random() * 400)
+      await ours.advance(1_000)
+      const madeAt = ours.now() - Math.floor(random() * roundTripMs)
+      const ahead = clocksMs[Math.floor(random() * clocksMs.length)] ?? 0
+      const judged = clockOfAll.judge({ requestTime: madeAt + ahead, receivedAt: ours.now(), roundTripMs })
+      if (judged.isBelieved) off.push(judged.serviceTime - madeAt)
+      expect((clockOfAll.now() ?? 0) - ours.now()).toBeLessThan(i < 8 ? Infinity : 1_000)
+    }
+    return off
+  }
+
+  it('is its own, where all servers have one clock', async () => {
+    for (let seed = 1; seed <= 20; seed++) expect(new Set(await timesOf([0], 300, seed))).toEqual(new Set([0]))
+  })
+
+  it('is not that of one server of three which is minutes ahead, from the ninth response on', async () => {
+    for (let seed = 1; seed <= 50; seed++) {
+      const off = await timesOf([0, 0, 280_000], 600, seed)
+      // How long a response is under way is not known, so that it may seem to be made as late as it came.
+      expect(Math.max(...off.slice(8))).toBeLessThan(1_000)
+    }
+  })
+
+  it('is mostly its own, where one server of three is minutes behind', async () => {
+    const off: number[] = []
+    for (let seed = 1; seed <= 20; seed++) off.push(...(await timesOf([0, 0, -280_000], 600, seed)).slice(200))
+    expect(Math.max(...off)).toBe(0)
+    expect(off.filter((ms) => ms === 0).length).toBeGreaterThan(0.5 * off.length)
+  })
+
+  it('is its own after a suspension of the machine', async () => {
+    const ours = createFakeClock()
+    let sleptMs = 0
+    const awake = new ServiceClock(
+      { ...ours, now: () => ours.now() + sleptMs, uptimeMs: () => ours.uptimeMs() + sleptMs },
+      logger,
+    )
+    const judged = () => {
+      const requestTime = ours.now() + sleptMs
+      return awake.judge({ requestTime, receivedAt: requestTime, roundTripMs: 10 })
+    }
+    for (let i = 0; i < 200; i++) {
+      await ours.advance(100)
+      judged()
+    }
+    sleptMs = 3 * hourMs
+    expect(judged()).toEqual({ isBelieved: true, serviceTime: ours.now() + sleptMs })
+    expect(awake.now()).toBe(ours.now() + sleptMs)
   })
 })

@@ -20,6 +20,14 @@ const times = (rows: Received['rows'], field = 'ts') => rows.map((row) => Number
 const listOf = ({ data }: Received, name: string) => (data as Record<string, Received['rows']>)[name] ?? []
 const isRising = (list: readonly number[]) => list.every((time, place) => place === 0 || time >= (list[place - 1] ?? 0))
 
+test('serverClocksMs: each response comes from one of several servers, whose clocks differ', async () => {
+  const simulator = await quirky({ serverClocksMs: [0, 0, 280_000] })
+  const told: number[] = []
+  for (let i = 0; i < 30; i++) told.push((await ask(simulator, `fills?${btc}&limit=1`)).requestTime - noon)
+  expect(new Set(told)).toEqual(new Set([0, 280_000]))
+  expect(told.filter((ms) => ms === 0).length).toBeGreaterThan(told.length / 3)
+})
+
 describe('pages', () => {
   test('pageRows: are cut silently to any size', async () => {
     const pageRows = { fills: 7, 'futures-fills-history': 999, candles: 50, liquidations: 50, 'history-fund-rate': 99 }
