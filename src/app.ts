@@ -166,15 +166,9 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
     const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
     // The queue opens before the recorder may send. Responses of an earlier run need only the database.
     const storing = await openQueue({
-      config,
+      ...shared,
       url: store.url,
-      clock,
       serviceNow: () => serviceClock.now(),
-      disk,
-      logger,
-      metrics,
-      stats,
-      incidents,
       problem,
       belonging,
       adopt,

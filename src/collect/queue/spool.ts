@@ -92,6 +92,8 @@ export class Spool {
   /** Time since which a segment cannot be read, on the monotonic clock. */
   readonly #unreadableSince = new Map<string, number>()
   readonly #withReportedDamage = new Set<string>()
+  /** A segment is begun for a response, so that the service's time is known by then. */
+  readonly #now = (): ServiceMs => this.#options.serviceNow() ?? asIfService(this.#clock.now())
   #sequence = 0
   #appending = 0
   #dropping: Promise<boolean> | undefined
@@ -110,8 +112,7 @@ export class Spool {
         disk: this.#disk,
         nextName: () => {
           // The clock may have been set back, but the order of names must be that of writing.
-          const newest = largest([...this.#closed.keys()].map(createdAtOf))
-          const createdAt = laterOf(this.#now(), addMs(newest, 1))
+          const createdAt = laterOf(this.#now(), addMs(largest([...this.#closed.keys()].map(createdAtOf)), 1))
           return segmentName(createdAt, this.#sequence++, stream, owner.name)
         },
         onClosed: (name, bytes) => this.#closed.set(name, { stream, isOwn: true, bytes }),
@@ -290,14 +291,8 @@ export class Spool {
     const to = earlierOf(this.#now(), smallest(later))
     await this.#disk.rename(file, `${file}.unreadable`)
     this.#closed.delete(name)
-    const createdAt = createdAtOf(name)
-    const range = { from: addMs(createdAt, -longestToDiskMs), to: addMs(laterOf(to, createdAt), 1) }
+    const range = { from: addMs(createdAtOf(name), -longestToDiskMs), to: addMs(laterOf(to, createdAtOf(name)), 1) }
     this.#options.onSetAside({ file: `${file}.unreadable`, stream, range, error })
-  }
-
-  /** A segment is begun for a response, so that the service's time is known by then. */
-  #now(): ServiceMs {
-    return this.#options.serviceNow() ?? asIfService(this.#clock.now())
   }
 
   async #remove(name: string): Promise<void> {

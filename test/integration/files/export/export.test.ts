@@ -7,7 +7,7 @@ import { recordGap } from '../../../../src/ledger/gaps.js'
 import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { type ExportOptions, runExport } from '../../../../src/files/export/run.js'
-import { describeSource, endOfRows } from '../../../../src/files/export/request.js'
+import { describeSource } from '../../../../src/files/export/request.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { recordInstruments } from '../../../../src/ledger/instruments.js'
 import { appendRows } from '../../../../src/db/writeRows.js'
@@ -248,15 +248,6 @@ test('a symbol that is longer than a name of a file may be has a folder all the 
   } finally {
     await created.database.pool.query('delete from market.fills where symbol = any ($1)', [long])
   }
-})
-
-test('without an end, an export ends after its newest row, whatever time a clock shows', async () => {
-  const source = await describeSource(created.database, 'fills')
-  const newest = from + 2 * dayMs + 49 * 1_000_000
-  expect(await endOfRows(created.database, { source, from })).toBe(newest + 1)
-  expect(await endOfRows(created.database, { source, from: newest + 1 })).toBe(newest + 1)
-  const day = await describeSource(created.database, "select * from market.fills where ts < '2020-01-01'")
-  expect(await endOfRows(created.database, { source: day, from })).toBe(from)
 })
 
 describe('an export that was stopped', () => {
