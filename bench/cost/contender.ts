@@ -28,7 +28,10 @@ function recorder(): Record<CostKind, Ask> {
     latencyJitterMs: 0,
     limits: { overallPerMinute: maxPerSecond * 60, perSecond },
     retry: { attempts: 4, minDelayMs: 250, maxDelayMs: 5000, totalMs: 30_000 },
-    serviceClock: { judge: ({ requestTime }) => ({ isBelieved: true, serviceTime: requestTime }), now: () => Date.now() },
+    serviceClock: {
+      judge: ({ requestTime }) => ({ isBelieved: true, serviceTime: requestTime }),
+      now: () => Date.now(),
+    },
   })
   const key = { category, symbol } as const
   const rowsOf = async (response: Promise<Page<unknown>>) => (await response).rows.length
