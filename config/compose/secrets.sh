@@ -1,6 +1,6 @@
 #!/bin/sh
 # Makes the passwords at the first start. Nobody has to choose them, and none stands in a file of the project.
-# Each file belongs to the one user who reads it: postgres (70), the recorder (65532), Grafana (472).
+# Each file belongs to the one user who reads it: postgres (70), the recorder (65532), Prometheus (65534), Grafana (472).
 set -eu
 umask 077
 cd /secrets
@@ -26,5 +26,10 @@ if [ ! -f complete ]; then
   printf %s "$reader" | give grafana_database 472
   new_password | give grafana_admin 472
   touch complete
+fi
+if [ ! -f page_password ]; then
+  password=$(new_password)
+  printf %s "$password" | give prometheus_page 65534
+  printf %s "$password" | give page_password 65532
 fi
 chmod 755 .

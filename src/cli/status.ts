@@ -2,6 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { inUrl, stopSignal } from '../runtime/process.js'
 import type { Config } from '../config/resolve.js'
 import { printableValue } from '../runtime/text.js'
+import { pageUser } from '../serve/protection.js'
 import { readAddress } from '../serve/source.js'
 import type { Status } from '../serve/api/contract.js'
 import { Failed, sleepUnlessStopped } from './end.js'
@@ -24,9 +25,6 @@ interface Response {
   readonly reason: string | null
 }
 
-/** Environment variables with name and password for the page. They are used if the address has none. */
-const [userVariable, passwordVariable] = ['MARKET_RECORDER_USER', 'MARKET_RECORDER_PASSWORD'] as const
-
 const usualWatchSeconds = 2
 const patienceMs = 5_000
 
@@ -45,8 +43,7 @@ export function statusCommand(): Command {
     .addHelpText(
       'after',
       '\nExample:\n  market-recorder status --watch\n\nWhen no recorder responds, it shows what the database holds. Exit code: 0 if it records, 1 if not.\n' +
-        `\nWhere the page requires a name and a password, give them in ${userVariable} and ${passwordVariable}\n` +
-        'in the environment. To trust a self-signed certificate, set NODE_EXTRA_CA_CERTS=FILE.',
+        '\nWhere the page requires a password, give it in SERVE_PASSWORD or SERVE_PASSWORD_FILE in the environment.',
     )
     .action(runStatus)
 }
@@ -83,7 +80,7 @@ async function ask(config: Config, options: StatusOptions): Promise<Response> {
     const reason = 'the data folder holds no address of a recorder; give --url or --data-dir'
     return { recorder: null, reason, stored: await readStored(config, reason) }
   }
-  const { url, authorization } = withoutCredentials(address)
+  const { url, authorization } = withoutCredentials(address, config.serve.password)
   try {
     return { recorder: await readStatus(url, authorization), stored: null, reason: null }
   } catch (error) {
@@ -92,20 +89,20 @@ async function ask(config: Config, options: StatusOptions): Promise<Response> {
   }
 }
 
-/** Splits the credentials from an address, so that messages can show the address without the password. */
-function withoutCredentials(address: string): { readonly url: string; readonly authorization: string | null } {
+/**
+ * Splits the credentials from an address, so that messages can show the address without the password. An address
+ * without credentials gets the configured password.
+ */
+function withoutCredentials(
+  address: string,
+  configured: string | undefined,
+): { readonly url: string; readonly authorization: string | null } {
   const url = new URL(address)
-  const { username, password } = url
-  url.username = ''
-  url.password = ''
-  const named =
-    username === ''
-      ? { user: process.env[userVariable] ?? '', password: process.env[passwordVariable] ?? '' }
-      : { user: decoded(username), password: decoded(password) }
-  const isNamed = named.user !== ''
+  const isNamed = url.username !== ''
+  const [user, password] = isNamed ? [decoded(url.username), decoded(url.password)] : [pageUser, configured]
   return {
     url: url.origin,
-    authorization: isNamed ? `Basic ${Buffer.from(`${named.user}:${named.password}`).toString('base64')}` : null,
+    authorization: password === undefined ? null : `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
   }
 }
 
@@ -120,12 +117,11 @@ function decoded(text: string): string {
 async function readStatus(url: string, authorization: string | null): Promise<Status> {
   const response = await fetch(new URL('/api/status', url), {
     headers: authorization === null ? {} : { authorization },
-    // Refuses redirects, because name and password are for the page alone.
+    // Refuses redirects, because the password is for the page alone.
     redirect: 'error',
     signal: AbortSignal.timeout(patienceMs),
   })
-  if (response.status === 401)
-    throw new Error(`it refuses the name and password; set ${userVariable} and ${passwordVariable}`)
+  if (response.status === 401) throw new Error('it refuses the password; set SERVE_PASSWORD or SERVE_PASSWORD_FILE')
   if (!response.ok) throw new Error(`it says ${response.status}`)
   return printableValue((await response.json()) as Status)
 }

@@ -46,7 +46,7 @@ export function readText(file: string, advice: string): string {
 }
 
 /** Returns an error that says why a file that the configuration names cannot be read. */
-export function unreadable(file: string, cause: unknown, advice: string): ConfigError {
+function unreadable(file: string, cause: unknown, advice: string): ConfigError {
   const { code } = cause as NodeJS.ErrnoException
   const why =
     code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : String(code)

@@ -12,11 +12,12 @@ export const environmentOptions = {
   EXCHANGE_PROXY: ['exchange', 'proxy'],
   COLLECTOR_EGRESS: ['collector', 'egress'],
   SERVE_PORT: ['serve', 'port'],
+  SERVE_PASSWORD: ['serve', 'password'],
   LOG_LEVEL: ['log', 'level'],
 } as const
 
 /** Variables with a variant `<name>_FILE` that names a file. A secret in a file is hidden from other programs. */
-export const secretVariables = ['DATABASE_URL', 'DATABASE_READ_URL', 'EXCHANGE_PROXY'] as const
+export const secretVariables = ['DATABASE_URL', 'DATABASE_READ_URL', 'EXCHANGE_PROXY', 'SERVE_PASSWORD'] as const
 
 /** Returns true if the environment sets at least one option. */
 export function setsOptions(env: Environment): boolean {

@@ -93,9 +93,9 @@ function describeMistake({ issue, unknownKey }: Mistake, input: unknown, place: 
   return `${place(path)}: ${dotted(path)} ${requirement(issue)}${received(path, input)}; ${remedy(path)}`
 }
 
-/** Describes the value that was found, without a login. A connection string may have its password anywhere. */
+/** Describes the value that was found, without what is secret. A connection string may have its password anywhere. */
 function received(path: Path, input: unknown): string {
-  if (['database', 'database.url', 'database.readUrl'].includes(dotted(path))) return ''
+  if (['database', 'database.url', 'database.readUrl', 'serve', 'serve.password'].includes(dotted(path))) return ''
   const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
   if (value === null || value === undefined) return ', but is empty'
   if (Array.isArray(value)) return ', but is a list'

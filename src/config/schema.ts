@@ -235,12 +235,12 @@ const serve = z
       .describe(
         'Host names that the server may be called by, besides addresses and localhost; others are refused. By default any, unless host is an address of this machine only.',
       ),
-    webConfigFile: z
+    password: z
       .string()
-      .min(1)
+      .min(16, { error: 'must have at least 16 characters' })
       .exactOptional()
       .describe(
-        "File in the format of Prometheus' web configuration, with a certificate and users: see security.md. Without it, HTTP for everybody.",
+        'Password of the page, at least 16 characters; the name is recorder. A secret: prefer SERVE_PASSWORD, or SERVE_PASSWORD_FILE with the path of a file that holds it. Needed where host is no address of this machine only.',
       ),
     metricsByInstrument: z
       .boolean()

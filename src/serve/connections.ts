@@ -1,5 +1,4 @@
-import { createServer as createHttpServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { createServer as createHttpsServer, type ServerOptions } from 'node:https'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { MiddlewareHandler } from 'hono'
 
@@ -23,17 +22,9 @@ const maxRenderings = 200
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void
 
-/**
- * Creates a server that limits its connections: their number, how long one may be idle, and how much waits for it.
- *
- * @param tlsOptions null for a server without TLS
- */
-export function createBoundedServer(tlsOptions: ServerOptions | null, listener: Listener): Server {
-  const bounded = oneRequestAtATime(listener)
-  const server =
-    tlsOptions === null
-      ? createHttpServer(timeouts, bounded)
-      : createHttpsServer({ ...timeouts, ...tlsOptions }, bounded)
+/** Creates a server that limits its connections: their number, how long one may be idle, and how much waits for it. */
+export function createBoundedServer(listener: Listener): Server {
+  const server = createServer(timeouts, oneRequestAtATime(listener))
   server.maxConnections = maxConnections
   server.setTimeout(stalledMs)
   return server

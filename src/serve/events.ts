@@ -60,9 +60,6 @@ export class EventHub {
   }
 
   /** Closes all connections. Clients that may still connect do so again. */
-  dropAll(): void {
-    for (const client of this.#clients.keys()) client.drop()
-  }
 
   close(): void {
     this.#running?.abort()

@@ -1,7 +1,6 @@
 import { createServer as createHttpServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { resolve } from 'node:path'
-import { Server as TlsServer } from 'node:tls'
 import { getRequestListener } from '@hono/node-server'
 import { serveStatic } from '@hono/node-server/serve-static'
 import { OpenAPIHono } from '@hono/zod-openapi'
@@ -21,7 +20,7 @@ import { addRoutes } from './api/routes.js'
 import { marketTime } from './marketNow.js'
 import { createBoundedServer, renderOnce } from './connections.js'
 import { patienceMs } from './databaseProbe.js'
-import { openProtection } from './protection.js'
+import { passwordGuard, requirePassword } from './protection.js'
 import { StatusReporter } from './reporter.js'
 import { guardsAgainstSites } from './security.js'
 import { type RecorderSource, respondingAddress } from './source.js'
@@ -55,7 +54,8 @@ const maxPortsTried = 100
 /** Serves metrics, health, the API and the page until it is closed. Rejects if it cannot listen on the address. */
 export async function startServer(options: ServerOptions): Promise<RunningServer> {
   const { config, source, version, logger, clock } = options
-  const protection = await openProtection(config.serve, logger, clock)
+  const { password } = config.serve
+  requirePassword(config.serve)
   const common = { url: options.databaseUrl, isReadOnly: true, applicationName: 'market-recorder page' }
   const database = openDatabase({ ...common, poolSize, statementTimeoutMs, silenceTimeoutMs })
   const pings = openDatabase({ ...common, poolSize: 1, silenceTimeoutMs: patienceMs })
@@ -69,14 +69,14 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     },
   })
   app.use(...guardsAgainstSites(config.serve))
-  if (protection !== null) app.use(protection.authenticate)
+  if (password !== undefined) app.use(passwordGuard(password))
   addLimits(app)
   const hub = addRoutes(app, { database, clock, logger, status, marketNow: marketTime(source, database, clock) })
   addMetricsAndHealth(app, options, reporter, () => hub.size)
   addDescription(app, version)
   servePage(app)
   app.onError((error, context) => {
-    if (error instanceof HTTPException) return context.json({ error: error.message }, error.status)
+    if (error instanceof HTTPException) return error.res ?? context.json({ error: error.message }, error.status)
     const { path } = context.req
     if (!isOfDatabase(error)) {
       logger.error(`${path}: ${error.stack ?? error.message}; this is a fault of the program, please report it`)
@@ -88,12 +88,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   })
 
   const listener = getRequestListener(app.fetch)
-  const server = createBoundedServer(
-    protection?.tlsOptions ?? null,
-    (request, response) => void listener(request, response),
-  )
+  const server = createBoundedServer((request, response) => void listener(request, response))
   const closeParts = async () => {
-    protection?.close()
     hub.close()
     reporter.close()
     await Promise.all([database.close(), pings.close()])
@@ -104,7 +100,6 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
     await closeParts()
     throw error
   }
-  protection?.follow(server, () => hub.dropAll())
   return {
     url: urlOf(server, config.serve.host),
     async close() {
@@ -220,8 +215,7 @@ function cannotListen(error: NodeJS.ErrnoException, host: string, port: number):
 
 function urlOf(server: Server, host: string): string {
   const { port } = server.address() as AddressInfo
-  const scheme = server instanceof TlsServer ? 'https' : 'http'
-  return `${scheme}://${inUrl(host)}:${port}`
+  return `http://${inUrl(host)}:${port}`
 }
 
 /** Returns the folder of the built page; null if it has not been built. */
@@ -232,14 +226,15 @@ function pageFolder(): string | null {
 
 /** Throws if the page cannot be served, before anything is created. Names a recorder that already serves there. */
 export async function refuseTakenAddress(
-  { serve: { host, port }, database }: Config,
+  { serve, database }: Config,
   clock: Clock,
   takesNextPort: boolean,
 ): Promise<void> {
+  requirePassword(serve)
   const url = await respondingAddress(clock, database.dataDir)
   if (url !== null) {
     const folder = resolve(database.dataDir)
     throw new Error(`a recorder works in ${folder} already: its page is at ${url}; stop it, or give another --data-dir`)
   }
-  if (!takesNextPort) await requireFreePort({ host, port })
+  if (!takesNextPort) await requireFreePort(serve)
 }

@@ -12,7 +12,6 @@ const places: Readonly<Record<string, string>> = {
   'src/cli/doctor.ts': 'compares the clock of this machine with that of the service',
   'src/serve/page/': 'runs in a browser',
   'src/serve/sampler.ts': 'measures how busy this process is',
-  'src/serve/protection.ts': 'keys, for which chance of one’s own would be none',
   'src/server/embedded/': 'waits for another process, and makes passwords',
   'src/simulator/server.ts': 'the stand-in over real HTTP; what it serves takes its time from its caller',
   'src/simulator/control.ts': 'the same',

@@ -1,3 +1,4 @@
+import pLimit from 'p-limit'
 import { link, lstat, readdir, readFile, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
 import { isFullDisk, makeFolder, syncToDisk, systemDisk } from '../../runtime/disk.js'
@@ -28,6 +29,8 @@ export interface ArchiveTarget {
 
 /** Folder for files that are being written. Readers skip names that begin with a dot. */
 const partial = '.partial'
+/** Largest number of files whose size is asked for at once. */
+const maxReadings = 16
 
 /** An archive in a local or mounted folder. */
 export function folderTarget(root: string): ArchiveTarget {
@@ -42,7 +45,8 @@ export function folderTarget(root: string): ArchiveTarget {
         .filter((entry) => entry.isFile())
         .map((entry) => relative(root, join(entry.parentPath, entry.name)).split(sep).join('/'))
         .filter((path) => !path.startsWith(partial) && !path.endsWith('.new'))
-      const found = await Promise.all(paths.map(async (path) => ({ path, bytes: (await stat(at(path))).size })))
+      const sizeOf = async (path: string) => ({ path, bytes: (await stat(at(path))).size })
+      const found = await pLimit(maxReadings).map(paths, sizeOf)
       return found.toSorted((a, b) => (a.path < b.path ? -1 : 1))
     },
     async read(path) {

@@ -7,7 +7,7 @@ import { createBoundedServer } from '../../../src/serve/connections.js'
 /** Sends so many requests at once on one connection. Resolves to the number of responses when it is closed or all are there. */
 async function responsesTo(count: number): Promise<{ responses: number; handled: number }> {
   let handled = 0
-  const server = createBoundedServer(null, (_, response) => {
+  const server = createBoundedServer((_, response) => {
     handled += 1
     // All of the body is there before the response ends, as with a stream.
     response.writeHead(200, { 'content-length': 2 }).write('ok')
