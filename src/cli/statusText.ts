@@ -41,7 +41,9 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
       : paint(counted(problems.length, 'problem'), problems.some(({ isBlocking }) => isBlocking) ? 'red' : 'yellow')
   const running = inWords(status.time - status.startedAt)
   const leftOut = leftOutLines(status.streams)
-  const [head = '', ...streams] = streamTable(status.streams, paint, screen.columns < wideColumns).split('\n')
+  const isByDisk = !database.isReachable || spool.since !== null
+  const table = streamTable(status.streams, isByDisk, paint, screen.columns < wideColumns)
+  const [head = '', ...streams] = table.split('\n')
   const off = streams.filter((_, index) => status.streams[index]?.state === 'off')
   const operations = inLines(
     budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`),
@@ -128,14 +130,18 @@ export function storedText({ newest, gaps, bytes, jobs }: StoredState, now: Serv
 
 interface Column {
   readonly name: string
-  readonly cell: (stream: StreamStatus, paint: Paint) => string
+  readonly cell: (stream: StreamStatus, paint: Paint, isByDisk: boolean) => string
   /** True if a narrow screen leaves the column out. */
   readonly isWideOnly?: boolean
 }
 
 const columns: readonly Column[] = [
   { name: 'stream', cell: ({ name }) => name },
-  { name: 'state', cell: ({ state }, paint) => paint(state, colourOf[state]) },
+  {
+    name: 'state',
+    cell: ({ state }, paint, isByDisk) =>
+      isByDisk && state === 'fresh' ? paint('by disk', 'yellow') : paint(state, colourOf[state]),
+  },
   { name: 'covers', cell: covers },
   { name: 'age', cell: ({ ageMs }) => (ageMs === null ? '' : inWords(ageMs)) },
   {
@@ -157,13 +163,14 @@ function trouble(count: number, paint: Paint): string {
   return count > 0 ? paint(grouped(count), 'yellow') : '0'
 }
 
-function streamTable(streams: readonly StreamStatus[], paint: Paint, isNarrow: boolean): string {
+/** @param isByDisk true while rows go to the disk, until the database takes them */
+function streamTable(streams: readonly StreamStatus[], isByDisk: boolean, paint: Paint, isNarrow: boolean): string {
   const shown = columns.filter(({ isWideOnly = false }) => !isNarrow || !isWideOnly)
   const table = plainTable(
     shown.map(({ name }) => name),
     shown.map((_, index) => (index < 2 ? 'left' : 'right')),
   )
-  for (const stream of streams) table.push(shown.map(({ cell }) => cell(stream, paint)))
+  for (const stream of streams) table.push(shown.map(({ cell }) => cell(stream, paint, isByDisk)))
   return table.toString()
 }
 

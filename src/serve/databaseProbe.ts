@@ -3,6 +3,7 @@ import type { RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { ping, type StoreOverview, storeOverview } from '../ledger/read/overview.js'
 import { type Jobs, readJobs } from '../server/timescale/jobs.js'
+import type { MachineMs } from '../market/values.js'
 import { readNowAndThen } from './nowAndThen.js'
 
 export interface DatabaseState {
@@ -11,8 +12,8 @@ export interface DatabaseState {
   /** Delay of a standby; null for a primary server, and if it did not respond. */
   readonly lagMs: number | null
   readonly error: string | null
-  /** True when the database has responded at least once since the start. */
-  readonly wasReachable: boolean
+  /** When it last responded; null before the first response. */
+  readonly respondedAt: MachineMs | null
   /** The last overview; null before the first one. */
   readonly overview: StoreOverview | null
   /** How the server's own jobs fare, as far as is known; null where it has none. */
@@ -35,7 +36,7 @@ export class DatabaseProbe {
   readonly #readOverview: () => Promise<StoreOverview | null>
   readonly #readJobs: () => Promise<Jobs | null>
   #checking: Promise<DatabaseState> | undefined
-  #state: DatabaseState = { ...away, error: 'not asked yet', overview: null, jobs: null, wasReachable: false }
+  #state: DatabaseState = { ...away, error: 'not asked yet', overview: null, jobs: null, respondedAt: null }
   #checkedMs = -Infinity
 
   /** @param pings connections for pings alone, so that slow requests of the page hold none up */
@@ -61,7 +62,8 @@ export class DatabaseProbe {
     try {
       const lagMs = await withPatience(this.#clock, ping(this.#pings.db))
       const latencyMs = this.#clock.monotonicMs() - startedMs
-      this.#state = { ...this.#state, isReachable: true, wasReachable: true, latencyMs, lagMs, error: null }
+      const respondedAt = this.#clock.now()
+      this.#state = { ...this.#state, isReachable: true, respondedAt, latencyMs, lagMs, error: null }
     } catch (error) {
       this.#state = { ...this.#state, ...away, error: describeDatabaseError(error) }
       return this.#state

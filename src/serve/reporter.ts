@@ -146,7 +146,7 @@ export function statusReport(input: ReportInput): Status {
     incidents: source.incidents().slice(0, shownIncidents),
     process: { residentBytes: process.memoryUsage.rss(), eventLoopLagP99Ms: sampler.eventLoopLagP99Ms },
   }
-  return { ...status, problems: problemsOf(status, database.wasReachable) }
+  return { ...status, problems: problemsOf(status, database.respondedAt) }
 }
 
 function streamStatus({ now, nowMs, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
@@ -176,17 +176,21 @@ function jobsStatus(jobs: Jobs | null): Status['database']['jobs'] {
 type Shown = Omit<Status, 'problems'>
 type Problem = Status['problems'][number]
 
-/** Returns what is wrong. While another recorder owns the budget, nothing else counts. */
-function problemsOf(status: Shown, wasReachable: boolean): Problem[] {
+/**
+ * Returns what is wrong. While another recorder owns the budget, nothing else counts. While the database is away, what
+ * follows from that is left out.
+ */
+function problemsOf(status: Shown, respondedAt: MachineMs | null): Problem[] {
   const { egress, phase, database } = status
-  if (phase !== 'waiting') return [...blockingProblems(status, wasReachable), ...otherProblems(status)]
+  if (phase !== 'waiting') return [...blockingProblems(status, respondedAt), ...otherProblems(status)]
   const message = database.isReachable
     ? `Another recorder owns the budget of ${egress}; this one takes over when it ends.`
     : `No requests are sent: the database is away, and only it can say whether another recorder sends from ${egress}.`
   return [{ about: 'egress', name: egress, message, isBlocking: true }]
 }
 
-function blockingProblems({ egress, phase, maySend, database, streams }: Shown, wasReachable: boolean): Problem[] {
+function blockingProblems(status: Shown, respondedAt: MachineMs | null): Problem[] {
+  const { egress, phase, maySend, database, streams } = status
   const problems: Problem[] = []
   const add = (about: Problem['about'], name: string, message: string) =>
     problems.push({ about, name, message, isBlocking: true })
@@ -196,17 +200,14 @@ function blockingProblems({ egress, phase, maySend, database, streams }: Shown, 
   }
   if (phase === 'stopping') add('recorder', 'recorder', 'The recorder is stopping.')
   if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads the lists of instruments.')
-  if (!database.isReachable) {
-    const what = wasReachable ? 'does not respond' : 'has been away since the start'
-    add('database', 'database', `The database ${what}: ${database.error ?? 'no reason'}`)
-  }
+  if (!database.isReachable) add('database', 'database', awayText(status, respondedAt))
   for (const { name, state, outage, ageMs: age, freshnessLimitMs, targets, lateTargets } of streams) {
     if (state === 'failing' && outage !== null) {
       const named = outage.categories.filter((category) => category !== '')
       const what = named.length === 0 ? name : `${name} of ${named.join(', ')}`
       add('stream', name, `${what}: nothing usable for ${inWords(outage.forMs)}: ${outage.message}`)
     }
-    if (state !== 'stale') continue
+    if (state !== 'stale' || !database.isReachable) continue
     if (age !== null && age <= freshnessLimitMs) {
       const share = Math.round((lateTargets / targets) * 100)
       add('stream', name, `${name}: ${share} % of what it covers (${lateTargets} of ${targets}) are overdue.`)
@@ -218,11 +219,24 @@ function blockingProblems({ egress, phase, maySend, database, streams }: Shown, 
   return problems
 }
 
+/** Says since when the database is away, why, and what becomes of the rows. A stored response shows that it was there. */
+function awayText({ time, streams, database, spool, phase, maySend }: Shown, respondedAt: MachineMs | null): string {
+  const seen = [respondedAt, ...streams.map(({ lastStoredAt }) => lastStoredAt)].filter((at) => at !== null)
+  const since = Math.max(...seen)
+  const when =
+    seen.length === 0
+      ? 'since the start'
+      : `for ${inWords(time - since)}, since ${new Date(since).toISOString().slice(0, 19).replace('T', ' ')} UTC`
+  const isKept = phase === 'collecting' && maySend && spool.droppedRows === 0
+  const kept = isKept ? ' Nothing is lost: responses go to the disk until it is back.' : ''
+  return `The database has been away ${when}: ${(database.error ?? 'no reason').replace(/\.?$/, '.')}${kept}`
+}
+
 function otherProblems({ time, fleet, budget, spool, database }: Shown): Problem[] {
   const problems: Problem[] = []
   const add = (about: Problem['about'], name: string, message: string) =>
     problems.push({ about, name, message, isBlocking: false })
-  const jobs = database.jobs?.problem ?? null
+  const jobs = database.isReachable ? (database.jobs?.problem ?? null) : null
   if (jobs !== null) add('database', 'jobs', `${jobs}.`)
   for (const { egress, state, silentMs } of fleet.recorders) {
     if (state !== 'gone') continue
@@ -239,7 +253,7 @@ function otherProblems({ time, fleet, budget, spool, database }: Shown): Problem
     const late = `Live requests are late by ${inWords(overdueMs)}, waiting for their turn`
     add('budget', 'live', `${late}: the limits are exhausted. See the plan command.`)
   }
-  if (spool.since !== null) {
+  if (spool.since !== null && database.isReachable) {
     const going = `Responses have gone to the disk for ${inWords(time - spool.since)}`
     add('spool', 'spool', `${going}, to be stored when the database takes them.`)
   }

@@ -292,11 +292,11 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.goto(url(instrument))
     await page.locator('.book tbody.bids tr').first().waitFor()
     await proxy.refuse()
-    await page.getByText('The database does not respond').waitFor()
+    await page.getByText('The database has been away').waitFor()
     expect(await page.locator('.book tbody.bids tr').count()).toBeGreaterThan(0)
     await page.locator('.health.bad').waitFor()
     await proxy.restore()
-    await page.getByText('The database does not respond').waitFor({ state: 'detached' })
+    await page.getByText('The database has been away').waitFor({ state: 'detached' })
     await page.locator('.health.good').waitFor({ timeout: 200_000 })
   })
 

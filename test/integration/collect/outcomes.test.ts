@@ -124,7 +124,7 @@ async function judged(name: Polled) {
   sampler.close()
   const database = {
     isReachable: true,
-    wasReachable: true,
+    respondedAt: null,
     latencyMs: 1,
     lagMs: null,
     error: null,

@@ -18,7 +18,7 @@ function text(prepare: (source: SettableSource) => void, isReachable = true, scr
   sampler.close()
   const database = {
     isReachable,
-    wasReachable: true,
+    respondedAt: now - 90_000,
     latencyMs: isReachable ? 2 : null,
     lagMs: null,
     error: isReachable ? null : 'refused',
@@ -46,9 +46,10 @@ describe('the status on a terminal', () => {
 
   test('says first what is wrong', () => {
     const lines = text(({ state }) => void (state.stats.fills.lastStoredAt = now - 7_200_000), false).split('\n')
-    expect(lines[0]).toContain('2 problems')
-    expect(lines[1]).toBe('  ! The database does not respond: refused')
-    expect(lines[2]).toContain('fills: nothing stored for 2 h')
+    expect(lines[0]).toContain('1 problem ')
+    expect(lines[1]).toMatch(/^ {2}! The database has been away for .* Nothing is lost: responses go to the disk until/)
+    expect(lines[2]).toBe('')
+    expect(lines.join('\n')).toMatch(/^tickers +by disk /m)
   })
 
   test('fits the screen, with what is wrong and every stream that is recorded', () => {
@@ -57,7 +58,7 @@ describe('the status on a terminal', () => {
     const lines = shown.split('\n')
     expect(lines.length).toBeLessThanOrEqual(23)
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThanOrEqual(80)
-    expect(lines[1]).toBe('  ! The database does not respond: refused')
+    expect(lines[1]).toMatch(/^ {2}! The database has been away for /)
     for (const { name } of enabledStreams(loadConfig({ env: {} }))) expect(shown).toMatch(new RegExp(`^${name} `, 'm'))
     for (const label of ['Requests', 'Waiting', 'Database', 'Gaps', 'Process']) {
       expect(shown).toMatch(new RegExp(`^${label} `, 'm'))

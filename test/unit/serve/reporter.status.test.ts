@@ -15,7 +15,7 @@ const now = 1_800_000_000_000
 const nowMs = 100_000
 const reachable: DatabaseState = {
   isReachable: true,
-  wasReachable: true,
+  respondedAt: now - 1000,
   latencyMs: 1.5,
   lagMs: null,
   error: null,
@@ -149,10 +149,22 @@ describe('what is wrong is said in words', () => {
   })
 
   test('a database that is away', () => {
-    const [problem] = messages(undefined, { ...reachable, isReachable: false, latencyMs: null, error: 'refused' })
-    expect(problem).toMatchObject({ about: 'database', message: 'The database does not respond: refused' })
-    const never = { ...reachable, isReachable: false, wasReachable: false, latencyMs: null, error: 'refused' }
-    expect(messages(undefined, never)[0]?.message).toBe('The database has been away since the start: refused')
+    const away = { ...reachable, isReachable: false, respondedAt: now - 300_000, latencyMs: null, error: 'refused' }
+    const never = { ...away, respondedAt: null }
+    const storing = (at: number | null) => (source: SettableSource) => {
+      for (const stats of Object.values(source.state.stats)) stats.lastStoredAt = at
+      source.state.backlog.isSpooling = true
+    }
+    const message = 'The database has been away for 90 s, since 2027-01-15 07:58:30 UTC: refused. '
+    const kept = 'Nothing is lost: responses go to the disk until it is back.'
+    // Streams that are late by it, and responses on the disk, are the same problem.
+    expect(messages(storing(now - 90_000), away).map((one) => one.message)).toEqual([message + kept])
+    expect(messages(storing(null), never)[0]?.message).toContain('has been away since the start: refused. ')
+    const losing = messages((source) => {
+      storing(now - 90_000)(source)
+      source.state.stats.fills.rowsDropped = 3
+    }, away)
+    expect(losing[0]?.message).toBe(message.trim())
     const [waiting] = messages(({ state }) => (state.phase = 'waiting'), never)
     expect(waiting?.message).toMatch(/^No requests are sent: the database is away/)
   })
