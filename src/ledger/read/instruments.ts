@@ -24,11 +24,12 @@ const columns = ['category', 'symbol', ...coins, 'status', 'kind', 'price_precis
 
 /**
  * Finds instruments whose symbol, coins, category or kind together contain every word of `text`, in any case. Listed
- * instruments come first, then matches at the beginning, then shorter symbols. An empty text matches all.
+ * instruments come first, then matches at the beginning, then those with most turnover. An empty text matches all.
  */
 export async function searchInstruments(
   db: Kysely<Database>,
   filter: { readonly text: string; readonly category?: Category | undefined; readonly limit: number },
+  now: ServiceMs,
 ): Promise<InstrumentRow[]> {
   const words = filter.text
     .toUpperCase()
@@ -36,12 +37,14 @@ export async function searchInstruments(
     .filter((word) => word !== '')
   const [first = ''] = words
   let query = db
-    .selectFrom('market.instruments')
+    .selectFrom('market.instruments as i')
     .select([...columns, 'disappeared_at as disappearedAt'])
     .where('category', '<>', 'MARGIN')
     .orderBy((eb) => eb('disappeared_at', 'is not', null))
     .orderBy((eb) => eb.not(eb.fn('starts_with', [eb.fn('upper', ['symbol']), eb.val(words.join(''))])))
     .orderBy((eb) => eb.not(eb.fn('starts_with', [eb.fn('upper', ['symbol']), eb.val(first)])))
+    .orderBy(comparable, 'desc')
+    .orderBy(newestTurnover(now), (order) => order.desc().nullsLast())
     .orderBy(({ fn }) => fn('length', ['symbol']))
     .orderBy('symbol')
     .orderBy('category')
@@ -75,6 +78,16 @@ export const turnoverHere = sql`case
   else t.turnover_24h
 end`
 
+/** SQL for true if turnover of an instrument `i` is in the coin of most markets. It is compared in one coin alone. */
+const comparable = sql<boolean>`coalesce(i.quote_coin = 'USDT', false)`
+
+/** Returns SQL for the turnover of an instrument `i` by its newest ticker of the last hour; null without one. */
+const newestTurnover = (now: ServiceMs) => sql`(
+  select ${turnoverHere} from market.tickers t
+  where t.category = i.category and t.symbol = i.symbol and t.ts > ${instant(addMs(now, -hourMs))}
+  order by t.ts desc limit 1
+)`
+
 /**
  * Finds the instrument with candles of the last day that has the highest turnover on this service. The page opens with
  * it.
@@ -83,18 +96,12 @@ export async function busiestInstrument(db: Kysely<Database>, now: ServiceMs): P
   const { rows } = await sql<InstrumentKey>`
     select i.category, i.symbol
     from market.instruments i
-    cross join lateral (
-      select ${turnoverHere} as turnover from market.tickers t
-      where t.category = i.category and t.symbol = i.symbol and t.ts > ${instant(addMs(now, -hourMs))}
-      order by ts desc limit 1
-    ) t
     where i.disappeared_at is null and i.category <> 'MARGIN' and exists (
       select from market.candles c
       where c.category = i.category and c.symbol = i.symbol and c.type = 'market' and c.interval = '1m'
         and c.open_time > ${instant(addMs(now, -dayMs))}
     )
-    -- Turnover can be compared only in the same coin, so dollar markets come first.
-    order by (i.quote_coin in ('USDT', 'USDC', 'USD')) desc, t.turnover desc nulls last
+    order by ${comparable} desc, ${newestTurnover(now)} desc nulls last
     limit 1`.execute(db)
   return rows[0] ?? null
 }

@@ -57,26 +57,32 @@ export async function readMarket(db: Kysely<Database>, now: ServiceMs): Promise<
 }
 
 interface PriceCurve extends InstrumentKey {
-  /** The last price at each hour, oldest first; null if no ticker of the ten minutes before is stored. */
+  /** The price at each quarter of an hour, oldest first; null if neither a candle nor a ticker of it is stored. */
   readonly prices: (Decimal | null)[]
 }
 
-/** Reads prices of the last 24 hours, one for each hour. So few prices suffice for many instruments on one screen. */
+/** Reads prices of the last 24 hours, from the candles of minutes where there are some, otherwise from tickers. */
 export async function priceCurves(
   db: Kysely<Database>,
   keys: readonly InstrumentKey[],
   now: ServiceMs,
 ): Promise<PriceCurve[]> {
-  const from = addMs(now, -dayMs)
+  const from = instant(addMs(now, -dayMs - 15 * minuteMs))
   const { rows } = await sql<PriceCurve>`
     select k.category, k.symbol, array(
-      select (
+      select coalesce((
+        select c.close from market.candles c
+        where c.category = k.category and c.symbol = k.symbol and c.type = 'market' and c.interval = '1m'
+          and c.open_time < h and c.open_time >= h - interval '15 minutes'
+          -- The planner leaves out chunks by these bounds, not by those of the quarter.
+          and c.open_time < ${instant(now)} and c.open_time >= ${from}
+        order by c.open_time desc limit 1
+      ), (
         select t.last_price from market.tickers t
-        where t.category = k.category and t.symbol = k.symbol and t.ts <= h and t.ts > h - interval '10 minutes'
-          -- The planner leaves out chunks by these bounds, not by those of the hour.
-          and t.ts <= ${instant(now)} and t.ts > ${instant(addMs(from, -10 * minuteMs))}
+        where t.category = k.category and t.symbol = k.symbol and t.ts <= h and t.ts > h - interval '15 minutes'
+          and t.ts <= ${instant(now)} and t.ts > ${from}
         order by t.ts desc limit 1
-      ) from generate_series(${instant(from)}, ${instant(now)}, interval '1 hour') as h order by h
+      )) from generate_series(${instant(addMs(now, -dayMs))}, ${instant(now)}, interval '15 minutes') as h order by h
     ) as prices
     from unnest(${keys.map(({ category }) => category)}::market.category[], ${keys.map(({ symbol }) => symbol)}::text[])
       as k (category, symbol)`.execute(db)
@@ -91,18 +97,19 @@ interface NewestFill {
   readonly size: Decimal
 }
 
-/** Reads the newest fills of the last hour, newest first. */
+/** Reads the newest fills of a range of time, newest first. */
 export async function newestFills(
   db: Kysely<Database>,
   key: InstrumentKey,
-  now: ServiceMs,
+  range: TimeRange,
   limit: number,
 ): Promise<NewestFill[]> {
   return db
     .selectFrom('market.fills')
     .select(['ts', 'exec_id as execId', 'side', 'price', 'size'])
     .where(ofInstrument(key))
-    .where('ts', '>', instant(addMs(now, -hourMs)))
+    .where('ts', '>=', instant(range.from))
+    .where('ts', '<', instant(range.to))
     .orderBy('ts', 'desc')
     .orderBy('exec_id', 'desc')
     .limit(limit)
@@ -136,11 +143,11 @@ interface TickerPoint {
   readonly maxSpreadBps: Decimal | null
 }
 
-/** Reads the newest ticker of the last day. */
+/** Reads the newest ticker of a range of time. */
 export async function latestTicker(
   db: Kysely<Database>,
   key: InstrumentKey,
-  now: ServiceMs,
+  range: TimeRange,
 ): Promise<TickerRow | null> {
   const newest = await db
     .selectFrom('market.tickers')
@@ -150,7 +157,8 @@ export async function latestTicker(
     .select(['mark_price as markPrice', 'index_price as indexPrice', 'funding_rate as fundingRate'])
     .select('open_interest as openInterest')
     .where(ofInstrument(key))
-    .where('ts', '>', instant(addMs(now, -dayMs)))
+    .where('ts', '>=', instant(range.from))
+    .where('ts', '<', instant(range.to))
     .orderBy('ts', 'desc')
     .limit(1)
     .executeTakeFirst()
@@ -195,14 +203,13 @@ interface BookRow {
 /** A book without RPI sizes must be this much newer to be preferred to one with them. */
 const rpiTrustMs = 60_000
 
-/** Reads the newest snapshot of the last day, cut to `depth` levels a side. It prefers a book with RPI sizes. */
+/** Reads the newest snapshot of a range of time, cut to `depth` levels a side. It prefers a book with RPI sizes. */
 export async function latestBook(
   db: Kysely<Database>,
   key: InstrumentKey,
-  now: ServiceMs,
+  { from, to }: TimeRange,
   depth: number,
 ): Promise<BookRow | null> {
-  const since = instant(addMs(now, -dayMs))
   const columns = ['ts', 'received_at', 'bid_prices', 'bid_sizes', 'ask_prices', 'ask_sizes'] as const
   const [plain, rpi] = await Promise.all([
     db
@@ -210,7 +217,8 @@ export async function latestBook(
       .select(columns)
       .select((eb) => [eb.lit(null).as('bid_rpi_sizes'), eb.lit(null).as('ask_rpi_sizes')])
       .where(ofInstrument(key))
-      .where('ts', '>', since)
+      .where('ts', '>=', instant(from))
+      .where('ts', '<', instant(to))
       .orderBy('ts', 'desc')
       .limit(1)
       .executeTakeFirst(),
@@ -218,7 +226,8 @@ export async function latestBook(
       .selectFrom('market.rpi_order_books')
       .select([...columns, 'bid_rpi_sizes', 'ask_rpi_sizes'])
       .where(ofInstrument(key))
-      .where('ts', '>', since)
+      .where('ts', '>=', instant(from))
+      .where('ts', '<', instant(to))
       .orderBy('ts', 'desc')
       .limit(1)
       .executeTakeFirst(),

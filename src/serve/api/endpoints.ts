@@ -44,7 +44,7 @@ export const endpoints = {
   ),
   '/api/instrument': endpoint(
     '/api/instrument',
-    'An instrument with its newest ticker and order book of the last day, and its fills of the last hour.',
+    'An instrument with its newest ticker and order book of the last day and its fills of the last hour, or those before a moment.',
     queries.instrument,
     marketResponses.instrument,
   ),

@@ -22,7 +22,7 @@ const fills = z
       size: decimal('Size.'),
     }),
   )
-  .describe('The newest fills of the last hour, the newest first; at most 15.')
+  .describe('The newest fills of the last hour, or before `at`, the newest first; at most 30.')
 
 const instrumentRow = z.strictObject({
   category,
@@ -175,7 +175,9 @@ const curves = z.strictObject({
     z.strictObject({
       category,
       symbol,
-      prices: z.array(orNull(decimal('Last price.'))).describe('Hour by hour over 24 hours, the oldest first.'),
+      prices: z
+        .array(orNull(decimal('Last price.')))
+        .describe('Each quarter of an hour over 24 hours, the oldest first.'),
     }),
   ),
 })

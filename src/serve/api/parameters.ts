@@ -50,7 +50,11 @@ export const queries = {
     category: z.enum(categories).optional().describe('Only this product line.'),
     limit: limit(100, 20),
   }),
-  instrument: z.strictObject({ ...instrumentKey, depth: limit(100, 15).describe('Levels on each side, at most 100.') }),
+  instrument: z.strictObject({
+    ...instrumentKey,
+    depth: limit(100, 15).describe('Levels on each side, at most 100.'),
+    at: at('The newest rows of the ten minutes before this moment. Default: of now.').optional(),
+  }),
   curves: z.strictObject({
     keys: plainText
       .regex(keyList, { error: `must be at most ${maxCurves} of CATEGORY:SYMBOL, separated by commas` })

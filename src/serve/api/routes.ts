@@ -20,7 +20,8 @@ import {
 import { newestCandles, readCandles } from '../../ledger/read/candles.js'
 import { coverageCalendar, emptyRanges, seriesRanges, type SeriesDay } from '../../ledger/read/coverage.js'
 import { busiestInstrument, findInstrument, searchInstruments } from '../../ledger/read/instruments.js'
-import type { Category } from '../../market/category.js'
+import type { Category, InstrumentKey } from '../../market/category.js'
+import type { TimeRange } from '../../market/timeRange.js'
 import { type CandleSeries, closeTime, intervalMs } from '../../market/candle.js'
 import type { Series } from '../../db/series.js'
 import { addMs, dayMs, hourMs, type ServiceMs, serviceMs } from '../../market/values.js'
@@ -41,7 +42,9 @@ interface ApiContext {
 const longestDetailMs = 31 * dayMs
 /** Approximate number of points in a curve as wide as the page. */
 const historyPoints = 240
-const shownFills = 15
+const shownFills = 30
+/** Age up to which a row tells about a moment of the past. */
+const pastReachMs = 10 * 60_000
 const marketEveryMs = 4_000
 /** Largest number of open pages. Each holds a connection, and a browser opens at most six per host. */
 const maxPages = 200
@@ -74,7 +77,11 @@ export function addRoutes(
 
   app.openapi(endpoints['/api/instruments'], async (context) => {
     const { search, category, limit } = context.req.valid('query')
-    return context.json({ instruments: await searchInstruments(db, { text: search, category, limit }) }, 200, fresh)
+    return context.json(
+      { instruments: await searchInstruments(db, { text: search, category, limit }, await marketNow()) },
+      200,
+      fresh,
+    )
   })
 
   app.openapi(endpoints['/api/instruments/busiest'], async (context) => {
@@ -84,15 +91,13 @@ export function addRoutes(
   })
 
   app.openapi(endpoints['/api/instrument'], async (context) => {
-    const { depth, ...key } = context.req.valid('query')
-    const now = await marketNow()
-    const [instrument, ticker, book, fills] = await Promise.all([
+    const { depth, at, ...key } = context.req.valid('query')
+    const past = at === undefined ? null : { from: serviceMs(at - pastReachMs), to: serviceMs(at) }
+    const [instrument, shown] = await Promise.all([
       findInstrument(db, key),
-      latestTicker(db, key, now),
-      latestBook(db, key, now, depth),
-      newestFills(db, key, now, shownFills),
+      readInstrument(db, key, past ?? (await marketNow()), depth),
     ])
-    return context.json({ instrument, ticker, book, fills }, 200, fresh)
+    return context.json({ instrument, ...shown }, 200, fresh)
   })
 
   // All open pages share one result, because the query reads the newest ticker of thousands of instruments.
@@ -216,13 +221,28 @@ async function instrumentNow(
   series: CandleSeries,
   now: ServiceMs,
 ): Promise<MarketResponses['event']> {
-  const [ticker, book, fills, candles] = await Promise.all([
-    latestTicker(db, series, now),
-    latestBook(db, series, now, 15),
-    newestFills(db, series, now, shownFills),
+  const [shown, candles] = await Promise.all([
+    readInstrument(db, series, now, 15),
     newestCandles(db, series, { before: addMs(now, hourMs), limit: 3 }),
   ])
-  return { ticker, book, fills, candles: [...candles] }
+  return { ...shown, candles: [...candles] }
+}
+
+/** Reads ticker, book and fills of a time: the newest of the last day and hour, or those within a range. */
+async function readInstrument(
+  db: RecorderDatabase['db'],
+  key: InstrumentKey,
+  time: ServiceMs | TimeRange,
+  depth: number,
+) {
+  // Rows may be newer than the time that is known of the service.
+  const since = (ms: number) => (typeof time === 'number' ? { from: addMs(time, -ms), to: addMs(time, hourMs) } : time)
+  const [ticker, book, fills] = await Promise.all([
+    latestTicker(db, key, since(dayMs)),
+    latestBook(db, key, since(dayMs), depth),
+    newestFills(db, key, since(hourMs), shownFills),
+  ])
+  return { ticker, book, fills }
 }
 
 type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'

@@ -120,9 +120,11 @@ describe('candles', () => {
 })
 
 describe('instruments', () => {
-  test('are found by a part of symbol or coin in any case, the shortest first', async () => {
+  test('are found by a part of symbol or coin in any case, those with most turnover in dollars first', async () => {
     const { instruments } = await get('/api/instruments?search=eth', marketResponses.instruments)
-    expect(instruments.map(({ symbol }) => symbol)).toEqual(['ETHBTC', 'ETHUSDT'])
+    expect(instruments.map(({ symbol }) => symbol)).toEqual(['ETHUSDT', 'ETHBTC'])
+    const all = await get('/api/instruments', marketResponses.instruments)
+    expect(all.instruments[0]).toMatchObject({ category: 'SPOT', symbol: 'BTCUSDT' })
     const one = await get('/api/instruments?search=btc&category=USDT-FUTURES', marketResponses.instruments)
     expect(one.instruments.map(({ category, symbol }) => `${category} ${symbol}`)).toEqual(['USDT-FUTURES BTCUSDT'])
   })
@@ -154,13 +156,20 @@ describe('instruments', () => {
     expect(shares.get('USDT-FUTURES')).toBeNull()
   })
 
-  test('a price curve has a place for each hour, empty where no ticker is stored', async () => {
-    const { curves } = await get('/api/curves?keys=SPOT:BTCUSDT,SPOT:NO:SUCH', marketResponses.curves)
-    const none = Array.from({ length: 24 }, () => null)
+  test('a price curve has a place for each quarter, of candles or else of tickers', async () => {
+    const path = '/api/curves?keys=SPOT:BTCUSDT,SPOT:NO:SUCH'
+    const { curves } = await get(path, marketResponses.curves)
+    const none = Array.from({ length: 96 }, () => null)
     expect(curves).toEqual([
       { category: 'SPOT', symbol: 'BTCUSDT', prices: [...none, '100.10'] },
       { category: 'SPOT', symbol: 'NO:SUCH', prices: [...none, null] },
     ])
+    await whileMinutesAreNew(async () => {
+      const prices = (await get(path, marketResponses.curves)).curves[0]?.prices ?? []
+      // Four hours of candles, the newest of the minute before.
+      expect(prices.filter((price) => price !== null)).toHaveLength(16)
+      expect(prices.at(-1)).toBe('239.000000000000000001')
+    })
     expect((await failure('/api/curves?keys=MOON:BTCUSDT')).error).toMatch(
       /^keys: must be at most 60 of CATEGORY:SYMBOL/,
     )
@@ -177,6 +186,17 @@ describe('instruments', () => {
     const plain = await get('/api/instrument?category=SPOT&symbol=ETHUSDT&depth=1', marketResponses.instrument)
     expect(plain.book?.bids).toEqual({ prices: ['240.00'], sizes: ['1.0'], rpiSizes: null })
     expect(plain.ticker).toBeNull()
+  })
+
+  test('one of the past comes with what is stored of that moment', async () => {
+    const of = async (at: number) =>
+      get(`/api/instrument?category=SPOT&symbol=BTCUSDT&at=${at}`, marketResponses.instrument)
+    const now = await get('/api/instrument?category=SPOT&symbol=BTCUSDT', marketResponses.instrument)
+    const newest = now.ticker?.ts ?? 0
+    expect((await of(newest - 60_000)).ticker?.ts).toBe(newest - 65_000)
+    expect(await of(newest - 60_000)).toMatchObject({ book: null, fills: [] })
+    expect((await of(newest + 1)).book?.bids.prices).toEqual(['240.00', '239.99'])
+    expect(await of(newest + 3_600_000)).toMatchObject({ ticker: null, book: null, instrument: { symbol: 'BTCUSDT' } })
   })
 
   test('the busiest with candles is what a visitor sees first', async () => {
