@@ -72,21 +72,29 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   const { db, url, openClient, egress, folder, clock, serviceNow, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
-  const isHeld = await isLeaseHeld(db, egress)
-  const lease = new Lease(egress, { logger, clock, folder, ...(isHeld && { takeAfterMs }) })
+  let lease = new Lease(egress, { logger, clock, folder })
   let client: ExchangeClient | undefined
   // Only an owner needs a client, and the address of the service.
   const ownClient = () => (client ??= openClient(lease))
   let isOwner = false
-  const acquire = async () => {
-    await lease.acquire(url, { signal })
+  const acquire = async (onStandby?: () => void, until = signal) => {
+    await lease.acquire(url, { signal: until, ...(onStandby && { onStandby }) })
     isOwner = true
   }
   let worker: HistoryWorker | undefined
   let working: Promise<void> = Promise.resolve()
-  if (!isHeld) {
+  if (!(await isLeaseHeld(db, egress))) {
     ownClient()
-    await acquire()
+    // The row of a recorder may look given up only because its database was away for a moment.
+    const renewed = new AbortController()
+    await acquire(() => renewed.abort(), AbortSignal.any([signal, renewed.signal])).catch((error: unknown) => {
+      if (signal.aborted || !renewed.signal.aborted) throw error
+    })
+  }
+  if (!isOwner) {
+    client?.close()
+    client = undefined
+    lease = new Lease(egress, { logger, clock, folder, takeAfterMs })
   }
 
   const startWorker = async () => {
