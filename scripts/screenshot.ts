@@ -44,10 +44,9 @@ async function backfill(service: string): Promise<void> {
 async function takePicture(url: string): Promise<void> {
   const browser = await launchBrowser(values.chromium)
   try {
-    const page = await browser.newPage({ viewport: { width: 1440, height: 1415 }, colorScheme: 'dark' })
+    const page = await browser.newPage({ viewport: { width: 1440, height: 1000 }, colorScheme: 'dark' })
     await page.goto(url)
     await page.locator('.chart canvas').first().waitFor()
-    await page.getByRole('radio', { name: '1 h', exact: true }).check()
     // Away from the chart, whose crosshair follows it.
     await page.mouse.move(0, 0)
     await page.evaluate('scrollTo(0, 0)')

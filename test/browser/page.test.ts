@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
@@ -65,7 +65,6 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     page = watched.page
     await page.locator('.book tbody.bids tr').first().waitFor()
     await page.locator('.chart canvas').first().waitFor()
-    await page.locator('.calendar button.day').first().waitFor()
   })
 
   afterAll(async () => {
@@ -80,20 +79,65 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
   test('comes whole in few bytes and paints at once', async () => {
     const fresh = await openPage(browser, url(instrument))
     await fresh.page.locator('.chart canvas').first().waitFor()
-    await fresh.page.locator('.calendar button.day').first().waitFor()
     expect(fresh.transferred()).toBeLessThan(maxBytes)
     expect(fresh.transferred()).toBeGreaterThan(50_000)
     expect(fresh.complaints).toEqual([])
     await fresh.page.context().close()
   })
 
+  test.each([
+    [1440, 1000],
+    [1024, 768],
+  ])('shows chart, book and fills of an instrument above the fold of %i × %i', async (width, height) => {
+    await page.setViewportSize({ width, height })
+    await page.reload()
+    await page.locator('.book tbody.bids tr').nth(4).waitFor()
+    await page.locator('.fills tbody tr').first().waitFor()
+    // Notices of a busy machine would move them.
+    for (const place of ['#candles .chart', '.book', '#fills']) {
+      await expect
+        .poll(
+          async () => {
+            const { y = Infinity, height: tall = 0 } = (await page.locator(place).boundingBox()) ?? {}
+            const notices = (await page.locator('.notices').boundingBox())?.height ?? 0
+            return y + tall - notices
+          },
+          { message: place },
+        )
+        .toBeLessThanOrEqual(height)
+    }
+    await page.setViewportSize({ width: 1280, height: 720 })
+  })
+
+  test('has tabs that back and reload keep, and a title that leads home', async () => {
+    await page.goto(url(instrument))
+    const tabs = page.getByRole('navigation').getByRole('link')
+    expect(await tabs.allInnerTexts()).toEqual(['Status', 'Market', 'BTCUSDT', 'Coverage', 'API'])
+    const here = () => page.locator('nav [aria-current=page]').innerText()
+    await page.getByRole('link', { name: 'Coverage' }).click()
+    await page.locator('.calendar button.day').first().waitFor()
+    await page.reload()
+    await expect.poll(here).toBe('Coverage')
+    await page.goBack()
+    await expect.poll(here).toBe('BTCUSDT')
+    await page.getByRole('link', { name: 'market-recorder' }).click()
+    await expect.poll(here).toBe('Status')
+    expect(new URL(page.url()).search).toBe('')
+  })
+
+  test('leads first to the instrument with most turnover in dollars', async () => {
+    await page.goto(url('/'))
+    await page.getByRole('navigation').getByRole('link', { name: 'BTCUSDT', exact: true }).waitFor()
+  })
+
   test('says that all is well, and what each stream does', async () => {
+    await page.goto(url('/'))
     await page.locator('.health.good').waitFor()
     expect(await page.locator('.health').innerText()).toBe('Recording')
     const states = await page.locator('.streams tbody .state').allInnerTexts()
+    expect(states).toEqual(streamNames.slice(7).map(() => 'fresh'))
     // The four of positioning and the three lists of futures are off by default.
-    const off = Array.from({ length: 7 }, () => 'off')
-    expect(states.toSorted()).toEqual([...streamNames.slice(7).map(() => 'fresh'), ...off])
+    await page.getByText('7 streams are off or have nothing to cover').waitFor()
     const { targets, rowsWritten } = recorder.collector.stats.order_books
     expect((await cell('order_books', 2)).split(' ')[0]).toBe(String(targets))
     const stored = Number((await cell('instruments', 6)).replaceAll(',', ''))
@@ -104,8 +148,10 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
 
   test('shows the budget as live meters', async () => {
     const meters = page.locator('[role=meter]')
-    // All requests together, and each operation.
-    expect(await meters.count()).toBe(operations.length + 1)
+    // All requests together, and each operation that a stream uses, by the name of the stream.
+    await page.getByRole('meter', { name: /^Order books: / }).waitFor()
+    expect(await meters.count()).toBeLessThanOrEqual(operations.length)
+    await page.getByText(/^\d+ limits that nothing uses$/).waitFor()
     await expect.poll(async () => Number(await meters.first().getAttribute('aria-valuenow'))).toBeGreaterThan(20)
     expect(await meters.first().getAttribute('aria-valuemax')).toBe('6000')
   })
@@ -115,23 +161,25 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await expect.poll(() => cell('tickers', 6), { timeout: 240_000 }).not.toBe(before)
   })
 
-  test('shows the candles that the database holds, to the last digit', async () => {
-    await page.locator('.as-table summary').click()
+  test('saves the candles that the database holds, to the last digit', async () => {
+    await page.goto(url(instrument))
+    await page.locator('#candles .csv').waitFor()
     const isSame = ({ shown, stored }: { shown: string[]; stored: string[] }) =>
       shown.length === 5 && isDeepStrictEqual(shown, stored)
     const compared = async () => {
-      const cells = await page.locator('.as-table tbody tr').nth(2).locator('td, th').allInnerTexts()
-      const [opens = '', ...shown] = cells
+      const downloading = page.waitForEvent('download')
+      await page.locator('#candles .csv').click()
+      const file = await (await downloading).path()
+      const [opens = '', ...shown] = (await readFile(file, 'utf8')).trim().split('\r\n').at(-4)?.split(',') ?? []
       const [stored] = await sql<Record<string, string>>(
         `select open::text, high::text, low::text, close::text, base_volume::text from market.candles
          where category = 'USDT-FUTURES' and symbol = 'BTCUSDT' and type = 'market' and interval = '1m' and open_time = $1`,
-        [`${opens}Z`],
+        [opens],
       )
-      return { shown: shown.slice(0, 5).map((text) => text.replaceAll(',', '')), stored: Object.values(stored ?? {}) }
+      return { shown: shown.slice(0, 5), stored: Object.values(stored ?? {}) }
     }
     // A candle that has closed this very second reaches the page with the next event.
     await expect.poll(compared).toSatisfy(isSame)
-    await page.locator('.as-table summary').click()
   })
 
   test('shows the order book of the database, the RPI part told apart', async () => {
@@ -215,10 +263,15 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     const shown = async () => ({
       tickers: await page.locator('.ticker').count(),
       levels: await page.locator('.book tbody tr').count(),
-      candles: await page.locator('.as-table tbody tr').count(),
+      candles: await page.locator('#candles .chart').getAttribute('aria-label'),
       history: await page.locator('#history .chart').getAttribute('aria-label'),
     })
-    expect(await shown()).toEqual({ tickers: 0, levels: 0, candles: 0, history: 'No tickers in this time' })
+    expect(await shown()).toEqual({
+      tickers: 0,
+      levels: 0,
+      candles: 'Chart of BTCUSDT: no candles',
+      history: 'No tickers in this time',
+    })
     release()
     await page.locator('.ticker').waitFor()
     await page.locator('.book tbody.bids tr').first().waitFor()
@@ -237,6 +290,10 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
 
   test('opens a day of the calendar to the exact ranges, with the keyboard', async () => {
     await page.goto(url('/?category=SPOT&symbol=BTCUSDT&coverage=BTCUSDT'))
+    // The whole symbol means that one alone.
+    await page.locator('.calendar tbody tr').first().waitFor()
+    const named = await page.locator('.calendar tbody th button').allInnerTexts()
+    expect(new Set(named)).toEqual(new Set(['BTCUSDT']))
     const day = page.locator('button.day[aria-label^="BTCUSDT"]').last()
     await day.waitFor()
     const rows = await page.locator('.calendar tbody tr').count()
@@ -271,16 +328,24 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     ['phone', { colorScheme: 'dark', viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true }],
   ] as const)('has nothing that axe complains of: %s', async (_name, options) => {
     const day = new Date().toISOString().slice(0, 10)
-    const view = `${instrument}&series=candles.USDT-FUTURES.BTCUSDT.market.1m&day=${day}`
-    const fresh = await openPage(browser, url(view), { ...options, bypassCSP: true })
-    await fresh.page.locator('.book tbody.bids tr').first().waitFor()
-    await fresh.page.locator('.detail li').first().waitFor()
-    await fresh.page.addScriptTag({ content: axe.source })
-    const violations = await fresh.page.evaluate<string[]>(`axe.run().then(({ violations }) =>
-      violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))`)
-    expect(violations).toEqual([])
-    const width = await fresh.page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
-    expect(width, 'wider than the screen').toBeLessThanOrEqual(0)
+    const fresh = await openPage(browser, url(instrument), { ...options, bypassCSP: true })
+    const views = [
+      [instrument, '.book tbody.bids tr'],
+      ['/', '.streams tbody tr'],
+      ['/?market', '.market-rows tbody tr'],
+      [`${instrument}&coverage=BTCUSDT&series=candles.USDT-FUTURES.BTCUSDT.market.1m&day=${day}`, '.detail li'],
+      ['/?api', '#api-candles .fields li'],
+    ] as const
+    for (const [view, place] of views) {
+      await fresh.page.goto(url(view))
+      await fresh.page.locator(place).first().waitFor()
+      await fresh.page.addScriptTag({ content: axe.source })
+      const violations = await fresh.page.evaluate<string[]>(`axe.run().then(({ violations }) =>
+        violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))`)
+      expect(violations, view).toEqual([])
+      const width = await fresh.page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
+      expect(width, `${view} is wider than the screen`).toBeLessThanOrEqual(0)
+    }
     await fresh.page.context().close()
   })
 
@@ -295,6 +360,11 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.getByText('The database has been away').waitFor()
     expect(await page.locator('.book tbody.bids tr').count()).toBeGreaterThan(0)
     await page.locator('.health.bad').waitFor()
+    await page.getByText('Nothing is lost: responses go to the disk until it is back.').waitFor()
+    await expect.poll(() => page.locator('.health').innerText()).toBe('1 problem')
+    expect(await page.locator('.notices p').count()).toBe(1)
+    await page.goto(url('/'))
+    await page.locator('.streams .state.warn', { hasText: 'fresh, by way of the disk' }).first().waitFor()
     await proxy.restore()
     await page.getByText('The database has been away').waitFor({ state: 'detached' })
     await page.locator('.health.good').waitFor({ timeout: 200_000 })

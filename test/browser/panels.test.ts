@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { RunningServer } from '../../src/serve/server.js'
@@ -77,8 +78,71 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     expect(await page.locator('.market-rows tbody tr').first().innerText()).toContain('50 %')
     await page.getByLabel('Filter instruments').fill('btc futures')
     await expect.poll(symbols).toEqual(['BTCUSDT'])
-    await page.getByRole('button', { name: 'BTCUSDT', exact: true }).click()
+    await page.getByLabel('Filter instruments').press('Enter')
     await page.getByRole('heading', { name: 'BTCUSDT USDT-FUTURES' }).waitFor()
+    await page.goBack()
+    await page.getByRole('button', { name: 'ETHUSDT', exact: true }).first().click()
+    await page.getByRole('heading', { name: /^ETHUSDT/ }).waitFor()
+  })
+
+  test.each([
+    [1024, 768],
+    [390, 844],
+  ])('the market cuts no number at %i × %i', async (width, height) => {
+    await sql(`update market.tickers set last_price = 0.00140158533127 where symbol = 'XRPUSDT'`)
+    await page.setViewportSize({ width, height })
+    await page.goto(`${server.url}/?market`)
+    await page.getByRole('cell', { name: '0.0014015', exact: true }).first().waitFor()
+    const cut = `[...document.querySelectorAll('.market-rows td')]
+      .filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent)`
+    expect(await page.evaluate<string[]>(cut)).toEqual([])
+    const { height: tall = 0 } = (await page.locator('.market-rows tbody tr').first().boundingBox()) ?? {}
+    expect(Math.round(tall)).toBe(width > 620 ? 27 : 46)
+  })
+
+  test('book and fills are those of the time that the chart shows, and are saved as they are stored', async () => {
+    await sql(`
+      insert into market.order_books (category, symbol, ts, bid_prices, bid_sizes, ask_prices, ask_sizes, received_at)
+      values ('SPOT', 'BTCUSDT', '2026-01-10 11:59:58Z', '{1234.50}', '{0.10}', '{1235}', '{4}', now()),
+        ('SPOT', 'BTCUSDT', now(), '{777}', '{1}', '{778}', '{1}', now());
+      insert into market.fills (category, symbol, ts, exec_id, side, price, size, received_at)
+      values ('SPOT', 'BTCUSDT', '2026-01-10 11:59:57.123Z', '7', 'sell', 1234.5, 0.250, now())`)
+    await page.goto(`${server.url}${instrument}&at=2026-01-10T12:00`)
+    await page.locator('.bids .price', { hasText: '1,234.50' }).waitFor()
+    await page.locator('#book .aside', { hasText: '2026-01-10 11:59:58' }).waitFor()
+    await page.locator('.fills tbody tr', { hasText: '1,234.5' }).waitFor()
+    const saved = async (panel: string) => {
+      const downloading = page.waitForEvent('download')
+      await page.locator(`${panel} .csv`).click()
+      return (await readFile(await (await downloading).path(), 'utf8')).split('\r\n')
+    }
+    expect(await saved('#book')).toEqual([
+      'ts,side,level,price,size,rpi_size',
+      '2026-01-10T11:59:58.000Z,bid,1,1234.50,0.10,',
+      '2026-01-10T11:59:58.000Z,ask,1,1235,4,',
+      '',
+    ])
+    expect((await saved('#fills'))[1]).toBe('2026-01-10T11:59:57.123Z,7,sell,1234.5,0.250')
+    // Scrolled away from that moment, they follow the right edge of the chart.
+    await expect
+      .poll(async () => {
+        await page.getByRole('button', { name: 'Earlier', exact: true }).click()
+        return page.getByText(/^No order book of the ten minutes before 2026-01-(10 [01]|09)/).count()
+      })
+      .toBe(1)
+    await page.getByRole('button', { name: 'Newest' }).click()
+    await page.locator('.bids .price', { hasText: '777' }).waitFor()
+    await sql(
+      `delete from market.order_books where symbol = 'BTCUSDT'; delete from market.fills where symbol = 'BTCUSDT'`,
+    )
+  })
+
+  test('a command is copied', async () => {
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.goto(server.url)
+    await page.locator('#backfills').getByRole('button', { name: 'Copy' }).click()
+    await page.getByRole('button', { name: 'Copied' }).waitFor()
+    expect(await page.evaluate<string>('navigator.clipboard.readText()')).toBe('market-recorder backfill --help')
   })
 
   test('favourites are kept in the browser', async () => {
@@ -98,7 +162,8 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
   test('the chart goes to a time, and is walked from there without an end', async () => {
     await page.goto(server.url + instrument)
     await chart(/^Chart of \d+ 1m candles/).waitFor({ timeout: 120_000 })
-    await page.getByLabel('Go to').fill('2026-01-10T12:00')
+    await page.getByLabel('Go to').fill('2026-01-10 12:00')
+    await page.getByLabel('Go to').press('Enter')
     await chart(/newest opened 2026-01-10 16:09:00, closed/).waitFor()
     expect(page.url()).toContain('at=2026-01-10T12%3A00')
     for (let i = 0; i < 3; i++) await page.getByRole('button', { name: 'Zoom out' }).click()
@@ -119,6 +184,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await chart(/^Chart of \d+ 1m candles .* newest opened .*, forming/).waitFor()
     expect(page.url()).not.toContain('at=')
     await page.getByLabel('Go to').fill('2026-02-10T12:00')
+    await page.getByLabel('Go to').press('Enter')
     await page.getByText('No candles of this kind are stored around 2026-02-10T12:00.').waitFor()
     await page.getByText(/ --from 2026-02-10$/).waitFor()
     // The chart loads later candles, and stays where it was sent.
@@ -175,35 +241,38 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
   test('a funding rate is drawn where there is one, over the whole of the chosen time', async () => {
     await page.goto(`${server.url}/?category=USDT-FUTURES&symbol=BTCUSDT`)
     await page.locator('#funding canvas').first().waitFor()
-    await page.getByText('each 90 s').waitFor()
+    await page.getByText('each 15 s').waitFor()
     await page.goto(server.url + instrument)
     await page.locator('#history canvas').first().waitFor()
-    await page.getByText('each 90 s').waitFor()
+    await page.getByText('each 15 s').waitFor()
     expect(await page.locator('#funding').count()).toBe(0)
   })
 
   test('panels without anything say what brings it', async () => {
     await page.goto(`${server.url}/?category=SPOT&symbol=XRPUSDT`)
     await page.getByText('market-recorder backfill --category SPOT --symbol XRPUSDT --interval 1m').waitFor()
-    await page.getByText('No history is being fetched. market-recorder backfill fetches it.').waitFor()
+    await page.locator('#candle-type').selectOption('mark')
+    await page.getByText('Only futures have mark candles.').waitFor()
+    await page.goto(server.url)
+    await page.getByText('No history is being fetched.').waitFor()
   })
 
   test('backfills are one line, with those that run or failed', async () => {
     const backfill = { what: 'candles of A', doneShare: 0.25, reachedAt: 0, etaMs: 120_000, message: null }
     const states = ['running', 'failed', ...Array.from({ length: 40 }, () => 'waiting' as const)] as const
     source.state.backfills = states.map((state, index) => ({ ...backfill, id: `${index}`, state }))
-    await page.goto(server.url + instrument)
+    await page.goto(server.url)
     await page.getByText('1 running, 40 waiting, 1 failed; those that run end in 2 min').waitFor()
     await page.getByText('market-recorder backfill --cancel').waitFor()
     expect(await page.locator('.backfills li').count()).toBe(2)
     source.state.backfills = []
   })
 
-  test('a stream says that its rows are not stored, and why it leaves instruments out', async () => {
+  test('a stream says that its rows go by way of the disk, and why it leaves instruments out', async () => {
     source.state.stats.fills.leftOut = { kind: 2813, turnover: 0, number: 0, limits: 0 }
     source.state.backlog.isSpooling = true
-    await page.goto(server.url + instrument)
-    await page.locator('tr[data-stream=fills]', { hasText: 'not stored' }).waitFor()
+    await page.goto(server.url)
+    await page.locator('tr[data-stream=fills] .state.warn', { hasText: 'fresh, by way of the disk' }).waitFor()
     source.state.backlog.isSpooling = false
     await page.locator('tr[data-stream=fills]', { hasText: 'fresh' }).waitFor()
     await page.getByRole('link', { name: 'of 2,814' }).click()
@@ -212,9 +281,10 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('the calendar is walked, and a day of it leads to the chart', async () => {
     const today = new Date().toISOString().slice(0, 10)
-    await page.goto(`${server.url}${instrument}&series=candles.SPOT.BTCUSDT.market.1m&day=${today}`)
+    await page.goto(`${server.url}${instrument}&coverage&series=candles.SPOT.BTCUSDT.market.1m&day=${today}`)
     await page.getByRole('button', { name: 'Show in the chart' }).click()
     await expect.poll(() => page.url()).toContain(`at=${today}T12%3A00`)
+    await page.getByRole('link', { name: 'Coverage' }).click()
     const captions = () => page.locator('.calendar caption').innerText()
     await page.getByRole('button', { name: 'Earlier days' }).click()
     await expect.poll(captions).not.toContain(`to ${today}`)
@@ -224,26 +294,39 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('the API is a page to read', async () => {
     await page.goto(server.url + instrument)
-    await page.getByRole('link', { name: 'API' }).click()
+    await page.getByRole('link', { name: 'API', exact: true }).click()
+    await page.getByRole('link', { name: '/api/candles' }).click()
     await page.getByRole('heading', { name: '/api/candles' }).waitFor()
+    const command = await page.locator('#api-candles .command code').innerText()
+    const address = /^curl '(.*)'$/.exec(command)?.[1] ?? ''
+    expect((await fetch(address)).status, command).toBe(200)
+    expect(await page.getByRole('link', { name: 'OpenAPI 3.1' }).getAttribute('href')).toBe('/api')
     await page.getByText('openTime').first().waitFor()
   })
 
-  test('on a phone the instrument comes first and today is in view; nothing is wider than an enlarged page', async () => {
-    await page.setViewportSize({ width: 390, height: 844 })
-    await page.goto(server.url + instrument)
+  test.each([1440, 1024, 390])('today is in view at a width of %i', async (width) => {
+    await page.setViewportSize({ width, height: 844 })
+    await page.goto(`${server.url}/?coverage`)
     const today = page.locator('.calendar tbody tr').first().locator('button.day').last()
-    const { x = 0, width = 0 } = (await today.boundingBox()) ?? {}
-    expect(x + width).toBeLessThanOrEqual(390)
-    const top = async (place: string) => (await page.locator(place).boundingBox())?.y ?? 0
-    expect(await top('.instrument')).toBeLessThan(await top('.tiles'))
+    const { x = 0, width: wide = 0 } = (await today.boundingBox()) ?? {}
+    expect(wide).toBeGreaterThan(0)
+    expect(x + wide).toBeLessThanOrEqual(width - 13)
+  })
+
+  test('nothing is wider than an enlarged page', async () => {
     await page.setViewportSize({ width: 320, height: 225 })
-    await expect.poll(() => page.evaluate<number>('document.documentElement.scrollWidth')).toBe(320)
+    for (const path of ['/', '/?market', instrument, '/?coverage', '/?api']) {
+      await page.goto(server.url + path)
+      await page.locator('.panel').first().waitFor()
+      await expect
+        .poll(() => page.evaluate<number>('document.documentElement.scrollWidth'), { message: path })
+        .toBe(320)
+    }
   })
 
   test('marks keep their colours where the system chooses all others', async () => {
     await page.emulateMedia({ forcedColors: 'active' })
-    await page.goto(server.url + instrument)
+    await page.goto(`${server.url}/?coverage`)
     await page.locator('button.day.partial').last().waitFor()
     const style = `getComputedStyle(document.querySelector('button.day.partial')).backgroundImage`
     expect(await page.evaluate<string>(style)).toContain('linear-gradient')
@@ -253,6 +336,8 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.goto(server.url + instrument)
     await page.getByLabel('Search instruments').fill('xrp futures')
     await page.getByRole('option', { name: /XRPUSDT\s*USDT-FUTURES/ }).waitFor()
+    await page.getByLabel('Search instruments').fill('btc')
+    await page.getByRole('option').first().filter({ hasText: 'BTCUSDT' }).waitFor()
     await page.getByLabel('Search instruments').fill('no such thing')
     await page.getByText('Nothing matches “no such thing”.').waitFor()
   })

@@ -1,5 +1,5 @@
 import { useEffect, useState } from 'preact/hooks'
-import { Panel } from './panel.js'
+import { Command, Panel } from './panel.js'
 
 /** The fields of a schema in the API's description that this panel shows. */
 interface Schema {
@@ -32,17 +32,25 @@ export function Api() {
       .then(async (response) => setDescription((await response.json()) as Description))
       .catch(() => undefined)
   }, [])
+  const endpoints = Object.entries(description?.paths ?? {})
   return (
     <>
-      <Panel id="api" title="API">
+      <Panel id="api" title="API" aside={<a href="/api">OpenAPI 3.1</a>}>
         <p>
-          Everything is read with GET and comes as JSON. Times are Unix milliseconds, decimal numbers are exact text.{' '}
-          <a href="/api">The same for programs</a> (OpenAPI 3.1).
+          Everything is read with GET and comes as JSON. Times are Unix milliseconds, decimal numbers are exact text.
         </p>
+        <ul class="index">
+          {endpoints.map(([path, { get }]) => (
+            <li key={path}>
+              <a href={`#${idOf(path)}`}>{path}</a> <span class="dim">{get.summary}</span>
+            </li>
+          ))}
+        </ul>
       </Panel>
-      {Object.entries(description?.paths ?? {}).map(([path, { get }]) => (
-        <Panel key={path} id={path.slice(1).replaceAll('/', '-')} title={path}>
+      {endpoints.map(([path, { get }]) => (
+        <Panel key={path} id={idOf(path)} title={path}>
           <p>{get.summary}</p>
+          <Command text={curlOf(path, get)} />
           {get.parameters !== undefined && <h3>Parameters</h3>}
           <ul class="fields">
             {get.parameters?.map(({ name, required, schema }) => (
@@ -57,6 +65,28 @@ export function Api() {
       ))}
     </>
   )
+}
+
+function idOf(path: string): string {
+  return path.slice(1).replaceAll('/', '-')
+}
+
+const examples: Readonly<Record<string, string>> = {
+  category: 'SPOT',
+  symbol: 'BTCUSDT',
+  keys: 'SPOT:BTCUSDT',
+  stream: 'fills',
+  from: String(Date.now() - 3_600_000),
+  to: String(Date.now()),
+}
+
+/** Returns a request that a shell sends, with an example of each parameter that is required. */
+function curlOf(path: string, { parameters = [] }: Endpoint): string {
+  const given = parameters
+    .filter(({ required }) => required === true)
+    .map(({ name }) => `${name}=${examples[name] ?? ''}`)
+  const query = given.length === 0 ? '' : `?${given.join('&')}`
+  return `curl ${path === '/api/events' ? '-N ' : ''}'${location.origin}${path}${query}'`
 }
 
 function Fields({ schema }: { schema: Schema }) {

@@ -1,7 +1,7 @@
 import { grouped } from '../../runtime/text.js'
 import type { BackfillStatus, Status } from '../api/contract.js'
 import { duration } from './format.js'
-import { Panel } from './panel.js'
+import { Command, Panel } from './panel.js'
 
 /** Shows running backfills: a line about all of them, then the series that are running or have failed. */
 export function Backfills({ status }: { status: Status | null }) {
@@ -14,7 +14,7 @@ export function Backfills({ status }: { status: Status | null }) {
         <p class="nothing">History waits until the database is back.</p>
       ) : waiting + running + failed === 0 ? (
         <p class="nothing">
-          No history is being fetched. <code>market-recorder backfill</code> fetches it.
+          No history is being fetched. <Command text="market-recorder backfill --help" /> says how.
         </p>
       ) : (
         <>
@@ -28,7 +28,7 @@ export function Backfills({ status }: { status: Status | null }) {
             ))}
           </ul>
           <p class="dim">
-            To end them: <code>market-recorder backfill --cancel</code>
+            To end them: <Command text="market-recorder backfill --cancel" />
           </p>
         </>
       )}

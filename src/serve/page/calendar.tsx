@@ -5,13 +5,12 @@ import type { MarketResponses } from '../api/marketContract.js'
 import { useResponse } from './loaded.js'
 import { CoverageDetail } from './coverageDetail.js'
 import { day as dayText } from './format.js'
-import { Legend, Panel, useWindowEvent } from './panel.js'
+import { Choice, Legend, Panel, useWindowEvent } from './panel.js'
 import type { ViewProps } from './view.js'
+import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
 import { dayMs } from '../../market/values.js'
 
 type Series = MarketResponses['calendar']['series'][number]
-
-const pageSize = 12
 
 const meanings = {
   complete: 'complete',
@@ -27,10 +26,25 @@ export function Calendar({ view, change }: ViewProps) {
   /** A moment on the last day that is shown; undefined for today. */
   const [end, setEnd] = useState<number | undefined>()
   const [days, setDays] = useState(daysThatFit)
-  useWindowEvent('resize', () => setDays(daysThatFit()))
-  const question = { search: view.coverage, days, to: end, limit: pageSize, offset: page * pageSize }
+  const [pageSize, setPageSize] = useState(rowsThatFit)
+  const [stream, setStream] = useState<StreamName | ''>('')
+  useWindowEvent('resize', () => {
+    setDays(daysThatFit())
+    setPageSize(rowsThatFit())
+  })
+  // The whole symbol of the chosen instrument means that one alone, and not those whose symbols begin with it.
+  const isExact = view.coverage === view.symbol
+  const named = isExact ? { symbol: view.coverage } : { search: view.coverage }
+  const question = {
+    ...named,
+    ...(stream !== '' && { stream }),
+    days,
+    to: end,
+    limit: pageSize,
+    offset: page * pageSize,
+  }
   const { response, error } = useResponse('/api/calendar', question, { everyMs: 30_000, keepsPrevious: true })
-  useEffect(() => setPage(0), [view.coverage])
+  useEffect(() => setPage(0), [view.coverage, stream])
   const total = response?.total ?? 0
   const pages = Math.max(1, Math.ceil(total / pageSize))
 
@@ -38,8 +52,22 @@ export function Calendar({ view, change }: ViewProps) {
     <Panel
       id="coverage"
       title="Coverage by day"
+      csv={
+        response === null
+          ? undefined
+          : {
+              name: 'coverage',
+              rows: () => [[...csvColumns, ...datesOf(response).map(dayText)], ...response.series.map(csvRow)],
+            }
+      }
       aside={
         <div class="choices">
+          <Choice
+            name="All streams"
+            values={provenStreams}
+            chosen={stream}
+            choose={(of) => setStream(of as StreamName)}
+          />
           <input
             type="search"
             placeholder="Filter by symbol"
@@ -56,10 +84,7 @@ export function Calendar({ view, change }: ViewProps) {
     >
       {response === null || response.series.length === 0 ? (
         <p class="nothing">
-          {error ??
-            (response === null
-              ? 'Loading…'
-              : 'No series of this name is recorded or fetched. market-recorder backfill fetches the past of candles.')}
+          {error ?? (response === null ? 'Loading…' : 'No series of this name is recorded or fetched.')}
         </p>
       ) : (
         <Grid response={response} view={view} change={change} />
@@ -104,10 +129,7 @@ export function Calendar({ view, change }: ViewProps) {
 }
 
 function Grid({ response, view, change }: ViewProps & { response: MarketResponses['calendar'] }) {
-  const dates = Array.from(
-    { length: (response.to - response.from) / dayMs },
-    (_, index) => response.from + index * dayMs,
-  )
+  const dates = datesOf(response)
   const table = useRef<HTMLTableElement>(null)
   // The tab key reaches one day of the calendar. From there, the arrow keys lead to the others.
   const [cursor, setCursor] = useState<readonly [row: number, column: number]>([0, dates.length - 1])
@@ -147,7 +169,9 @@ function Grid({ response, view, change }: ViewProps & { response: MarketResponse
                 <th scope="row">
                   <button
                     class="link"
-                    onClick={() => change({ category: series.category, symbol: series.symbol })}
+                    onClick={() =>
+                      change({ shows: 'instrument', category: series.category, symbol: series.symbol, at: null })
+                    }
                     title="Show this instrument"
                   >
                     {series.symbol}
@@ -198,11 +222,27 @@ function clamp(value: number, length: number): number {
   return Math.max(0, Math.min(length - 1, value))
 }
 
-/** Returns the number of days that fit into the window. */
+const provenStreams = streamNames.filter((name) => 'isProven' in streamTraits[name])
+const csvColumns = ['stream', 'category', 'symbol', 'type', 'interval']
+
+function csvRow({ stream, category, symbol, type, interval, days }: Series) {
+  return [stream, category, symbol, type, interval, ...days]
+}
+
+function datesOf({ from, to }: MarketResponses['calendar']): number[] {
+  return Array.from({ length: (to - from) / dayMs }, (_, index) => from + index * dayMs)
+}
+
+/** Returns the number of days that fit into the window beside the names, whose width the style sheet has, too. */
 function daysThatFit(): number {
-  const [around, label, cell] = innerWidth > 1000 ? [416, 290, 18] : innerWidth > 620 ? [58, 290, 18] : [42, 128, 19]
+  const [around, label, cell] = innerWidth > 620 ? [64, 304, 18] : [46, 142, 19]
   const room = Math.min(innerWidth, 1720) - around - label
-  return Math.max(7, Math.min(70, Math.floor(room / cell)))
+  return Math.max(7, Math.min(92, Math.floor(room / cell)))
+}
+
+/** Returns the number of series that fit into the window below the header and the panel's head. */
+function rowsThatFit(): number {
+  return Math.max(12, Math.min(100, Math.floor((innerHeight - 215) / (innerWidth > 620 ? 20 : 30))))
 }
 
 /** Returns the month at its first day, and the day of the month in the first column and on Mondays. */

@@ -4,27 +4,35 @@ import type { MarketResponses } from '../api/marketContract.js'
 import { isTradedCategory } from '../../market/category.js'
 import { candleTypes, type Interval, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { minuteOf } from '../../market/values.js'
+import { dayMs, minuteOf } from '../../market/values.js'
 import { useCandles } from './candles.js'
 import type { CandleChart, ChartEvents } from './chart/candleChart.js'
 import { useDrawing } from './chart/drawing.js'
 import { type Candle, type ChartGap, chartGapsOf, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
-import { Head, Legend, Panel, Radios } from './panel.js'
+import { Command, Legend, Panel, Radios } from './panel.js'
 import { minuteText, timeOf, type View, type ViewProps } from './view.js'
 
 const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D']
 
 interface Props extends ViewProps {
   readonly live: MarketResponses['event'] | null
-  readonly precision: number | null
+  readonly instrument: MarketResponses['instrument']['instrument']
+  /** Called with the moment of the past that the chart shows; null while it shows the newest candle. */
+  readonly onMoment: (moment: number | null) => void
 }
 
+/** Time for which the chart must rest before its moment is told. */
+const restMs = 250
+
 /** Shows candles and volume. Missing candles are marked, and the forming candle is pale. */
-export function CandlePanel({ view, change, live, precision }: Props) {
-  const { symbol, interval, at } = view
+export function CandlePanel({ view, change, live, instrument, onMoment }: Props) {
+  const { category, symbol, interval, at } = view
+  const precision = instrument?.pricePrecision ?? null
   const { isTraded, error, current, candles, loadOlder, loadNewer, reload } = useCandles(view, live)
   const [pointed, setPointed] = useState<number | null>(null)
+  /** Times at both edges of the chart while the newest candle is not in view. */
+  const [seen, setSeen] = useState<TimeRange | null>(null)
   const lengthMs = intervalMs[interval]
   const chartGaps = current === null ? [] : chartGapsOf(candles, lengthMs, current, Date.now())
   /** Range that stays in view when the interval changes; null without a change. */
@@ -40,6 +48,7 @@ export function CandlePanel({ view, change, live, precision }: Props) {
     { candles, chartGaps, lengthMs, precision, focus },
     {
       onPoint: setPointed,
+      onSeen: setSeen,
       onOldest: () => void loadOlder(),
       onNewest: () => void loadNewer(),
       onTooMany: (span) => {
@@ -52,6 +61,13 @@ export function CandlePanel({ view, change, live, precision }: Props) {
   useEffect(() => {
     if (candles.length > 0) kept.current = null
   }, [candles])
+  // The moment is the one that was asked for while that is in view, and else the end of the candle at the right edge.
+  const isAtSeen = at !== null && (seen === null || (seen.from <= at && at <= seen.to))
+  const pastAt = isAtSeen ? at : seen === null ? null : seen.to + lengthMs
+  useEffect(() => {
+    const timer = setTimeout(() => onMoment(pastAt), restMs)
+    return () => clearTimeout(timer)
+  }, [pastAt])
   const toNewest = () => {
     if (at !== null) return change({ at: null })
     if (current?.hasNewest === true) return chart.current?.toNewest()
@@ -59,13 +75,22 @@ export function CandlePanel({ view, change, live, precision }: Props) {
     reload()
   }
   const isElsewhere = at !== null && !candles.some(({ openTime }) => Math.abs(openTime - at) <= 60 * lengthMs)
-  const newest = isElsewhere ? null : (candles.at(-1) ?? null)
-  const shown = candles.find(({ openTime }) => openTime === pointed) ?? newest
+  const last = seen === null ? candles.at(-1) : candles.findLast(({ openTime }) => openTime <= seen.to)
+  const shown = candles.find(({ openTime }) => openTime === pointed) ?? (isElsewhere ? null : (last ?? null))
+  const rows = () => [
+    csvColumns,
+    ...candles.map((candle) => [timeText(candle), ...csvFields.map((name) => candle[name])]),
+  ]
 
   return (
     <Panel
       id="candles"
       title="Candles"
+      csv={
+        candles.length === 0
+          ? undefined
+          : { name: `${category ?? ''}-${symbol ?? ''}-candles-${view.type}-${interval}`, rows }
+      }
       aside={
         <Choices
           view={view}
@@ -75,23 +100,31 @@ export function CandlePanel({ view, change, live, precision }: Props) {
       }
     >
       <p class="candle-line" aria-live="off">
-        {shown === null ? (
-          (error ?? (current !== null || !isTraded ? nothingText(view) : 'Loading…'))
-        ) : (
+        {shown !== null ? (
           <CandleLine candle={shown} />
+        ) : current === null && isTraded ? (
+          (error ?? 'Loading…')
+        ) : (
+          <Nothing view={view} isGone={instrument?.disappearedAt != null} />
         )}
       </p>
       <div class="chart" ref={container} role="img" aria-label={describe(symbol, interval, candles, chartGaps)} />
       <div class="panel-foot">
         <Legend keys={{ forming: 'forming', empty: 'no trade', missing: 'not recorded', lost: 'lost' }}>
           {current !== null && current.source !== interval && <em>rolled up from {current.source}</em>}
+          {instrument !== null && (
+            <span>{`price in ${instrument.quoteCoin ?? '?'}, volume in ${instrument.baseCoin ?? '?'}`}</span>
+          )}
         </Legend>
         <div class="chart-buttons">
           <label>
             Go to{' '}
             <input
-              type="datetime-local"
-              value={at === null ? '' : minuteText(at)}
+              type="text"
+              size={16}
+              placeholder="2026-11-20 14:03"
+              title="UTC. Enter goes there."
+              value={at === null ? '' : minuteText(at).replace('T', ' ')}
               onChange={(event) => change({ at: timeOf(event.currentTarget.value) })}
             />
           </label>
@@ -103,7 +136,6 @@ export function CandlePanel({ view, change, live, precision }: Props) {
           <button onClick={toNewest}>Newest</button>
         </div>
       </div>
-      <AsTable candles={candles} chartGaps={chartGaps} />
     </Panel>
   )
 }
@@ -172,55 +204,27 @@ function CandleLine({ candle }: { candle: Candle }) {
   )
 }
 
-const columns = [
-  ['Opens'],
-  ...['Open', 'High', 'Low', 'Close', 'Volume'].map((name) => [name, 'number'] as const),
-  ['State'],
-] as const
+const csvFields = ['open', 'high', 'low', 'close', 'baseVolume', 'quoteTurnover', 'isClosed'] as const
+const csvColumns = ['open_time', 'open', 'high', 'low', 'close', 'base_volume', 'quote_turnover', 'is_closed']
 
-function AsTable({ candles, chartGaps }: { candles: readonly Candle[]; chartGaps: readonly ChartGap[] }) {
-  return (
-    <details class="as-table">
-      <summary>The last 20 candles and all gaps as tables</summary>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Candles, table">
-        <table>
-          <Head columns={columns} />
-          <tbody>
-            {candles
-              .slice(-20)
-              .toReversed()
-              .map((candle) => (
-                <tr key={candle.openTime}>
-                  <th scope="row">{moment(candle.openTime)}</th>
-                  {[candle.open, candle.high, candle.low, candle.close, candle.baseVolume].map((value, index) => (
-                    <td key={index} class="number">
-                      {value === null ? '–' : decimal(value)}
-                    </td>
-                  ))}
-                  <td>{candle.isClosed ? 'closed' : 'forming'}</td>
-                </tr>
-              ))}
-          </tbody>
-        </table>
-        <ul>
-          {chartGaps.map(({ from, to, kind }) => (
-            <li key={`${from} ${kind}`}>
-              {kind}: {moment(from)} to {moment(to)}
-            </li>
-          ))}
-        </ul>
-      </div>
-    </details>
-  )
+function timeText({ openTime }: Candle): string {
+  return new Date(openTime).toISOString()
 }
 
-/** Explains why there are no candles, and how to get them. */
-function nothingText({ category, symbol, type, interval, at }: View): string {
-  if (category === null || !isTradedCategory(category)) return 'This category has no candles.'
+/** Explains why there are no candles, and how to get them if that can work. */
+function Nothing({ view: { category, symbol, type, interval, at }, isGone }: { view: View; isGone: boolean }) {
+  if (category === null || !isTradedCategory(category)) return <>This category has no candles.</>
+  if (category === 'SPOT' && type !== 'market') return <>Only futures have {type} candles.</>
+  const around = at === null ? '' : ` around ${minuteText(at)}`
+  if (isGone) return <>No candles of this kind are stored{around}. The service does not list the instrument any more.</>
   const ofType = type === 'market' ? '' : ` --type ${type}`
   const command = `market-recorder backfill --category ${category} --symbol ${symbol ?? ''} --interval ${interval}${ofType}`
-  const [around, from] = at === null ? ['', '2026-01-01'] : [` around ${minuteText(at)}`, minuteText(at).slice(0, 10)]
-  return `No candles of this kind are stored${around}. To fetch them: ${command} --from ${from}`
+  const from = minuteText(at ?? Date.now() - 7 * dayMs).slice(0, 10)
+  return (
+    <>
+      No candles of this kind are stored{around}. To fetch them: <Command text={`${command} --from ${from}`} />
+    </>
+  )
 }
 
 function describe(

@@ -38,7 +38,7 @@ export function CoverageDetail({ series, day, change }: Props) {
           · {day}
         </h3>
         {type !== undefined && (
-          <button onClick={() => change({ ...readView(`?${new URLSearchParams(chart).toString()}`), series, day })}>
+          <button onClick={() => change(readView(`?${new URLSearchParams(chart).toString()}`))}>
             Show in the chart
           </button>
         )}

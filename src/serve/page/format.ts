@@ -51,6 +51,11 @@ export function decimal(text: string): string {
   return grouped(text).replace('-', '−')
 }
 
+/** Formats a price with at most five decimals after its zeros. The index price has sixteen. */
+export function price(text: string): string {
+  return decimal(text.replace(/^(\d+(?:\.0*\d{0,5})?).*$/, '$1'))
+}
+
 /** Converts a decimal to a number, for drawings and inexact figures. */
 export function approximate(text: string): number {
   return Number.parseFloat(text)

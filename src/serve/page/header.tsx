@@ -1,11 +1,11 @@
+import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import './header.css'
 import type { Status } from '../api/contract.js'
-import { inWords } from '../../runtime/text.js'
 import { clockTime, day } from './format.js'
 import { type Live, useResponse } from './loaded.js'
 import { useWindowEvent } from './panel.js'
-import type { ChangeView, ViewProps } from './view.js'
+import { type ChangeView, readView, type View, type ViewProps, writeView } from './view.js'
 
 const nextTheme: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' }
 
@@ -16,7 +16,6 @@ interface HeaderProps extends ViewProps {
 
 export function Header({ live, now, view, change }: HeaderProps) {
   const [theme, setTheme] = useState(storedTheme)
-  const { status } = live
   const health = healthOf(live)
   const switchTheme = () => {
     const next = nextTheme[theme]
@@ -25,22 +24,25 @@ export function Header({ live, now, view, change }: HeaderProps) {
   }
   return (
     <header>
-      <h1>market-recorder</h1>
+      <h1>
+        <Tab to={home} change={change}>
+          market-recorder
+        </Tab>
+      </h1>
+      <nav aria-label="Views">
+        {(['status', 'market', 'instrument', 'coverage', 'api'] as const).map((shows) => {
+          const isNone = shows === 'instrument' && view.symbol === null
+          return isNone ? null : (
+            <Tab key={shows} to={{ ...view, shows }} change={change} isHere={view.shows === shows}>
+              {shows === 'instrument' ? view.symbol : titles[shows]}
+            </Tab>
+          )
+        })}
+      </nav>
       <p class={`health ${health.level}`} role="status">
         <span class="dot" aria-hidden="true" />
         {health.text}
       </p>
-      <p class="running">
-        {status !== null &&
-          `up ${inWords(status.time - status.startedAt)} · egress ${status.egress}${others(status)} · v${status.version}`}
-      </p>
-      <button
-        class="to-market"
-        aria-pressed={view.shows === 'market'}
-        onClick={() => change({ shows: view.shows === 'market' ? 'instrument' : 'market' })}
-      >
-        Market
-      </button>
       <Search change={change} />
       <p class="clock">
         <span class="dim">{day(now)}</span> <time>{clockTime(now)}</time> <span class="dim">UTC</span>
@@ -52,13 +54,30 @@ export function Header({ live, now, view, change }: HeaderProps) {
   )
 }
 
-/** Number of recorders that share the work, as text. Empty for a single recorder. */
-function others({ fleet: { recorders } }: Status): string {
-  if (recorders.length < 2) return ''
-  const present = recorders.filter(({ state }) => state === 'recording').length
-  return present === recorders.length
-    ? `, one of ${present} recorders`
-    : `, ${present} of ${recorders.length} recorders active`
+/** Names of the views besides that of an instrument. */
+export const titles = { status: 'Status', market: 'Market', coverage: 'Coverage', api: 'API' } as const
+
+const home = readView('')
+
+interface TabProps {
+  readonly to: View
+  readonly change: ChangeView
+  readonly isHere?: boolean
+  readonly children: ComponentChildren
+}
+
+/** Shows a link to a view. The page itself follows a plain click, and the browser any other. */
+function Tab({ to, change, isHere = false, children }: TabProps) {
+  const follow = (event: MouseEvent) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return
+    event.preventDefault()
+    change(to)
+  }
+  return (
+    <a href={writeView(to)} aria-current={isHere ? 'page' : undefined} onClick={follow}>
+      {children}
+    </a>
+  )
 }
 
 interface Health {
@@ -142,7 +161,7 @@ function Search({ change }: { change: ChangeView }) {
   const choose = (index: number) => {
     const chosen = found[index]
     if (chosen === undefined) return
-    change({ category: chosen.category, symbol: chosen.symbol, shows: 'instrument' })
+    change({ category: chosen.category, symbol: chosen.symbol, shows: 'instrument', at: null })
     setOpen(false)
     setText('')
     input.current?.blur()

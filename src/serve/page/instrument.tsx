@@ -3,7 +3,7 @@ import './instrument.css'
 import type { MarketResponses } from '../api/marketContract.js'
 import { eventsUrl, useEvent, useResponse } from './loaded.js'
 import { CandlePanel } from './candlePanel.js'
-import { approximate, clockTime, compactDecimal, decimal, duration, percent } from './format.js'
+import { approximate, compactDecimal, duration, moment, percent, price } from './format.js'
 import { Fills, OrderBook } from './orderBook.js'
 import type { ViewProps } from './view.js'
 import type { Category } from '../../market/category.js'
@@ -12,58 +12,69 @@ import { useDrawing } from './chart/drawing.js'
 import type { Line } from './chart/lineChart.js'
 import { Legend, Panel, Radios } from './panel.js'
 
-/** Shows one instrument: candles, order book, funding and spread. */
+/** Shows one instrument: candles, order book, fills, spread and funding. */
 export function Instrument({ view, change }: ViewProps) {
   const { category, symbol } = view
   const isChosen = category !== null && symbol !== null
-  const { response, error } = useResponse('/api/instrument', isChosen ? { category, symbol, depth: 15 } : null)
-  const live = useEvent(eventsUrl(view))
+  /** Moment of the past that the chart shows; null while it shows the newest candle. */
+  const [pastAt, setPastAt] = useState<number | null>(view.at)
+  const question = { category: category ?? 'SPOT', symbol: symbol ?? '', depth: 15, at: pastAt ?? undefined }
+  const { response, error, isPrevious } = useResponse('/api/instrument', isChosen ? question : null, {
+    keepsPrevious: true,
+  })
+  const event = useEvent(eventsUrl(view))
+  const live = pastAt === null ? event : null
 
-  if (!isChosen) return <p class="panel nothing">No instrument is recorded yet; the first appear within seconds.</p>
-  const ticker = live?.ticker ?? response?.ticker ?? null
-  const book = live?.book ?? response?.book ?? null
+  if (!isChosen) return null
+  const ticker = live === null ? (response?.ticker ?? null) : live.ticker
+  const book = live === null ? (response?.book ?? null) : live.book
+  const fills = live === null ? (response?.fills ?? null) : live.fills
   const kind = response?.instrument?.kind ?? 'crypto'
-  const precision = response?.instrument?.pricePrecision ?? null
+  const past = { moment: pastAt, fileName: `${category}-${symbol}` }
   return (
     <section class="instrument" aria-labelledby="instrument-title">
       <div class="instrument-head">
         <h2 id="instrument-title">
           {symbol} <span>{category}</span> {kind !== 'crypto' && <span>{kind.replaceAll('_', ' ')}</span>}
         </h2>
-        {ticker !== null && <TickerLine ticker={ticker} />}
+        {ticker !== null && <TickerLine ticker={ticker} isPast={pastAt !== null} />}
         {response !== null && response.instrument === null && (
           <p class="warn">The recorder does not know this instrument.</p>
         )}
         {error !== null && response === null && <p class="nothing">{error}</p>}
       </div>
-      <div class="columns">
-        <div class="stack">
-          <CandlePanel view={view} change={change} live={live} precision={precision} />
-          <HistoryPanel category={category} symbol={symbol} />
-        </div>
-        <div class="stack">
-          <OrderBook book={book} isKnown={response !== null || live !== null} />
-          <Fills fills={live?.fills ?? response?.fills ?? null} />
-        </div>
+      <div class={`trading ${isPrevious ? 'loading-past' : ''}`}>
+        <CandlePanel
+          view={view}
+          change={change}
+          live={event}
+          instrument={response?.instrument ?? null}
+          onMoment={setPastAt}
+        />
+        <OrderBook book={book} isKnown={response !== null || live !== null} {...past} />
+        <Fills fills={fills} {...past} />
       </div>
+      <HistoryPanel category={category} symbol={symbol} />
     </section>
   )
 }
 
-function TickerLine({ ticker }: { ticker: NonNullable<MarketResponses['instrument']['ticker']> }) {
+type Ticker = NonNullable<MarketResponses['instrument']['ticker']>
+
+function TickerLine({ ticker, isPast }: { ticker: Ticker; isPast: boolean }) {
   const { price24hPcnt, ts } = ticker
   const direction = price24hPcnt !== null && approximate(price24hPcnt) < 0 ? 'down' : 'up'
   return (
     <dl class="ticker">
-      <Figure name="Last price" value={ticker.lastPrice} shown={decimal} style="last" />
+      <Figure name="Last price" value={ticker.lastPrice} shown={price} style="last" />
       <Figure name="24 h" value={price24hPcnt} shown={percent} style={direction} />
       <Figure name="Turnover 24 h" value={ticker.turnover24h} shown={compactDecimal} />
       <Figure name="Traded here" value={ticker.platformTurnover24h} shown={compactDecimal} />
-      <Figure name="Mark" value={ticker.markPrice} shown={decimal} />
-      <Figure name="Index" value={ticker.indexPrice} shown={(text) => decimal(shortened(text))} />
+      <Figure name="Mark" value={ticker.markPrice} shown={price} />
+      <Figure name="Index" value={ticker.indexPrice} shown={price} />
       <Figure name="Funding" value={ticker.fundingRate} shown={(text) => percent(text, 4)} />
       <Figure name="Open interest" value={ticker.openInterest} shown={compactDecimal} />
-      <Figure name="Ticker at" value={new Date(ts).toISOString()} shown={() => clockTime(ts)} />
+      {isPast && <Figure name="As of" value={new Date(ts).toISOString()} shown={() => moment(ts).slice(0, 19)} />}
     </dl>
   )
 }
@@ -87,12 +98,6 @@ function Figure({ name, value, shown, style }: FigureProps) {
   )
 }
 
-/** Shortens a price for display. An index price has sixteen decimals, which the tooltip shows in full. */
-function shortened(text: string): string {
-  const [whole = '', fraction] = text.split('.')
-  return fraction === undefined ? whole : `${whole}.${fraction.slice(0, 4)}`
-}
-
 const spans = [1, 6, 24, 168]
 
 type History = MarketResponses['history']
@@ -100,14 +105,24 @@ type Field = Exclude<keyof History['points'][number], 'time'>
 
 /** Shows the spread of the last hours and, for a future, the funding rate. */
 function HistoryPanel({ category, symbol }: { category: Category; symbol: string }) {
-  const [hours, setHours] = useState(6)
+  const [hours, setHours] = useState(1)
   const { response, error } = useResponse('/api/history', { category, symbol, hours }, { everyMs: 15_000 })
   const last = response?.points.at(-1)
   const span = <Radios name="Hours" values={spans} chosen={hours} choose={setHours} shown={spanText} />
   const step = response === null ? '' : `, each ${duration(response.stepMs)}`
+  const rows = () => [
+    ['time', 'spread_bps', 'max_spread_bps', 'funding_rate'],
+    ...(response?.points ?? []).map((point) => [
+      new Date(point.time).toISOString(),
+      point.spreadBps,
+      point.maxSpreadBps,
+      point.fundingRate,
+    ]),
+  ]
+  const csv = { name: `${category}-${symbol}-spread`, rows }
   return (
-    <>
-      <Panel id="history" title="Spread, basis points" aside={span}>
+    <div class="histories">
+      <Panel id="history" title="Spread, basis points" aside={span} csv={csv}>
         <Lines
           history={response}
           hours={hours}
@@ -133,7 +148,7 @@ function HistoryPanel({ category, symbol }: { category: Category; symbol: string
           <Legend keys={{ funding: 'rate of the newest ticker, for one funding interval' }} />
         </Panel>
       )}
-    </>
+    </div>
   )
 }
 

@@ -109,8 +109,9 @@ export interface Live {
 }
 
 /** Returns the URL of the event stream for a view: the recorder's status, and an instrument that has candles. */
-export function eventsUrl({ category, symbol, type, interval }: View): string {
-  if (category === null || symbol === null || !isTradedCategory(category)) return '/api/events'
+export function eventsUrl({ shows, category, symbol, type, interval }: View): string {
+  if (shows !== 'instrument' || category === null || symbol === null || !isTradedCategory(category))
+    return '/api/events'
   return urlOf('/api/events', { category, symbol, type, interval } satisfies EventsQuestion)
 }
 

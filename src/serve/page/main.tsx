@@ -4,7 +4,9 @@ import { Api } from './api.js'
 import { Backfills } from './backfills.js'
 import { Budget } from './budget.js'
 import { Calendar } from './calendar.js'
-import { Header, restoreTheme } from './header.js'
+import { inWords } from '../../runtime/text.js'
+import type { Status } from '../api/contract.js'
+import { Header, restoreTheme, titles } from './header.js'
 import { Incidents, isAway, Notices } from './problems.js'
 import { Instrument } from './instrument.js'
 import { eventsUrl, useLive, useResponse } from './loaded.js'
@@ -20,37 +22,35 @@ function App() {
   const { status } = live
   const now = useNow()
 
-  // Without an instrument in the address, the page shows the busiest one. A new recorder has none for a moment.
+  // Without an instrument in the address, the tab of one leads to the busiest. A new recorder has none for a moment.
   const busiest = useResponse('/api/instruments/busiest', view.symbol === null ? {} : null, { everyMs: 3000 })
+  const { category = null, symbol = null } = view.symbol === null ? (busiest.response?.instruments[0] ?? {}) : view
   useEffect(() => {
-    const first = busiest.response?.instruments[0]
-    if (view.symbol === null && first) change({ category: first.category, symbol: first.symbol }, 'replace')
-  }, [busiest.response, view.symbol])
-  useEffect(() => {
-    document.title = view.symbol === null ? 'market-recorder' : `${view.symbol} · market-recorder`
-  }, [view.symbol])
+    const subject = view.shows === 'instrument' ? view.symbol : view.shows === 'status' ? null : titles[view.shows]
+    document.title = subject === null ? 'market-recorder' : `${subject} · market-recorder`
+  }, [view.symbol, view.shows])
 
   return (
     <>
       <a class="skip" href="#main">
         Skip to the content
       </a>
-      <Header live={live} now={now} view={view} change={change} />
+      <Header live={live} now={now} view={{ ...view, category, symbol }} change={change} />
       <main id="main" class={isAway(live, now) ? 'away' : ''}>
         <Notices live={live} now={now} />
         {view.shows === 'market' && <Market change={change} now={now} />}
+        {view.shows === 'coverage' && <Calendar view={view} change={change} />}
         {view.shows === 'api' && <Api />}
         {view.shows === 'instrument' && (
+          <Instrument key={`${view.category} ${view.symbol}`} view={view} change={change} />
+        )}
+        {view.shows === 'status' && (
           <>
             <Tiles status={status} />
-            <div class="columns">
+            <div class="columns status">
               <Streams status={status} />
-              <Budget status={status} />
-            </div>
-            <Instrument view={view} change={change} />
-            <div class="columns">
-              <Calendar view={view} change={change} />
               <div class="stack">
+                <Budget status={status} />
                 <Backfills status={status} />
                 <Incidents status={status} now={now} />
               </div>
@@ -59,11 +59,12 @@ function App() {
         )}
       </main>
       <footer>
-        <p>
-          <a href="/?api">API</a> <a href="/metrics">Metrics</a> All times are UTC.
+        <p class="running">
+          {status !== null &&
+            `up ${inWords(status.time - status.startedAt)} · egress ${status.egress}${others(status)} · v${status.version}`}
         </p>
         <p>
-          Charts by{' '}
+          <a href="/metrics">Metrics</a> All times are UTC. Charts by{' '}
           <a href="https://www.tradingview.com/" rel="noreferrer">
             TradingView Lightweight Charts™
           </a>
@@ -71,6 +72,15 @@ function App() {
       </footer>
     </>
   )
+}
+
+/** Number of recorders that share the work, as text. Empty for a single recorder. */
+function others({ fleet: { recorders } }: Status): string {
+  if (recorders.length < 2) return ''
+  const present = recorders.filter(({ state }) => state === 'recording').length
+  return present === recorders.length
+    ? `, one of ${present} recorders`
+    : `, ${present} of ${recorders.length} recorders active`
 }
 
 /** Returns this machine's time, updated once a second. */

@@ -1,9 +1,9 @@
 import './market.css'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { MarketResponses } from '../api/marketContract.js'
-import { approximate, compactDecimal, count, decimal, duration, percent } from './format.js'
+import { approximate, compactDecimal, count, duration, percent, price } from './format.js'
 import { useResponse } from './loaded.js'
-import { Panel, useWindowEvent } from './panel.js'
+import { Choice, Panel, useWindowEvent } from './panel.js'
 import type { ChangeView } from './view.js'
 
 type Row = MarketResponses['market']['instruments'][number]
@@ -30,8 +30,14 @@ export function Market({ change, now }: { change: ChangeView; now: number }) {
       ),
     [response, text, category, kind, isOnlyFavourites, favourites, sort],
   )
+  const open = ({ category: of, symbol }: Row) => change({ shows: 'instrument', category: of, symbol, at: null })
   return (
-    <Panel id="market" title="Market" aside={<p class="aside">{`${count(shown.length)} of ${count(all.length)}`}</p>}>
+    <Panel
+      id="market"
+      title="Market"
+      aside={<p class="aside">{`${count(shown.length)} of ${count(all.length)}`}</p>}
+      csv={{ name: 'market', rows: () => [csvFields, ...shown.map((row) => csvFields.map((field) => row[field]))] }}
+    >
       <div class="market-filter">
         <input
           type="search"
@@ -39,6 +45,7 @@ export function Market({ change, now }: { change: ChangeView; now: number }) {
           placeholder="Filter, such as btc usdt"
           value={text}
           onInput={(event) => setText(event.currentTarget.value)}
+          onKeyDown={(event) => event.key === 'Enter' && shown[0] !== undefined && open(shown[0])}
         />
         <Choice name="All categories" values={all.map((row) => row.category)} chosen={category} choose={setCategory} />
         <Choice name="All kinds" values={all.map((row) => row.kind)} chosen={kind} choose={setKind} />
@@ -63,29 +70,9 @@ export function Market({ change, now }: { change: ChangeView; now: number }) {
         onFavourite={toggleFavourite}
         sort={sort}
         onSort={(key) => setSort({ key, isUp: sort.key === key ? !sort.isUp : key === 'symbol' })}
-        onOpen={(row) => change({ shows: 'instrument', category: row.category, symbol: row.symbol })}
+        onOpen={open}
       />
     </Panel>
-  )
-}
-
-interface ChoiceProps {
-  readonly name: string
-  readonly values: readonly string[]
-  readonly chosen: string
-  readonly choose: (value: string) => void
-}
-
-function Choice({ name, values, chosen, choose }: ChoiceProps) {
-  return (
-    <select aria-label={name} value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
-      <option value="">{name}</option>
-      {[...new Set(values)].toSorted().map((value) => (
-        <option key={value} value={value}>
-          {value.replaceAll('_', ' ')}
-        </option>
-      ))}
-    </select>
   )
 }
 
@@ -115,16 +102,21 @@ function matches(row: Row, text: string, category: string, kind: string): boolea
     .every((word) => known.includes(word))
 }
 
-/** Sorts rows. Rows without a value come last in both directions. */
+/** Sorts rows. Rows without a value come last in both directions. Turnover is compared within one coin. */
 function sorted(rows: readonly Row[], key: Key, isUp: boolean): readonly Row[] {
   const way = isUp ? 1 : -1
   if (key === 'symbol') return rows.toSorted((a, b) => way * (a.symbol < b.symbol ? -1 : a.symbol > b.symbol ? 1 : 0))
   const figures = new Map(rows.map((row) => [row, figure(row, key)]))
   return rows.toSorted((a, b) => {
     const [x = null, y = null] = [figures.get(a), figures.get(b)]
+    if (key === 'turnover' && isDollar(a) !== isDollar(b)) return isDollar(a) ? -1 : 1
     if (x === null || y === null) return x === y ? 0 : x === null ? 1 : -1
     return way * (x - y)
   })
+}
+
+function isDollar({ quoteCoin }: Row): boolean {
+  return quoteCoin === 'USDT' || quoteCoin === 'USDC' || quoteCoin === 'USD'
 }
 
 function figure(row: Row, key: Exclude<Key, 'symbol'>): number | null {
@@ -144,7 +136,12 @@ const columns: readonly (readonly [Key, string])[] = [
   ['completeShare', 'Complete 24 h'],
   ['ts', 'Age'],
 ]
-const rowPx = 27
+const csvFields = [
+  ...(['category', 'symbol', 'quoteCoin', 'kind', 'ts', 'lastPrice', 'price24hPcnt', 'turnover'] as const),
+  ...(['spreadBps', 'fundingRate', 'completeShare'] as const),
+]
+/** On a phone, a row has two lines. */
+const heightOfRow = () => (innerWidth > 620 ? 27 : 46)
 /** Number of extra rows drawn above and below the visible ones, so that scrolling shows no empty space. */
 const spareRows = 12
 
@@ -161,6 +158,7 @@ interface RowsProps {
 /** Shows the table of instruments. It draws only visible rows, because there may be thousands. */
 function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: RowsProps) {
   const box = useRef<HTMLDivElement>(null)
+  const rowPx = heightOfRow()
   const [seen, setSeen] = useState({ first: 0, count: 30 })
   const look = () => {
     const { scrollTop = 0, clientHeight = 800 } = box.current ?? {}
@@ -197,7 +195,7 @@ function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: Rows
           </tr>
         </thead>
         <tbody>
-          <Space rows={first} />
+          <Space px={first * rowPx} />
           {drawn.map((row, index) => {
             const id = instrumentId(row)
             return (
@@ -213,7 +211,7 @@ function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: Rows
               </tr>
             )
           })}
-          <Space rows={rows.length - last} />
+          <Space px={(rows.length - last) * rowPx} />
         </tbody>
       </table>
     </div>
@@ -247,7 +245,7 @@ function Cells({ row, now }: { row: Row; now: number }) {
   const { completeShare } = row
   return (
     <>
-      <Figure value={row.lastPrice} shown={decimal} />
+      <Figure value={row.lastPrice} shown={price} />
       <Figure value={row.price24hPcnt} shown={percent} isSigned />
       <Figure value={row.turnover} shown={(value) => `${compactDecimal(value)} ${row.quoteCoin ?? ''}`} />
       <Figure value={row.spreadBps} shown={(value) => approximate(value).toFixed(2)} />
@@ -261,22 +259,22 @@ function Cells({ row, now }: { row: Row; now: number }) {
 }
 
 /** Fills the space of rows that are not drawn. */
-function Space({ rows }: { rows: number }) {
-  if (rows <= 0) return null
+function Space({ px }: { px: number }) {
+  if (px <= 0) return null
   return (
     <tr aria-hidden="true" class="space">
-      <td colSpan={columns.length + 1} style={{ height: `${rows * rowPx}px` }} />
+      <td style={{ height: `${px}px` }} />
     </tr>
   )
 }
 
 function Curve({ prices }: { prices: readonly (string | null)[] }) {
-  const values = prices.flatMap((price, hour) => (price === null ? [] : [{ hour, value: approximate(price) }]))
+  const values = prices.flatMap((price, at) => (price === null ? [] : [{ at, value: approximate(price) }]))
   const [first, last] = [values[0], values.at(-1)]
   if (first === undefined || last === undefined || first === last) return null
   const lowest = Math.min(...values.map(({ value }) => value))
   const range = Math.max(...values.map(({ value }) => value)) - lowest || 1
-  const points = values.map(({ hour, value }) => `${hour * 4},${(17 - ((value - lowest) / range) * 16).toFixed(1)}`)
+  const points = values.map(({ at, value }) => `${at},${(17 - ((value - lowest) / range) * 16).toFixed(1)}`)
   return (
     <svg class={`curve ${last.value < first.value ? 'down' : 'up'}`} viewBox="0 0 96 18" aria-hidden="true">
       <polyline points={points.join(' ')} />
@@ -288,7 +286,11 @@ function Figure(props: { value: string | null; shown: (value: string) => string;
   const { value, shown, isSigned = false } = props
   if (value === null) return <td class="number none">–</td>
   const sign = isSigned ? (approximate(value) < 0 ? 'down' : 'up') : ''
-  return <td class={`number ${sign}`}>{shown(value)}</td>
+  return (
+    <td class={`number ${sign}`} title={value}>
+      {shown(value)}
+    </td>
+  )
 }
 
 function instrumentId({ category, symbol }: Pick<Row, 'category' | 'symbol'>): string {

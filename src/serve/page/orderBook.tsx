@@ -1,60 +1,78 @@
 import './orderBook.css'
 import type { MarketResponses } from '../api/marketContract.js'
-import { approximate, clockTime, decimal, short } from './format.js'
+import { approximate, clockTime, decimal, moment as momentText, short } from './format.js'
 import { Head, Legend, Panel } from './panel.js'
 
 type Book = NonNullable<MarketResponses['instrument']['book']>
 type Side = Book['bids']
 
-const levels = 12
+/** As many as fit beside the chart. */
+const levels = innerHeight < 900 ? 8 : 12
 
-/** Shows the newest snapshot, asks above bids. The RPI part is marked, because not everybody can take it. */
-export function OrderBook({ book, isKnown }: { book: MarketResponses['instrument']['book']; isKnown: boolean }) {
+interface MomentProps {
+  /** Moment of the past that is shown; null for now. */
+  readonly moment: number | null
+  /** Beginning of the names of files. */
+  readonly fileName: string
+}
+
+interface BookProps extends MomentProps {
+  readonly book: MarketResponses['instrument']['book']
+  readonly isKnown: boolean
+}
+
+/** Shows a snapshot, asks above bids. The RPI part is marked, because not everybody can take it. */
+export function OrderBook({ book, isKnown, moment, fileName }: BookProps) {
+  const at = book === null ? '' : moment === null ? clockTime(book.ts) : momentText(book.ts).slice(0, 19)
   return (
     <Panel
       id="book"
       title="Order book"
-      aside={
-        <p class="aside">
-          {book === null ? '' : `${clockTime(book.ts)} · ${hasRpi(book) ? 'with RPI' : 'no RPI data'}`}
-        </p>
-      }
+      aside={<p class="aside">{book === null ? '' : `${at}${hasRpi(book) ? ' · with RPI' : ''}`}</p>}
+      csv={book === null ? undefined : { name: `${fileName}-book`, rows: () => bookRows(book) }}
     >
       {book !== null ? (
         <Levels book={book} />
       ) : (
         <p class="nothing">
-          {isKnown
-            ? 'No order book of this instrument is stored; the streams above say which instruments are left out.'
-            : 'Not known yet.'}
+          {!isKnown
+            ? 'Not known yet.'
+            : moment === null
+              ? 'No order book of this instrument is stored; the status says which instruments are left out.'
+              : `No order book of the ten minutes before ${momentText(moment)} is stored.`}
         </p>
       )}
     </Panel>
   )
 }
 
+function bookRows({ ts, bids, asks }: Book) {
+  const side = (name: string, { prices, sizes: visible, rpiSizes }: Side) =>
+    prices.map((price, i) => [new Date(ts).toISOString(), name, i + 1, price, visible[i] ?? '', rpiSizes?.[i] ?? ''])
+  return [['ts', 'side', 'level', 'price', 'size', 'rpi_size'], ...side('bid', bids), ...side('ask', asks)]
+}
+
 function Levels({ book }: { book: Book }) {
   const { bids, asks } = book
   const largest = Math.max(...sizes(bids), ...sizes(asks), Number.MIN_VALUE)
-  const deepest = Math.max(sums(bids).at(-1) ?? 0, sums(asks).at(-1) ?? 0, Number.MIN_VALUE)
   return (
     <>
       <table class="book">
         <Head columns={[['Price'], ['Visible'], ['RPI'], ['Sum']]} />
-        <tbody class="asks">{rows(asks, largest, deepest).toReversed()}</tbody>
+        <tbody class="asks">{rows(asks, largest).toReversed()}</tbody>
         <tbody class="middle">
           <tr>
             <td colSpan={4}>{spreadText(book)}</td>
           </tr>
         </tbody>
-        <tbody class="bids">{rows(bids, largest, deepest)}</tbody>
+        <tbody class="bids">{rows(bids, largest)}</tbody>
       </table>
-      <Legend keys={{ visible: 'visible to all', rpi: 'RPI, for retail only', total: 'sum from the best' }} />
+      <Legend keys={{ visible: 'visible to all', rpi: 'RPI, for retail only' }} />
     </>
   )
 }
 
-function rows(side: Side, largest: number, deepest: number) {
+function rows(side: Side, largest: number) {
   const { prices, sizes: visible, rpiSizes } = side
   const total = sums(side)
   return prices.slice(0, levels).map((price, index) => {
@@ -80,7 +98,6 @@ function rows(side: Side, largest: number, deepest: number) {
           <span class="depth" aria-hidden="true">
             <span class="visible" style={{ width: `${visibleShare}%` }} />
             <span class="rpi" style={{ width: `${rpiShare}%` }} />
-            <span class="total" style={{ width: `${((total[index] ?? 0) / deepest) * 100}%` }} />
           </span>
         </td>
       </tr>
@@ -110,12 +127,33 @@ function spreadText({ bids, asks }: Book): string {
   return `spread ${bps.toFixed(2)} bps`
 }
 
-/** Shows the newest stored fills, newest first; `fills` is null until they are loaded. */
-export function Fills({ fills }: { fills: MarketResponses['instrument']['fills'] | null }) {
+interface FillsProps extends MomentProps {
+  readonly fills: MarketResponses['instrument']['fills'] | null
+}
+
+/** Shows stored fills, newest first; `fills` is null until they are loaded. */
+export function Fills({ fills, moment, fileName }: FillsProps) {
+  const isEmpty = fills === null || fills.length === 0
+  const span = moment === null ? 'last hour' : `ten minutes before ${momentText(moment)}`
+  const asRow = (fill: NonNullable<FillsProps['fills']>[number]) => [
+    new Date(fill.ts).toISOString(),
+    fill.execId,
+    fill.side,
+    fill.price,
+    fill.size,
+  ]
   return (
-    <Panel id="fills" title="Newest fills">
-      {fills === null || fills.length === 0 ? (
-        <p class="nothing">{fills === null ? 'Not known yet.' : 'No fill of the last hour is stored.'}</p>
+    <Panel
+      id="fills"
+      title={moment === null ? 'Newest fills' : 'Fills until then'}
+      csv={
+        isEmpty
+          ? undefined
+          : { name: `${fileName}-fills`, rows: () => [['ts', 'exec_id', 'side', 'price', 'size'], ...fills.map(asRow)] }
+      }
+    >
+      {isEmpty ? (
+        <p class="nothing">{fills === null ? 'Not known yet.' : `No fill of the ${span} is stored.`}</p>
       ) : (
         <table class="fills">
           <Head columns={[['Time'], ['Price', 'number'], ['Size', 'number']]} />
@@ -123,9 +161,11 @@ export function Fills({ fills }: { fills: MarketResponses['instrument']['fills']
             {fills.map(({ execId, ts, side, price, size }) => (
               <tr key={execId}>
                 <td>
-                  <time>{clockTime(ts)}</time> <span class="dim">{side}</span>
+                  <time title={side}>{clockTime(ts)}</time>
                 </td>
-                <td class={`number ${side === 'buy' ? 'up' : 'down'}`}>{decimal(price)}</td>
+                <td class={`number ${side === 'buy' ? 'up' : 'down'}`} aria-label={`${side} ${price}`}>
+                  {decimal(price)}
+                </td>
                 <td class="number">{decimal(size)}</td>
               </tr>
             ))}

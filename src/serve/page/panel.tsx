@@ -1,5 +1,5 @@
 import type { ComponentChildren } from 'preact'
-import { useEffect } from 'preact/hooks'
+import { useEffect, useState } from 'preact/hooks'
 
 /** Calls a handler at every event of a kind while the component is on the page. */
 export function useWindowEvent<Name extends keyof WindowEventMap>(
@@ -17,19 +17,73 @@ interface PanelProps {
   readonly title: string
   /** A figure or control beside the title. */
   readonly aside?: ComponentChildren
+  /** What the panel shows, for a file: its name, and its rows with their head; undefined while there is nothing. */
+  readonly csv?: { readonly name: string; readonly rows: () => CsvRows } | undefined
   readonly children: ComponentChildren
 }
 
+type CsvRows = readonly (readonly (string | number | boolean | null)[])[]
+
 /** Shows a part of the page with its heading. */
-export function Panel({ id, title, aside, children }: PanelProps) {
+export function Panel({ id, title, aside, csv, children }: PanelProps) {
   return (
     <section id={id} class="panel" aria-labelledby={`${id}-title`}>
       <div class="panel-head">
         <h2 id={`${id}-title`}>{title}</h2>
         {aside}
+        {csv !== undefined && (
+          <button class="csv" title="Saves what this panel shows" onClick={() => saveCsv(csv.name, csv.rows())}>
+            CSV
+          </button>
+        )}
       </div>
       {children}
     </section>
+  )
+}
+
+function saveCsv(name: string, rows: CsvRows): void {
+  const cell = (value: CsvRows[number][number]) => {
+    const text = String(value ?? '')
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+  }
+  const text = rows.map((row) => `${row.map(cell).join(',')}\r\n`).join('')
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv' }))
+  link.download = `${name}.csv`
+  link.click()
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}
+
+/** Shows a command with a button that copies it. Browsers let only pages of this machine or over HTTPS copy. */
+export function Command({ text }: { text: string }) {
+  const [isCopied, setCopied] = useState(false)
+  const copy = () => void navigator.clipboard.writeText(text).then(() => setCopied(true))
+  return (
+    <span class="command">
+      <code>{text}</code> {isSecureContext && <button onClick={copy}>{isCopied ? 'Copied' : 'Copy'}</button>}
+    </span>
+  )
+}
+
+interface ChoiceProps {
+  readonly name: string
+  readonly values: readonly string[]
+  readonly chosen: string
+  readonly choose: (value: string) => void
+}
+
+/** Shows a choice between many values, or all of them. */
+export function Choice({ name, values, chosen, choose }: ChoiceProps) {
+  return (
+    <select aria-label={name} value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
+      <option value="">{name}</option>
+      {[...new Set(values)].toSorted().map((value) => (
+        <option key={value} value={value}>
+          {value.replaceAll('_', ' ')}
+        </option>
+      ))}
+    </select>
   )
 }
 

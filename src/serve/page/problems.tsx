@@ -14,7 +14,9 @@ export function isAway({ isConnected, lastEventAt }: Live, now: number): boolean
 
 /** Describes current problems at the top of the page. Shows nothing when there are none. */
 export function Notices({ live, now }: { live: Live; now: number }) {
-  const problems = isAway(live, now) ? [{ message: awayText(live, now), isBlocking: true }] : shownProblems(live.status)
+  const problems = isAway(live, now)
+    ? [{ message: awayText(live, now), isBlocking: true }]
+    : (live.status?.problems ?? [])
   return (
     <div class="notices" role="alert">
       {problems.map(({ message, isBlocking }) => (
@@ -31,13 +33,6 @@ function awayText({ lastEventAt }: Live, now: number): string {
   if (lastEventAt === null) return text
   const ago = duration(Math.max(1000, now - lastEventAt))
   return `${text} What you see is from ${clockTime(lastEventAt)} UTC, ${ago} ago.`
-}
-
-/** Returns the problems to show. While the database is away, all others follow from that. */
-function shownProblems(status: Status | null): Status['problems'] {
-  const problems = status?.problems ?? []
-  const ofDatabase = problems.find(({ about }) => about === 'database')
-  return status?.database.isReachable === false && ofDatabase !== undefined ? [ofDatabase] : problems
 }
 
 type Incident = Status['incidents'][number]

@@ -27,7 +27,9 @@ const columns = [
 
 /** Shows how fresh each stream is, how fast it grows, and what failed. */
 export function Streams({ status }: { status: Status | null }) {
-  const isUnstored = status !== null && (!status.database.isReachable || status.spool.since !== null)
+  const isByDisk = status !== null && (!status.database.isReachable || status.spool.since !== null)
+  const isFolded = ({ state }: StreamStatus) => state === 'off' || state === 'idle'
+  const folded = (status?.streams ?? []).filter(isFolded)
   const reasons = (status?.streams ?? []).flatMap(({ name, leftOut }) => {
     const text = leftOutText(leftOut)
     return text === '' ? [] : [{ name, text }]
@@ -38,14 +40,22 @@ export function Streams({ status }: { status: Status | null }) {
         <table class="streams">
           <Head columns={columns} />
           <tbody>
-            {status?.streams.map((stream) => (
-              <Row key={stream.name} stream={stream} isUnstored={isUnstored} />
-            ))}
+            {status?.streams
+              .filter((stream) => !isFolded(stream))
+              .map((stream) => (
+                <Row key={stream.name} stream={stream} isByDisk={isByDisk} />
+              ))}
           </tbody>
         </table>
       </div>
+      {folded.length > 0 && (
+        <details class="dim note">
+          <summary>{folded.length} streams are off or have nothing to cover</summary>
+          {folded.map(({ name, state }) => `${streamTraits[name].title}: ${state}`).join(' · ')}
+        </details>
+      )}
       {reasons.length > 0 && (
-        <details class="dim">
+        <details class="dim note">
           <summary>Why instruments are left out</summary>
           <ul id="left-out">
             {reasons.map(({ name, text }) => (
@@ -58,16 +68,16 @@ export function Streams({ status }: { status: Status | null }) {
   )
 }
 
-function Row({ stream, isUnstored }: { stream: StreamStatus; isUnstored: boolean }) {
+function Row({ stream, isByDisk }: { stream: StreamStatus; isByDisk: boolean }) {
   const { name, state, targets, ageMs, freshnessLimitMs, rowsPerSecond, rowsWritten, history } = stream
   const leftOut = sum(Object.values(stream.leftOut))
   return (
     <tr data-stream={name} class={state}>
       <th scope="row">{streamTraits[name].title}</th>
       <td>
-        {isUnstored && state !== 'off' && state !== 'idle' ? (
-          <span class="state bad" title="Its rows go to the disk until the database takes them.">
-            not stored
+        {isByDisk && state === 'fresh' ? (
+          <span class="state warn" title="Its rows go to the disk until the database takes them. None is lost.">
+            fresh, by way of the disk
           </span>
         ) : (
           <span class={`state ${levelOf[state]}`}>{state}</span>

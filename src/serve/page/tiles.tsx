@@ -14,10 +14,15 @@ export function Tiles({ status }: { status: Status | null }) {
   const rows = sum(on.map(({ rowsPerSecond }) => rowsPerSecond))
   const stored = sum(on.map(({ rowsWritten }) => rowsWritten))
   const inState = (state: string) => sum(gaps.map((gap) => (gap.state === state ? gap.count : 0)))
+  const isByDisk = !database.isReachable || spool.since !== null
   const used = budget.overall.used / budget.overall.limit
   return (
     <dl class="tiles">
-      <Tile name="Streams fresh" level={fresh === on.length ? 'good' : 'bad'} note="of those configured">
+      <Tile
+        name="Streams fresh"
+        level={fresh < on.length ? 'bad' : isByDisk ? 'warn' : 'good'}
+        note={isByDisk ? 'by way of the disk' : 'of those configured'}
+      >
         {fresh}
         <small> / {on.length}</small>
       </Tile>

@@ -2,12 +2,15 @@ import { type CandleType, candleTypes, type Interval, intervals } from '../../ma
 import { type Category, categories } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
 
+/** Views of the page besides that of an instrument. The address names them. */
+const tabs = ['status', 'market', 'coverage', 'api'] as const
+export type Tab = (typeof tabs)[number] | 'instrument'
+
 /** State of the page. The address holds all of it, so that a link shows the same to everybody. */
 export interface View {
   readonly category: Category | null
   readonly symbol: string | null
-  /** Subject of the page: one instrument, all of them, or the API. */
-  readonly shows: 'instrument' | 'market' | 'api'
+  readonly shows: Tab
   readonly type: CandleType
   readonly interval: Interval
   /** Time around which the chart is shown; null while it follows the newest candle. */
@@ -33,7 +36,7 @@ export function readView(search: string): View {
   return {
     category: isWhole ? category : null,
     symbol: isWhole ? symbol : null,
-    shows: parameters.has('market') ? 'market' : parameters.has('api') ? 'api' : 'instrument',
+    shows: tabs.find((tab) => parameters.has(tab)) ?? (isWhole ? 'instrument' : 'status'),
     type: oneOf<CandleType>('type', candleTypes, 'market'),
     interval: oneOf<Interval>('interval', intervals, '1m'),
     at: timeOf(text('at') ?? ''),
@@ -49,13 +52,14 @@ export function writeView(view: View): string {
     parameters.set('category', view.category)
     parameters.set('symbol', view.symbol)
   }
-  if (view.shows !== 'instrument') parameters.set(view.shows, '')
+  // The view of an instrument is the usual one where an instrument is named, and otherwise that of the status.
+  const usual = view.symbol === null ? 'status' : 'instrument'
+  if (view.shows !== usual) parameters.set(view.shows, view.shows === 'coverage' ? view.coverage : '')
   if (view.type !== 'market') parameters.set('type', view.type)
   if (view.interval !== '1m') parameters.set('interval', view.interval)
   if (view.at !== null) parameters.set('at', minuteText(view.at))
-  if (view.coverage !== '') parameters.set('coverage', view.coverage)
-  if (view.series !== null) parameters.set('series', view.series)
-  if (view.day !== null) parameters.set('day', view.day)
+  if (view.shows === 'coverage' && view.series !== null) parameters.set('series', view.series)
+  if (view.shows === 'coverage' && view.day !== null) parameters.set('day', view.day)
   const text = parameters.toString()
   return text === '' ? '/' : `/?${text}`
 }
@@ -74,8 +78,9 @@ export function minuteText(time: TimeMs): string {
   return new Date(time).toISOString().slice(0, 16)
 }
 
-/** Parses the text of a minute; null if it is anything else. */
+/** Parses the text of a minute, with a space or a T; null if it is anything else. */
 export function timeOf(text: string): TimeMs | null {
-  const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/.test(text) ? Date.parse(`${text}Z`) : Number.NaN
+  const given = text.trim().replace(' ', 'T')
+  const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/.test(given) ? Date.parse(`${given}Z`) : Number.NaN
   return time >= 0 ? time : null
 }

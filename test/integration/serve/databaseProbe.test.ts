@@ -20,7 +20,7 @@ test('a database whose overview takes long responds all the same, and the overvi
   const probe = new DatabaseProbe(database, database, clock)
   try {
     for (let look = 0; look < 3; look++) {
-      expect(await probe.state()).toMatchObject({ isReachable: true, respondedAt: expect.any(Number), error: null, overview: null })
+      expect(await probe.state()).toMatchObject({ isReachable: true, error: null, overview: null })
     }
     const { rows } = await sql<{ count: number }>`
       select count(*) from pg_stat_activity

@@ -11,13 +11,15 @@ import {
   type SeriesAttachedParameter,
 } from 'lightweight-charts'
 import type { TimeRange } from '../../../market/timeRange.js'
-import { approximate } from '../format.js'
+import { approximate, decimal } from '../format.js'
 import { type ChartGap, placesOf, type Slot } from './model.js'
 import { chartOptions, colour } from './drawing.js'
 
 export interface ChartEvents {
   /** Called with the time under the pointer; null when the pointer leaves the chart. */
   onPoint(time: number | null): void
+  /** Called with the times at both edges when the view moves; null while the newest candle is in view. */
+  onSeen(span: TimeRange | null): void
   /** Called when the view comes near the oldest candle. `onNewest` is called near the newest one. */
   onOldest(): void
   onNewest(): void
@@ -54,6 +56,8 @@ export class CandleChart {
     )
     this.#chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
       if (range === null || this.#slots.length === 0) return
+      const isAtNewest = range.to >= this.#slots.length - 1
+      events().onSeen(isAtNewest ? null : { from: this.#timeAt(range.from), to: this.#timeAt(Math.floor(range.to)) })
       if (range.to - range.from > this.#chart.timeScale().width()) return events().onTooMany(this.span())
       if (range.from < nearEnd) events().onOldest()
       if (range.to > this.#slots.length - nearEnd) events().onNewest()
@@ -124,7 +128,8 @@ export class CandleChart {
   }
 
   setPrecision(digits: number): void {
-    this.#candles.applyOptions({ priceFormat: { type: 'price', precision: digits, minMove: 10 ** -digits } })
+    const formatter = (price: number) => decimal(price.toFixed(digits))
+    this.#candles.applyOptions({ priceFormat: { type: 'custom', formatter, minMove: 10 ** -digits } })
   }
 
   /** Applies the page's colours again after they changed. */

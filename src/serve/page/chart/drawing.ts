@@ -1,4 +1,5 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import { moment } from '../format.js'
 import { type ChartOptions, ColorType, CrosshairMode, type DeepPartial } from 'lightweight-charts'
 
 interface Drawing {
@@ -64,7 +65,7 @@ export function chartOptions(): DeepPartial<ChartOptions> {
     crosshair: { mode: CrosshairMode.Normal },
     rightPriceScale: { borderVisible: false, entireTextOnly: true },
     timeScale: { borderVisible: false, timeVisible: true, secondsVisible: false, rightOffset: 4 },
-    localization: { locale: 'en-GB' },
+    localization: { locale: 'en-GB', timeFormatter: (time: number) => moment(time * 1000) },
   }
 }
 

@@ -9,6 +9,7 @@ import {
   type WhitespaceData,
 } from 'lightweight-charts'
 import type { TimeRange } from '../../../market/timeRange.js'
+import { decimal } from '../format.js'
 import { chartOptions, colour } from './drawing.js'
 
 export interface Line {
@@ -34,7 +35,7 @@ export class LineChart {
 
   show(lines: readonly Line[], span: TimeRange, stepMs: number): void {
     this.#lines = lines
-    const formatter = (value: number) => value.toFixed(this.#digits)
+    const formatter = (value: number) => decimal(value.toFixed(this.#digits))
     this.#series = lines.map(
       ({ width, isStepped = false }, index) =>
         this.#series[index] ??

@@ -16,13 +16,17 @@ test('whatever the page shows can be read back from its address', () => {
       fc.string(),
       fc.option(name),
       fc.option(fc.constant('2026-11-20')),
-      fc.constantFrom('instrument' as const, 'market' as const, 'api' as const),
+      fc.constantFrom('status' as const, 'market' as const, 'instrument' as const, 'coverage' as const, 'api' as const),
       fc.option(fc.integer({ min: 0, max: 4_000_000_000 })),
       (instrument, type, interval, coverage, series, day, shows, seconds) => {
         const { category = null, symbol = null } = instrument ?? {}
         // The address holds only the minute of a time.
         const at = seconds === null ? null : Math.floor(seconds / 60) * 60_000
-        const view: View = { category, symbol, shows, type, interval, at, coverage, series, day }
+        // Only the view of an instrument needs one, and only that of the coverage has its own parts.
+        const isCoverage = shows === 'coverage'
+        const own = isCoverage ? { coverage, series, day } : { coverage: '', series: null, day: null }
+        const tab = shows === 'instrument' && symbol === null ? 'status' : shows
+        const view: View = { category, symbol, shows: tab, type, interval, at, ...own }
         expect(readView(writeView(view).slice(1))).toEqual(view)
       },
     ),
