@@ -1,8 +1,7 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
-import axe from 'axe-core'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type Recorder, startRecorder } from '../../src/app.js'
@@ -10,7 +9,8 @@ import { loadConfig } from '../../src/config/resolve.js'
 import { operations } from '../../src/market/operation.js'
 import { streamNames } from '../../src/market/stream.js'
 import { createLogger } from '../../src/runtime/logger.js'
-import { launchBrowser, openPage, type WatchedPage } from '../support/browser.js'
+import { expectAccessible } from '../support/accessible.js'
+import { launchBrowser, openPage, savedCsv, type WatchedPage } from '../support/browser.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { chromium } from '../support/installed.js'
 import { lastingPort } from '../../src/server/embedded/port.js'
@@ -167,10 +167,8 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     const isSame = ({ shown, stored }: { shown: string[]; stored: string[] }) =>
       shown.length === 5 && isDeepStrictEqual(shown, stored)
     const compared = async () => {
-      const downloading = page.waitForEvent('download')
-      await page.locator('#candles .csv').click()
-      const file = await (await downloading).path()
-      const [opens = '', ...shown] = (await readFile(file, 'utf8')).trim().split('\r\n').at(-4)?.split(',') ?? []
+      const rows = await savedCsv(page, '#candles')
+      const [opens = '', ...shown] = rows.at(-4) ?? []
       const [stored] = await sql<Record<string, string>>(
         `select open::text, high::text, low::text, close::text, base_volume::text from market.candles
          where category = 'USDT-FUTURES' and symbol = 'BTCUSDT' and type = 'market' and interval = '1m' and open_time = $1`,
@@ -212,18 +210,6 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     expect(page.url()).toContain('type=mark&interval=15m')
     await page.goBack()
     await page.getByText('rolled up from 1m').waitFor()
-  })
-
-  test('asks on until the chart is full, where an answer holds only some of the candles', async () => {
-    await sql(
-      `insert into market.candles
-       select category, symbol, 'index', '1m', t, 1, 2, 1, 2, 0, 0, true
-       from market.instruments
-       cross join generate_series(date_trunc('day', now()) - interval '150 days', now(), '1 day') as t
-       where category = 'USDT-FUTURES' and symbol = 'BTCUSDT'`,
-    )
-    await page.goto(`${url(instrument)}&type=index&interval=1D`)
-    await page.getByRole('img', { name: 'Chart of 151 1D candles' }).waitFor()
   })
 
   test('finds an instrument with the keyboard alone; a link shows the same to others', async () => {
@@ -339,12 +325,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     for (const [view, place] of views) {
       await fresh.page.goto(url(view))
       await fresh.page.locator(place).first().waitFor()
-      await fresh.page.addScriptTag({ content: axe.source })
-      const violations = await fresh.page.evaluate<string[]>(`axe.run().then(({ violations }) =>
-        violations.map(({ id, nodes }) => id + ': ' + nodes.map(({ html }) => html).join(' ')))`)
-      expect(violations, view).toEqual([])
-      const width = await fresh.page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
-      expect(width, `${view} is wider than the screen`).toBeLessThanOrEqual(0)
+      await expectAccessible(fresh.page, view)
     }
     await fresh.page.context().close()
   })

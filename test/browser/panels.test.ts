@@ -1,8 +1,7 @@
-import { readFile } from 'node:fs/promises'
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import type { RunningServer } from '../../src/serve/server.js'
-import { launchBrowser, openPage, type WatchedPage } from '../support/browser.js'
+import { launchBrowser, openPage, savedCsv, type WatchedPage } from '../support/browser.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { chromium } from '../support/installed.js'
 import { serviceMs } from '../../src/market/values.js'
@@ -111,18 +110,12 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.locator('.bids .price', { hasText: '1,234.50' }).waitFor()
     await page.locator('#book .aside', { hasText: '2026-01-10 11:59:58' }).waitFor()
     await page.locator('.fills tbody tr', { hasText: '1,234.5' }).waitFor()
-    const saved = async (panel: string) => {
-      const downloading = page.waitForEvent('download')
-      await page.locator(`${panel} .csv`).click()
-      return (await readFile(await (await downloading).path(), 'utf8')).split('\r\n')
-    }
-    expect(await saved('#book')).toEqual([
-      'ts,side,level,price,size,rpi_size',
-      '2026-01-10T11:59:58.000Z,bid,1,1234.50,0.10,',
-      '2026-01-10T11:59:58.000Z,ask,1,1235,4,',
-      '',
+    expect(await savedCsv(page, '#book')).toEqual([
+      ['ts', 'side', 'level', 'price', 'size', 'rpi_size'],
+      ['2026-01-10T11:59:58.000Z', 'bid', '1', '1234.50', '0.10', ''],
+      ['2026-01-10T11:59:58.000Z', 'ask', '1', '1235', '4', ''],
     ])
-    expect((await saved('#fills'))[1]).toBe('2026-01-10T11:59:57.123Z,7,sell,1234.5,0.250')
+    expect((await savedCsv(page, '#fills'))[1]).toEqual(['2026-01-10T11:59:57.123Z', '7', 'sell', '1234.5', '0.250'])
     // Scrolled away from that moment, they follow the right edge of the chart.
     await expect
       .poll(async () => {
@@ -203,6 +196,18 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     // The line above the chart tells the candle under the pointer.
     await shown.hover({ position: { x: width / 2, y: height / 3 } })
     await expect.poll(() => page.locator('.candle-line time').innerText()).toMatch(/^2026-01-10 1(1:[45]|2:[01])/)
+  })
+
+  test('asks on until the chart is full, where an answer holds only some of the candles', async () => {
+    await sql(
+      `insert into market.candles
+       select category, symbol, 'index', '1m', t, 1, 2, 1, 2, 0, 0, true
+       from market.instruments
+       cross join generate_series(date_trunc('day', now()) - interval '150 days', now(), '1 day') as t
+       where category = 'USDT-FUTURES' and symbol = 'BTCUSDT'`,
+    )
+    await page.goto(`${server.url}/?category=USDT-FUTURES&symbol=BTCUSDT&type=index&interval=1D`)
+    await page.getByRole('img', { name: 'Chart of 151 1D candles' }).waitFor()
   })
 
   test('the chart takes longer candles when it is zoomed out', async () => {

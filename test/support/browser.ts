@@ -1,3 +1,4 @@
+import { readFile } from 'node:fs/promises'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
 
 /** A page, and everything about it that should never happen. */
@@ -53,4 +54,15 @@ export async function openPage(
   })
   await page.goto(url)
   return { page, complaints, transferred: () => bytes }
+}
+
+/** Saves what a panel shows as CSV. Resolves to its rows and cells. */
+export async function savedCsv(page: Page, panel: string): Promise<string[][]> {
+  const downloading = page.waitForEvent('download')
+  await page.locator(`${panel} .csv`).click()
+  const text = await readFile(await (await downloading).path(), 'utf8')
+  return text
+    .trimEnd()
+    .split('\r\n')
+    .map((row) => row.split(','))
 }
