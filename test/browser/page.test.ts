@@ -123,10 +123,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.getByRole('link', { name: 'market-recorder' }).click()
     await expect.poll(here).toBe('Status')
     expect(new URL(page.url()).search).toBe('')
-  })
-
-  test('leads first to the instrument with most turnover in dollars', async () => {
-    await page.goto(url('/'))
+    // Of those with most turnover, the first in dollars.
     await page.getByRole('navigation').getByRole('link', { name: 'BTCUSDT', exact: true }).waitFor()
   })
 
@@ -144,6 +141,9 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     const [counted] = await sql<{ count: number }>('select count(*)::int as count from market.instruments')
     expect(stored).toBe(counted?.count)
     expect(rowsWritten).toBeGreaterThan(0)
+    // It goes on live.
+    const before = await cell('tickers', 6)
+    await expect.poll(() => cell('tickers', 6), { timeout: 240_000 }).not.toBe(before)
   })
 
   test('shows the budget as live meters', async () => {
@@ -154,11 +154,6 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.getByText(/^\d+ limits that nothing uses$/).waitFor()
     await expect.poll(async () => Number(await meters.first().getAttribute('aria-valuenow'))).toBeGreaterThan(20)
     expect(await meters.first().getAttribute('aria-valuemax')).toBe('6000')
-  })
-
-  test('updates live', async () => {
-    const before = await cell('tickers', 6)
-    await expect.poll(() => cell('tickers', 6), { timeout: 240_000 }).not.toBe(before)
   })
 
   test('saves the candles that the database holds, to the last digit', async () => {
@@ -262,16 +257,6 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.locator('.ticker').waitFor()
     await page.locator('.book tbody.bids tr').first().waitFor()
     await page.unrouteAll()
-  })
-
-  test('shows the newest fills of the database beside the book', async () => {
-    const stored = await sql<{ price: string }>(
-      `select price::text from market.fills where category = 'USDT-FUTURES' and symbol = 'BTCUSDT'`,
-    )
-    await page.locator('.fills tbody tr').first().waitFor()
-    const price = (await page.locator('.fills tbody tr td').nth(1).innerText()).replaceAll(',', '')
-    expect(stored.length).toBeGreaterThan(0)
-    expect(Number(price)).toBeGreaterThan(0)
   })
 
   test('opens a day of the calendar to the exact ranges, with the keyboard', async () => {

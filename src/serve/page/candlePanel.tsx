@@ -124,7 +124,9 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
               size={16}
               placeholder="2026-11-20 14:03"
               title="UTC. Enter goes there."
-              value={at === null ? '' : minuteText(at).replace('T', ' ')}
+              // Drawn anew only with another time, so that live events leave alone what is being typed.
+              key={at}
+              defaultValue={at === null ? '' : minuteText(at).replace('T', ' ')}
               onChange={(event) => change({ at: timeOf(event.currentTarget.value) })}
             />
           </label>
