@@ -23,29 +23,67 @@ $$;
 comment on function market.spread_bps is
   'Spread in basis points (1/10000) of the middle price; NULL when a side is empty.';
 
+-- The newest row at a moment is looked for nearby first. Without a bound, the planner takes every chunk before the moment
+-- into account, which takes seconds for a year of them. A dynamic statement is planned with the values of its bounds.
 create or replace function market.ticker_at(category market.category, symbol text, moment timestamptz)
-returns setof market.tickers language sql stable parallel safe as $$
-  select t.* from market.tickers t
-  where t.category = ticker_at.category and t.symbol = ticker_at.symbol and t.ts <= moment
-  order by t.ts desc limit 1
+returns setof market.tickers language plpgsql stable parallel safe rows 1 as $$
+declare
+  span interval;
+begin
+  foreach span in array array[interval '6 hours', interval '7 days'] loop
+    return query execute 'select * from market.tickers t
+      where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts > $3 - $4 order by t.ts desc limit 1'
+      using category, symbol, moment, span;
+    if found then
+      return;
+    end if;
+  end loop;
+  return query select * from market.tickers t
+    where t.category = ticker_at.category and t.symbol = ticker_at.symbol and t.ts <= moment
+    order by t.ts desc limit 1;
+end
 $$;
 comment on function market.ticker_at is
   'The ticker that was the newest at a moment: one row, or none before the first.';
 
 create or replace function market.order_book_at(category market.category, symbol text, moment timestamptz)
-returns setof market.order_books language sql stable parallel safe as $$
-  select t.* from market.order_books t
-  where t.category = order_book_at.category and t.symbol = order_book_at.symbol and t.ts <= moment
-  order by t.ts desc limit 1
+returns setof market.order_books language plpgsql stable parallel safe rows 1 as $$
+declare
+  span interval;
+begin
+  foreach span in array array[interval '6 hours', interval '7 days'] loop
+    return query execute 'select * from market.order_books t
+      where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts > $3 - $4 order by t.ts desc limit 1'
+      using category, symbol, moment, span;
+    if found then
+      return;
+    end if;
+  end loop;
+  return query select * from market.order_books t
+    where t.category = order_book_at.category and t.symbol = order_book_at.symbol and t.ts <= moment
+    order by t.ts desc limit 1;
+end
 $$;
 comment on function market.order_book_at is
   'The order book that was the newest at a moment: one row, or none before the first.';
 
 create or replace function market.rpi_order_book_at(category market.category, symbol text, moment timestamptz)
-returns setof market.rpi_order_books language sql stable parallel safe as $$
-  select t.* from market.rpi_order_books t
-  where t.category = rpi_order_book_at.category and t.symbol = rpi_order_book_at.symbol and t.ts <= moment
-  order by t.ts desc limit 1
+returns setof market.rpi_order_books language plpgsql stable parallel safe rows 1 as $$
+declare
+  span interval;
+begin
+  foreach span in array array[interval '6 hours', interval '7 days'] loop
+    return query execute 'select * from market.rpi_order_books t
+      where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts > $3 - $4 order by t.ts desc limit 1'
+      using category, symbol, moment, span;
+    if found then
+      return;
+    end if;
+  end loop;
+  return query select * from market.rpi_order_books t
+    where t.category = rpi_order_book_at.category and t.symbol = rpi_order_book_at.symbol and t.ts <= moment
+    order by t.ts desc limit 1;
+end
 $$;
 comment on function market.rpi_order_book_at is
   'The order book with RPI sizes that was the newest at a moment: one row, or none before the first.';
@@ -59,14 +97,17 @@ $$;
 comment on function market.instrument_at is
   'The specification of an instrument that held at a moment: one row, or none while it was not listed.';
 
+-- PL/pgSQL is planned at the call. SQL with a sum is not inlined, and its plan would take every chunk into account.
 create or replace function market.vwap(
   category market.category, symbol text, from_time timestamptz, to_time timestamptz
 )
-returns numeric language sql stable parallel safe as $$
-  select sum(market.fill_quote_value(f.category, f.price, f.size))
-    / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0)
-  from market.fills f
-  where f.category = vwap.category and f.symbol = vwap.symbol and f.ts >= from_time and f.ts < to_time
+returns numeric language plpgsql stable parallel safe as $$
+begin
+  return (select sum(market.fill_quote_value(f.category, f.price, f.size))
+      / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0)
+    from market.fills f
+    where f.category = vwap.category and f.symbol = vwap.symbol and f.ts >= from_time and f.ts < to_time);
+end
 $$;
 comment on function market.vwap is
   'Volume-weighted average price of the fills of a half-open range, in quote coin; NULL without fills.';
@@ -217,6 +258,8 @@ language sql stable parallel safe as $$
     select k.funding_rate, k.ts from market.tickers k
     where k.category = funding_history.category and k.symbol = funding_history.symbol
       and k.ts < s.settled_at and k.ts >= s.settled_at - make_interval(hours => s.fund_interval::integer)
+      -- The planner leaves out chunks by these bounds, not by those of each settlement.
+      and k.ts < to_time and k.ts >= from_time - interval '7 days'
       and k.funding_rate is not null
     order by k.ts desc limit 1
   ) t

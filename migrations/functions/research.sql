@@ -27,6 +27,8 @@ language sql stable parallel safe as $$
           select max(m.open_time) + interval '1 minute' as closed_at from market.candles m
           where m.category = log_returns.category and m.symbol = log_returns.symbol and m.type = 'market'
             and m.interval = '1m' and m.is_closed and m.open_time >= c.open_time - c.span and m.open_time < c.open_time
+            -- The planner leaves out chunks by these bounds, not by those of each candle.
+            and m.open_time >= from_time - width * 2 and m.open_time < to_time
         ) l
         where l.closed_at >= c.open_time or exists (
           select from market.coverage v
