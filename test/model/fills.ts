@@ -1,0 +1,285 @@
+/**
+ * What may be claimed of the fills of one instrument, and what must be. Written from the text of the rule alone, over
+ * plain arrays, and recomputed from all that ever came: nothing here knows how the recorder keeps its ledger.
+ */
+import { covers, intersect, momentsOf, subtract, unite, type Span } from './spans.js'
+
+export type Fill = { id: string; time: number; price: number; size: number }
+export type Operation = 'live' | 'history'
+
+/** A response in the order in which its rows came. Without bounds, nothing was asked but the newest rows. */
+export type Page = {
+  operation: Operation
+  from: number | null
+  to: number | null
+  /** The service's own time. */
+  at: number
+  rows: Fill[]
+}
+export type MinuteCandle = {
+  open: number
+  at: number
+  prices: { open: number; high: number; low: number; close: number }
+  volume: number
+}
+
+type Seen = { page: Page; disorder: number; isUnbroken: boolean; isSilentAt: (span: Span) => boolean }
+type Leftover = { fill: Fill }
+
+const minute = 60_000
+const settling: Record<Operation, number> = { live: 2_000, history: 20_000 }
+const settlingOfCandles = 5_000
+
+export class FillModel {
+  readonly stored = new Map<string, Fill>()
+  private readonly seen: Seen[] = []
+  private readonly candles: MinuteCandle[] = []
+  private leftOut: Leftover[] = []
+  private flapping: Leftover[] = []
+  /** Minutes whose closed candle counted more than the stored fills of a minute that had to be claimed whole. */
+  private underCounted = new Set<number>()
+  private readonly shownDisorder: Record<Operation, number> = { live: 0, history: 0 }
+  private readonly mostRows: Record<Operation, number> = { live: 0, history: 0 }
+
+  receive(page: Page): void {
+    const { operation, rows } = page
+    const known = rows.filter(({ id }) => this.stored.has(id))
+    const isSame = (fill: Fill) => sameValues(fill, this.stored.get(fill.id))
+    const flapping = known.filter((fill) => !isSame(fill))
+    const agreeing = known.filter(isSame)
+    const ids = new Set(rows.map(({ id }) => id))
+    const agreed = new Set(agreeing.map(({ id }) => id))
+
+    this.shownDisorder[operation] = Math.max(this.shownDisorder[operation], disorderOf(rows))
+    const disorder = this.shownDisorder[operation]
+    this.mostRows[operation] = Math.max(this.mostRows[operation], rows.length)
+    const run = runOf(page, disorder)
+    const missing = [...this.stored.values()].filter(({ id, time }) => !ids.has(id) && run[0] <= time && time < run[1])
+
+    this.flapping = [...this.flapping.filter(({ fill }) => !agreed.has(fill.id)), ...flapping.map(storedOf(this.stored))]
+    this.leftOut = this.leftOut.filter(({ fill }) => !agreed.has(fill.id))
+    if (operation === 'live') this.leftOut.push(...missing.map((fill) => ({ fill })))
+    for (const fill of rows) if (!this.stored.has(fill.id)) this.stored.set(fill.id, fill)
+
+    const times = momentsOf(rows.map(({ time }) => time))
+    this.seen.push({
+      page,
+      disorder,
+      isUnbroken: missing.length === 0 && flapping.length === 0,
+      isSilentAt: (span) => intersect([span], times).length === 0,
+    })
+    this.recount()
+  }
+
+  /** A closed candle of the market type. */
+  receiveCandle(candle: MinuteCandle): void {
+    if (candle.at < candle.open + minute + settlingOfCandles) return
+    this.candles.push(candle)
+    this.recount()
+  }
+
+  /** Everything that a claim may hold. */
+  mayClaim(): Span[] {
+    return subtract(unite([...this.joinedRuns(), ...this.silences(), ...this.countedMinutes()]), this.contradictions())
+  }
+
+  /** Everything that a claim has to hold. It leaves out what a reading of the rule could leave open. */
+  mustClaim(): Span[] {
+    return subtract(this.surelyProven(), this.contradictions())
+  }
+
+  /** The milliseconds and minutes that no claim may touch. */
+  contradictions(): Span[] {
+    return unite([
+      ...momentsOf([...this.leftOut, ...this.flapping].map(({ fill }) => fill.time)),
+      ...[...this.underCounted].map((open): Span => [open, open + minute]),
+      ...this.mispricedMinutes(),
+    ])
+  }
+
+  /** What of these claims a candle speaks against: minutes that are claimed whole and hold less than it counts. */
+  refuted(claims: readonly Span[]): Span[] {
+    return this.latestCandles()
+      .map((candle): [MinuteCandle, Span] => [candle, [candle.open, candle.open + minute]])
+      .filter(([candle, span]) => covers(claims, span) && (this.countsMore(candle) || this.isWrongAtEdges(candle)))
+      .map(([, span]) => span)
+  }
+
+  private surelyProven(): Span[] {
+    const runs = this.unbroken().map(({ page, disorder }): Span => {
+      const [from, to] = runOf(page, disorder)
+      return [from, Math.min(to, page.at - settling[page.operation])]
+    })
+    return unite(runs)
+  }
+
+  private unbroken(): Seen[] {
+    return this.seen.filter(({ isUnbroken, page }) => isUnbroken && page.rows.length > 0)
+  }
+
+  /** The runs of all groups of responses that rows join. A millisecond where two only touch is in neither. */
+  private joinedRuns(): Span[] {
+    const groups: Seen[][] = []
+    for (const seen of this.unbroken()) {
+      const ids = new Set(seen.page.rows.map(({ id }) => id))
+      const joined = groups.filter((group) => group.some(({ page }) => page.rows.some(({ id }) => ids.has(id))))
+      for (const group of joined) groups.splice(groups.indexOf(group), 1)
+      groups.push([seen, ...joined.flat()])
+    }
+    return groups.flatMap((group) => runOfGroup(group))
+  }
+
+  private silences(): Span[] {
+    const found: Span[] = []
+    for (const empty of this.seen) {
+      for (const { alone, edges } of this.askedAlone(empty)) {
+        for (const other of this.seen) {
+          if (other === empty || !isAskedOtherwise(empty.page, other.page)) continue
+          const asked = intersect([alone], [askedOf(other.page)])
+          if (!this.reaches(empty.page.operation, alone[0]) || !this.reaches(other.page.operation, alone[0])) continue
+          const quiet = asked.flatMap((span) => (other.isSilentAt(span) ? [span] : subtract([span], timesOf(other))))
+          const settled: Span = [-Infinity, Math.min(settledBy(empty.page), settledBy(other.page))]
+          found.push(...intersect(quiet, [settled]), ...edges.filter((edge) => sameRowsAt(edge, empty, other)))
+        }
+      }
+    }
+    for (const span of this.quietMinutes()) {
+      for (const other of this.seen) {
+        const asked = intersect([span], [[-Infinity, Math.min(askedOf(other.page)[1], settledBy(other.page))]])
+        found.push(...subtract(asked, timesOf(other)))
+      }
+    }
+    return found
+  }
+
+  /** The stretches that this response was asked for alone: all of an empty one, or that beside the rows at its edge. */
+  private *askedAlone(seen: Seen): Iterable<{ alone: Span; edges: Span[] }> {
+    const { page } = seen
+    if (page.from === null) return
+    const times = [...new Set(page.rows.map(({ time }) => time))]
+    if (times.length === 0) yield { alone: askedOf(page), edges: [] }
+    else if (page.rows.length < this.mostRows[page.operation]) {
+      const edges = momentsOf(times)
+      for (const alone of subtract([askedOf(page)], edges)) yield { alone, edges }
+    }
+  }
+
+  /** The operation has shown a fill as old as that. */
+  private reaches(operation: Operation, time: number): boolean {
+    return this.seen.some(({ page }) => page.operation === operation && page.rows.some((row) => row.time <= time))
+  }
+
+  private quietMinutes(): Span[] {
+    return this.latestCandles()
+      .filter(({ volume, open }) => volume === 0 && this.fillsOf(open).length === 0)
+      .map(({ open }): Span => [open, open + minute])
+  }
+
+  /** Minutes whose candle counts what is stored, at fitting prices: nothing else came in them. */
+  private countedMinutes(): Span[] {
+    return this.candles
+      .filter((candle) => candle.volume === this.volumeOf(candle.open))
+      .map(({ open }): Span => [open, open + minute])
+  }
+
+  private recount(): void {
+    const surely = this.surelyProven()
+    for (const candle of this.latestCandles()) {
+      const isEqual = candle.volume === this.volumeOf(candle.open)
+      if (isEqual) this.underCounted.delete(candle.open)
+      else if (this.countsMore(candle) && covers(surely, [candle.open, candle.open + minute])) {
+        this.underCounted.add(candle.open)
+      }
+    }
+  }
+
+  private mispricedMinutes(): Span[] {
+    return this.latestCandles()
+      .filter(({ open, prices }) => this.fillsOf(open).some(({ price }) => price < prices.low || price > prices.high))
+      .map(({ open }): Span => [open, open + minute])
+  }
+
+  private isWrongAtEdges({ open, prices }: MinuteCandle): boolean {
+    const fills = this.fillsOf(open)
+    const first = Math.min(...fills.map(({ time }) => time))
+    const last = Math.max(...fills.map(({ time }) => time))
+    const isAt = (time: number, price: number) => fills.some((fill) => fill.time === time && fill.price === price)
+    return fills.length > 0 && !(isAt(first, prices.open) && isAt(last, prices.close))
+  }
+
+  private countsMore(candle: MinuteCandle): boolean {
+    return candle.volume > this.volumeOf(candle.open)
+  }
+
+  private fillsOf(open: number): Fill[] {
+    return [...this.stored.values()].filter(({ time }) => time >= open && time < open + minute)
+  }
+
+  private volumeOf(open: number): number {
+    return this.fillsOf(open).reduce((sum, { size }) => sum + size, 0)
+  }
+
+  private latestCandles(): MinuteCandle[] {
+    const latest = new Map<number, MinuteCandle>()
+    for (const candle of this.candles) {
+      const before = latest.get(candle.open)
+      if (before === undefined || before.at <= candle.at) latest.set(candle.open, candle)
+    }
+    return [...latest.values()]
+  }
+}
+
+const sameValues = (one: Fill, other: Fill | undefined) =>
+  one.time === other?.time && one.price === other.price && one.size === other.size
+
+const storedOf = (stored: ReadonlyMap<string, Fill>) => (fill: Fill) => ({ fill: stored.get(fill.id) ?? fill })
+
+/** The most by which times run against the order of the rows, in the better of both directions. */
+export function disorderOf(rows: readonly { time: number }[]): number {
+  let [oldest, newest, asNewestFirst, asOldestFirst] = [Infinity, -Infinity, 0, 0]
+  for (const { time } of rows) {
+    asNewestFirst = Math.max(asNewestFirst, time - oldest)
+    asOldestFirst = Math.max(asOldestFirst, newest - time)
+    oldest = Math.min(oldest, time)
+    newest = Math.max(newest, time)
+  }
+  return Math.min(asNewestFirst, asOldestFirst)
+}
+
+function askedOf(page: Page): Span {
+  return [page.from ?? -Infinity, page.to ?? page.at]
+}
+
+const settledBy = (page: Page) => page.at - settling[page.operation]
+const timesOf = ({ page }: Seen) => momentsOf(page.rows.map(({ time }) => time))
+
+function runOf(page: Page, disorder: number): Span {
+  const [from, to] = askedOf(page)
+  const times = page.rows.map(({ time }) => time).filter((time) => time >= from && time < to)
+  if (times.length === 0) return [0, 0]
+  return [Math.min(...times) + disorder + 1, Math.max(...times) - disorder]
+}
+
+function runOfGroup(group: readonly Seen[]): Span[] {
+  const runs = group.map(({ page }) => runOf(page, 0))
+  const disorder = Math.max(...group.map((seen) => seen.disorder))
+  const settled = Math.max(...group.map(({ page }) => settledBy(page)))
+  const from = Math.min(...runs.map((run) => run[0])) + disorder
+  const to = Math.min(Math.max(...runs.map((run) => run[1])) - disorder, settled)
+  const touched = subtract([[from, to]], runs)
+  return subtract([[from, to]], touched)
+}
+
+function isAskedOtherwise(one: Page, other: Page): boolean {
+  return one.operation !== other.operation || one.from !== other.from || one.to !== other.to
+}
+
+function sameRowsAt(edge: Span, one: Seen, other: Seen): boolean {
+  const idsAt = ({ page }: Seen) =>
+    page.rows
+      .filter(({ time }) => time >= edge[0] && time < edge[1])
+      .map(({ id }) => id)
+      .sort()
+      .join()
+  return idsAt(one) === idsAt(other)
+}

@@ -1,0 +1,44 @@
+/** Sets of whole milliseconds as sorted, disjoint, half-open ranges. */
+
+export type Span = readonly [from: number, to: number]
+
+export function unite(spans: Iterable<Span>): Span[] {
+  const sorted = [...spans].filter(([from, to]) => from < to).sort((a, b) => a[0] - b[0])
+  const united: [number, number][] = []
+  for (const [from, to] of sorted) {
+    const last = united.at(-1)
+    if (last !== undefined && from <= last[1]) last[1] = Math.max(last[1], to)
+    else united.push([from, to])
+  }
+  return united
+}
+
+export function subtract(spans: Iterable<Span>, holes: Iterable<Span>): Span[] {
+  let rest = unite(spans)
+  for (const [from, to] of holes) {
+    if (from >= to) continue
+    rest = rest.flatMap(([start, end]): Span[] =>
+      end <= from || to <= start
+        ? [[start, end]]
+        : unite([
+            [start, Math.min(end, from)],
+            [Math.max(start, to), end],
+          ]),
+    )
+  }
+  return rest
+}
+
+export function intersect(spans: Iterable<Span>, others: Iterable<Span>): Span[] {
+  const list = [...spans]
+  return subtract(list, subtract(list, others))
+}
+
+export function covers(spans: Iterable<Span>, span: Span): boolean {
+  return subtract([span], spans).length === 0
+}
+
+/** The milliseconds of these times. */
+export function momentsOf(times: readonly number[]): Span[] {
+  return unite(times.map((time) => [time, time + 1]))
+}
