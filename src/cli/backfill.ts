@@ -23,7 +23,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { cancelBackfills } from '../ledger/wants.js'
 import { forecastBackfill } from './backfillForecast.js'
-import { missingLines, printSummary } from './backfillSummary.js'
+import { gapsOfGone, missingLines, printSummary } from './backfillSummary.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './end.js'
 import {
@@ -119,7 +119,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     if (request.stream !== 'candles') warnOfReach(request, requested)
     const series = withoutRemoved(config, request, requested, serviceNow)
     const again = options.again === true
-    const planned = await planSeries(store.database.db, series, { again, now: serviceNow })
+    const planned = await planSeries(store.database.db, series, { again })
     warnOfFinal(planned)
     if (options.dryRun === true) {
       const { estimate, text } = await forecastBackfill(request.stream, store.database.db, config, planned, serviceNow)
@@ -134,7 +134,9 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     if (stop.signal.aborted) {
       process.stderr.write(goesOn ? goesOnLines : stoppedLines(commandLine()))
     } else for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
-    if (summary.left > 0 || summary.failed.length > 0) throw new Failed()
+    const gone = await gapsOfGone(store.database.db, request, series)
+    for (const line of gone) process.stderr.write(`${line}\n`)
+    if (summary.left > 0 || summary.failed.length > 0 || gone.length > 0) throw new Failed()
   } finally {
     await session?.close()
     await store.close()

@@ -1,11 +1,13 @@
 import type { Kysely } from 'kysely'
 import type { Database } from '../db/schema.js'
 import { rowMs, type Series, streamText } from '../db/series.js'
-import { type PlannedSeries, planSeries } from '../history/request.js'
+import { type BackfillRequest, type PlannedSeries, planSeries, type RequestedSeries } from '../history/request.js'
+import { type Gap, listGaps } from '../ledger/gaps.js'
+import { symbolMatcher } from '../market/instrument.js'
 import { rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import { candlesIn } from '../market/candle.js'
 import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
-import { type ServiceMs, sum } from '../market/values.js'
+import { sum } from '../market/values.js'
 import { grouped } from '../runtime/text.js'
 import { writeOut } from './output.js'
 
@@ -18,7 +20,7 @@ export interface Summary {
   /** Ranges of sparse series for which no response shows a candle on both sides. Nothing is claimed about them. */
   readonly unanswered: readonly NamedRange[]
   readonly failed: readonly (NamedRange & { readonly reason: string })[]
-  /** Number of requested candles still missing, and of minutes if rows have times of their own. */
+  /** Number of requested candles still missing, unanswered ones too; of minutes if rows have times of their own. */
   readonly left: number
 }
 
@@ -36,14 +38,14 @@ export async function summarize(
   db: Kysely<Database>,
   planned: readonly PlannedSeries[],
   ids: readonly number[],
-  options: { readonly now: ServiceMs; readonly isStopped?: boolean; readonly earlier?: readonly WantState[] },
+  options: { readonly isStopped?: boolean; readonly earlier?: readonly WantState[] } = {},
 ): Promise<Summary> {
   const states = await wantStates(db, { ids })
   const total = (wants: readonly WantState[], count: keyof WantCounts) => sum(wants.map((want) => want[count]))
   const growthOf = (count: keyof WantCounts) => total(states, count) - total(options.earlier ?? [], count)
   const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
   const outcomes = await rangeOutcomes(db, planned)
-  const after = await planSeries(db, planned, { again: false, now: options.now })
+  const after = await planSeries(db, planned, { again: false })
   const empty: NamedRange[] = []
   const unanswered: NamedRange[] = []
   const failed: (NamedRange & { reason: string })[] = []
@@ -72,6 +74,22 @@ export async function summarize(
 /** Counts the missing candles, and the missing minutes of rows with times of their own. */
 function rowsMissing(planned: readonly PlannedSeries[]): number {
   return sum(planned.map(({ series, missing }) => candlesIn({ lengthMs: rowMs(series) }, missing)))
+}
+
+/** Returns a line for each instrument that left the list with a gap in the requested time: it is not requested. */
+export async function gapsOfGone(
+  db: Kysely<Database>,
+  { stream, categories, symbols, from, to }: BackfillRequest,
+  requested: readonly RequestedSeries[],
+): Promise<string[]> {
+  const nameOf = ({ category, symbol }: Pick<Series, 'category' | 'symbol'>) => `${category} ${symbol}`
+  const listed = new Set(requested.map(({ series }) => nameOf(series)))
+  const isSymbol = symbolMatcher(symbols)
+  const gaps = await listGaps(db, { verdicts: ['missing', 'lost'], streams: [stream], categories, isSymbol })
+  const isMeant = ({ range, ...series }: Gap) =>
+    series.symbol !== '*' && !listed.has(nameOf(series)) && range.from < to && (from === 'launch' || range.to > from)
+  const reasons = new Map(gaps.filter(isMeant).map((gap) => [nameOf(gap), gap.reason]))
+  return [...reasons].map(([name, reason]) => `missing: ${name} has gaps and is not listed any more: ${reason}`)
 }
 
 const maxNamed = 20

@@ -48,7 +48,7 @@ export async function fetchMissing(
 ): Promise<Summary> {
   const open = planned.filter(({ missing }) => missing.length > 0)
   const ids = await insertWants(db, wantsOf(open, options))
-  if (ids.length === 0) return summarize(db, [], [], { now: await session.now() })
+  if (ids.length === 0) return summarize(db, [], [])
   // An interrupted run may have left an open want, which continues here. Its earlier counts are subtracted.
   const earlier = await wantStates(db, { ids })
   const unable = new AbortController()
@@ -75,7 +75,7 @@ export async function fetchMissing(
   }
   // After a stop, wait until fetched rows are stored, so that the summary counts them.
   if (signal.aborted) await session.rest()
-  return summarize(db, open, ids, { now: await session.now(), isStopped: signal.aborted, earlier })
+  return summarize(db, open, ids, { isStopped: signal.aborted, earlier })
 }
 
 /**

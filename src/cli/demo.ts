@@ -109,7 +109,7 @@ async function wantDemoHistory(
       now = serviceClock.now()
     }
     const { series } = resolveRequest({ ...request, from: addMs(now, -historyMs), to: now }, instruments, now, settleMs)
-    const planned = await planSeries(db, series, { again: false, now })
+    const planned = await planSeries(db, series, { again: false })
     await insertWants(db, wantsOf(planned, { kind: 'backfill', again: false }))
   } catch (error) {
     if (signal.aborted) return

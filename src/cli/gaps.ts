@@ -92,7 +92,7 @@ async function repairGaps(
   const session = await openBackfill(config, store, logger, stop.signal)
   try {
     const requested = gaps.map(requestedOf)
-    const planned = await planSeries(db, requested, { again: false, now: await session.now() })
+    const planned = await planSeries(db, requested, { again: false })
     const summary = await fetchMissing(session, db, planned, { kind: 'repair', again: false }, stop.signal)
     const wanted = requested.map(({ series, range }) => ({ series, missing: [range] }))
     const outcomes = await rangeOutcomes(db, wanted)

@@ -156,16 +156,17 @@ export interface PlannedSeries extends RequestedSeries {
   readonly final: readonly TimeRange[]
 }
 
+/** Finds what is missing, also what was requested in vain a moment ago: a command asks when it is told to. */
 export async function planSeries(
   db: Kysely<Database>,
   requested: readonly RequestedSeries[],
-  options: { readonly again: boolean; readonly now: ServiceMs },
+  options: { readonly again: boolean },
 ): Promise<PlannedSeries[]> {
   const candles = requested.flatMap(({ series, range }) => {
     const one = candlesOf(series)
     return one === null ? [] : [{ series: one, range }]
   })
-  const known = await missingCandles(db, candles, { now: options.now })
+  const known = await missingCandles(db, candles)
   const finals = await finalParts(db, requested)
   const planned: PlannedSeries[] = []
   for (const [place, request] of requested.entries()) {

@@ -1,3 +1,4 @@
+import type { Kysely } from 'kysely'
 import { ExchangeError } from '../exchange/errors.js'
 import { failureTraits } from '../exchange/outcomes.js'
 import type { RequestOptions } from '../exchange/sender.js'
@@ -9,7 +10,10 @@ import { insertRejectedRows } from '../ledger/rejectedRows.js'
 import { settleSlice, type Slice, type SliceResult } from '../ledger/slices.js'
 import type { WantCounts } from '../ledger/wants.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
-import { candlesOf } from '../db/series.js'
+import { callFunction } from '../db/database.js'
+import type { Database } from '../db/schema.js'
+import { candlesOf, seriesValues } from '../db/series.js'
+import { multirangeText } from '../ledger/verdicts.js'
 import { CandleFetcher } from './candleSlice.js'
 import { fillHistory } from './pastFills.js'
 import { fundingHistory, liquidationHistory } from './pastFutures.js'
@@ -65,7 +69,11 @@ export class SliceRunner {
       })
     } catch (error) {
       const result: SliceResult = { ...counted(), ...breakingOff(error, slice, signal) }
-      await db.transaction().execute((trx) => settleSlice(trx, slice, result))
+      await db.transaction().execute(async (trx) => {
+        await lockInTransaction(trx, lockNames.wants)
+        if (result.failure !== undefined) await noteRefused(trx, slice, result.done, result.failure)
+        await settleSlice(trx, slice, result)
+      })
       return result
     }
   }
@@ -115,6 +123,17 @@ export class SliceRunner {
 
 function finished(done: Ranges, failure?: string): Concluding {
   return () => Promise.resolve(failure === undefined ? { done } : { done, failure })
+}
+
+/** Notes as gaps what the service refuses to give. What is read again is recorded already. */
+async function noteRefused(
+  trx: Kysely<Database>,
+  { series, missing, again }: Slice,
+  done: SliceResult['done'],
+  reason: string,
+): Promise<void> {
+  const refused = done === 'series' ? missing : done
+  if (!again) await callFunction(trx, 'recorder.note_unknown', ...seriesValues(series), multirangeText(refused), reason)
 }
 
 /** The result of a slice that broke off: a `problem` is retried later, a `failure` is final, an abort is neither. */

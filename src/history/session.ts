@@ -9,7 +9,6 @@ import type { Right } from '../runtime/right.js'
 import { newestKnown } from '../ledger/read/overview.js'
 import { Lease } from '../lease/lease.js'
 import { isLeaseHeld } from '../lease/leaseRow.js'
-import { isWholeList } from '../ledger/batch.js'
 import { recordInstruments } from '../ledger/instruments.js'
 import { type InstrumentSummary, listInstruments } from '../ledger/read/instruments.js'
 import type { Database } from '../db/schema.js'
@@ -115,7 +114,8 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       // If another process owns the budget, that process reads the lists.
       for (const category of isOwner ? categories : []) {
         const page = await ownClient().instruments({ category }, { signal })
-        await recordInstruments(db, category, page.rows, page.requestTime, { complete: isWholeList(page) })
+        // One list may be cut off, so that it removes nothing.
+        await recordInstruments(db, category, page.rows, page.requestTime)
       }
       const listed = await listInstruments(db)
       return {

@@ -103,14 +103,14 @@ export async function runBackfill(
   const worker = startWorker(test, client)
   try {
     const { series } = resolveRequest(request, instrumentsOf(simulator), serviceNow, settleMs)
-    const planned = await planSeries(db, series, { again, now: serviceNow })
+    const planned = await planSeries(db, series, { again })
     const ids = await insertWants(db, wantsOf(planned, { kind: 'backfill', again }))
     for (;;) {
       const { wants, wantsEnded } = await readProgress(db, ids)
       if (wants === wantsEnded) {
         const open = planned.filter(({ missing }) => missing.length > 0)
         return {
-          summary: await summarize(db, open, ids, { now: serviceNow }),
+          summary: await summarize(db, open, ids),
           requests: candleRequests(simulator) - before,
         }
       }

@@ -107,9 +107,12 @@ describe('a backfill from a service that', () => {
       test.database.pool.query(
         `update recorder.ledger set noted_at = noted_at - interval '1 hour 1 second' where verdict = 'unanswered'`,
       )
-    expect((await asked()).summary).toMatchObject({ empty: [], unanswered: [{ to: lie.to }], left: 0 })
-    // What is asked again at once proves no more, and is not asked for.
-    expect(await asked()).toMatchObject({ requests: 0, summary: { empty: [] } })
+    const left = Math.floor((lie.to - from) / minuteMs)
+    expect((await asked()).summary).toMatchObject({ empty: [], unanswered: [{ to: lie.to }], left })
+    // Who asks again at once is told again what is missing. A second look so soon proves no more.
+    const again = await asked()
+    expect(again.summary).toMatchObject({ empty: [], unanswered: [{ to: lie.to }], left })
+    expect(again.requests).toBeGreaterThan(0)
     service.control.setQuirks({ hiddenCandles: [] })
     await hourPasses()
     const [id = 0] = await reviewOnce(test.database.db, now)
@@ -227,6 +230,24 @@ describe('a backfill from a service that', () => {
     expect(stored).toEqual(truth)
   })
 
+  it('has removed a symbol: what it refuses is a gap with its reason, and failed on every run', async () => {
+    const service = await startService()
+    service.world.amend('SPOT', 'BTCUSDT', { removeTime: now - hourMs })
+    for (let run = 0; run < 2; run++) {
+      const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+      expect(summary.left).toBe(3 * 24 * 60 - 1)
+      expect(summary.failed).toMatchObject([{ reason: expect.stringContaining('40309') as string }])
+      const gaps = await listGaps(test.database.db)
+      expect(gaps).toMatchObject([{ state: 'open', reason: expect.stringContaining('40309') as string }])
+      expect((gaps[0]?.range.to ?? 0) - (gaps[0]?.range.from ?? 0)).toBe((3 * 24 * 60 - 1) * minuteMs)
+    }
+    // It is back, and what it gives now repairs the gap.
+    service.world.amend('SPOT', 'BTCUSDT', { removeTime: null })
+    await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    await expectTruth(service, threeDaysAgo)
+    expect(await listGaps(test.database.db, { verdicts: ['missing', 'lost'] })).toEqual([])
+  })
+
   it('has nothing before an instrument began to trade', async () => {
     const service = await startService({ candleDepthDays: { '1m': 200 } })
     service.world.amend('SPOT', 'BTCUSDT', { launchTime: now - 2 * dayMs })
@@ -241,6 +262,6 @@ describe('a backfill from a service that', () => {
     expect(summary.unanswered).toContainEqual(expect.objectContaining({ to: first }))
     expect(summary.empty).toEqual([])
     await expectTruth(service, first)
-    expect((await runBackfill(test, launchedEarlier, listed, { serviceNow: now })).requests).toBe(0)
+    expect(summary.left).toBeGreaterThan(0)
   })
 })

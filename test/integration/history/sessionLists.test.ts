@@ -1,0 +1,50 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { openSession } from '../../../src/history/session.js'
+import { recordInstruments } from '../../../src/ledger/instruments.js'
+import { listInstruments } from '../../../src/ledger/read/instruments.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { startSimulator, type Simulator } from '../../../src/simulator/server.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import { clientOf } from '../../support/backfill.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { anInstrument } from '../../support/marketRows.js'
+import { temporaryFolder } from '../../support/temporaryFolder.js'
+
+const folder = temporaryFolder('session')
+const logger = createLogger('silent')
+let test: TestDatabase
+let simulator: Simulator
+beforeAll(async () => {
+  test = await createTestDatabase()
+  simulator = await startSimulator({ limits: { enforce: false } })
+})
+afterAll(async () => {
+  await simulator?.close()
+  await test?.drop()
+})
+
+it('adds and changes, and removes nothing by one list', async () => {
+  const { db } = test.database
+  const known = anInstrument({ symbol: 'CUTOFFUSDT' })
+  await recordInstruments(db, 'SPOT', [known], Date.now() - 60_000, { complete: true })
+  const session = await openSession({
+    db,
+    url: test.url,
+    openClient: () => clientOf(simulator.url, 1),
+    egress: 'test',
+    folder,
+    settleMs: 5_000,
+    clock: systemClock,
+    serviceNow: () => Date.now(),
+    logger,
+    signal: new AbortController().signal,
+  })
+  try {
+    const { instruments } = await session.instruments(['SPOT'])
+    expect(instruments.length).toBeGreaterThan(1)
+    const listed = await listInstruments(db)
+    expect(listed.map(({ symbol }) => symbol)).toContain('CUTOFFUSDT')
+  } finally {
+    await session.close()
+  }
+})
