@@ -120,43 +120,25 @@ set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;
 
--- Marks open gaps of a stream that end by a time as lost, because the service gives nothing older.
-create or replace function recorder.lose_gaps(
-  of_stream text, until timestamptz, categories market.category[] default null
+-- Turns gaps of a stream into lost or open ones, if they end after a time and not after another, because the service gives their rows no more, or
+-- gives them after all. The gap that was noted last stays the last one.
+create or replace function recorder.turn_gaps(
+  of_stream text, as_verdict text, after timestamptz, until timestamptz, categories market.category[] default null
 )
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   with turned as (
     delete from recorder.ledger k
-    where k.stream = of_stream and k.verdict = 'missing' and k.symbol <> '*' and k.gap_until <= until
+    where k.stream = of_stream and k.verdict = case as_verdict when 'lost' then 'missing' else 'lost' end
+      and k.symbol <> '*' and k.gap_until > after and k.gap_until <= until
       and (categories is null or k.category = any (categories))
     returning *
   )
   insert into recorder.ledger as k (
     stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from, rows_before
   )
-  select stream, category, symbol, type, interval, 'lost', part, ranges, reason, noted_at, now(), filled_from, rows_before
-  from turned
-  on conflict (stream, category, symbol, type, interval, verdict, part) do update
-    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
-$$;
-
--- Opens lost gaps of a stream again that end after a time, because the service gives their rows after all.
-create or replace function recorder.reopen_gaps(
-  of_stream text, since timestamptz, categories market.category[] default null
-)
-returns void language sql set search_path = pg_catalog, pg_temp as $$
-  with turned as (
-    delete from recorder.ledger k
-    where k.stream = of_stream and k.verdict = 'lost' and k.symbol <> '*' and k.gap_until > since
-      and (categories is null or k.category = any (categories))
-    returning *
-  )
-  insert into recorder.ledger as k (
-    stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from, rows_before
-  )
-  select stream, category, symbol, type, interval, 'missing', part, ranges, reason, noted_at, null, filled_from,
-    rows_before
-  from turned
+  select stream, category, symbol, type, interval, as_verdict, part, ranges, reason, noted_at,
+    case as_verdict when 'lost' then now() end, filled_from, rows_before
+  from turned order by id
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;

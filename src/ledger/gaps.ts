@@ -131,7 +131,8 @@ export async function loseGaps(
   until: ServiceMs | 'infinity',
   categories: readonly Category[] | null = null,
 ): Promise<void> {
-  await callFunction(db, 'recorder.lose_gaps', stream, until === 'infinity' ? until : new Date(until), categories)
+  const end = until === 'infinity' ? until : new Date(until)
+  await callFunction(db, 'recorder.turn_gaps', stream, 'lost', '-infinity', end, categories)
 }
 
 /** Marks lost gaps of a stream that end after a time as open, because the service still has that time. */
@@ -141,7 +142,7 @@ export async function reopenGaps(
   since: ServiceMs,
   categories: readonly Category[],
 ): Promise<void> {
-  await callFunction(db, 'recorder.reopen_gaps', stream, new Date(since), categories)
+  await callFunction(db, 'recorder.turn_gaps', stream, 'missing', new Date(since), 'infinity', categories)
 }
 
 /** A gap in fills, with the repairs that were tried in vain. */

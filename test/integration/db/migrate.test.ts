@@ -90,8 +90,8 @@ describe('migrations', () => {
     expect(made.length).toBeGreaterThan(40)
     // An older version of one has other parameters, one has another body, and one is no longer there.
     await database.pool.query(`
-      drop function recorder.lose_gaps;
-      create function recorder.lose_gaps(of_stream text) returns integer language sql as 'select 1';
+      drop function recorder.turn_gaps;
+      create function recorder.turn_gaps(of_stream text) returns integer language sql as 'select 1';
       create function recorder.was_there() returns integer language sql as 'select 1';
       create or replace function market.spread_bps(best_bid numeric, best_ask numeric) returns numeric
         language sql as 'select 1.0';

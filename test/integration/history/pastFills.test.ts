@@ -247,10 +247,10 @@ describe('a gap in fills', () => {
       const { rows } = await test.database.pool.query('select symbol from recorder.want order by id')
       return rows.map(({ symbol }) => String(symbol))
     }
-    expect(await wanted()).toEqual(['BTCUSDT'])
+    expect(await wanted()).toEqual(['ETHUSDT'])
     await test.database.pool.query('update recorder.want set ended_at = now()')
-    expect(await wanted()).toEqual(['BTCUSDT', 'ETHUSDT'])
-    expect(await wanted()).toEqual(['BTCUSDT', 'ETHUSDT'])
+    expect(await wanted()).toEqual(['ETHUSDT', 'BTCUSDT'])
+    expect(await wanted()).toEqual(['ETHUSDT', 'BTCUSDT'])
   })
 
   it('is lost once the history does not reach its end any more, and not before', async () => {
