@@ -138,6 +138,8 @@ class PastFillsWalk {
   /** Times of the history may be earlier than those of the live stream by this much. */
   #roundedMs = 0
   #last: Shown | null = null
+  /** Time of the newest fill of the last page that had some. */
+  #newest = serviceMs(0)
   /** The number of pages since less was left. */
   #inVain = 0
 
@@ -184,10 +186,13 @@ class PastFillsWalk {
     if (alone === undefined) return this.#refuse([stretch], notShown)
     if (await this.#ask(alone, other)) return
     const { rows, total } = this.#last as Shown
-    if (total === 0) return this.#refuse([stretch], notShown)
+    // Fills beside the stretch hide those in it only where their page may be cut.
+    if (total === 0 || (rows.length === 0 && total < this.#sizes.largest)) return this.#refuse([stretch], notShown)
     // A page that begins with this millisecond may show all of it. It is then asked for alone, too.
     const isNewestFirst = other === null || (other.rows[0]?.ts ?? 0) >= (other.rows.at(-1)?.ts ?? 0)
-    const edge = runOf(rows.map(({ ts }) => ts))?.newest ?? (isNewestFirst ? addMs(stretch.to, -1) : stretch.from)
+    // Requests reach a little beyond the stretch. A crowd there hides the millisecond next to it.
+    const beside = this.#newest >= stretch.to ? addMs(stretch.to, -1) : stretch.from
+    const edge = runOf(rows.map(({ ts }) => ts))?.newest ?? beside
     const millisecond = { from: edge, to: addMs(edge, 1) }
     const wide = isNewestFirst
       ? { ...millisecond, from: addMs(edge, -marginMs) }
@@ -268,6 +273,7 @@ class PastFillsWalk {
   #learn(fills: readonly Fill[]): void {
     const run = runOf(fills.map(({ ts }) => ts))
     if (run === null) return
+    this.#newest = run.newest
     this.#sizes.largest = Math.max(this.#sizes.largest, fills.length)
     this.#sizes.reachesTo = earlierOf(this.#sizes.reachesTo, run.oldest)
     this.#sizes.disorderMs = Math.max(this.#sizes.disorderMs, run.disorderMs)

@@ -1,15 +1,15 @@
 import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
-import { intersect, type Ranges, type TimeRange, union } from '../market/timeRange.js'
+import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import { addMs, largest, minuteMs, secondMs, type ServiceMs, smallest, trimmed } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
-import { instrumentStream, ofInstrument, ofSeries } from '../db/series.js'
+import { instrumentStream, ofInstrument, ofSeries, seriesValues } from '../db/series.js'
 import { provenBy, runOf, type Shown, silenceOf } from './run.js'
-import { multirange, multirangeText } from './verdicts.js'
+import { multirange, multirangeText, rangeTexts } from './verdicts.js'
 import { recordGap } from './gaps.js'
 import { missingEvents, withoutFinal } from './missing.js'
 
@@ -118,6 +118,7 @@ export async function storePastFills(
       ...proven.flatMap(({ from, to }) => [from, to]),
     ])
     const refusal = whyRefused(known, fills, proven)
+    await weighValues(trx, key, known, fills)
     if (refusal !== null) return { inserted: 0, refusal, proven }
     const knownIds = new Set(known.map(({ execId }) => execId))
     const unknown = fills.filter(({ execId }) => !knownIds.has(execId))
@@ -152,19 +153,44 @@ async function storedAround(
     .execute()
 }
 
-/** Returns why a history disagrees with the stored fills of the same time; null if it agrees. */
-function whyRefused(known: readonly StoredFill[], fills: readonly Fill[], proven: Ranges): JoinRefusal | null {
+type Fills = readonly Fill[]
+
+/** Returns a function that tells if fills show a stored one: `same` or `other` values; null if they do not show it. */
+function comparedWith(fills: Fills): (stored: StoredFill) => 'same' | 'other' | null {
   const shown = new Map(fills.map((fill) => [fill.execId, fill]))
   const areSeconds = fills.every(({ ts }) => ts % secondMs === 0)
-  const isOther = ({ execId, ts, side, price, size }: StoredFill) => {
+  return ({ execId, ts, side, price, size }) => {
     const fill = shown.get(execId)
-    if (fill === undefined) return false
+    if (fill === undefined) return null
     const isThen = fill.ts === ts || (areSeconds && fill.ts === ts - (ts % secondMs))
-    return (
-      !isThen || fill.side !== side || trimmed(fill.price) !== trimmed(price) || trimmed(fill.size) !== trimmed(size)
-    )
+    const isAlike = fill.side === side && trimmed(fill.price) === trimmed(price) && trimmed(fill.size) === trimmed(size)
+    return isThen && isAlike ? 'same' : 'other'
   }
-  if (known.some(isOther)) return 'other values'
+}
+
+const disputedReason = 'the history of fills gave a stored one other values'
+
+/**
+ * Notes fills that come again with other values as evidence, which ends where they come with the stored values. A page
+ * that agrees with no stored fill is of a history that nothing is believed of.
+ */
+async function weighValues(trx: Kysely<Database>, key: FillKey, known: readonly StoredFill[], fills: Fills) {
+  const compare = comparedWith(fills)
+  const timesOf = (verdict: 'same' | 'other') =>
+    normalized(known.filter((fill) => compare(fill) === verdict).map(({ ts }) => ({ from: ts, to: addMs(ts, 1) })))
+  const [same, other] = [timesOf('same'), timesOf('other')]
+  if (same.length === 0) return
+  const series = seriesValues(streamOf(key))
+  await callFunction(trx, 'recorder.end_evidence', ...series, 'disputed', multirangeText(subtract(same, other)))
+  if (other.length === 0) return
+  await callFunction(trx, 'recorder.note_evidence', ...series, 'disputed', rangeTexts(other), disputedReason)
+}
+
+/** Returns why a history disagrees with the stored fills of the same time; null if it agrees. */
+function whyRefused(known: readonly StoredFill[], fills: Fills, proven: Ranges): JoinRefusal | null {
+  const shown = new Map(fills.map((fill) => [fill.execId, fill]))
+  const compare = comparedWith(fills)
+  if (known.some((fill) => compare(fill) === 'other')) return 'other values'
   const isIn = ({ ts }: StoredFill) => proven.some(({ from, to }) => ts >= from && ts < to)
   const leftOut = known.filter((fill) => isIn(fill) && !shown.has(fill.execId))
   if (leftOut.length === 0) return null

@@ -97,8 +97,12 @@ export function multirange(ranges: readonly TimeRange[]): RawBuilder<string> {
 
 /** Returns a multirange as text that the server reads. */
 export function multirangeText(ranges: readonly TimeRange[]): string {
-  const text = ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
-  return `{${text.join(',')}}`
+  return `{${rangeTexts(ranges).join(',')}}`
+}
+
+/** Returns ranges as texts that the server reads. */
+export function rangeTexts(ranges: readonly TimeRange[]): string[] {
+  return ranges.map(({ from, to }) => `[${new Date(from).toISOString()},${new Date(to).toISOString()})`)
 }
 
 /** Returns SQL for the ranges of a multirange, ascending, in the form that `toRanges` takes. */

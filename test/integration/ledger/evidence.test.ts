@@ -3,6 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { contradictedShares, evidenceAfter, giveUpOldEvidence } from '../../../src/ledger/evidence.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
+import { storePastFills } from '../../../src/ledger/storePastFills.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
 import type { Fill } from '../../../src/market/rows.js'
@@ -177,6 +178,45 @@ describe('prices that do not fit the candle', () => {
     await store(candle(1, { open: '9', low: '9', baseVolume: '123' }))
     expect(await open()).toEqual([])
     expect(await claimed()).toEqual([[0.501, 200.5]])
+  })
+})
+
+describe('a millisecond', () => {
+  const series = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+  const readBack = (rows: readonly Fill[]) =>
+    storePastFills(test.database.db, series, {
+      asked: { from: start, to: start + 60_000 },
+      fills: rows.toReversed(),
+      other: null,
+      reachesTo: start,
+      largest: 1_000,
+      disorderMs: 0,
+      requestTime: start + 300_000,
+    })
+  const seconds = Array.from({ length: 60 }, (_, second) => fill(second))
+
+  it('is disputed by a history that gives one of its fills another price, until a page agrees', async () => {
+    await storePage(0, 59)
+    const flapping = seconds.map((row) => (row.execId === '30' ? { ...row, price: '11' } : row))
+    expect(await readBack(flapping)).toMatchObject({ refusal: 'other values' })
+    const rest = [
+      [0.501, 30.5],
+      [30.501, 59.5],
+    ]
+    expect(await claimed()).toEqual(rest)
+    expect(await open()).toEqual([[30.5, 30.501]])
+    // Nothing that does not show the fill again brings the millisecond back.
+    await storePage(31, 70)
+    expect([await open(), await repaired()]).toEqual([[[30.5, 30.501]], []])
+    expect(await readBack(seconds)).toMatchObject({ refusal: null })
+    expect([await open(), await repaired()]).toEqual([[], []])
+    expect(await claimed()).toEqual([[0.501, 70.5]])
+  })
+
+  it('is not disputed by a history that agrees with no stored fill: nothing of it is believed', async () => {
+    await storePage(0, 59)
+    expect(await readBack(seconds.map((row) => ({ ...row, size: '3' })))).toMatchObject({ refusal: 'other values' })
+    expect(await claimed()).toEqual([[0.501, 59.5]])
   })
 })
 
