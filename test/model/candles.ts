@@ -1,5 +1,5 @@
 /** What may be claimed of the candles of one series, and what must be: written from the text of the rule alone. */
-import { intersect, subtract, unite, type Span } from './spans.js'
+import { subtract, unite, type Span } from './spans.js'
 
 export type CandlePage = {
   /** Half-open bounds of what was asked. */
@@ -28,25 +28,19 @@ export class CandleModel {
     this.own = unite([...this.own, ...own])
     this.silences = subtract(this.silences, own)
     if (!this.isTraded) return
-    const inside = closed.filter((open) => open >= from && open < to)
+    const inside = openings.filter((open) => open >= from && open < to).sort((a, b) => a - b)
     for (const [index, open] of inside.entries()) {
       const before = inside[index - 1]
       if (before === undefined || (open - before) % this.stepMs !== 0) continue
-      const left = subtract([[before + this.stepMs, open]], this.own)
+      const settled = before + Math.max(1, Math.floor((at - settlingMs - before) / this.stepMs)) * this.stepMs
+      const left = subtract([[before + this.stepMs, Math.min(open, settled)]], this.own)
       this.silences = unite([...this.silences, ...left.filter((span) => !holds(span, tradedAt))])
     }
   }
 
-  mayClaim(): Span[] {
+  /** Exactly what a claim holds. */
+  claimed(): Span[] {
     return unite([...this.own, ...this.silences])
-  }
-
-  mustClaim(): Span[] {
-    return this.mayClaim()
-  }
-
-  silent(): Span[] {
-    return intersect(this.silences, this.silences)
   }
 }
 

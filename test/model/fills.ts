@@ -32,16 +32,21 @@ const settlingOfCandles = 5_000
 
 export class FillModel {
   readonly stored = new Map<string, Fill>()
+  private readonly events: ((model: FillModel) => void)[] = []
   private readonly seen: Seen[] = []
+  private must: Span[] = []
   private readonly candles: MinuteCandle[] = []
   private leftOut: Leftover[] = []
   private flapping: Leftover[] = []
   /** Minutes whose closed candle counted more than the stored fills of a minute that had to be claimed whole. */
   private underCounted = new Set<number>()
-  private readonly shownDisorder: Record<Operation, number> = { live: 0, history: 0 }
+  /** Those of minutes that may have been claimed whole. */
+  private perhapsUnderCounted = new Set<number>()
+  private shownDisorder = 0
   private readonly mostRows: Record<Operation, number> = { live: 0, history: 0 }
 
   receive(page: Page): void {
+    this.events.push((model) => model.receive(page))
     const { operation, rows } = page
     const known = rows.filter(({ id }) => this.stored.has(id))
     const isSame = (fill: Fill) => sameValues(fill, this.stored.get(fill.id))
@@ -50,14 +55,23 @@ export class FillModel {
     const ids = new Set(rows.map(({ id }) => id))
     const agreed = new Set(agreeing.map(({ id }) => id))
 
-    this.shownDisorder[operation] = Math.max(this.shownDisorder[operation], disorderOf(rows))
-    const disorder = this.shownDisorder[operation]
+    const own = disorderOf(rows)
+    if (operation === 'history') this.shownDisorder = Math.max(this.shownDisorder, own)
+    const disorder = operation === 'history' ? this.shownDisorder : own
     this.mostRows[operation] = Math.max(this.mostRows[operation], rows.length)
     const run = runOf(page, disorder)
     const missing = [...this.stored.values()].filter(({ id, time }) => !ids.has(id) && run[0] <= time && time < run[1])
 
-    this.flapping = [...this.flapping.filter(({ fill }) => !agreed.has(fill.id)), ...flapping.map(storedOf(this.stored))]
+    // A history that agrees with no stored fill is not believed at all.
+    const isBelieved = operation === 'live' || agreeing.length > 0
+    if (isBelieved)
+      this.flapping = [
+        ...this.flapping.filter(({ fill }) => !agreed.has(fill.id)),
+        ...flapping.map(storedOf(this.stored)),
+      ]
     this.leftOut = this.leftOut.filter(({ fill }) => !agreed.has(fill.id))
+    // A page of the history that disagrees with what is stored is not believed in anything.
+    if (operation === 'history' && flapping.length + missing.length > 0) return this.recount()
     if (operation === 'live') this.leftOut.push(...missing.map((fill) => ({ fill })))
     for (const fill of rows) if (!this.stored.has(fill.id)) this.stored.set(fill.id, fill)
 
@@ -65,14 +79,22 @@ export class FillModel {
     this.seen.push({
       page,
       disorder,
-      isUnbroken: missing.length === 0 && flapping.length === 0,
+      isUnbroken: missing.length === 0,
       isSilentAt: (span) => intersect([span], times).length === 0,
     })
+    if (missing.length === 0) this.must = unite([...this.must, [run[0], Math.min(run[1], settledBy(page))]])
     this.recount()
+  }
+
+  copy(): FillModel {
+    const copy = new FillModel()
+    for (const event of this.events) event(copy)
+    return copy
   }
 
   /** A closed candle of the market type. */
   receiveCandle(candle: MinuteCandle): void {
+    this.events.push((model) => model.receiveCandle(candle))
     if (candle.at < candle.open + minute + settlingOfCandles) return
     this.candles.push(candle)
     this.recount()
@@ -85,7 +107,7 @@ export class FillModel {
 
   /** Everything that a claim has to hold. It leaves out what a reading of the rule could leave open. */
   mustClaim(): Span[] {
-    return subtract(this.surelyProven(), this.contradictions())
+    return this.must
   }
 
   /** The milliseconds and minutes that no claim may touch. */
@@ -105,14 +127,6 @@ export class FillModel {
       .map(([, span]) => span)
   }
 
-  private surelyProven(): Span[] {
-    const runs = this.unbroken().map(({ page, disorder }): Span => {
-      const [from, to] = runOf(page, disorder)
-      return [from, Math.min(to, page.at - settling[page.operation])]
-    })
-    return unite(runs)
-  }
-
   private unbroken(): Seen[] {
     return this.seen.filter(({ isUnbroken, page }) => isUnbroken && page.rows.length > 0)
   }
@@ -121,12 +135,14 @@ export class FillModel {
   private joinedRuns(): Span[] {
     const groups: Seen[][] = []
     for (const seen of this.unbroken()) {
-      const ids = new Set(seen.page.rows.map(({ id }) => id))
-      const joined = groups.filter((group) => group.some(({ page }) => page.rows.some(({ id }) => ids.has(id))))
+      const own = new Map(seen.page.rows.map((row) => [row.id, row]))
+      const doShare = ({ page }: Seen) => page.rows.some((row) => sameValues(row, own.get(row.id)))
+      const joined = groups.filter((group) => group.some(doShare))
       for (const group of joined) groups.splice(groups.indexOf(group), 1)
       groups.push([seen, ...joined.flat()])
     }
-    return groups.flatMap((group) => runOfGroup(group))
+    const alone = this.unbroken().map((seen) => [seen])
+    return [...groups.map((group) => runOfGroup(group)), ...alone.map((group) => runOfGroup(group))].flat()
   }
 
   private silences(): Span[] {
@@ -160,7 +176,7 @@ export class FillModel {
     if (times.length === 0) yield { alone: askedOf(page), edges: [] }
     else if (page.rows.length < this.mostRows[page.operation]) {
       const edges = momentsOf(times)
-      for (const alone of subtract([askedOf(page)], edges)) yield { alone, edges }
+      for (const alone of [...subtract([askedOf(page)], edges), ...edges]) yield { alone, edges }
     }
   }
 
@@ -183,14 +199,22 @@ export class FillModel {
   }
 
   private recount(): void {
-    const surely = this.surelyProven()
+    // What is contradicted is withdrawn. A later response has to prove it anew.
+    this.must = subtract(this.must, this.contradictions())
     for (const candle of this.latestCandles()) {
       const isEqual = candle.volume === this.volumeOf(candle.open)
-      if (isEqual) this.underCounted.delete(candle.open)
-      else if (this.countsMore(candle) && covers(surely, [candle.open, candle.open + minute])) {
-        this.underCounted.add(candle.open)
+      const span: Span = [candle.open, candle.open + minute]
+      if (isEqual) {
+        this.underCounted.delete(candle.open)
+        this.perhapsUnderCounted.delete(candle.open)
       }
+      // A known gap in a minute explains what its candle counts more.
+      else if (this.countsMore(candle) && covers(this.must, span)) {
+        this.underCounted.add(candle.open)
+      } else if (this.countsMore(candle) && covers(this.mayClaim(), span)) this.perhapsUnderCounted.add(candle.open)
     }
+    const perhaps = [...this.perhapsUnderCounted].map((open): Span => [open, open + minute])
+    this.must = subtract(this.must, [...this.contradictions(), ...perhaps])
   }
 
   private mispricedMinutes(): Span[] {
@@ -235,7 +259,7 @@ const sameValues = (one: Fill, other: Fill | undefined) =>
 const storedOf = (stored: ReadonlyMap<string, Fill>) => (fill: Fill) => ({ fill: stored.get(fill.id) ?? fill })
 
 /** The most by which times run against the order of the rows, in the better of both directions. */
-export function disorderOf(rows: readonly { time: number }[]): number {
+function disorderOf(rows: readonly { time: number }[]): number {
   let [oldest, newest, asNewestFirst, asOldestFirst] = [Infinity, -Infinity, 0, 0]
   for (const { time } of rows) {
     asNewestFirst = Math.max(asNewestFirst, time - oldest)
@@ -255,9 +279,13 @@ const timesOf = ({ page }: Seen) => momentsOf(page.rows.map(({ time }) => time))
 
 function runOf(page: Page, disorder: number): Span {
   const [from, to] = askedOf(page)
-  const times = page.rows.map(({ time }) => time).filter((time) => time >= from && time < to)
+  const { rows } = page
+  const times = rows.map(({ time }) => time).filter((time) => time >= from && time < to)
   if (times.length === 0) return [0, 0]
-  return [Math.min(...times) + disorder + 1, Math.max(...times) - disorder]
+  const oldest = Math.min(...times)
+  // Rows of whole seconds stand for their whole seconds.
+  const areSeconds = rows.length > 1 && rows.every(({ time }) => time % 1_000 === 0)
+  return [oldest + (areSeconds ? 1_000 : 1) + disorder, Math.max(...times) - disorder]
 }
 
 function runOfGroup(group: readonly Seen[]): Span[] {

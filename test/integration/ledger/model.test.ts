@@ -1,0 +1,64 @@
+import fc from 'fast-check'
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { CandleModel } from '../../model/candles.js'
+import { disagreement, sequence } from '../../model/driveFills.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
+import { type Candle, silenceBetween } from '../../../src/market/candle.js'
+import { minuteMs } from '../../../src/market/values.js'
+import { aCandle, someTime } from '../../support/marketRows.js'
+import { rangesOfSeries } from '../../model/driveFills.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+let test: TestDatabase
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test?.drop())
+
+/** More, or others, by hand: SEQUENCES=2000 SEED=7. */
+const { SEQUENCES = '300', SEED, LIMIT_SECONDS = '20' } = process.env
+
+it('claims of fills are what a model of the rule allows, and all that it demands', async () => {
+  let count = 0
+  await fc.assert(
+    fc.asyncProperty(sequence, async (drawn) => {
+      expect(await disagreement(test.database.db, drawn, `M${count++}`)).toBeNull()
+    }),
+    {
+      numRuns: Number(SEQUENCES),
+      interruptAfterTimeLimit: Number(LIMIT_SECONDS) * 1_000,
+      ...(SEED !== undefined && { seed: Number(SEED) }),
+    },
+  )
+  expect(count).toBeGreaterThan(0)
+})
+
+const pageOfCandles = fc.record({
+  places: fc.uniqueArray(fc.integer({ min: 0, max: 14 }), { minLength: 1, maxLength: 8 }),
+  shiftMs: fc.constantFrom(0, 0, 0, 30_000),
+  settledPlaces: fc.integer({ min: 1, max: 16 }),
+})
+
+it('claims of candles are what a model of the rule claims', async () => {
+  let count = 0
+  const pages = fc.array(pageOfCandles, { minLength: 1, maxLength: 6 })
+  await fc.assert(
+    fc.asyncProperty(pages, fc.constantFrom('market', 'mark'), async (drawn, type) => {
+      const symbol = `C${count++}`
+      const model = new CandleModel(type === 'market', minuteMs)
+      for (const { places, shiftMs, settledPlaces } of drawn) {
+        const openings = places.map((place) => someTime + place * minuteMs + shiftMs)
+        const at = someTime + settledPlaces * minuteMs + 5_000
+        model.receive({ from: -Infinity, to: Infinity, at, openings })
+        const candles = openings.map((openTime): Candle => {
+          return aCandle({ symbol, type, openTime, isClosed: openTime + minuteMs + 5_000 <= at })
+        })
+        const shown = { type, lengthMs: minuteMs, isComplete: true, settledUntil: at - 5_000 }
+        await storeCandles(test.database.db, candles, silenceBetween(openings, shown))
+        const claims = await rangesOfSeries(test.database.db, 'coverage', { stream: 'candles', symbol, type })
+        expect(claims).toEqual(model.claimed())
+      }
+    }),
+    { numRuns: 60, interruptAfterTimeLimit: 10_000 },
+  )
+})
