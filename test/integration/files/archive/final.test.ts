@@ -221,7 +221,7 @@ test('nothing wants what is final, also to be read again', async () => {
     isUrgent: false,
     hasOpenBeginning: false,
   }
-  const [planned] = await planSeries(db(), [request], { again: true, now })
+  const [planned] = await planSeries(db(), [request], { again: true })
   expect(planned).toMatchObject({ missing: [{ from: end, to: from + 9 * dayMs }], final: [{ from, to: end }] })
   const want = { ...request, kind: 'review', ranges: [request.range], floor: from, again: true } as const
   const [state] = await wantStates(db(), { ids: await insertWants(db(), [want]) })
