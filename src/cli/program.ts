@@ -137,9 +137,4 @@ export const commands: readonly CommandEntry[] = [
     description: 'Check configuration, database, service, clock, limits and disk, and say what to fix.',
     load: async () => (await import('./doctor.js')).doctorCommand(),
   },
-  {
-    name: 'completion',
-    description: 'Print the completion of commands and options for bash, zsh or fish.',
-    load: async () => (await import('./completion.js')).completionCommand(commands),
-  },
 ]
