@@ -10,6 +10,8 @@ import { messageOf } from '../runtime/text.js'
 const lookEveryMs = 20_000
 /** From this share of a category's minutes on, its candles contradict its fills as a whole. */
 const tolerableShare = 0.01
+/** Names an incident, before its category. */
+export const contradictedFills = 'contradicted fills of '
 
 interface WatchOptions {
   readonly clock: Clock
@@ -34,7 +36,7 @@ export async function keepWatchingEvidence(
       if (found.length === 0) incidents.succeeded('evidence')
       else incidents.failed('evidence', describe(found))
       for (const { category, share } of await contradictedShares(db)) {
-        const name = `contradicted fills of ${category}`
+        const name = `${contradictedFills}${category}`
         if (share <= tolerableShare) incidents.succeeded(name)
         else incidents.failed(name, `candles contradict ${(share * 100).toFixed(1)} % of its minutes of the last day`)
       }

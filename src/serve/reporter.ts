@@ -2,6 +2,7 @@ import type { Config } from '../config/resolve.js'
 import type { Clock } from '../runtime/clock.js'
 import type { RecorderDatabase } from '../db/database.js'
 import type { BackfillStatus, Status, StreamStatus } from './api/contract.js'
+import { contradictedFills } from '../collect/watchEvidence.js'
 import { DatabaseProbe, type DatabaseState } from './databaseProbe.js'
 import { ageMs, freshnessLimits, freshnessOf } from './freshness.js'
 import { readNowAndThen } from './nowAndThen.js'
@@ -232,7 +233,7 @@ function awayText({ time, streams, database, spool, phase, maySend }: Shown, res
   return `The database has been away ${when}: ${(database.error ?? 'no reason').replace(/\.?$/, '.')}${kept}`
 }
 
-function otherProblems({ time, fleet, budget, spool, database }: Shown): Problem[] {
+function otherProblems({ time, fleet, budget, spool, database, incidents }: Shown): Problem[] {
   const problems: Problem[] = []
   const add = (about: Problem['about'], name: string, message: string) =>
     problems.push({ about, name, message, isBlocking: false })
@@ -252,6 +253,10 @@ function otherProblems({ time, fleet, budget, spool, database }: Shown): Problem
   if (overdueMs > starvedAfterMs) {
     const late = `Live requests are late by ${inWords(overdueMs)}, waiting for their turn`
     add('budget', 'live', `${late}: the limits are exhausted. See the plan command.`)
+  }
+  for (const { what, message, until } of incidents) {
+    if (until !== null || !what.startsWith(contradictedFills)) continue
+    add('gap', what.slice(contradictedFills.length), `${what}: ${message}; they are gaps. See the gaps command.`)
   }
   if (spool.since !== null && database.isReachable) {
     const going = `Responses have gone to the disk for ${inWords(time - spool.since)}`

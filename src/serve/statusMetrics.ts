@@ -67,6 +67,7 @@ export class StatusMetrics {
     if (database.jobs !== null) {
       for (const state of ['failed', 'late'] as const) m.jobs.set({ state }, database.jobs[state])
     }
+    m.contradicted.set(status.problems.filter(({ about }) => about === 'gap').length)
     m.gaps.reset()
     for (const { stream, state, reason, count } of status.gaps) m.gaps.set({ stream, state, reason }, count)
     this.#updateBackfills(status, backfills)
@@ -165,6 +166,10 @@ function define(registry: Registry) {
       'stream_failing',
       '1 if all requests for a category of a stream have failed for 25 s, or none brought a row that can be understood.',
       'stream',
+    ),
+    contradicted: gauge(
+      'contradicted_categories',
+      'Categories whose candles contradict more than 1 % of the minutes of their fills of the last day.',
     ),
     responses: counter('stream_responses_total', 'Usable responses of the service.', 'stream'),
     failures: counter('stream_failures_total', 'Requests without a usable response.', 'stream'),

@@ -70,6 +70,18 @@ test('an incident is reported as the contract says', () => {
   expect(recorderResponses.status.parse(shown).incidents).toMatchObject([{ what: 'fills', count: 1, until: null }])
 })
 
+test('candles that contradict many minutes of a category are a problem while they do', () => {
+  const incidents = new Incidents(pino({ level: 'silent' }), systemClock)
+  incidents.failed('contradicted fills of SPOT', 'candles contradict 2.0 % of its minutes of the last day')
+  const [open] = incidents.recent()
+  const shown = (until: number | null) =>
+    report((source) => (source.state.incidents = open === undefined ? [] : [{ ...open, until }])).problems
+  expect(shown(null)).toMatchObject([
+    { about: 'gap', name: 'SPOT', message: expect.stringContaining('2.0 %') as string, isBlocking: false },
+  ])
+  expect(shown(now)).toEqual([])
+})
+
 describe('a stream of which nothing usable comes', () => {
   const failing = (name: 'tickers' | 'funding_forecasts', phase: 'starting' | 'collecting') =>
     report(({ state }) => {
