@@ -6,6 +6,7 @@ import { type QueryColumn, readInBatches } from '../../db/readOnlyQuery.js'
 import { addMs, dayMs, earlierOf, laterOf, type ServiceMs, serviceMs } from '../../market/values.js'
 import { quoteName } from '../parquet/columns.js'
 import { type ExportFormat, exportFormats } from './files.js'
+import { seriesIn, type StoredSeries } from './series.js'
 
 /** Source of an export: a relation of schema `market`, or a query. */
 export interface ExportSource {
@@ -16,6 +17,8 @@ export interface ExportSource {
   readonly columns: readonly QueryColumn[]
   /** Column by whose time rows are split into days. Absent if the source has no such column or no instruments. */
   readonly timeColumn?: string
+  /** Series of a table whose key begins with them. */
+  readonly series?: StoredSeries
 }
 
 /** Columns by which rows can be split into days. The first one that exists is used. */
@@ -35,7 +38,14 @@ export async function describeSource(database: DatabasePool, what: string): Prom
   if (names.size < columns.length) throw new Error('two columns have the same name: give each its own with "as"')
   const hasInstrument = names.has('category') && names.has('symbol')
   const timeColumn = hasInstrument ? timeColumns.find((name) => names.has(name)) : undefined
-  return { name: relation ?? 'query', sql, columns, ...(timeColumn !== undefined && { timeColumn }) }
+  const series = relation === undefined ? undefined : await seriesIn(database, relation)
+  return {
+    name: relation ?? 'query',
+    sql,
+    columns,
+    ...(timeColumn !== undefined && { timeColumn }),
+    ...(series !== undefined && { series }),
+  }
 }
 
 /** Reads all symbols that the recorder knows, to match patterns against them. */
@@ -118,7 +128,7 @@ export function selectedRows(
   { source, from: first, categories, symbols }: Selection,
   { from, to }: TimeSpan,
 ): Statement {
-  const { sql, timeColumn, columns } = source
+  const { sql, timeColumn, columns, series } = source
   if (timeColumn === undefined) return { sql, parameters: [] }
   const time = `q.${quoteName(timeColumn)}`
   const parameters: unknown[] = [new Date(from), new Date(to)]
@@ -127,6 +137,11 @@ export function selectedRows(
   const conditions = [`(${isOlder}${time} >= $1::timestamptz)`, `${time} < $2::timestamptz`]
   if (categories !== undefined) conditions.push(`q.category = any($${parameters.push(categories)}::market.category[])`)
   if (symbols !== undefined) conditions.push(`q.symbol = any($${parameters.push(symbols)}::text[])`)
+  if (series !== undefined) {
+    const keys = series.columns.map((name) => `q.${quoteName(name)}`).join(', ')
+    const lists = series.values.map((values, i) => `$${parameters.push(values)}::text[]::${series.types[i]}[]`)
+    conditions.push(`(${keys}) in (select * from unnest(${lists.join(', ')}))`)
+  }
   return { sql: `${sql} where ${conditions.join(' and ')}`, parameters }
 }
 
