@@ -14,6 +14,7 @@ import { newestRows, storeOverview } from '../src/ledger/read/overview.js'
 import { reconcile } from '../src/server/timescale/reconcile.js'
 import { detectServer } from '../src/server/timescale/server.js'
 import { asAdmin, databaseUrl, testStorage } from '../test/support/databaseServer.js'
+import { benchCookbook } from './cookbook.js'
 import { candlePage, fillPage } from './cost/rows.js'
 import { growTo, type GrownMarket } from './growthData.js'
 import { atLeast, atMost, type Check, figure, median, printChecks } from './tools/checks.js'
@@ -36,9 +37,12 @@ export async function benchGrowth(argv: readonly string[]): Promise<number> {
       candles: { type: 'string', default: '100000000' },
       fills: { type: 'string', default: '50000000' },
       rounds: { type: 'string', default: '7' },
+      cookbook: { type: 'string' },
     },
   })
   const serverUrl = values.url ?? process.env['TEST_DATABASE_URL']
+  if (values.cookbook !== undefined)
+    return benchCookbook({ serverUrl, scale: Number(values.cookbook), rounds: Number(values.rounds) })
   if (serverUrl === undefined || serverUrl === '')
     throw new Error('give --url (or TEST_DATABASE_URL): a TimescaleDB Community server that can create databases')
   const size = { candles: Number(values.candles), fills: Number(values.fills) }

@@ -34,7 +34,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   growth: {
     run: benchGrowth,
     summary:
-      'the same writes and questions on a database of a hundred times as many rows, on TimescaleDB Community [--url URL] [--candles 100000000] [--fills 50000000] [--rounds 7]',
+      'the same writes and questions on a database of a hundred times as many rows, on TimescaleDB Community [--url URL] [--candles 100000000] [--fills 50000000] [--rounds 7]; or the cookbook beside a share of three years and 800 others, on any server [--cookbook 0.1]',
   },
   past: {
     run: benchPast,

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
-import type { TestDatabase } from './database.js'
 
 export interface Login {
   readonly user: string
@@ -11,7 +10,10 @@ export interface Login {
 }
 
 /** A user with a password who was granted a role, as people and programs log in. */
-export async function login(created: TestDatabase, role: 'market_reader' | 'recorder_writer'): Promise<Login> {
+export async function login(
+  created: { readonly url: string; readonly database: RecorderDatabase },
+  role: 'market_reader' | 'recorder_writer',
+): Promise<Login> {
   const user = `${role}_${randomBytes(4).toString('hex')}`
   const password = randomBytes(16).toString('hex')
   const { pool } = created.database

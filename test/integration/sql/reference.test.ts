@@ -284,7 +284,8 @@ async function compare(calls: readonly Call[]) {
   }
 }
 
-it.skipIf(!hasPython)(`the functions answer as a reference in Python does, in exact fractions${skipped}`, async () => {
+const title = `the functions answer as a reference in Python does, in exact fractions${skipped}`
+it.skipIf(!hasPython)(title, { timeout: Math.max(300_000, ranges * 30_000) }, async () => {
   const { calls, rows, different } = await compare(callsOf(diceOf(59)))
   expect(different).toEqual({})
   for (const name of Object.keys(makers)) {

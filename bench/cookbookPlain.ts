@@ -1,0 +1,44 @@
+const rollUp = (of: string, width: string, from: string, to: string, origin = 'epoch') => `
+  select date_bin('${width}', open_time, timestamptz '${origin}') as open_time, (array_agg(open order by open_time))[1] as open,
+    max(high) as high, min(low) as low, (array_agg(close order by open_time desc))[1] as close, sum(base_volume) as base_volume,
+    sum(quote_turnover) as quote_turnover
+  from market.candles where ${of} and type = 'market' and interval = '1m' and is_closed and open_time >= '${from}' and open_time < '${to}'
+  group by 1`
+const fillsOf = (of: string, from: string, to: string) =>
+  `market.fills where ${of} and ts >= '${from}' and ts < '${to}'`
+
+const eth = `category = 'USDT-FUTURES' and symbol = 'ETHUSDT'`
+const btc = `category = 'USDT-FUTURES' and symbol = 'BTCUSDT'`
+const spot = `category = 'SPOT' and symbol = 'BTCUSDT'`
+const [day, nextDay] = ['2026-03-02 00:00:00Z', '2026-03-03 00:00:00Z']
+const [noon, two] = ['2026-03-02 12:00:00Z', '2026-03-02 14:00:00Z']
+
+/** The plainest SQL for the answers of functions, by the question of docs/sql.md. */
+export const plainQueries: Readonly<Record<string, string>> = {
+  'What did it cost at a moment?': `
+    select ts, last_price, bid1_price, ask1_price from market.tickers where ${btc} and ts <= '2026-03-02 12:34:56Z' order by ts desc limit 1`,
+  'What are the hourly candles of an instrument?': `${rollUp(eth, '1 hour', noon, '2026-03-02 16:00:00Z')} order by 1`,
+  'What are candles of another width, or days that open at 16:00 UTC?': `
+    ${rollUp(spot, '24 hours', '2026-03-02 16:00:00Z', '2026-03-04 00:00:00Z', '1970-01-01 16:00:00Z')} order by 1`,
+  'How does the price compare with its moving average?': `
+    select open_time, close, avg(close) over (order by open_time rows between 19 preceding and current row)
+    from (${rollUp(eth, '15 minutes', day, nextDay)}) c order by open_time desc limit 5`,
+  'What are the log returns of an instrument?': `
+    select open_time, close, ln(close::float8 / lag(close::float8) over (order by open_time))
+    from (${rollUp(eth, '1 hour', '2026-03-02 10:00:00Z', '2026-03-02 15:00:00Z')}) c order by 1`,
+  'At what time of day is trading heaviest?': `
+    select extract(hour from open_time at time zone 'UTC'), avg(quote_turnover)
+    from (${rollUp(spot, '1 hour', day, '2026-03-04 00:00:00Z')}) c group by 1 order by 2 desc limit 4`,
+  'What was the volume-weighted average price over a period?': `
+    select sum(size * price) / sum(size) from ${fillsOf(btc, noon, '2026-03-02 13:00:00Z')}`,
+  'And in steps?': `
+    select date_bin('30 minutes', ts, 'epoch'), sum(size) / sum(size / price), sum(size / price), sum(size), count(*)
+    from ${fillsOf(`category = 'COIN-FUTURES' and symbol = 'BTCUSD_CM'`, noon, two)} group by 1 order by 1`,
+  'At which prices did trades happen?': `
+    select div(price, 50) * 50, sum(size), sum(size) filter (where side = 'buy'), sum(size) filter (where side = 'sell'), count(*)
+    from ${fillsOf(btc, noon, two)} group by 1 order by 1`,
+  'What are bars of equal volume?': `
+    select bar, min(ts), (array_agg(price order by ts, exec_id))[1], (array_agg(price order by ts desc, exec_id desc))[1], sum(size),
+      sum(size) filter (where side = 'buy'), count(*)
+    from (select *, div(sum(size) over (order by ts, exec_id) - size, 1000) as bar from ${fillsOf(eth, noon, two)}) f group by 1 order by 1`,
+}
