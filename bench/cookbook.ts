@@ -26,7 +26,7 @@ const weekBegin = weekEnd - 7 * dayMs
 
 /**
  * Runs each query of the cookbook as a reader, in turns on a week of twenty instruments, and on the same with years of
- * them and a week of many others beside it. Functions are also compared with the plainest SQL for the same answer.
+ * them and a week of many others beside it. Functions are also compared with the plainest SQL for the same rows.
  */
 export async function benchCookbook({ serverUrl, scale, rounds }: CookbookOptions): Promise<number> {
   if (serverUrl === undefined) return withDatabase(({ url }) => benchCookbook({ serverUrl: url, scale, rounds }))
@@ -144,7 +144,7 @@ async function compareAll(small: Login, large: Login, rounds: number): Promise<C
     }
     const detail = `${best.large.toFixed(1)} / ${best.small.toFixed(1)} ms`
     const ratio = best.large / best.small
-    // A query of all instruments has more to answer where there are more.
+    // A query of all instruments has more rows where there are more.
     const isOfOne = /symbol = '|\('(?:SPOT|\w+-FUTURES)', '/.test(query)
     if (isOfOne) checks.push(atMost(question, ratio, 1.3, { unit: 'times without', detail }))
     else checks.push(figure(question, `${ratio.toFixed(2)} times without (${detail})`))

@@ -1,11 +1,11 @@
-const rollUp = (of: string, width: string, from: string, to: string, origin = 'epoch') => `
+const rollUp = (which: string, width: string, from: string, to: string, origin = 'epoch') => `
   select date_bin('${width}', open_time, timestamptz '${origin}') as open_time, (array_agg(open order by open_time))[1] as open,
     max(high) as high, min(low) as low, (array_agg(close order by open_time desc))[1] as close, sum(base_volume) as base_volume,
     sum(quote_turnover) as quote_turnover
-  from market.candles where ${of} and type = 'market' and interval = '1m' and is_closed and open_time >= '${from}' and open_time < '${to}'
+  from market.candles where ${which} and type = 'market' and interval = '1m' and is_closed and open_time >= '${from}' and open_time < '${to}'
   group by 1`
-const fillsOf = (of: string, from: string, to: string) =>
-  `market.fills where ${of} and ts >= '${from}' and ts < '${to}'`
+const fillsOf = (which: string, from: string, to: string) =>
+  `market.fills where ${which} and ts >= '${from}' and ts < '${to}'`
 
 const eth = `category = 'USDT-FUTURES' and symbol = 'ETHUSDT'`
 const btc = `category = 'USDT-FUTURES' and symbol = 'BTCUSDT'`
@@ -13,7 +13,7 @@ const spot = `category = 'SPOT' and symbol = 'BTCUSDT'`
 const [day, nextDay] = ['2026-03-02 00:00:00Z', '2026-03-03 00:00:00Z']
 const [noon, two] = ['2026-03-02 12:00:00Z', '2026-03-02 14:00:00Z']
 
-/** The plainest SQL for the answers of functions, by the question of docs/sql.md. */
+/** The plainest SQL for what functions return, by the question of docs/sql.md. */
 export const plainQueries: Readonly<Record<string, string>> = {
   'What did it cost at a moment?': `
     select ts, last_price, bid1_price, ask1_price from market.tickers where ${btc} and ts <= '2026-03-02 12:34:56Z' order by ts desc limit 1`,
