@@ -48,10 +48,20 @@ export async function storeNewestDay({ pool }: RecorderDatabase): Promise<number
   return end
 }
 
+/** Instruments whose past the calls show. */
+const shownInstruments = 12
+
+/** Stores the past that the calls show, and no other, so that answers are equal with and without a past behind them. */
+export async function storeShownPast({ pool }: RecorderDatabase, end: number, size: PastSize): Promise<void> {
+  const [from, before] = [end - dayMs - daysOf(size) * dayMs, end - dayMs]
+  await storeCandles(pool, from, before, shownInstruments)
+  await storeClaims(pool, from, before)
+}
+
 /** Stores the past before the newest day: candles, a year of books, and its fills and tickers. Old chunks are converted. */
 export async function storePast({ pool }: RecorderDatabase, end: number, size: PastSize): Promise<void> {
   const before = end - dayMs
-  const days = Math.ceil(size.candles / candlesPerDay)
+  const days = daysOf(size)
   for (let from = before - days * dayMs; from < before; from += dayMs) {
     await storeCandles(pool, from, Math.min(from + dayMs, before))
   }
@@ -90,14 +100,18 @@ export async function finish({ pool }: RecorderDatabase): Promise<{ candles: num
 
 type Pool = RecorderDatabase['pool']
 
-async function storeCandles(pool: Pool, from: number, to: number): Promise<void> {
+function daysOf({ candles }: PastSize): number {
+  return Math.ceil(candles / candlesPerDay)
+}
+
+async function storeCandles(pool: Pool, from: number, to: number, count = instruments): Promise<void> {
   await pool.query(
     `insert into market.candles
       select i.category, i.symbol, 'market', '1m', t, p, p + 0.31, p - 0.27, p + 0.02, v, round(v * p, 6), true
-      from market.instruments i
+      from (select * from market.instruments order by symbol limit $3) i
       cross join generate_series($1::timestamptz, $2::timestamptz - interval '1 minute', interval '1 minute') as t
       cross join lateral (select 1000 + extract(minute from t) / 10 as p, 5 + extract(minute from t) / 100 as v) as made`,
-    [new Date(from), new Date(to)],
+    [new Date(from), new Date(to), count],
   )
 }
 
