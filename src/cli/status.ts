@@ -1,10 +1,10 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { inUrl, stopSignal } from '../runtime/process.js'
 import type { Config } from '../config/resolve.js'
-import { printableValue } from '../runtime/text.js'
-import { pageUser } from '../serve/protection.js'
+import { messageOf } from '../runtime/text.js'
 import { readAddress } from '../serve/source.js'
 import type { Status } from '../serve/api/contract.js'
+import { askRecorder } from './askRecorder.js'
 import { Failed, sleepUnlessStopped } from './end.js'
 import { type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { type Screen, statusText, type StoredState, storedText } from './statusText.js'
@@ -26,7 +26,6 @@ interface Response {
 }
 
 const usualWatchSeconds = 2
-const patienceMs = 5_000
 
 export function statusCommand(): Command {
   return configuredCommand('status')
@@ -80,50 +79,12 @@ async function ask(config: Config, options: StatusOptions): Promise<Response> {
     const reason = 'the data folder holds no address of a recorder; give --url or --data-dir'
     return { recorder: null, reason, stored: await readStored(config, reason) }
   }
-  const { url, authorization } = withoutCredentials(address, config.serve.password)
   try {
-    return { recorder: await readStatus(url, authorization), stored: null, reason: null }
+    return { recorder: await askRecorder(address, config.serve.password), stored: null, reason: null }
   } catch (error) {
-    const reason = `no recorder responds at ${url}: ${causeOf(error)}`
+    const reason = messageOf(error)
     return { recorder: null, reason, stored: await readStored(config, reason) }
   }
-}
-
-/**
- * Splits the credentials from an address, so that messages can show the address without the password. An address
- * without credentials gets the configured password.
- */
-function withoutCredentials(
-  address: string,
-  configured: string | undefined,
-): { readonly url: string; readonly authorization: string | null } {
-  const url = new URL(address)
-  const isNamed = url.username !== ''
-  const [user, password] = isNamed ? [decoded(url.username), decoded(url.password)] : [pageUser, configured]
-  return {
-    url: url.origin,
-    authorization: password === undefined ? null : `Basic ${Buffer.from(`${user}:${password}`).toString('base64')}`,
-  }
-}
-
-function decoded(text: string): string {
-  try {
-    return decodeURIComponent(text)
-  } catch {
-    return text
-  }
-}
-
-async function readStatus(url: string, authorization: string | null): Promise<Status> {
-  const response = await fetch(new URL('/api/status', url), {
-    headers: authorization === null ? {} : { authorization },
-    // Refuses redirects, because the password is for the page alone.
-    redirect: 'error',
-    signal: AbortSignal.timeout(patienceMs),
-  })
-  if (response.status === 401) throw new Error('it refuses the password; set SERVE_PASSWORD or SERVE_PASSWORD_FILE')
-  if (!response.ok) throw new Error(`it says ${response.status}`)
-  return printableValue((await response.json()) as Status)
 }
 
 async function knownAddress(config: Config): Promise<string | null> {
@@ -178,13 +139,6 @@ function textOf({ recorder, stored, reason }: Response, screen?: Screen): string
 
 function isRecording({ recorder }: Response): boolean {
   return recorder !== null && !recorder.problems.some(({ isBlocking }) => isBlocking)
-}
-
-/** Returns the message of an error's cause, because fetch puts the useful message there. */
-function causeOf(error: unknown): string {
-  if (!(error instanceof Error)) return String(error)
-  const { cause } = error
-  return cause instanceof Error && cause.message !== '' ? cause.message : error.message
 }
 
 function pageUrl(text: string): string {
