@@ -190,11 +190,18 @@ function problemsOf(status: Shown, respondedAt: MachineMs | null): Problem[] {
   return [{ about: 'egress', name: egress, message, isBlocking: true }]
 }
 
+function spoolFailureOf(incidents: Shown['incidents']): Shown['incidents'][number] | undefined {
+  return incidents.find(({ what, until }) => what === 'spool' && until === null)
+}
+
 function blockingProblems(status: Shown, respondedAt: MachineMs | null): Problem[] {
-  const { egress, phase, maySend, database, streams } = status
+  const { egress, phase, maySend, database, streams, incidents } = status
   const problems: Problem[] = []
   const add = (about: Problem['about'], name: string, message: string) =>
     problems.push({ about, name, message, isBlocking: true })
+  const spoolFailure = spoolFailureOf(incidents)
+  if (spoolFailure !== undefined && !database.isReachable)
+    add('spool', 'spool', `The disk takes no responses, and they are lost: ${spoolFailure.message}`)
   if (!maySend) {
     const why = `this recorder cannot prove that it owns the budget of ${egress}`
     add('egress', egress, `No requests are sent: ${why}.`)
@@ -221,14 +228,17 @@ function blockingProblems(status: Shown, respondedAt: MachineMs | null): Problem
 }
 
 /** Says since when the database is away, why, and what becomes of the rows. A stored response shows that it was there. */
-function awayText({ time, streams, database, spool, phase, maySend }: Shown, respondedAt: MachineMs | null): string {
+function awayText(
+  { time, streams, database, spool, phase, maySend, incidents }: Shown,
+  respondedAt: MachineMs | null,
+): string {
   const seen = [respondedAt, ...streams.map(({ lastStoredAt }) => lastStoredAt)].filter((at) => at !== null)
   const since = Math.max(...seen)
   const when =
     seen.length === 0
       ? 'since the start'
       : `for ${inWords(time - since)}, since ${new Date(since).toISOString().slice(0, 19).replace('T', ' ')} UTC`
-  const isKept = phase === 'collecting' && maySend && spool.droppedRows === 0
+  const isKept = phase === 'collecting' && maySend && spool.droppedRows === 0 && spoolFailureOf(incidents) === undefined
   const kept = isKept ? ' Nothing is lost: responses go to the disk until it is back.' : ''
   return `The database has been away ${when}: ${(database.error ?? 'no reason').replace(/\.?$/, '.')}${kept}`
 }

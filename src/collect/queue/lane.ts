@@ -4,6 +4,7 @@ import { describeDatabaseError } from '../../db/databaseError.js'
 import type { StreamName } from '../../market/stream.js'
 import { onAbort, unlessAborted } from '../../runtime/abort.js'
 import { backoffMs, type Clock, sleepFor, within } from '../../runtime/clock.js'
+import { isFullDisk } from '../../runtime/disk.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import { messageOf } from '../../runtime/text.js'
 import type { Segment, Spool } from './spool.js'
@@ -153,7 +154,10 @@ export class Lane {
       incidents.succeeded('spool')
       return true
     } catch (error) {
-      incidents.failed('spool', `${messageOf(error)}; free space on the disk that holds database.dataDir`)
+      const advice = isFullDisk(error)
+        ? 'free space on the disk that holds database.dataDir'
+        : 'see to it that the recorder may write in database.dataDir'
+      incidents.failed('spool', `${messageOf(error)}; ${advice}`)
     } finally {
       this.#appending--
       this.readDisk()

@@ -185,6 +185,7 @@ export class SegmentWriter {
     const size = sum(bodies.map(recordBytes))
     let current: OpenSegment
     try {
+      await this.#leaveIfGone()
       current = this.#current ?? (await this.#create())
     } finally {
       this.#waitingBytes -= size
@@ -204,9 +205,25 @@ export class SegmentWriter {
     return current.name
   }
 
+  /** Leaves a segment that somebody has removed: what is written to it would be lost. */
+  async #leaveIfGone(): Promise<void> {
+    const current = this.#current
+    if (current === undefined) return
+    const { disk, directory } = this.#options
+    const isGone = await disk.stat(join(directory, current.name)).then(
+      () => false,
+      (error: NodeJS.ErrnoException) => error.code === 'ENOENT',
+    )
+    if (!isGone) return
+    this.#current = undefined
+    await current.file.close()
+  }
+
   async #create(): Promise<OpenSegment> {
     const { disk, directory, nextName } = this.#options
     const name = nextName()
+    // Somebody may have removed the folder.
+    await disk.mkdir(directory, { recursive: true, mode: 0o700 })
     const file = await disk.open(join(directory, name), 'ax', 0o600)
     const created = (this.#current = { name, file, bytes: 0, isUsed: false })
     // The file's name has to survive a power cut, too.

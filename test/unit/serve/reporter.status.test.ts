@@ -82,6 +82,21 @@ test('candles that contradict many minutes of a category are a problem while the
   expect(shown(now)).toEqual([])
 })
 
+test('a disk that takes nothing while the database is away is the first thing that is said', () => {
+  const incidents = new Incidents(pino({ level: 'silent' }), systemClock)
+  incidents.failed('spool', 'EIO: i/o error, write')
+  const away = { ...reachable, isReachable: false, error: 'connection refused' }
+  const { problems } = report((source) => (source.state.incidents = [...incidents.recent()]), away)
+  expect(problems[0]).toEqual({
+    about: 'spool',
+    name: 'spool',
+    message: 'The disk takes no responses, and they are lost: EIO: i/o error, write',
+    isBlocking: true,
+  })
+  expect(problems[1]?.about).toBe('database')
+  expect(problems[1]?.message).not.toContain('Nothing is lost')
+})
+
 describe('a stream of which nothing usable comes', () => {
   const failing = (name: 'tickers' | 'funding_forecasts', phase: 'starting' | 'collecting') =>
     report(({ state }) => {

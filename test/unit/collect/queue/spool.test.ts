@@ -158,6 +158,17 @@ describe('the spool', () => {
     await spool.close()
   })
 
+  test('makes its folder again when somebody removes it, and loses what was in it alone', async () => {
+    const spool = await open()
+    await spool.append(spooledBatch('fills', 'BTCUSDT', 1))
+    await rm(root, { recursive: true })
+    const later = [spooledBatch('fills', 'BTCUSDT', 2), spooledBatch('tickers', 'BTCUSDT', 3)]
+    for (const batch of later) await spool.append(batch)
+    expect((await files()).length).toBe(2)
+    expect((await drain(spool)).toSorted()).toEqual(later.map(nameOf).toSorted())
+    await spool.close()
+  })
+
   test('that cannot be written to says so', async () => {
     await writeFile(join(root, 'file'), '')
     root = join(root, 'file')
