@@ -182,7 +182,7 @@ async function checkDatabase(config: Config, found: FoundDatabase): Promise<Data
       findings: [...findings, await checkLocks(db), ...(await checkJobs(db)), await checkReader(config, store.readUrl)],
     }
   } catch (error) {
-    return { findings: [failure('database', reasonOf(error))], kind: null }
+    return { findings: [failure('database', describeDatabaseError(error).replace(/^database: /, ''))], kind: null }
   }
 }
 

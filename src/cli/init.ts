@@ -5,6 +5,7 @@ import { Command, Option } from 'commander'
 import { type Config, resolveConfig } from '../config/resolve.js'
 import { parseYaml, yamlText } from '../config/yaml.js'
 import { categories, type Category, futuresCategories, tradedCategories } from '../market/category.js'
+import { messageOf } from '../runtime/text.js'
 import { exitCodes, Failed } from './end.js'
 import { namesOption, wholeNumber } from './options.js'
 import { planOf } from './plan.js'
@@ -69,7 +70,11 @@ async function runInit({ out, yes, force, ...given }: InitOptions): Promise<void
   const text = configurationText(decisions)
   // Checks the decisions before anything is written.
   const config = resolveConfig(process.env, parseYaml(text, out))
-  await writeFile(out, text, { flag: force === true ? 'w' : 'wx' })
+  await writeFile(out, text, { flag: force === true ? 'w' : 'wx' }).catch((cause: unknown) => {
+    throw new Error(`${out} cannot be written: ${messageOf(cause)}; give a file in another folder with --out`, {
+      cause,
+    })
+  })
   console.log(`${out}:\n\n${text}`)
   console.log(`What it takes of the service's limits and of the disk:\n\n${await planOf(config)}\n`)
   console.log(nextSteps(out, config))

@@ -90,7 +90,7 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   '28000': {
     advice: "the server does not let this user in; check user and TLS in DATABASE_URL and the server's pg_hba.conf",
   },
-  '28P01': { advice: 'check user and password in DATABASE_URL' },
+  '28P01': { advice: 'check user and password in DATABASE_URL, or in DATABASE_READ_URL where that is set' },
   '3D000': { advice: 'create it (createdb) or correct the name in DATABASE_URL' },
   '3F000': { preventsTakeover: true, advice: 'run market-recorder migrate if it is a schema of the recorder' },
   '40': { isPassing: true, isConflict: true },

@@ -43,7 +43,10 @@ async function openListener(server: Server, host: string, port: number): Promise
 function listen(server: Server, host: string, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const onError = (cause: NodeJS.ErrnoException): void => {
-      const hint = cause.code === 'EADDRINUSE' ? 'choose another port, or 0 for any free one' : cause.message
+      const hint =
+        cause.code === 'EADDRINUSE'
+          ? 'the port is taken; choose another with --port, or 0 for any free one'
+          : cause.message
       reject(new Error(`the simulator cannot listen on ${host}:${port}: ${hint}`, { cause }))
     }
     server.once('error', onError)

@@ -93,7 +93,6 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.reload()
     await page.locator('.book tbody.bids tr').nth(4).waitFor()
     await page.locator('.fills tbody tr').first().waitFor()
-    // Notices of a busy machine would move them.
     for (const place of ['#candles .chart', '.book', '#fills']) {
       await expect
         .poll(
@@ -141,7 +140,6 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     const [counted] = await sql<{ count: number }>('select count(*)::int as count from market.instruments')
     expect(stored).toBe(counted?.count)
     expect(rowsWritten).toBeGreaterThan(0)
-    // It goes on live.
     const before = await cell('tickers', 6)
     await expect.poll(() => cell('tickers', 6), { timeout: 240_000 }).not.toBe(before)
   })

@@ -117,3 +117,9 @@ it('a malformed address of the database is a finding about the database alone', 
   expect(find(findings, 'database')?.detail).toContain('malformed')
   expect(find(findings, 'disk')?.detail).toContain('free at')
 })
+
+it('a database that is out of reach is a finding with advice', async () => {
+  const env = { DATABASE_URL: 'postgres://user:secret@127.0.0.1:1/market', EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
+  const detail = find(await runDoctor(loadConfig({ env }), createLogger('silent')), 'database')?.detail
+  expect(detail).toMatch(/^connect ECONNREFUSED 127\.0\.0\.1:1; nothing listens there; is the server running/)
+})

@@ -99,3 +99,9 @@ test('asks in a terminal, and asks again for what it does not understand', async
     archive: {},
   })
 })
+
+test('a file that cannot be written is an error that says what to do', async () => {
+  const { exitCode, stderr } = await runProgram(['init', '--yes', '--out', '/proc/recorder.yaml'])
+  expect(exitCode).toBe(1)
+  expect(stderr).toMatch(/\/proc\/recorder\.yaml cannot be written: .*; give a file in another folder with --out$/m)
+})

@@ -123,7 +123,9 @@ describe('errors', () => {
     expect(describeDatabaseError(refused)).toMatch(/^database: .*127\.0\.0\.1:\d+.*; nothing listens there/)
     expect(traitsOf(refused).isPassing).toBe(true)
     const wrong = await failureOf(changed((url) => (url.password = 'not-the-password')))
-    expect(describeDatabaseError(wrong)).toMatch(/; check user and password in DATABASE_URL$/)
+    expect(describeDatabaseError(wrong)).toMatch(
+      /; check user and password in DATABASE_URL, or in DATABASE_READ_URL where that is set$/,
+    )
     expect(traitsOf(wrong).isPassing).toBe(false)
     const unknown = await failureOf(changed((url) => (url.pathname = '/nowhere')))
     expect(describeDatabaseError(unknown)).toMatch(/"nowhere" does not exist; create it/)

@@ -31,6 +31,13 @@ describe('simulate', () => {
     expect(said.trimEnd()).not.toContain('\n')
   })
 
+  test('a taken port is an error that says what to do', async () => {
+    const { port } = await start()
+    await expect(start({ port })).rejects.toThrow(
+      /the port is taken; choose another with --port, or 0 for any free one$/,
+    )
+  })
+
   test('the report has a line for each operation that was used, and one for all', async () => {
     const simulator = await start({ limits: { perSecond: { 'rpi-symbols': 1 } } })
     await ask(simulator, 'rpi-symbols')
