@@ -48,9 +48,11 @@ const tables = {
     ${key}
     ts timestamptz not null -- Time of the snapshot, by the service.
     bid_prices numeric[] not null -- Bid prices, best (highest) first, in quote coin.
-    bid_sizes numeric[] not null -- Size at each bid price, in base coin.
+    bid_sizes numeric[] not null
+      -- Size at each bid price, in base coin. Of COIN-FUTURES, the service names no unit.
     ask_prices numeric[] not null -- Ask prices, best (lowest) first, in quote coin.
-    ask_sizes numeric[] not null -- Size at each ask price, in base coin.
+    ask_sizes numeric[] not null
+      -- Size at each ask price, in base coin. Of COIN-FUTURES, the service names no unit.
     ${bestPrices}
     ${receivedAt}
     ${extra}
@@ -107,6 +109,11 @@ const tables = {
     is_closed boolean not null
       -- True if it is final: it was read after its close and a settle delay. False while it forms.
     primary key (category, symbol, type, interval, open_time)`,
+}
+
+/** Puts the comments on the tables. */
+export async function describeMarketData(db: Kysely<unknown>): Promise<void> {
+  await commentOn(db, 'table', tables)
 }
 
 const views = {

@@ -1,6 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, createTables } from './relations.js'
 import { describeMigrations } from './0001_instruments.js'
+import { describeMarketData } from './0002_market_data.js'
 import { ledgerTables, verdictCheck } from './0004_ledger.js'
 import { finalRollups } from './0006_recorders.js'
 import { archivedDays, indexChangedDays } from './0007_archive.js'
@@ -36,6 +37,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       select rollups_final_before from recorder.service where rollups_final_before is not null;
     alter table recorder.service drop column rollups_final_before`.execute(db)
 
+  await describeMarketData(db)
   await createRollupViews(db)
   await dropRollups(db)
 

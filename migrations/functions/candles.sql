@@ -36,6 +36,9 @@ declare
   whole_to timestamptz := to_time;
   known tstzmultirange;
 begin
+  if extract(year from width) <> 0 or extract(month from width) <> 0 then
+    raise exception 'the width of a candle is counted in days or less, not in months' using errcode = '0A000';
+  end if;
   if exists (select from pg_class r join pg_namespace n on n.oid = r.relnamespace
     where n.nspname = 'recorder' and r.relname = 'ohlcv_1h')
   then

@@ -169,7 +169,8 @@ returns table (size numeric, value numeric, levels bigint, is_whole boolean) lan
 $$;
 comment on function market.depth_within is
   'One side of an order book up to a distance from the middle price, in basis points: size, value (price times '
-  'size) and levels. is_whole is false when the snapshot ends before that distance, so that there may be more.';
+  'size) and levels. Sizes are taken for base coin; of COIN-FUTURES the service names no unit. is_whole is false when '
+  'the snapshot ends before that distance, so that there may be more.';
 
 create or replace function market.book_depth(
   category market.category, symbol text, from_time timestamptz, to_time timestamptz, within_bps numeric
@@ -203,7 +204,8 @@ returns numeric language sql immutable parallel safe as $$
   ) l
 $$;
 comment on function market.execution_price is
-  'Average price of a market order of this quantity (base coin) against one side of a book, best level first; NULL '
+  'Average price of a market order of this quantity (base coin) against one side of a book, best level first. Of '
+  'COIN-FUTURES the service names no unit of sizes in books. NULL '
   'when the side is not deep enough.';
 
 create or replace function market.rpi_improvement(

@@ -41,7 +41,7 @@ language sql stable parallel safe as $$
         lag(o.is_complete) over w as is_complete_before
       -- A day has 24 hours, whatever the time zone of the session.
       from (select make_interval(secs => extract(epoch from width)::float8) as span) s
-      cross join lateral market.ohlcv(log_returns.category, log_returns.symbol, s.span, from_time - s.span, to_time) o
+      cross join lateral market.ohlcv(log_returns.category, log_returns.symbol, width, from_time - s.span, to_time) o
       window w as (order by o.open_time)
     ) c
     where c.open_time >= from_time

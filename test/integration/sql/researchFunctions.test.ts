@@ -83,6 +83,10 @@ it('an hour of which minutes are missing has no return, nor has the next where i
   await drop()
 })
 
+it.each(['ohlcv', 'log_returns'])('%s has no candles of a month, whose length is not one', async (name) => {
+  await expect(rows(`select * from market.${name}(${eth}, '1 month', ${day})`)).rejects.toThrow(/not in months/)
+})
+
 it('three fills of 100/3 coins are a bar of 100', async () => {
   const { database, drop } = await createTestDatabase()
   await database.pool.query(`
