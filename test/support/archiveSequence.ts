@@ -168,7 +168,7 @@ class Sequence {
     } catch (error) {
       const { message } = error as Error
       if (/archive adopt/.test(message) && this.#isCopy) return this.#adopt()
-      if (message !== killed && !/another archiver/.test(message)) throw error
+      if (message !== killed && !/another archiver|somebody else has just written/.test(message)) throw error
     }
   }
 

@@ -128,8 +128,15 @@ async function writeAvro(
   return Buffer.concat((await encoder.toArray()) as Buffer[])
 }
 
+/** Length of the mark that ends the header and every block of an Avro file. */
+const markBytes = 16
+
 /** Reads the records of an Avro file. Throws if the file is not whole. */
 export async function readAvro<Entry>(bytes: Buffer): Promise<Entry[]> {
+  // The decoder does not mind an end in the middle of a block.
+  const mark = bytes.subarray(-markBytes)
+  const isWhole = bytes.indexOf(mark) < bytes.length - markBytes
+  if (!isWhole) throw new Error('it ends in the middle')
   const decoder = new avro.streams.BlockDecoder()
   decoder.end(bytes)
   return (await decoder.toArray()) as Entry[]

@@ -1,0 +1,122 @@
+import { copyFile, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { PartitionWriter } from '../../../../src/files/archive/file.js'
+import { removeArchived } from '../../../../src/files/archive/removal.js'
+import { withSnapshot, tableColumns } from '../../../../src/files/archive/rows.js'
+import { pruneArchive, verifyArchive } from '../../../../src/files/archive/verify.js'
+import { readPointers } from '../../../../src/files/iceberg/catalog.js'
+import { archivedTable } from '../../../../src/files/layout/tables.js'
+import { DamagedArchive } from '../../../../src/files/layout/target.js'
+import { archiveAll, hintsOf, rowsOf, temporaryArchive } from '../../../support/archives.js'
+import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
+import { insertFills } from '../../../support/insertFills.js'
+import { aFill } from '../../../support/marketRows.js'
+
+const dayMs = 86_400_000
+const from = Date.UTC(2026, 2, 1)
+const now = from + 4 * dayMs
+
+let created: TestDatabase
+let archive: Awaited<ReturnType<typeof temporaryArchive>>
+beforeEach(async () => {
+  created = await createTestDatabase()
+  archive = await temporaryArchive()
+  const fills = Array.from({ length: 30 }, (_, i) => aFill({ ts: from + (i * dayMs) / 10, execId: `${i}` }))
+  await insertFills(created.database.db, fills)
+  await archiveAll(created.database, archive.target, now)
+})
+afterEach(async () => {
+  await archive.drop()
+  await created.drop()
+})
+
+async function pathOf(pattern: RegExp): Promise<string> {
+  const paths = await readdir(archive.folder, { recursive: true })
+  const found = paths.toSorted().findLast((path) => pattern.test(path))
+  if (found === undefined) throw new Error(`nothing is like ${String(pattern)}`)
+  return join(archive.folder, found)
+}
+const dataFile = (day: string) => pathOf(new RegExp(`fills/data/day=${day}.*parquet$`))
+
+/** Writes a file of the same number of rows, whose sums are those of its own rows. */
+async function forge(): Promise<void> {
+  const { database } = created
+  const described = await withSnapshot(database, (snapshot) => tableColumns(snapshot, archivedTable('fills')))
+  const columns = described.map(({ name, type }) =>
+    type === 'numeric' ? { name, type, digits: 38, scale: 4 } : { name, type },
+  )
+  const [row] = await rowsOf(archive.target, 'fills')
+  const writer = new PartitionWriter({
+    folder: archive.folder,
+    table: 'fills',
+    day: '2026-03-01',
+    divider: 'SPOT',
+    columns,
+  })
+  const forged = Array.from({ length: 10 }, (_, i) =>
+    columns.map(({ name }) => (name === 'price' ? '999' : name === 'exec_id' ? `f${i}` : (row?.[name] ?? null))),
+  )
+  await writer.write(forged)
+  await writer.close()
+  await copyFile(writer.files[0]?.localPath ?? '', await dataFile('2026-03-01'))
+}
+
+const change = async (path: string, changed: (bytes: Buffer) => Buffer) =>
+  writeFile(path, changed(await readFile(path)))
+const damages: Readonly<Record<string, () => Promise<void>>> = {
+  'a file is gone': async () => rm(await dataFile('2026-03-01')),
+  'a file is empty': async () => truncate(await dataFile('2026-03-01')),
+  'the footer of a file is cut off': async () => {
+    const path = await dataFile('2026-03-01')
+    await truncate(path, (await readFile(path)).length - 7)
+  },
+  'the footer of a file claims to be larger than the file': async () =>
+    change(await dataFile('2026-03-01'), (bytes) => {
+      bytes.writeUInt32LE(0x7fff_ffff, bytes.length - 8)
+      return bytes
+    }),
+  'the rows of a file are other bytes': async () =>
+    change(await dataFile('2026-03-01'), (bytes) => bytes.fill(0xa5, 8, 200)),
+  'a file is that of another day': async () => copyFile(await dataFile('2026-03-02'), await dataFile('2026-03-01')),
+  'a file was replaced with its sums': forge,
+  'metadata are cut off': async () =>
+    change(await pathOf(/fills\/metadata\/v\d+\.metadata\.json$/), (bytes) => bytes.subarray(0, 100)),
+  'a list of manifests is nonsense': async () => writeFile(await pathOf(/fills\/metadata\/snap-.*avro$/), 'nonsense'),
+  'a manifest is cut off': async () =>
+    change(await pathOf(/fills\/metadata\/2026-03-.*avro$/), (bytes) => bytes.subarray(0, bytes.length - 40)),
+  'metadata have no snapshot': async () =>
+    change(await pathOf(/fills\/metadata\/v\d+\.metadata\.json$/), (bytes) =>
+      Buffer.from(JSON.stringify({ ...(JSON.parse(bytes.toString()) as object), snapshots: [] })),
+    ),
+}
+
+const problems = async (isOnline: boolean) => {
+  const found: string[] = []
+  const pointers = isOnline ? await readPointers(created.database.db) : await hintsOf(archive.target)
+  const database = isOnline ? created.database : undefined
+  for await (const day of verifyArchive(archive.target, { pointers, database })) found.push(...day.problems)
+  return found
+}
+
+test.each(Object.keys(damages))('it is noticed that %s, and the rows stay in the database', async (name) => {
+  await damages[name]?.()
+  const tables = [{ name: 'fills', retentionDays: 1 }]
+  const { kept } = await removeArchived(created.database, archive.target, tables, { now: () => now })
+  const isMetadata = /metadata|manifest/.test(name)
+  if (!isMetadata) expect(kept).toMatchObject([{ table: 'fills', day: '2026-03-01' }])
+  const found = await problems(true)
+  expect(found.length).toBeGreaterThan(0)
+  for (const line of found) expect(line).toMatch(/^[^\n]+$/)
+  // Nobody but the database can tell that a file was replaced with its sums.
+  if (name !== 'a file was replaced with its sums') expect((await problems(false)).length).toBeGreaterThan(0)
+  if (isMetadata) {
+    const pointers = await readPointers(created.database.db)
+    await expect(pruneArchive(archive.target, pointers)).rejects.toThrow(DamagedArchive)
+    return
+  }
+  expect(found.at(-1)).toMatch(/the next market-recorder archive writes the day anew$/)
+  await archiveAll(created.database, archive.target, now)
+  expect(await problems(true)).toEqual([])
+  expect(await rowsOf(archive.target, 'fills')).toHaveLength(30)
+})
