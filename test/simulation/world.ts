@@ -116,6 +116,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
         fillsBehindMs: plan.fillsBehindMs,
         candlesBehindMs: plan.candlesBehindMs,
         ...plan.fillsHistory,
+        ...plan.pages,
       },
     },
     {

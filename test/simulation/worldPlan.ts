@@ -21,6 +21,7 @@ export interface WorldPlan {
   /** The longest delay after which a candle is shown: less than recorders wait before they take one for final. */
   readonly candlesBehindMs: number
   readonly fillsHistory: FillsHistory
+  readonly pages: Pages
   readonly instruments: readonly WorldInstrument[]
   readonly rhythm: WorldRhythm
   readonly poolSize: number
@@ -36,6 +37,8 @@ export interface WorldInstrument {
 }
 
 /** Errors of the service's history of fills, as quirks of the simulator. */
+type Pages = Pick<Quirks, 'pageRows' | 'oldestFirst' | 'unordered'>
+
 type FillsHistory = Partial<Pick<Quirks, 'noFillsHistory' | 'fillsHistoryIds' | 'spotHistoryInSeconds' | 'hiddenFills'>>
 
 /** How often recorders ask. Most worlds are calm, so that an hour of theirs is over in seconds of ours. */
@@ -92,6 +95,7 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
     fillsBehindMs: oneOf(0, 0, 200, 1_500),
     candlesBehindMs: oneOf(0, 300, 1_500),
     fillsHistory: planFillsHistory(createRandom(mix(seed, 5)), epochMs, minutes),
+    pages: planPages(createRandom(mix(seed, 7))),
     launchedBeforeMs: between(600, 7_200) * 1_000,
     // The first is busy enough that what lasts for a minute costs some of its fills; others are quieter, some nearly silent.
     instruments: names.slice(0, about(1, names.length)).map((name, place) => ({
@@ -115,6 +119,21 @@ export function planWorld(seed: number, minutes: number): WorldPlan {
 }
 
 /** Half of the services have a true history. Each of the others lies or fails in a way of its own. */
+/** Draws how pages of the service are: most worlds have some that are short, or begin with the oldest rows. */
+function planPages(random: () => number): Pages {
+  const rows = (most: number) => Math.round(5 * (most / 5) ** random())
+  const histories = ['futures-fills-history', 'spot-fills-history'] as const
+  const pageRows: Pages['pageRows'] = {}
+  for (const operation of histories) if (random() < 0.4) pageRows[operation] = rows(1_000)
+  if (random() < 0.2) pageRows.fills = 20 + Math.floor(random() * 80)
+  if (random() < 0.3) pageRows['history-candles'] = 10 + Math.floor(random() * 90)
+  return {
+    pageRows,
+    oldestFirst: random() < 0.2 ? [...histories] : [],
+    unordered: random() < 0.2 ? ['candles', 'history-candles'] : [],
+  }
+}
+
 function planFillsHistory(random: () => number, epochMs: number, minutes: number): FillsHistory {
   const kind = random()
   const spotHistoryInSeconds = random() < 0.1
