@@ -223,9 +223,10 @@ describe('an embedded server that is killed while it records', () => {
           times.push(tookMs)
           await untilStoring(page)
         }
+        // A busy machine goes on by way of the disk: what matters is that nothing was dropped.
+        expect((await statusOf(page)).spool.droppedRows).toBe(0)
         ending.abort()
         await asking
-        await untilDrained(page)
         process.kill((await readServerState(serverFolder()))?.pid ?? 0, 'SIGKILL')
         const { exitCode, stdout, stderr } = await demo.finished
         expect(exitCode, stdout + stderr).toBe(1)
