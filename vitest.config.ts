@@ -4,6 +4,7 @@ import { FlakyTests } from './test/support/flakyTests.js'
 
 /** Those that take longest, whether they wait or compute: begun first, they are over when the others are. */
 const longest = [
+  'e2e/wrongClock',
   'e2e/alerts',
   'browser/page',
   'e2e/chaos',

@@ -8,8 +8,12 @@ export interface Proxy {
   close(): Promise<void>
 }
 
-/** An HTTP proxy on a free loopback port that forwards requests, opens tunnels, and admits one login. */
-export async function startProxy(login: string): Promise<Proxy> {
+/**
+ * An HTTP proxy on a free loopback port that forwards requests, opens tunnels, and admits one login.
+ *
+ * @param targets origins by the hosts that stand for them, where names mean nothing to a resolver
+ */
+export async function startProxy(login: string, targets: Readonly<Record<string, string>> = {}): Promise<Proxy> {
   const seen: { method: string; target: string; login: string }[] = []
   const tunnels = new Set<Socket>()
   const isAdmitted = ({ method = '', url = '', headers }: http.IncomingMessage) => {
@@ -21,8 +25,9 @@ export async function startProxy(login: string): Promise<Proxy> {
   const server = http.createServer((request, response) => {
     if (!isAdmitted(request)) return void response.writeHead(407).end()
     const { 'proxy-authorization': _, ...headers } = request.headers
+    const asked = new URL(request.url ?? '')
     http
-      .get(request.url ?? '', { headers }, (incoming) => {
+      .get(new URL(asked.pathname + asked.search, targets[asked.hostname] ?? asked.origin), { headers }, (incoming) => {
         response.writeHead(incoming.statusCode ?? 502, incoming.headers)
         incoming.pipe(response)
       })

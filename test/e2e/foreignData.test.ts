@@ -1,0 +1,120 @@
+import { readdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { type Simulator, startSimulator } from '../../src/simulator/server.js'
+import { compareTables } from '../chaos/compareTables.js'
+import { untilSpooling } from '../chaos/spooling.js'
+import { createEmptyDatabase, type TestDatabase } from '../support/database.js'
+import { type Finished, startProgram } from '../support/program.js'
+import { type Proxy, startProxy } from '../support/proxy.js'
+import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
+import { temporaryFolder } from '../support/temporaryFolder.js'
+
+const root = temporaryFolder('foreign')
+const settleMs = 5_000
+/** Two services with names, which only the proxy knows. The instruments of the other one do not exist here. */
+const [ours, other] = ['http://one.example.com', 'http://other.example.com']
+let simulator: Simulator
+let otherSimulator: Simulator
+let proxy: Proxy
+let tcp: TcpProxy
+const databases: TestDatabase[] = []
+
+beforeAll(async () => {
+  simulator = await startSimulator({ scale: 'tiny', journal: true })
+  otherSimulator = await startSimulator({ scale: 'tiny', seed: 7, journal: true })
+  const targets = { 'one.example.com': simulator.url, 'other.example.com': otherSimulator.url }
+  proxy = await startProxy('', targets)
+})
+afterAll(async () => {
+  await proxy.close()
+  await simulator.close()
+  await otherSimulator.close()
+  await tcp?.close()
+  for (const database of databases) await database.drop()
+})
+
+async function newDatabase(): Promise<TestDatabase> {
+  const database = await createEmptyDatabase()
+  databases.push(database)
+  return database
+}
+
+let count = 0
+/** Starts a recorder of a service. Resolves when it collects, or has ended. */
+async function start(baseUrl: string, dataDir: string, url?: string) {
+  const config = join(root, `${++count}.json`)
+  const settings = {
+    database: { dataDir },
+    exchange: { baseUrl, proxy: `http://127.0.0.1:${proxy.port}` },
+    collector: { egress: 'one address', allowOverload: true },
+    streams: { orderBooks: { everySeconds: 2 } },
+    serve: { enabled: false },
+  }
+  await writeFile(config, JSON.stringify(settings))
+  const program = startProgram(['start', '--config', config], url === undefined ? {} : { DATABASE_URL: url })
+  const hasBegun = await program.printed(/"collecting /).then(
+    () => true,
+    () => false,
+  )
+  const stop = async (): Promise<Finished> => {
+    program.process.kill('SIGTERM')
+    return program.finished
+  }
+  return { hasBegun, stop, finished: program.finished }
+}
+
+/** Records for some seconds. */
+async function record(baseUrl: string, dataDir: string, url?: string): Promise<Finished> {
+  const recorder = await start(baseUrl, dataDir, url)
+  expect(recorder.hasBegun, (await Promise.race([recorder.finished, sleep(0)]))?.stderr).toBe(true)
+  await sleep(4_000)
+  const finished = await recorder.stop()
+  expect(finished.exitCode).toBe(0)
+  return finished
+}
+
+async function segments(dataDir: string): Promise<number> {
+  const names = await readdir(join(dataDir, 'spool'), { recursive: true }).catch(() => [])
+  return names.filter((name) => name.endsWith('.seg')).length
+}
+const linesAbout = ({ stdout, stderr }: Finished, pattern: RegExp) =>
+  (stdout + stderr).split('\n').filter((line) => pattern.test(line))
+
+/** Rows that this service never sent, and rows that it sent and that are not stored. */
+async function wrongIn({ database }: TestDatabase, from: Simulator): Promise<readonly string[]> {
+  const reports = await compareTables(database.pool, from.control.journal(), [], [], settleMs, Date.now())
+  return reports.flatMap(({ wrong }) => wrong)
+}
+
+test('a mistyped address while the database is away puts nothing into it, neither then nor later', async () => {
+  const database = await newDatabase()
+  tcp = await startTcpProxy(database.url)
+  const dataDir = join(root, 'mistyped')
+  await record(ours, dataDir, database.url)
+  await tcp.refuse()
+  const mistyped = await start(other, dataDir, tcp.through(database.url))
+  expect(mistyped.hasBegun).toBe(true)
+  await untilSpooling(join(dataDir, 'spool'), Date.now() + 60_000)
+  await sleep(4_000)
+  await tcp.restore()
+  const ended = await mistyped.finished
+  expect(ended.exitCode).toBe(2)
+  expect(linesAbout(ended, /use another database .* or --accept-new-url/)).toHaveLength(1)
+  const left = await segments(dataDir)
+  expect(left).toBeGreaterThan(0)
+
+  const corrected = await record(ours, dataDir, tcp.through(database.url))
+  expect(linesAbout(corrected, /responses in .*are of other\.example\.com; they are left there/)).toHaveLength(1)
+  expect(await segments(dataDir)).toBe(left)
+  expect(await wrongIn(database, simulator)).toEqual([])
+  const { rows } = await database.database.pool.query('select from recorder.candle_revision')
+  expect(rows).toEqual([])
+
+  // They are not lost: a recorder of that service stores them.
+  const theirs = await newDatabase()
+  await record(other, dataDir, theirs.url)
+  await vi.waitFor(async () => expect(await segments(dataDir)).toBe(0))
+  expect(await wrongIn(theirs, otherSimulator)).toEqual([])
+})
