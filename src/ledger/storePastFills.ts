@@ -215,5 +215,8 @@ export async function explainFills(
     .where('verdict', 'in', ['missing', 'lost'])
     .where('ranges', '&&', multirange([range]))
     .executeTakeFirst()
-  if (numUpdatedRows === 0n) await recordGap(db, { ...streamOf(key), range, reason })
+  if (numUpdatedRows > 0n) return
+  // A candle may have proven a part of the range meanwhile.
+  for (const missing of await missingEvents(db, streamOf(key), range))
+    await recordGap(db, { ...streamOf(key), range: missing, reason })
 }
