@@ -15,7 +15,6 @@ import { proofTables } from '../layout/proof.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import {
   type ArchivedDay,
-  isMarked,
   makeDayDue,
   noteRemovedDay,
   readArchivedDays,
@@ -188,9 +187,6 @@ class TableRemoval {
   /** Compares a day with the archive. Resolves to null if the database has no rows of it. */
   async #compare(day: Day, noted: ArchivedDay | undefined): Promise<ComparedDay | Kept | null> {
     const { table, reader } = this
-    const own = noted?.files.filter((file) => file.table === table.name && !file.isFinal) ?? []
-    const isOver = noted !== undefined && noted.isRemoved && own.length === 0 && !noted.isDue
-    if (isOver && !(await isMarked(this.database.db, table.name, day))) return null
     const compare = async (snapshot: Snapshot): Promise<ComparedDay | Kept | null> => {
       const symbols = await symbolsOfDay(snapshot, table, day)
       if (symbols.size === 0 && (noted === undefined || noted.isRemoved)) return null

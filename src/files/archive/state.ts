@@ -169,12 +169,6 @@ export async function replaceFiles(
   )
 }
 
-export async function isMarked(db: Kysely<Database>, table: string, day: Day): Promise<boolean> {
-  const { rows } = await sql`
-    select from recorder.changed_day where table_name = ${table} and day = ${day}::date limit 1`.execute(db)
-  return rows.length > 0
-}
-
 /** Removes the marks that this transaction left by making a day final. That changes nothing for the archive. */
 export async function takeBackMarks(transaction: Kysely<Database>, table: string): Promise<void> {
   await sql`

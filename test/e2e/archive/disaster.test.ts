@@ -131,6 +131,8 @@ test('a database is lost, and an old dump of it and its archive are brought back
     expect(said).toMatch(/left out: \d+ hours of 1 series, whose rows have left/)
   await archiveAndRemove()
   expect((await run('archive', 'verify')).stdout).toMatch(/: ok\n$/)
+  // Rows that the dump has, and the archive too, have left the database as well.
+  expect(await query(`select from market.fills where ts < '${daysAgo(12)}' limit 1`)).toEqual([])
   for (const table of ['fills', 'candles'] as const) {
     const after = await rowsOf(folderTarget(archiveFolder), table)
     const found = new Set(after.map((row) => JSON.stringify(row)))
