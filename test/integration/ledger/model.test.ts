@@ -59,6 +59,6 @@ it('claims of candles are what a model of the rule claims', async () => {
         expect(claims).toEqual(model.claimed())
       }
     }),
-    { numRuns: 60, interruptAfterTimeLimit: 10_000 },
+    { numRuns: 40 },
   )
 })
