@@ -20,7 +20,7 @@ const maxShare = 2
 /**
  * Measures whether the page gets slower with the past that is behind it: what each call of its API takes and what an
  * open page costs the database, with millions of candles and a year of chunks. In turns it asks a database that holds
- * only what these calls answer.
+ * only what these calls return.
  * Needs a TimescaleDB Community server, on which it makes both; on this machine, if the cost is to be measured, too.
  */
 export async function benchPast(argv: readonly string[]): Promise<number> {

@@ -51,7 +51,7 @@ export async function storeNewestDay({ pool }: RecorderDatabase): Promise<number
 /** Instruments whose past the calls show. */
 const shownInstruments = 12
 
-/** Stores the past that the calls show, and no other, so that answers are equal with and without a past behind them. */
+/** Stores the past that the calls show, and no other, so that results are equal with and without a past behind them. */
 export async function storeShownPast({ pool }: RecorderDatabase, end: number, size: PastSize): Promise<void> {
   const [from, before] = [end - dayMs - daysOf(size) * dayMs, end - dayMs]
   await storeCandles(pool, from, before, shownInstruments)

@@ -1,4 +1,4 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type pg from 'pg'
@@ -27,6 +27,8 @@ export interface QueueUnderTest {
   readonly lines: string[]
   readonly queue: Queue
   query(text: string, values?: unknown[]): Promise<pg.QueryResult<Record<string, unknown>>>
+  /** Puts a file where the folder of the spool was, so that the disk takes nothing more. */
+  breakDisk(): Promise<void>
   /** Opens another one over the same spool. */
   openQueue(options?: {
     readonly maxBytes?: number
@@ -85,6 +87,10 @@ export function queueUnderTest(): QueueUnderTest {
       },
       { timeout: 60_000, interval: 50 },
     )
+  own.breakDisk = async () => {
+    await rm(own.folder, { recursive: true, force: true })
+    await writeFile(own.folder, '')
+  }
   own.goOn = async (from, to) => {
     for (let index = from; index <= to; index++) {
       const started = performance.now()

@@ -1,4 +1,3 @@
-import { rm } from 'node:fs/promises'
 import { pino } from 'pino'
 import { afterEach, beforeEach, describe, expect, it, test } from 'vitest'
 import { Incidents } from '../../../src/runtime/incidents.js'
@@ -168,7 +167,7 @@ test('a response that neither the database nor the disk took is as if it had not
   const target = targetOf('UNKEPT', '1m')
   traded = [minute(-30), minute(-1)]
   await own.proxy.refuse()
-  await rm(own.folder, { recursive: true, force: true })
+  await own.breakDisk()
   poller.retarget([target])
   await expect.poll(() => own.stats.candles.rowsDropped, { timeout: 60_000 }).toBeGreaterThan(0)
   await own.proxy.restore()

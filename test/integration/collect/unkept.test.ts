@@ -1,4 +1,3 @@
-import { rm } from 'node:fs/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { cyclePoller } from '../../../src/collect/poll/cyclePoller.js'
 import type { Poller } from '../../../src/collect/poll/poller.js'
@@ -42,7 +41,7 @@ afterEach(async () => {
 
 test('an order book that neither the database nor the disk took is asked for again within a minute', async () => {
   await own.proxy.refuse()
-  await rm(own.folder, { recursive: true, force: true })
+  await own.breakDisk()
   poller.retarget([{ category: 'SPOT', symbol: 'BTCUSDT', depth: 5 }])
   const { order_books: stats } = own.stats
   await expect.poll(() => stats.rowsDropped, { timeout: 60_000 }).toBe(1)

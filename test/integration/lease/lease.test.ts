@@ -221,8 +221,8 @@ describe('the right to send from an address', () => {
   test.concurrent('is not there on waking, until the database has confirmed it', async (context) => {
     const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
     const state = { sleptMs: 0 }
-    // The monotonic clock of a suspended machine stands still.
-    const clock = { ...systemClock, now: () => Date.now() + state.sleptMs }
+    // The monotonic clock of a suspended machine stands still, and the time since its start goes on.
+    const clock = { ...systemClock, uptimeMs: () => systemClock.uptimeMs() + state.sleptMs }
     const first = await acquire(proxied, { clock })
     state.sleptMs = 60_000
     expect(first.check()).toBe(false)

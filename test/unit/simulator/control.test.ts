@@ -146,7 +146,9 @@ describe('the market while it runs', () => {
 describe('start', () => {
   test('a port that is taken is said in one line', async () => {
     const { port } = await start()
-    await expect(startSimulator({ port })).rejects.toThrow(`cannot listen on 127.0.0.1:${port}: choose another port`)
+    await expect(startSimulator({ port })).rejects.toThrow(
+      `cannot listen on 127.0.0.1:${port}: the port is taken; choose another`,
+    )
   })
 
   test('the travelling time is over before an arrival is counted', async () => {
