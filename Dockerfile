@@ -9,7 +9,7 @@ WORKDIR /build
 COPY package.json package-lock.json LICENSE ./
 # Without scripts, and without the embedded PostgreSQL, which is optional and most of the size.
 RUN npm ci --ignore-scripts --no-audit --no-fund
-COPY tsconfig.json tsconfig.build.json vite.config.ts vite.program.config.ts ./
+COPY tsconfig.json tsconfig.build.json plainTimes.d.ts vite.config.ts vite.program.config.ts ./
 COPY src src
 COPY migrations migrations
 COPY bench bench

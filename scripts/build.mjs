@@ -19,6 +19,7 @@ const inputs = [
   'package-lock.json',
   'tsconfig.json',
   'tsconfig.build.json',
+  'plainTimes.d.ts',
   'vite.config.ts',
   'vite.program.config.ts',
 ]
