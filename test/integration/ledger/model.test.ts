@@ -1,12 +1,11 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CandleModel } from '../../model/candles.js'
-import { disagreement, sequence } from '../../model/driveFills.js'
+import { disagreement, rangesOfSeries, sequence } from '../../model/driveFills.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { type Candle, silenceBetween } from '../../../src/market/candle.js'
 import { minuteMs } from '../../../src/market/values.js'
 import { aCandle, someTime } from '../../support/marketRows.js'
-import { rangesOfSeries } from '../../model/driveFills.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let test: TestDatabase
