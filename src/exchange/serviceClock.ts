@@ -1,4 +1,4 @@
-import { dayMs, earlierOf, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
+import { dayMs, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
 import { type Clock, type StretchStart, stretchFrom, suspendedMs } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 
@@ -30,6 +30,8 @@ const slew = 0.01
 const warnBeyondMs = 1_000
 /** A measured skew is replaced after this time, even by a less certain one. */
 const replaceAfterMs = 60_000
+/** A response is judged some time after it came, and clocks are corrected. A bound is exact to this, not more. */
+const boundToleranceMs = 1_000
 /** Number of responses that bound the time of the next one. */
 const witnesses = 128
 /** Of fewer responses, chance may have made most come from one server. The lowest bound counts then. */
@@ -53,8 +55,8 @@ interface Skew {
  *
  * One server of several may be minutes ahead of the others, so no response tells the time alone. It was made after its
  * request had left, and no clock runs faster than ours, so each response bounds the time of later ones from above. The
- * service's time is that of the response itself, or the bound by most of the others if that is earlier. An honest
- * response keeps its own time, however slow the others were.
+ * service's time is that of the response itself, or the bound by most of the others if that is more than a second
+ * earlier. An honest response keeps its own time, however slow the others were.
  *
  * It also measures our clock against the service's, by the believed response with the shortest round trip.
  */
@@ -111,7 +113,8 @@ export class ServiceClock {
     } else return { isBelieved: false, aheadMs }
     this.#candidate = undefined
     this.#measure(times, nowMs)
-    const serviceTime = earlierOf(requestTime, serviceMs(Math.floor(nowMs + this.#boundMs)))
+    const latest = serviceMs(Math.floor(nowMs + this.#boundMs))
+    const serviceTime = requestTime - latest > boundToleranceMs ? latest : requestTime
     this.#addBound(offsetMs + times.roundTripMs)
     return { isBelieved: true, serviceTime }
   }

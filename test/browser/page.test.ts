@@ -131,9 +131,9 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
     await page.locator('.health.good').waitFor()
     expect(await page.locator('.health').innerText()).toBe('Recording')
     const states = await page.locator('.streams tbody .state').allInnerTexts()
-    expect(states).toEqual(streamNames.slice(7).map(() => 'fresh'))
-    // The four of positioning and the three lists of futures are off by default.
-    await page.getByText('7 streams are off or have nothing to cover').waitFor()
+    expect(states).toEqual(streamNames.slice(5).map(() => 'fresh'))
+    // The four of positioning and the components of indexes are off by default.
+    await page.getByText('5 streams are off or have nothing to cover').waitFor()
     const { targets, rowsWritten } = recorder.collector.stats.order_books
     expect((await cell('order_books', 2)).split(' ')[0]).toBe(String(targets))
     const stored = Number((await cell('instruments', 6)).replaceAll(',', ''))
