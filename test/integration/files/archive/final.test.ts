@@ -39,6 +39,13 @@ afterEach(async () => {
 
 const db = () => created.database.db
 const store = (batch: Batch) => storeBatch(db(), batch)
+/** Printed where a test is skipped. */
+const told = 'SKIPPED: on TimescaleDB a chunk of several days leaves whole, so the days of these tests stay'
+async function hasChunks(): Promise<boolean> {
+  const { rows } = await sql`select from pg_extension where extname = 'timescaledb'`.execute(db())
+  if (rows.length > 0) process.stderr.write(`${told}\n`)
+  return rows.length > 0
+}
 const run = () => archiveAll(created.database, archive.target, now)
 /** Archives everything, and removes what is old. */
 async function leave(): Promise<void> {
@@ -147,7 +154,8 @@ test('a history changes nothing that is final, and fills a gap over rows that ha
   await expectNothingDue()
 })
 
-test('candles that are final stay, whatever a response, a spool, a repair or a review gives', async () => {
+test('candles that are final stay, whatever a response, a spool, a repair or a review gives', async ({ skip }) => {
+  skip(await hasChunks(), told)
   const candles = (change: object = {}) =>
     Array.from({ length: 9 }, (__, day) => aCandle({ ...daily, openTime: from + day * dayMs, ...change }))
   const response = (change: object = {}) =>
@@ -180,7 +188,8 @@ test('many candles that are stored at once leave out those that are final', asyn
   await expectNothingDue()
 })
 
-test('settlements and liquidations that are final stay', async () => {
+test('settlements and liquidations that are final stay', async ({ skip }) => {
+  skip(await hasChunks(), told)
   const rates = Array.from({ length: 27 }, (__, i) => ({
     ...instrument,
     ts: from + 8 * i * hourMs,
@@ -210,7 +219,8 @@ test('settlements and liquidations that are final stay', async () => {
   await expectNothingDue()
 })
 
-test('nothing wants what is final, also to be read again', async () => {
+test('nothing wants what is final, also to be read again', async ({ skip }) => {
+  skip(await hasChunks(), told)
   const candles = Array.from({ length: 9 }, (__, day) => aCandle({ ...daily, openTime: from + day * dayMs }))
   await store({ ...batchOf('candles', daily, candles, now), silence: [] })
   await leave()
