@@ -23,67 +23,44 @@ $$;
 comment on function market.spread_bps is
   'Spread in basis points (1/10000) of the middle price; NULL when a side is empty.';
 
--- The newest row at a moment is looked for nearby first. Without a bound, the planner takes every chunk before the moment
--- into account, which takes seconds for a year of them. A dynamic statement is planned with the values of its bounds.
-create or replace function market.ticker_at(category market.category, symbol text, moment timestamptz)
-returns setof market.tickers language plpgsql stable parallel safe rows 1 as $$
+-- Returns the newest row of an instrument at a moment, of the table whose row type is given. It is looked for nearby first.
+-- Without a bound, the planner takes every chunk before the moment into account, which takes seconds for a year of them. A
+-- dynamic statement is planned with the values of its bounds.
+create or replace function recorder_page.newest_at(
+  row_type anyelement, category market.category, symbol text, moment timestamptz
+)
+returns setof anyelement language plpgsql stable parallel safe rows 1 as $$
 declare
-  span interval;
+  since timestamptz;
 begin
-  foreach span in array array[interval '6 hours', interval '7 days'] loop
-    return query execute 'select * from market.tickers t
-      where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts > $3 - $4 order by t.ts desc limit 1'
-      using category, symbol, moment, span;
+  foreach since in array array[moment - interval '6 hours', moment - interval '7 days', '-infinity'] loop
+    return query execute format('select * from %s t
+      where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts > $4 order by t.ts desc limit 1', pg_typeof(row_type))
+      using category, symbol, moment, since;
     if found then
       return;
     end if;
   end loop;
-  return query select * from market.tickers t
-    where t.category = ticker_at.category and t.symbol = ticker_at.symbol and t.ts <= moment
-    order by t.ts desc limit 1;
 end
+$$;
+
+create or replace function market.ticker_at(category market.category, symbol text, moment timestamptz)
+returns setof market.tickers language sql stable parallel safe rows 1 as $$
+  select * from recorder_page.newest_at(null::market.tickers, category, symbol, moment)
 $$;
 comment on function market.ticker_at is
   'The ticker that was the newest at a moment: one row, or none before the first.';
 
 create or replace function market.order_book_at(category market.category, symbol text, moment timestamptz)
-returns setof market.order_books language plpgsql stable parallel safe rows 1 as $$
-declare
-  span interval;
-begin
-  foreach span in array array[interval '6 hours', interval '7 days'] loop
-    return query execute 'select * from market.order_books t
-      where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts > $3 - $4 order by t.ts desc limit 1'
-      using category, symbol, moment, span;
-    if found then
-      return;
-    end if;
-  end loop;
-  return query select * from market.order_books t
-    where t.category = order_book_at.category and t.symbol = order_book_at.symbol and t.ts <= moment
-    order by t.ts desc limit 1;
-end
+returns setof market.order_books language sql stable parallel safe rows 1 as $$
+  select * from recorder_page.newest_at(null::market.order_books, category, symbol, moment)
 $$;
 comment on function market.order_book_at is
   'The order book that was the newest at a moment: one row, or none before the first.';
 
 create or replace function market.rpi_order_book_at(category market.category, symbol text, moment timestamptz)
-returns setof market.rpi_order_books language plpgsql stable parallel safe rows 1 as $$
-declare
-  span interval;
-begin
-  foreach span in array array[interval '6 hours', interval '7 days'] loop
-    return query execute 'select * from market.rpi_order_books t
-      where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts > $3 - $4 order by t.ts desc limit 1'
-      using category, symbol, moment, span;
-    if found then
-      return;
-    end if;
-  end loop;
-  return query select * from market.rpi_order_books t
-    where t.category = rpi_order_book_at.category and t.symbol = rpi_order_book_at.symbol and t.ts <= moment
-    order by t.ts desc limit 1;
-end
+returns setof market.rpi_order_books language sql stable parallel safe rows 1 as $$
+  select * from recorder_page.newest_at(null::market.rpi_order_books, category, symbol, moment)
 $$;
 comment on function market.rpi_order_book_at is
   'The order book with RPI sizes that was the newest at a moment: one row, or none before the first.';
