@@ -12,7 +12,7 @@ import type { Departure, Settlement } from './limits/penalty.js'
 import { type AcquireOptions, Pacer, type PacerOptions } from './limits/pacer.js'
 import type { Priority } from './limits/queues.js'
 import { type RawResponse, readResponse, type ServiceResponse } from './response.js'
-import type { ServiceClock } from './serviceClock.js'
+import type { ResponseTimes, ServiceClock } from './serviceClock.js'
 
 /**
  * Options of a request. Its signal also ends waiting for a repetition. A request that has departed is finished all the
@@ -180,8 +180,8 @@ export class Sender {
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
       const response = readResponse({ operation, parameters }, raw)
-      const roundTripMs = receivedMs - sentMs
-      const requestTime = this.#timeOf(operation, parameters, response, { receivedAt, roundTripMs })
+      const times = { receivedAt, receivedMs, roundTripMs: receivedMs - sentMs }
+      const requestTime = this.#timeOf(operation, parameters, response, times)
       settlement = { outcome: 'response', remaining: raw.remaining }
       return { response, requestTime, receivedAt }
     } catch (error) {
@@ -214,7 +214,7 @@ export class Sender {
     operation: Operation,
     parameters: Parameters,
     { requestTime }: ServiceResponse,
-    times: { readonly receivedAt: MachineMs; readonly roundTripMs: number },
+    times: Omit<ResponseTimes, 'requestTime'>,
   ): ServiceMs | null {
     if (requestTime === null) return null
     const judged = this.#options.serviceClock.judge({ requestTime, ...times })

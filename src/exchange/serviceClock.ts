@@ -3,11 +3,13 @@ import { type Clock, type StretchStart, stretchFrom, suspendedMs } from '../runt
 import type { Logger } from '../runtime/logger.js'
 
 /** The times of a response that has just come, by both clocks. */
-interface ResponseTimes {
+export interface ResponseTimes {
   /** The service's clock when it made the response. */
   readonly requestTime: ServiceMs
   /** Our clock when the response was there. */
   readonly receivedAt: MachineMs
+  /** The monotonic clock when the response was there. It is judged somewhat later. */
+  readonly receivedMs: number
   /** Time from the departure of the request to the response. */
   readonly roundTripMs: number
 }
@@ -30,7 +32,7 @@ const slew = 0.01
 const warnBeyondMs = 1_000
 /** A measured skew is replaced after this time, even by a less certain one. */
 const replaceAfterMs = 60_000
-/** A response is judged some time after it came, and clocks are corrected. A bound is exact to this, not more. */
+/** Clocks are corrected now and then. A bound is exact to this, not more. */
 const boundToleranceMs = 1_000
 /** Number of responses that bound the time of the next one. */
 const witnesses = 128
@@ -99,9 +101,8 @@ export class ServiceClock {
    * believed is ahead of our clock; negative if behind.
    */
   judge(times: ResponseTimes): Judgment {
-    const { requestTime, receivedAt } = times
+    const { requestTime, receivedAt, receivedMs: nowMs } = times
     this.#noticeSuspension()
-    const nowMs = this.#clock.monotonicMs()
     const offsetMs = requestTime - nowMs
     const aheadMs = requestTime - receivedAt
     const aheadOfReferenceMs = this.#reference === undefined ? Infinity : offsetMs - this.#reference.offsetMs

@@ -30,7 +30,7 @@ describe('a client that knows the time', () => {
     await exchange.answering('')
     const reader = clientOf(exchange.service.url, { serviceClock, clock })
     expect(await failure(reader.candles(candles))).toMatchObject({ kind: 'malformed', retryable: true })
-    serviceClock.judge({ requestTime: now, receivedAt: now, roundTripMs: 0 })
+    serviceClock.judge({ requestTime: now, receivedAt: now, receivedMs: clock.monotonicMs(), roundTripMs: 0 })
     const { requestTime, receivedAt } = await reader.candles(candles)
     reader.close()
     expect(Math.abs(requestTime - now)).toBeLessThan(60_000)

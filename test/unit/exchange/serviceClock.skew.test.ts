@@ -20,6 +20,7 @@ beforeEach(() => {
 const answer = (aheadMs: number, there: number, back: number, at = clock.now()) => ({
   requestTime: at + there,
   receivedAt: at + there + back + aheadMs,
+  receivedMs: clock.monotonicMs(),
   roundTripMs: there + back,
 })
 

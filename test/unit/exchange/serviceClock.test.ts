@@ -17,9 +17,11 @@ beforeEach(() => {
   service = new ServiceClock(clock, logger)
 })
 
+const justNow = (at: FakeClock) => ({ receivedAt: at.now(), receivedMs: at.monotonicMs() })
+
 /** A response whose clock is off from ours by so much. */
 const response = (aheadMs: number) =>
-  service.judge({ requestTime: clock.now() + aheadMs, receivedAt: clock.now(), roundTripMs: 0 }).isBelieved
+  service.judge({ requestTime: clock.now() + aheadMs, ...justNow(clock), roundTripMs: 0 }).isBelieved
 
 describe("a response's time", () => {
   it('is believed when it is within minutes of ours', () => {
@@ -34,8 +36,7 @@ describe("a response's time", () => {
   })
 
   it('says by how much it is off', () => {
-    const receivedAt = clock.now()
-    expect(service.judge({ requestTime: receivedAt + hourMs, receivedAt, roundTripMs: 0 })).toEqual({
+    expect(service.judge({ requestTime: clock.now() + hourMs, ...justNow(clock), roundTripMs: 0 })).toEqual({
       isBelieved: false,
       aheadMs: hourMs,
     })
@@ -84,7 +85,7 @@ describe("a response's time", () => {
           for (const step of steps) {
             const { isBelieved } = led.judge({
               requestTime: ours.now() + ahead + step,
-              receivedAt: ours.now(),
+              ...justNow(ours),
               roundTripMs: 0,
             })
             if (isBelieved) {
@@ -106,6 +107,7 @@ describe("a response's time", () => {
     const stepped = {
       requestTime: Number(clock.now()),
       receivedAt: clock.now() - 5 * hourMs,
+      receivedMs: clock.monotonicMs(),
       roundTripMs: 0,
     }
     expect(service.judge(stepped).isBelieved).toBe(true)
@@ -124,7 +126,7 @@ describe('the time of a response', () => {
       await ours.advance(1_000)
       const madeAt = ours.now() - Math.floor(random() * roundTripMs)
       const ahead = clocksMs[Math.floor(random() * clocksMs.length)] ?? 0
-      const judged = clockOfAll.judge({ requestTime: madeAt + ahead, receivedAt: ours.now(), roundTripMs })
+      const judged = clockOfAll.judge({ requestTime: madeAt + ahead, ...justNow(ours), roundTripMs })
       if (judged.isBelieved) off.push(judged.serviceTime - madeAt)
       expect((clockOfAll.now() ?? 0) - ours.now()).toBeLessThan(i < 8 ? Infinity : 1_000)
     }
@@ -159,7 +161,7 @@ describe('the time of a response', () => {
     )
     const judged = () => {
       const requestTime = ours.now() + sleptMs
-      return awake.judge({ requestTime, receivedAt: requestTime, roundTripMs: 10 })
+      return awake.judge({ requestTime, receivedAt: requestTime, receivedMs: ours.monotonicMs(), roundTripMs: 10 })
     }
     for (let i = 0; i < 200; i++) {
       await ours.advance(100)
