@@ -1,17 +1,12 @@
-import { randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
-import { openDatabase } from '../src/db/database.js'
-import { migrateToLatest } from '../src/db/migrate.js'
 import { dayMs } from '../src/market/values.js'
 import { refreshRollups } from '../src/server/timescale/rollups.js'
-import { reconcile } from '../src/server/timescale/reconcile.js'
 import { loadCookbookMarket } from '../test/support/cookbookMarket.js'
-import { asAdmin, databaseUrl, testStorage } from '../test/support/databaseServer.js'
 import { type Login, login } from '../test/support/login.js'
 import { packageFile } from '../src/runtime/process.js'
 import { plainQueries } from './cookbookPlain.js'
 import { atMost, type Check, figure, printChecks } from './tools/checks.js'
-import { withDatabase } from './tools/database.js'
+import { withDatabase, withDatabaseOn } from './tools/database.js'
 
 interface CookbookOptions {
   readonly serverUrl: string | undefined
@@ -42,13 +37,7 @@ async function withFilled<Result>(
   scale: number,
   measure: (reader: Login) => Promise<Result>,
 ): Promise<Result> {
-  const name = `recorder_cookbook_${randomBytes(4).toString('hex')}`
-  await asAdmin(serverUrl, `create database ${name}`)
-  const url = databaseUrl(serverUrl, name)
-  const database = openDatabase({ url })
-  try {
-    await migrateToLatest(database)
-    await reconcile(database.db, testStorage)
+  return withDatabaseOn(serverUrl, 'cookbook', async ({ url, database }) => {
     const startedAt = performance.now()
     await loadCookbookMarket(database.db)
     for (const statement of statementsFor(scale)) await database.pool.query(statement)
@@ -62,10 +51,7 @@ async function withFilled<Result>(
     } finally {
       await reader.remove()
     }
-  } finally {
-    await database.close()
-    await asAdmin(serverUrl, `drop database ${name} with (force)`)
-  }
+  })
 }
 
 /** Those of the cookbook, and as many more as make twenty. */

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { pino } from 'pino'
 import { CandleWriter } from '../src/history/candleWriter.js'
@@ -6,18 +5,17 @@ import { dayMs, hourMs } from '../src/market/values.js'
 import { systemClock as clock } from '../src/runtime/clock.js'
 import { storeBatch } from '../src/ledger/storeBatches.js'
 import { openDatabase, type RecorderDatabase } from '../src/db/database.js'
-import { migrateToLatest } from '../src/db/migrate.js'
 import { missingCandles } from '../src/ledger/missing.js'
 import { readCandles } from '../src/ledger/read/candles.js'
 import { coverageCalendar, emptyRanges } from '../src/ledger/read/coverage.js'
 import { newestRows, storeOverview } from '../src/ledger/read/overview.js'
 import { reconcile } from '../src/server/timescale/reconcile.js'
-import { detectServer } from '../src/server/timescale/server.js'
-import { asAdmin, databaseUrl, testStorage } from '../test/support/databaseServer.js'
+import { testStorage } from '../test/support/databaseServer.js'
 import { benchCookbook } from './cookbook.js'
 import { candlePage, fillPage } from './cost/rows.js'
 import { growTo, type GrownMarket } from './growthData.js'
 import { atLeast, atMost, type Check, figure, median, printChecks } from './tools/checks.js'
+import { requireCommunity, withDatabaseOn } from './tools/database.js'
 
 /** How much larger the large database is than the small one. */
 const factor = 100
@@ -67,22 +65,15 @@ async function withGrown<Result>(
   size: { readonly candles: number; readonly fills: number },
   measure: (grown: Grown) => Promise<Result>,
 ): Promise<Result> {
-  const name = `recorder_growth_${randomBytes(4).toString('hex')}`
-  await asAdmin(serverUrl, `create database ${name}`)
-  const url = databaseUrl(serverUrl, name)
-  const database = openDatabase({ url })
-  const reader = openDatabase({ url, isReadOnly: true })
-  try {
-    await migrateToLatest(database)
-    await reconcile(database.db, testStorage)
-    const { kind } = await detectServer(database.db)
-    if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
-    return await measure({ database, reader, market: await growTo(database, size) })
-  } finally {
-    await reader.close()
-    await database.close()
-    await asAdmin(serverUrl, `drop database ${name} with (force)`)
-  }
+  return withDatabaseOn(serverUrl, 'growth', async ({ url, database }) => {
+    await requireCommunity(database)
+    const reader = openDatabase({ url, isReadOnly: true })
+    try {
+      return await measure({ database, reader, market: await growTo(database, size) })
+    } finally {
+      await reader.close()
+    }
+  })
 }
 
 /** Something done to a database; the round makes what is written new each time. */

@@ -1,16 +1,13 @@
-import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { parseArgs } from 'node:util'
-import { openDatabase, type RecorderDatabase } from '../src/db/database.js'
-import { migrateToLatest } from '../src/db/migrate.js'
+import type { RecorderDatabase } from '../src/db/database.js'
 import { dayMs } from '../src/market/values.js'
-import { reconcile } from '../src/server/timescale/reconcile.js'
-import { detectServer } from '../src/server/timescale/server.js'
-import { asAdmin, databaseUrl, testStorage } from '../test/support/databaseServer.js'
+import { testStorage } from '../test/support/databaseServer.js'
 import { openPageShare } from './past/openPage.js'
 import { finish, shown, storeNewestDay, storePast, storeShownPast } from './past/data.js'
 import { servePage } from './page/market.js'
 import { atMost, type Check, figure, median, printChecks } from './tools/checks.js'
+import { type BenchDatabase, requireCommunity, withDatabaseOn } from './tools/database.js'
 
 /** Most milliseconds of a call of the API, and how many times as long as without a past it may take. */
 const max = { ms: 100, times: 2 } as const
@@ -60,26 +57,16 @@ export async function benchPast(argv: readonly string[]): Promise<number> {
   return printChecks(checks)
 }
 
-interface Made {
-  readonly url: string
-  readonly database: RecorderDatabase
-}
+type Made = Pick<BenchDatabase, 'url' | 'database'>
 
+/** Calls `use` with a database whose books have many chunks. */
 async function withDatabaseOf<Result>(serverUrl: string, use: (made: Made) => Promise<Result>): Promise<Result> {
-  const name = `recorder_past_${randomBytes(4).toString('hex')}`
-  await asAdmin(serverUrl, `create database ${name}`)
-  const url = databaseUrl(serverUrl, name)
-  const database = openDatabase({ url })
-  try {
-    await migrateToLatest(database)
-    await reconcile(database.db, { ...testStorage, order_books: { ...testStorage.order_books, chunkHours: 6 } })
-    const { kind } = await detectServer(database.db)
-    if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
-    return await use({ url, database })
-  } finally {
-    await database.close()
-    await asAdmin(serverUrl, `drop database ${name} with (force)`)
+  const storage = { ...testStorage, order_books: { ...testStorage.order_books, chunkHours: 6 } }
+  const withCommunity = async (made: Made) => {
+    await requireCommunity(made.database)
+    return use(made)
   }
+  return withDatabaseOn(serverUrl, 'past', withCommunity, storage)
 }
 
 async function makeBoth(newest: RecorderDatabase, past: RecorderDatabase, size: Parameters<typeof storePast>[2]) {

@@ -1,7 +1,11 @@
+import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
 import { migrateToLatest } from '../../src/db/migrate.js'
 import { startEmbeddedPostgres } from '../../src/server/embedded/embedded.js'
+import { reconcile } from '../../src/server/timescale/reconcile.js'
+import { detectServer } from '../../src/server/timescale/server.js'
+import { asAdmin, databaseUrl, testStorage } from '../../test/support/databaseServer.js'
 import { withFolder } from './recorder.js'
 
 export interface BenchDatabase {
@@ -40,4 +44,31 @@ export async function withDatabase<Result>(
       await server.stop()
     }
   })
+}
+
+/** Calls `use` with a migrated database of its own on a server, and removes it afterwards. */
+export async function withDatabaseOn<Result>(
+  serverUrl: string,
+  name: string,
+  use: (made: Pick<BenchDatabase, 'url' | 'database'>) => Promise<Result>,
+  storage = testStorage,
+): Promise<Result> {
+  const own = `recorder_${name}_${randomBytes(4).toString('hex')}`
+  await asAdmin(serverUrl, `create database ${own}`)
+  const url = databaseUrl(serverUrl, own)
+  const database = openDatabase({ url })
+  try {
+    await migrateToLatest(database)
+    await reconcile(database.db, storage)
+    return await use({ url, database })
+  } finally {
+    await database.close()
+    await asAdmin(serverUrl, `drop database ${own} with (force)`)
+  }
+}
+
+/** Throws unless a database is on a server of TimescaleDB Community. */
+export async function requireCommunity({ db }: RecorderDatabase): Promise<void> {
+  const { kind } = await detectServer(db)
+  if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
 }

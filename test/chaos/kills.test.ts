@@ -130,6 +130,24 @@ async function untilStoring(page: string): Promise<void> {
   }, within)
 }
 
+/** Kills the server by each signal while it is asked. Resolves to how long each time it was away, milliseconds. */
+async function killBySignals(program: Running, page: string): Promise<number[]> {
+  const times: number[] = []
+  const { port = 0 } = (await readServerState(serverFolder())) ?? {}
+  const ending = new AbortController()
+  const asking = keepAsking(page, port, ending.signal)
+  for (const signal of signals) {
+    await sleep(1_500)
+    const tookMs = await kill(signal, program)
+    console.log(`${signal}: back after ${Math.round(tookMs)} ms`)
+    times.push(tookMs)
+    await untilStoring(page)
+  }
+  ending.abort()
+  await asking
+  return times
+}
+
 /** Waits until everything that went to the disk is stored, once nobody asks the server any more. */
 async function untilDrained(page: string): Promise<void> {
   await vi.waitFor(async () => expect((await statusOf(page)).spool).toMatchObject({ bytes: 0, droppedRows: 0 }), {
@@ -165,18 +183,7 @@ describe('an embedded server that is killed while it records', () => {
         const instrument = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--interval', '1m']
         const wanted = [...instrument, '--from', from, '--to', to]
         const backfill = start(['backfill', '--config', config, ...wanted], env)
-        const { port = 0 } = (await readServerState(serverFolder())) ?? {}
-        const ending = new AbortController()
-        const asking = keepAsking(page, port, ending.signal)
-        for (const signal of signals) {
-          await sleep(1_500)
-          const tookMs = await kill(signal, daemon)
-          console.log(`${signal}: back after ${Math.round(tookMs)} ms`)
-          times.push(tookMs)
-          await untilStoring(page)
-        }
-        ending.abort()
-        await asking
+        times.push(...(await killBySignals(daemon, page)))
         await backfill.finished
         const finished = await runProgram(['backfill', '--config', config, ...wanted], env)
         expect(finished.exitCode, finished.stderr).toBe(0)
@@ -213,20 +220,9 @@ describe('an embedded server that is killed while it records', () => {
         const demo = start(['demo', '--data-dir', dataDir])
         const [, page = ''] = await demo.printed(/Page +(http:\S+)/)
         await demo.printed(/collecting/)
-        const { port = 0 } = (await readServerState(serverFolder())) ?? {}
-        const ending = new AbortController()
-        const asking = keepAsking(page, port, ending.signal)
-        for (const signal of signals) {
-          await sleep(1_500)
-          const tookMs = await kill(signal, demo)
-          console.log(`${signal}: back after ${Math.round(tookMs)} ms`)
-          times.push(tookMs)
-          await untilStoring(page)
-        }
+        times.push(...(await killBySignals(demo, page)))
         // A busy machine goes on by way of the disk: what matters is that nothing was dropped.
         expect((await statusOf(page)).spool.droppedRows).toBe(0)
-        ending.abort()
-        await asking
         process.kill((await readServerState(serverFolder()))?.pid ?? 0, 'SIGKILL')
         const { exitCode, stdout, stderr } = await demo.finished
         expect(exitCode, stdout + stderr).toBe(1)
