@@ -10,6 +10,7 @@ import { migrateToLatest, pendingMigrations } from './db/migrate.js'
 import { type OwnDatabase, readIdentity, serviceOf } from './db/identity.js'
 import { noteService } from './db/service.js'
 import { plannedChanges, reconcile } from './server/timescale/reconcile.js'
+import { canCreateExtension, detectServer } from './server/timescale/server.js'
 
 type Prepared = Pick<OpenStore, 'database'>
 
@@ -17,7 +18,7 @@ type Prepared = Pick<OpenStore, 'database'>
 export async function pendingChanges({ database }: Prepared, config: Config): Promise<string[]> {
   const migrations = await pendingMigrations(database)
   const isMigrated = migrations.length === 0
-  const storage = isMigrated ? await readStorage(database.db, config) : storageOf(config)
+  const storage = isMigrated ? await storageIn(database.db, config) : storageOf(config)
   const features = await plannedChanges(database.db, storage, { isMigrated })
   return [...migrations.map((name) => `apply migration ${name}`), ...features]
 }
@@ -45,7 +46,13 @@ async function migrate(store: Prepared, logger: Logger): Promise<{ readonly isNe
 
 async function configure(store: Prepared, config: Config, logger: Logger): Promise<void> {
   const { db } = store.database
-  for (const change of await reconcile(db, await readStorage(db, config))) logger.info(change)
+  for (const change of await reconcile(db, await storageIn(db, config))) logger.info(change)
+}
+
+/** Reads how each table is kept. Only where tables have chunks does that depend on the recorded market. */
+async function storageIn(db: Prepared['database']['db'], config: Config): Promise<ReturnType<typeof storageOf>> {
+  const hasChunks = (await detectServer(db)).kind !== 'postgresql' || (await canCreateExtension(db))
+  return hasChunks ? readStorage(db, config) : storageOf(config)
 }
 
 /** The service and the database of a recorder, as they are compared with what is kept on its disk. */
