@@ -154,7 +154,6 @@ function isNotFinal(candles: readonly Candle[]): RawBuilder<boolean> {
  * waited on a disk.
  *
  * @param at service time of the response if it may be stale; null if it is the newest
- * @param seenAt service time of the response in any case
  */
 export async function upsertCandles(
   db: Kysely<Database>,

@@ -117,8 +117,9 @@ export async function storePastFills(
       ...fills.map(({ ts }) => ts),
       ...proven.flatMap(({ from, to }) => [from, to]),
     ])
-    const refusal = whyRefused(known, fills, proven)
-    await weighValues(trx, key, known, fills)
+    const compare = comparedWith(fills)
+    const refusal = whyRefused(known, fills, compare, proven)
+    await weighValues(trx, key, known, compare)
     if (refusal !== null) return { inserted: 0, refusal, proven }
     const knownIds = new Set(known.map(({ execId }) => execId))
     const unknown = fills.filter(({ execId }) => !knownIds.has(execId))
@@ -153,10 +154,10 @@ async function storedAround(
     .execute()
 }
 
-type Fills = readonly Fill[]
+/** Tells if the fills of a page show a stored one: `same` or `other` values; null if they do not show it. */
+type Compare = (stored: StoredFill) => 'same' | 'other' | null
 
-/** Returns a function that tells if fills show a stored one: `same` or `other` values; null if they do not show it. */
-function comparedWith(fills: Fills): (stored: StoredFill) => 'same' | 'other' | null {
+function comparedWith(fills: readonly Fill[]): Compare {
   const shown = new Map(fills.map((fill) => [fill.execId, fill]))
   const areSeconds = fills.every(({ ts }) => ts % secondMs === 0)
   return ({ execId, ts, side, price, size }) => {
@@ -174,8 +175,7 @@ const disputedReason = 'the history of fills gave a stored one other values'
  * Notes fills that come again with other values as evidence, which ends where they come with the stored values. A page
  * that agrees with no stored fill is of a history that nothing is believed of.
  */
-async function weighValues(trx: Kysely<Database>, key: FillKey, known: readonly StoredFill[], fills: Fills) {
-  const compare = comparedWith(fills)
+async function weighValues(trx: Kysely<Database>, key: FillKey, known: readonly StoredFill[], compare: Compare) {
   const timesOf = (verdict: 'same' | 'other') =>
     normalized(known.filter((fill) => compare(fill) === verdict).map(({ ts }) => ({ from: ts, to: addMs(ts, 1) })))
   const [same, other] = [timesOf('same'), timesOf('other')]
@@ -187,18 +187,21 @@ async function weighValues(trx: Kysely<Database>, key: FillKey, known: readonly 
 }
 
 /** Returns why a history disagrees with the stored fills of the same time; null if it agrees. */
-function whyRefused(known: readonly StoredFill[], fills: Fills, proven: Ranges): JoinRefusal | null {
-  const shown = new Map(fills.map((fill) => [fill.execId, fill]))
-  const compare = comparedWith(fills)
+function whyRefused(
+  known: readonly StoredFill[],
+  fills: readonly Fill[],
+  compare: Compare,
+  proven: Ranges,
+): JoinRefusal | null {
   if (known.some((fill) => compare(fill) === 'other')) return 'other values'
   const isIn = ({ ts }: StoredFill) => proven.some(({ from, to }) => ts >= from && ts < to)
-  const leftOut = known.filter((fill) => isIn(fill) && !shown.has(fill.execId))
+  const leftOut = known.filter((fill) => isIn(fill) && compare(fill) === null)
   if (leftOut.length === 0) return null
   // A late history does not show the newest stored fills yet. It may still have the same ids for them.
   const times = fills.map(({ ts }) => ts)
   const [oldest, newest] = [smallest(times), largest(times)]
   const isAmong = leftOut.some(({ ts }) => ts >= oldest && ts <= newest)
-  return isAmong && !known.some(({ execId }) => shown.has(execId)) ? 'other ids' : 'incomplete'
+  return isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : 'incomplete'
 }
 
 /** Notes why a range is not stored. The reason goes to the gaps in the range, or to a new gap if there are none. */

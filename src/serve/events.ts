@@ -59,8 +59,6 @@ export class EventHub {
     }
   }
 
-  /** Closes all connections. Clients that may still connect do so again. */
-
   close(): void {
     this.#running?.abort()
     this.#running = undefined

@@ -139,13 +139,13 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a history of other ids is stored beside the live fills',
     file: 'src/ledger/storePastFills.ts',
-    find: 'const refusal = whyRefused(known, fills, proven)',
+    find: 'const refusal = whyRefused(known, fills, compare, proven)',
     replace: 'const refusal = null',
   },
   {
     name: 'a history that lacks fills is believed',
     file: 'src/ledger/storePastFills.ts',
-    find: "isAmong && !known.some(({ execId }) => shown.has(execId)) ? 'other ids' : 'incomplete'",
-    replace: "isAmong && !known.some(({ execId }) => shown.has(execId)) ? 'other ids' : null",
+    find: "isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : 'incomplete'",
+    replace: "isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : null",
   },
 ]

@@ -37,6 +37,7 @@ interface LiveEntry extends Entry {
 
 /** A batch that is not stored after this time goes to the disk. So a slow database does not hold up the next one. */
 const patienceMs = 2_000
+export const freeSpace = 'free space on the disk that holds database.dataDir'
 /** Two calls keep the database busy while the results of one are on their way. */
 const callsAtOnce = 2
 /** Largest number of calls under way when some of them hang. While a call hangs, another one may still try. */
@@ -154,9 +155,7 @@ export class Lane {
       incidents.succeeded('spool')
       return true
     } catch (error) {
-      const advice = isFullDisk(error)
-        ? 'free space on the disk that holds database.dataDir'
-        : 'see to it that the recorder may write in database.dataDir'
+      const advice = isFullDisk(error) ? freeSpace : 'see to it that the recorder may write in database.dataDir'
       incidents.failed('spool', `${messageOf(error)}; ${advice}`)
     } finally {
       this.#appending--

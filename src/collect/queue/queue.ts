@@ -13,7 +13,7 @@ import type { Incidents } from '../../runtime/incidents.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { messageOf } from '../../runtime/text.js'
 import type { CollectorStats } from '../streams/stream.js'
-import { Lane, type Store } from './lane.js'
+import { freeSpace, Lane, type Store } from './lane.js'
 import { type SetAside, Spool, type SpoolOptions } from './spool.js'
 
 /** Functions of the ledger that the queue calls. */
@@ -231,8 +231,6 @@ export class Queue {
     metrics.instrumentStored.set({ stream: name, category, symbol }, clock.now() / 1000)
   }
 }
-
-const freeSpace = 'free space on the disk that holds database.dataDir'
 
 function isInstrument(target: unknown): target is InstrumentKey {
   return typeof target === 'object' && target !== null && 'category' in target && 'symbol' in target

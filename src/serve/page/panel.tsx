@@ -1,5 +1,6 @@
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { csvLine } from '../../runtime/text.js'
 
 /** Calls a handler at every event of a kind while the component is on the page. */
 export function useWindowEvent<Name extends keyof WindowEventMap>(
@@ -43,11 +44,8 @@ export function Panel({ id, title, aside, csv, children }: PanelProps) {
 }
 
 function saveCsv(name: string, rows: CsvRows): void {
-  const cell = (value: CsvRows[number][number]) => {
-    const text = String(value ?? '')
-    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
-  }
-  const text = rows.map((row) => `${row.map(cell).join(',')}\r\n`).join('')
+  const cell = (value: CsvRows[number][number]) => (value === null || value === '' ? null : String(value))
+  const text = rows.map((row) => `${csvLine(row.map(cell))}\r\n`).join('')
   const link = document.createElement('a')
   link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv' }))
   link.download = `${name}.csv`
