@@ -87,15 +87,19 @@ describe('the documentation is complete', () => {
   })
 
   test('the architecture page names every part of src', () => {
-    const page = readRepositoryFile('docs/architecture.md')
+    const page = readRepositoryFile('docs/internals/architecture.md')
     const parts = new Set(repositoryFiles(/^src\//).map(({ path }) => path.split('/').slice(0, 2).join('/')))
     expect([...parts].filter((part) => !page.includes(part) && !page.includes(part.replace(/^src\//, '')))).toEqual([])
   })
 
-  test('README leads to every page of docs', () => {
-    const readme = readRepositoryFile('README.md')
-    const inDocs = pages.map(({ path }) => path).filter((path) => path.startsWith('docs/'))
-    expect(inDocs.filter((path) => !readme.includes(`(${path})`))).toEqual([])
+  test.each([
+    ['README.md', /^docs\/\w+\.md$/],
+    ['CONTRIBUTING.md', /^docs\/internals\//],
+  ])('%s leads to every page that matches %s', (from, which) => {
+    const text = readRepositoryFile(from)
+    const there = pages.map(({ path }) => path).filter((path) => which.test(path))
+    expect(there.length).toBeGreaterThan(2)
+    expect(there.filter((path) => !text.includes(`(${path})`))).toEqual([])
   })
 })
 

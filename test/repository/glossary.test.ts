@@ -1,8 +1,9 @@
 import { expect, test } from 'vitest'
 import { readRepositoryFile, repositoryFiles } from '../support/repositoryFiles.js'
 
-const [, table = ''] = readRepositoryFile('docs/glossary.md').split('## One word for each thing')
-const rows = table.split('\n').filter((line) => line.startsWith('| ') && line.includes('`'))
+const rows = readRepositoryFile('docs/internals/words.md')
+  .split('\n')
+  .filter((line) => line.startsWith('| ') && line.includes('`'))
 /** What the right column names: a word, or with … the beginning of a name. */
 const replaced = rows.flatMap((row) => {
   const [, , instead = ''] = row.split('|')
@@ -21,7 +22,7 @@ function patternOf(word: string, isName: boolean): RegExp {
 
 const read = repositoryFiles(
   /^(?:src|migrations|bench|scripts|docs|config)\/.*\.(?:tsx?|sql|md|ya?ml|json|css|html)$|^[A-Z]+\.md$/,
-).filter(({ path }) => path !== 'docs/glossary.md')
+).filter(({ path }) => path !== 'docs/internals/words.md')
 
 test('the glossary names words that it replaces', () => {
   expect(replaced.length).toBeGreaterThan(8)

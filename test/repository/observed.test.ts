@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { readRepositoryFile } from '../support/repositoryFiles.js'
 import { hasTest, testLinksIn } from '../support/testLinks.js'
 
-const page = readRepositoryFile('docs/simulator.md')
-const observed = page.slice(page.indexOf('\n## What was observed'))
+const page = readRepositoryFile('docs/internals/observed.md')
+const observed = page.slice(0, page.indexOf('\n## The flow of fills'))
 const rows = observed.split('\n').filter((line) => /^\| (?!observed |-)/.test(line))
 
 test('every fact that was observed names a test that shows it', () => {

@@ -7,7 +7,7 @@ export interface TestLink {
 }
 
 export function testLinksIn(text: string): TestLink[] {
-  return [...text.matchAll(/\[((?:[^\]\\]|\\.)+)\]\(\.\.\/(test\/[\w/.]+\.ts)\)/g)].map(
+  return [...text.matchAll(/\[((?:[^\]\\]|\\.)+)\]\((?:\.\.\/)+(test\/[\w/.]+\.ts)\)/g)].map(
     ([, title = '', path = '']) => ({
       title: title.replaceAll(/\\(.)/g, '$1'),
       path,
