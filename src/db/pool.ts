@@ -22,7 +22,7 @@ export interface DatabaseOptions {
   readonly isReadOnly?: boolean
 }
 
-const connectTimeoutMs = 10_000
+export const connectTimeoutMs = 10_000
 
 /** Opens a pool. Connects at the first query, so an unreachable server shows there. Throws on a malformed URL. */
 export function openPool(options: DatabaseOptions): pg.Pool {

@@ -7,7 +7,7 @@ import { randomName } from '../runtime/randomness.js'
 import { Right } from '../runtime/right.js'
 import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
-import { connectionString, socketOf } from '../db/pool.js'
+import { connectionString, connectTimeoutMs, socketOf } from '../db/pool.js'
 import { untilFolderIsFree } from './folderLock.js'
 import { LeaseNote } from './leaseNote.js'
 import { isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
@@ -140,7 +140,8 @@ export class Lease extends Right {
       signal?.throwIfAborted()
       // The database exists by now, so no further command begins to send by the lock of the folder.
       await untilFolderIsFree(folder, { clock: this.#clock, disk, ...(signal && { signal }) })
-      if (!isPatient) await this.#connect()
+      // A busy server may be slow to open the first connection. Nothing is claimed yet, so nothing ends meanwhile.
+      if (!isPatient) await this.#connect(connectTimeoutMs)
       // From now on the database may be away at times, because a waiting recorder continues to wait.
       for (;;) {
         const failure = await this.#try(signal)
@@ -307,11 +308,11 @@ export class Lease extends Right {
     this.gained()
   }
 
-  async #connect(): Promise<void> {
+  async #connect(timeoutMs = responseWithinMs): Promise<void> {
     const client = new pg.Client({
       connectionString: connectionString(this.#url),
       application_name: 'market-recorder lease',
-      connectionTimeoutMillis: responseWithinMs,
+      connectionTimeoutMillis: timeoutMs,
       query_timeout: responseWithinMs,
       lock_timeout: lockTimeoutMs,
       keepAlive: true,

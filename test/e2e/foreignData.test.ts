@@ -75,6 +75,15 @@ async function record(baseUrl: string, dataDir: string, url?: string): Promise<F
   return finished
 }
 
+/** Leaves responses of a service on the disk, because its database is away all the time. */
+async function leaveResponses(baseUrl: string, dataDir: string): Promise<void> {
+  const recorder = await start(baseUrl, dataDir, 'postgresql://nobody:none@127.0.0.1:9/none')
+  await untilSpooling(join(dataDir, 'spool'), Date.now() + 60_000)
+  await sleep(3_000)
+  expect((await recorder.stop()).exitCode).toBe(0)
+  expect(await segments(dataDir)).toBeGreaterThan(0)
+}
+
 async function segments(dataDir: string): Promise<number> {
   const names = await readdir(join(dataDir, 'spool'), { recursive: true }).catch(() => [])
   return names.filter((name) => name.endsWith('.seg')).length
@@ -117,4 +126,54 @@ test('a mistyped address while the database is away puts nothing into it, neithe
   await record(other, dataDir, theirs.url)
   await vi.waitFor(async () => expect(await segments(dataDir)).toBe(0))
   expect(await wrongIn(theirs, otherSimulator)).toEqual([])
+})
+
+test('of nine data folders and databases of no, this and another service, nothing is mixed', async () => {
+  const folders = {
+    empty: async () => undefined,
+    'with responses of another service': (dataDir: string) => leaveResponses(other, dataDir),
+    'with the embedded database of another service': async (dataDir: string) => {
+      await record(other, dataDir)
+      await leaveResponses(other, dataDir)
+    },
+  }
+  const inDatabases = {
+    new: async () => undefined,
+    'of this service': async (url: string) => void (await record(ours, join(root, `own ${++count}`), url)),
+    'of another service': async (url: string) => void (await record(other, join(root, `other ${++count}`), url)),
+  }
+  const tryAll = async ([folder, fill]: [string, (dataDir: string) => Promise<unknown>]) => {
+    const dataDir = join(root, folder)
+    await fill(dataDir)
+    const left = await segments(dataDir)
+    for (const [state, prepare] of Object.entries(inDatabases)) {
+      const where = `${folder} / ${state}`
+      const database = await newDatabase()
+      await prepare(database.url)
+      const isRefused = state === 'of another service'
+      const recorder = await start(ours, dataDir, database.url)
+      if (recorder.hasBegun) await sleep(3_000)
+      const finished = await recorder.stop()
+      expect({ where, exitCode: finished.exitCode, errors: linesAbout(finished, /^error: /) }).toEqual({
+        where,
+        exitCode: isRefused ? 2 : 0,
+        errors: isRefused ? [expect.stringContaining('the database holds what http://other.example.com sent')] : [],
+      })
+      expect(recorder.hasBegun, where).toBe(!isRefused)
+      const named = linesAbout(finished, /responses in .*are of other\.example\.com/)
+      expect(named, where).toHaveLength(isRefused || left === 0 ? 0 : 1)
+      expect(await segments(dataDir), where).toBe(left)
+      const wrong = await wrongIn(database, isRefused ? otherSimulator : simulator)
+      expect(
+        wrong.filter((line) => line.endsWith('never served')),
+        where,
+      ).toEqual([])
+    }
+  }
+  await Promise.all(Object.entries(folders).map(tryAll))
+  // Without another one configured, the embedded database of the other service is refused, too.
+  const embedded = await start(ours, join(root, 'with the embedded database of another service'))
+  const refused = await embedded.finished
+  expect(refused.exitCode).toBe(2)
+  expect(linesAbout(refused, /^error: the database holds what http:\/\/other\.example\.com sent/)).toHaveLength(1)
 })

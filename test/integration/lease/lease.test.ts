@@ -336,4 +336,11 @@ describe('the right to send from an address', () => {
     await proxy.refuse()
     await expect(acquire(proxied)).rejects.toThrow(/ECONNREFUSED/)
   })
+
+  test('is had where a busy server takes longer than a renewal may to open the first connection', async (context) => {
+    const { proxy, proxied, acquire } = await anAddress(context)
+    proxy.stall()
+    setTimeout(() => void proxy.restore(), 2_000)
+    expect((await acquire(proxied)).maySend).toBe(true)
+  })
 })
