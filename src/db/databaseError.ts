@@ -186,7 +186,7 @@ const checkedColumns: Readonly<Record<string, readonly string[]>> = {
   ...Object.fromEntries(
     fieldStreams.map((name) => {
       const fields = Object.entries<FieldType>(streamTraits[name].fields)
-      const checked = fields.filter(([, type]) => ['text', 'integer', 'decimal'].includes(type))
+      const checked = fields.filter(([, type]) => ['text', 'integer', 'decimal', 'amount'].includes(type))
       return [name, ['symbol', 'extra', ...checked.map(([field]) => snakeCase(field))]]
     }),
   ),

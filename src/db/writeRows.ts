@@ -52,7 +52,10 @@ type StoredRow<Name extends FieldStream> = Omit<RowOf<Name>, 'category'> & { rea
 const streamTables = new Map(
   fieldStreams.map((name) => {
     const traits = streamTraits[name]
-    const kinds = Object.entries<FieldType>(traits.fields).map(([field, type]) => [field, type.replace('?', '')])
+    const kinds = Object.entries<FieldType>(traits.fields).map(([field, type]) => [
+      field,
+      type.replace('?', '').replace('amount', 'decimal'),
+    ])
     const own = { ...(Object.fromEntries(kinds) as Record<string, ColumnKind>), extra: 'json' } as const
     const instrument = { category: 'category', symbol: 'text' } as const
     const [key, columns] =

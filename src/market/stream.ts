@@ -51,23 +51,23 @@ interface StreamTraits {
 export const tickerFields = {
   lastPrice: 'decimal?',
   bid1Price: 'decimal?',
-  bid1Size: 'decimal?',
+  bid1Size: 'amount?',
   ask1Price: 'decimal?',
-  ask1Size: 'decimal?',
+  ask1Size: 'amount?',
   openPrice24h: 'decimal?',
   highPrice24h: 'decimal?',
   lowPrice24h: 'decimal?',
-  volume24h: 'decimal?',
-  turnover24h: 'decimal?',
+  volume24h: 'amount?',
+  turnover24h: 'amount?',
   price24hPcnt: 'decimal?',
   indexPrice: 'decimal?',
   markPrice: 'decimal?',
   fundingRate: 'decimal?',
-  openInterest: 'decimal?',
+  openInterest: 'amount?',
   deliveryStartTime: 'time?',
   deliveryTime: 'time?',
   deliveryStatus: 'text?',
-  platformTurnover24h: 'decimal?',
+  platformTurnover24h: 'amount?',
 } as const satisfies Record<string, FieldType>
 
 const momentsOf = { timeColumn: 'ts', seriesColumns: ['category', 'symbol'], orderColumns: ['ts'] } as const
@@ -82,7 +82,7 @@ const ofPositioning = {
 } as const
 /** Traits of the streams whose lists rarely change. */
 const ofTerms = { options: 'futuresTerms', table: 'list', isRepeatable: true, isOfFutures: true } as const
-const shareFields = { longShare: 'decimal', shortShare: 'decimal', longShortRatio: 'decimal?' } as const
+const shareFields = { longShare: 'amount', shortShare: 'amount', longShortRatio: 'amount?' } as const
 
 /** The streams that are recorded, each named as the table that holds it. */
 export const streamTraits = {
@@ -134,7 +134,7 @@ export const streamTraits = {
       execLinkId: 'text?',
       side: 'side',
       price: 'decimal',
-      size: 'decimal',
+      size: 'amount',
       isRpi: 'boolean?',
     },
     isRepeatable: false,
@@ -190,7 +190,7 @@ export const streamTraits = {
       columnstoreAfterHours: 168,
     },
     // `occurrence` numbers equal liquidations, because they have no id.
-    fields: { side: 'side', price: 'decimal', amount: 'decimal', occurrence: 'integer' },
+    fields: { side: 'side', price: 'decimal', amount: 'amount', occurrence: 'integer' },
     isRepeatable: true,
     isProven: true,
     isOfFutures: true,
@@ -198,7 +198,7 @@ export const streamTraits = {
   taker_flow: {
     operation: 'futures-active-buy-sell',
     title: 'Taker flow',
-    fields: { buyVolume: 'decimal', sellVolume: 'decimal' },
+    fields: { buyVolume: 'amount', sellVolume: 'amount' },
     ...ofPositioning,
   },
   long_short_ratios: {
@@ -222,7 +222,7 @@ export const streamTraits = {
   index_components: {
     operation: 'index-components',
     title: 'Index components',
-    fields: { exchange: 'text', spotPair: 'text', weight: 'decimal', equivalentPrice: 'decimal?' },
+    fields: { exchange: 'text', spotPair: 'text', weight: 'amount', equivalentPrice: 'decimal?' },
     keyFields: ['exchange', 'spotPair'],
     moving: ['equivalentPrice'],
     ...ofTerms,

@@ -28,6 +28,8 @@ export interface ValueOfKind {
   boolean: boolean
   integer: number
   decimal: Decimal
+  /** A decimal that cannot be negative: a size, volume, turnover or share. Prices and rates may be negative. */
+  amount: Decimal
   decimals: readonly Decimal[]
   time: ServiceMs
   side: 'buy' | 'sell'

@@ -1,7 +1,7 @@
 import { type Candle, type CandleType, closeTime, type Interval, intervalMs } from '../../market/candle.js'
 import type { TradedCategory } from '../../market/category.js'
 import { hourMs, type ServiceMs } from '../../market/values.js'
-import { type Notes, optionalDecimal, requiredDecimal as decimal, requiredTime } from './fields.js'
+import { amountOrUnset as amount, type Notes, requiredDecimal as decimal, requiredTime } from './fields.js'
 import { anArray, type Format, type WireArray } from './rows.js'
 
 interface CandleQuery {
@@ -35,8 +35,8 @@ export const candleFormat: Format<CandleQuery, Candle, WireArray> = {
       high: decimal(wire[2], '2', notes),
       low: decimal(wire[3], '3', notes),
       close: decimal(wire[4], '4', notes),
-      baseVolume: optionalDecimal(wire[5], '5', notes),
-      quoteTurnover: optionalDecimal(wire[6], '6', notes),
+      baseVolume: amount(wire[5], '5', notes),
+      quoteTurnover: amount(wire[6], '6', notes),
       isClosed: requestTime >= closeTime(openTime, query.interval) + (query.settleMs ?? 0),
     }
     if (notes.problems.length === 0) findContradictions(candle, notes)

@@ -1,3 +1,4 @@
+import { bounds } from '../../market/bounds.js'
 import { type Decimal, oneLine, serviceMs, type ServiceMs } from '../../market/values.js'
 import { jsonText, textOf } from '../response.js'
 
@@ -18,27 +19,32 @@ export interface Notes {
 export type Field<T> = (value: unknown, name: string, notes: Notes) => T
 
 /** Bounds of values. Genuine values are shorter, and longer ones would make a database index or a log line fail. */
-const maxDecimalLength = 1000
-const maxExponent = 1000
+const maxDigits = bounds.decimalDigits
+/** Sign, digits, point, exponent, and some zeros before the digits. */
+const maxDecimalLength = 2 * maxDigits
 const maxTextLength = 1000
 const maxKeyLength = 200
 
 const plainDecimal = /^-?\d+(?:\.\d+)?$/
 const integer = /^-?\d+$/
-const scientificDecimal = /^(-?)(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,5})$/
+const scientificDecimal = /^(-?)(\d+)(?:\.(\d+))?[eE]([+-]?\d{1,3})$/
 /** 10000-01-01. A larger number cannot be milliseconds since 1970. */
 const endOfTimeMs = 253_402_300_800_000
 const isUnset = (value: unknown) => value === undefined || value === null || value === ''
 
-/** Returns the exact decimal without an exponent; undefined if the text is not a decimal. */
+/** Returns the exact decimal without an exponent; undefined if the text is not a decimal, or has too many digits. */
 function plainDecimalText(text: string): Decimal | undefined {
-  if (text.length > maxDecimalLength) return undefined
+  if (text.length <= maxDigits && plainDecimal.test(text)) return text
+  const plain = text.length > maxDecimalLength ? undefined : withoutExponent(text)
+  return plain !== undefined && plain.replace(/^-?0*|\./g, '').length <= maxDigits ? plain : undefined
+}
+
+function withoutExponent(text: string): Decimal | undefined {
   if (plainDecimal.test(text)) return text
   const parts = scientificDecimal.exec(text)
   if (parts === null) return undefined
   const [, sign = '', whole = '', fraction = '', exponentText = '0'] = parts
   const exponent = Number(exponentText)
-  if (Math.abs(exponent) > maxExponent) return undefined
   const digits = whole + fraction
   const point = whole.length + exponent
   if (point <= 0) return `${sign}0.${'0'.repeat(-point)}${digits}`
@@ -57,6 +63,12 @@ export function isStorable(value: unknown): boolean {
   if (typeof value === 'string') return isStorableText(value)
   if (typeof value !== 'object' || value === null) return true
   return Object.entries(value).every(([key, inner]) => isStorableText(key) && isStorable(inner))
+}
+
+/** Reads a decimal that cannot be negative. */
+export function readAmount(value: unknown): Decimal | undefined {
+  const decimal = readDecimal(value)
+  return decimal?.startsWith('-') === true && Number(decimal) < 0 ? undefined : decimal
 }
 
 export function readDecimal(value: unknown): Decimal | undefined {
@@ -134,19 +146,25 @@ export function expectedText(what: string, value: unknown): string {
   return `expected ${what}, got ${value === undefined ? 'nothing' : oneLine(jsonText(value), 80)}`
 }
 
-const aDecimal = 'a decimal number'
+export const aDecimal = `a decimal number of at most ${maxDigits} digits`
+export const anAmount = `${aDecimal} that is not negative`
 const aTime = 'a time in milliseconds'
 const anInteger = 'an integer'
 const aBoolean = 'yes or no'
 const aText = `a text of at most ${maxTextLength} characters`
 
 export const requiredDecimal = required(aDecimal, readDecimal)
-/** A decimal that may be -1. Where -1 means "not set", `countDecimal` is used. */
+/** A decimal that may be -1. Where -1 means "not set", `countAmount` is used. */
 export const optionalDecimal = optional(aDecimal, readDecimal)
-/** A decimal that cannot be negative. The service also spells "not set" as -1. */
-export const countDecimal = optional(aDecimal, readDecimal, ['-1'])
-/** A decimal that cannot be 0 or negative. The service also spells "not set" as 0 or -1. */
-export const limitDecimal = optional(aDecimal, readDecimal, ['0', '-1'])
+export const requiredAmount = required(anAmount, readAmount)
+export const optionalAmount = optional(anAmount, readAmount)
+/** An amount that may be unset. A wrong one is a problem of its row, which is then requested again. */
+export const amountOrUnset: Field<Decimal | null> = (value, name, notes) =>
+  isUnset(value) ? null : requiredAmount(value, name, notes)
+/** An amount where the service also spells "not set" as -1. */
+export const countAmount = optional(anAmount, readAmount, ['-1'])
+/** An amount that cannot be 0. The service also spells "not set" as 0 or -1. */
+export const limitAmount = optional(anAmount, readAmount, ['0', '-1'])
 export const requiredInteger = required(anInteger, readInteger)
 export const optionalInteger = optional(anInteger, readInteger, ['-1'])
 export const requiredTime = required(aTime, readTime)

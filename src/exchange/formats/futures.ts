@@ -5,10 +5,12 @@ import type { FieldType } from '../../market/values.js'
 import {
   checkRepeated,
   type Field,
+  optionalAmount,
   optionalDecimal,
   optionalInteger,
   optionalKey,
   optionalTime,
+  requiredAmount,
   requiredDecimal,
   requiredInteger,
   requiredKey,
@@ -30,6 +32,8 @@ export interface FuturesQuery {
 const readers: Partial<Record<FieldType, Field<unknown>>> = {
   decimal: requiredDecimal,
   'decimal?': optionalDecimal,
+  amount: requiredAmount,
+  'amount?': optionalAmount,
   integer: requiredInteger,
   'integer?': optionalInteger,
   text: requiredKey,

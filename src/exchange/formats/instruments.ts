@@ -8,9 +8,9 @@ import {
 import type { RpiSymbol } from '../../market/rows.js'
 import {
   checkRepeated,
-  countDecimal,
+  countAmount,
   type Field,
-  limitDecimal,
+  limitAmount,
   optionalBoolean,
   optionalDecimal,
   optionalInteger,
@@ -33,13 +33,13 @@ interface InstrumentQuery {
 const exceptions: Partial<Record<InstrumentField, Field<unknown>>> = {
   makerFeeRate: optionalDecimal,
   takerFeeRate: optionalDecimal,
-  maxOrderQty: limitDecimal,
+  maxOrderQty: limitAmount,
 }
 const fieldOfKind: Readonly<Record<InstrumentFieldKind, Field<unknown>>> = {
   text: optionalText,
   boolean: optionalBoolean,
   integer: optionalInteger,
-  decimal: countDecimal,
+  decimal: countAmount,
   time: optionalTime,
 }
 const fields = (Object.keys(instrumentFields) as InstrumentField[]).map(

@@ -1,7 +1,7 @@
 import type { TradedCategory } from '../../market/category.js'
 import type { OrderBook, RpiOrderBook } from '../../market/rows.js'
 import type { Decimal } from '../../market/values.js'
-import { type Notes, problemText, readDecimal, requiredTime } from './fields.js'
+import { aDecimal, anAmount, type Notes, problemText, readAmount, readDecimal, requiredTime } from './fields.js'
 import { anObject, type Format, noExtra, type RowContext, type WireObject } from './rows.js'
 
 /** Largest number of levels on one side of a book. */
@@ -75,11 +75,11 @@ function readLevels(wire: WireObject, name: 'a' | 'b', width: 2 | 3, { problems 
     const level: unknown = levels[index]
     if (!Array.isArray(level) || level.length < width) return refuse(`${width} numbers in level ${index}`, level)
     const price = readDecimal(level[0])
-    const size = readDecimal(level[1])
-    const rpiSize = width === 3 ? readDecimal(level[2]) : ''
+    const size = readAmount(level[1])
+    const rpiSize = width === 3 ? readAmount(level[2]) : ''
     if (price === undefined || size === undefined || rpiSize === undefined) {
       const position = [price, size, rpiSize].indexOf(undefined)
-      return refuse(`a decimal number in level ${index}[${position}]`, level)
+      return refuse(`${position === 0 ? aDecimal : anAmount} in level ${index}[${position}]`, level)
     }
     prices.push(price)
     sizes.push(size)

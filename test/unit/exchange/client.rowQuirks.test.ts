@@ -56,6 +56,16 @@ describe('order books', () => {
     ])
   })
 
+  it('with a negative size are put aside, and those that are crossed or have a price of 0 are facts', async () => {
+    const bookOf = (a: unknown, b: unknown) => envelope(JSON.stringify({ a, b, ts: '1760000000000' }))
+    await exchange.answering(bookOf([[1, -1]], [[1, 1]]))
+    expect(await exchange.client.orderBook(book)).toMatchObject({ rows: [], rejected: [{}] })
+    await exchange.answering(bookOf([[1, 1, -2]], []))
+    expect(await exchange.client.rpiOrderBook(book)).toMatchObject({ rows: [], rejected: [{}] })
+    await exchange.answering(bookOf([[0, 1]], [[5, 0]]))
+    expect(await exchange.client.orderBook(book)).toMatchObject({ rows: [{ askPrices: ['0'], bidPrices: ['5'] }] })
+  })
+
   it.each(['rpi-orderbook-numbers.json.txt', 'rpi-orderbook-strings.json'])(
     'RPI books have been met with strings and with numbers: %s',
     async (name) => {
@@ -99,7 +109,7 @@ describe('order books', () => {
       {
         operation: 'orderbook',
         parameters: { category: 'SPOT', symbol: 'BTCUSDT', limit: '50' },
-        reason: 'b: expected a decimal number in level 0[1], got [1,"x"]',
+        reason: 'b: expected a decimal number of at most 38 digits that is not negative in level 0[1], got [1,"x"]',
         raw: '{"a":[[1.0,2.00]],"b":[[1,"x"]],"ts":"1760000000000"}',
       },
     ])
@@ -129,7 +139,10 @@ describe('an optional field that cannot be understood', () => {
       { lastPrice: '1.50', fundingRate: null, openInterest: null, extra: { fundingRate: 'NaN', openInterest: '--' } },
     ])
     expect(reasons(page)).toEqual([
-      ['fundingRate: expected a decimal number, got "NaN" (and 1 more); the row is stored without it', true],
+      [
+        'fundingRate: expected a decimal number of at most 38 digits, got "NaN" (and 1 more); the row is stored without it',
+        true,
+      ],
     ])
   })
 
@@ -177,7 +190,9 @@ describe('fills', () => {
     expect(rows).toHaveLength(2)
     expect(rejected.map(({ raw }) => raw)).toEqual(broken)
     expect(rejected[0]).toMatchObject({ operation: 'fills', parameters: { category: 'SPOT', symbol: 'BTCUSDT' } })
-    expect(rejected[0]?.reason).toBe('size: expected a decimal number, got "many" (and 2 more)')
+    expect(rejected[0]?.reason).toBe(
+      'size: expected a decimal number of at most 38 digits that is not negative, got "many" (and 2 more)',
+    )
     for (const { reason } of rejected) expect(reason).toMatch(/^[^\n]{5,300}$/)
   })
 })
@@ -228,6 +243,24 @@ describe('candles', () => {
     const { rows, rejected } = await exchange.client.candles({ ...minutes, type })
     expect(rejected).toEqual([])
     expect(rows).toMatchObject([{ type, open: '-5', high: '-1', low: '-37.63', close: '-5' }])
+  })
+
+  it('a candle with a volume or a value that no market has is put aside', async () => {
+    const bad = [
+      ['1760000040000', '5', '9', '1', '5', '-1', '0'],
+      ['1760000100000', '5', '9', '1', '5', '0', '1e400'],
+      ['1760000160000', '5', `9.${'0'.repeat(200)}`, '1', '5', '0', '0'],
+      ['1760000220000', '5', '9', '1', '5', 'many', '0'],
+    ]
+    await exchange.answering(envelope(JSON.stringify(bad)))
+    const { rows, rejected } = await exchange.client.candles(minutes)
+    expect(rows).toEqual([])
+    expect(rejected.map(({ reason, isRowStored }) => [reason.slice(0, 2), isRowStored])).toEqual([
+      ['5:', undefined],
+      ['6:', undefined],
+      ['2:', undefined],
+      ['5:', undefined],
+    ])
   })
 
   it('a candle without volume and turnover is kept: old ones of tokenised stocks have none', async () => {

@@ -24,7 +24,9 @@ it('the components of an index stand in an object that names its symbol', async 
       extra: { flag: 'x' },
     },
   ])
-  expect(page.rejected.map(({ reason }) => reason)).toEqual(['weight: expected a decimal number, got "much"'])
+  expect(page.rejected.map(({ reason }) => reason)).toEqual([
+    'weight: expected a decimal number of at most 38 digits that is not negative, got "much"',
+  ])
 })
 
 it.each([

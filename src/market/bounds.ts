@@ -1,0 +1,5 @@
+/** Bounds of what comes from outside. Each kind is bounded in one place. */
+export const bounds = {
+  /** Digits of a decimal besides zeros before it. A DECIMAL of the archive's engines has as many. */
+  decimalDigits: 38,
+} as const
