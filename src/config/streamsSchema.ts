@@ -199,10 +199,10 @@ const allStreams = z.strictObject({
       'Taker flow and long/short ratios of futures, by periods of five minutes. The service allows one request a second for each of the four.',
     ),
   futuresTerms: z
-    .strictObject({ enabled: off.describe('Whether the three lists are recorded.') })
+    .strictObject({ enabled: off.describe('Whether the components of indices are recorded.') })
     .prefault({})
     .describe(
-      'Lists of futures that change now and then, read once an hour: components of indexes and tiers of positions, of the futures that fundingRates.select covers, and limits of open interest, of all.',
+      'Components of the indices of futures, read once an hour, of the futures that fundingRates.select covers.',
     ),
 } satisfies Readonly<Record<(typeof streamTraits)[StreamName]['options'], z.ZodType>>)
 
