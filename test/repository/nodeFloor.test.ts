@@ -33,7 +33,7 @@ test('warns of a fix that the oldest Node.js keeps out, and of no other', () => 
 
 test('the look-ahead names the versions that package.json pins', () => {
   const { dependencies } = JSON.parse(readRepositoryFile('package.json')) as { dependencies: Record<string, string> }
-  const [, section = ''] = readRepositoryFile('docs/security.md').split('## The look-ahead')
+  const [, section = ''] = readRepositoryFile('docs/internals/security.md').split('## The look-ahead')
   const rows = [...section.matchAll(/^\| (@?[\w/-]+) +\| ([\d.]+) +\|/gm)]
   expect(rows.length).toBeGreaterThan(3)
   const wrong = rows.filter(([, name = '', line = '']) => !`${dependencies[name] ?? ''}.`.startsWith(`^${line}.`))

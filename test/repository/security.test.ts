@@ -3,16 +3,19 @@ import { readRepositoryFile } from '../support/repositoryFiles.js'
 import { hasTest, testLinksIn } from '../support/testLinks.js'
 
 const page = readRepositoryFile('docs/security.md')
-const [, threats = ''] = page.split(/\n## Threats and protections\n/)
-const sections = (threats.split('\n## ')[0] ?? '').split('\n### ').slice(1)
+const named = [...page.matchAll(/^- \*\*([^*]+)\.\*\*/gm)].map(([, threat = '']) => threat.replaceAll(/\s+/g, ' '))
+const rows = readRepositoryFile('docs/internals/security.md')
+  .split('\n')
+  .filter((line) => /^\| [A-Z]/.test(line))
 
-test('every threat names a test that shows its protection', () => {
-  expect(sections.length).toBeGreaterThan(15)
-  expect(sections.filter((section) => testLinksIn(section).length === 0)).toEqual([])
+test('every threat has a row with a test that shows its protection', () => {
+  expect(named.length).toBeGreaterThan(15)
+  expect(rows.map((row) => row.split(' | ')[0]?.slice(2).trim())).toEqual(named)
+  expect(rows.filter((row) => testLinksIn(row).length === 0)).toEqual([])
 })
 
 test('every test that is named exists under that title', () => {
-  expect(testLinksIn(page).filter((link) => !hasTest(link))).toEqual([])
+  expect(rows.flatMap(testLinksIn).filter((link) => !hasTest(link))).toEqual([])
 })
 
 test('the page says which PostgreSQL is embedded', () => {
