@@ -238,7 +238,7 @@ describe('the table', () => {
   })
 
   test('is what the documentation says', () => {
-    const text = readRepositoryFile('docs/reliability.md')
+    const text = readRepositoryFile('docs/internals/failures.md')
     const [, rows = ''] = text.split('## What a failure means')
     for (const [kind, { codes = [] }] of Object.entries(failureTraits)) {
       if (kind === 'aborted') continue
