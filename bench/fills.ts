@@ -27,8 +27,8 @@ const firstWithinMs = 60_000
 /** With the history: the share of fills that are stored, and the time until a fill is stored. */
 const wanted = { whole: 0.9999, medianS: 30, p99S: 900 }
 
-/** The schedule has reached this on the simulator's two flows, and must not get worse. */
-const minSimulated = { market: 0.9, even: 0.978 }
+/** The schedule has reached this on the simulator's market, and must not get worse. */
+const minSimulated = 0.9
 
 const columns = [
   'market',
@@ -81,15 +81,14 @@ export async function benchFills(argv: readonly string[]): Promise<number> {
   if (!(watchMs === 0 || watchMs >= 100))
     throw new Error('--watch must be 0, or 0.1 or more: seconds between two looks at tickers')
   if (!(durationMs >= 60_000) || !(windows >= 1)) throw new Error('--minutes and --windows must be 1 or more')
-  const simulated = (['market', 'even'] as const).map((flow) => ({
-    name: `simulator, ${flow}`,
+  const simulated: Cell = {
+    name: 'simulator',
     limit: 20,
-    minShare: minSimulated[flow],
-    market: (window: number) =>
-      syntheticMarket(flow, durationMs, Number(values.seed) + window - 1, Number(values.busy)),
-  }))
+    minShare: minSimulated,
+    market: (window) => syntheticMarket(durationMs, Number(values.seed) + window - 1, Number(values.busy)),
+  }
   const cells: Cell[] = [
-    ...simulated,
+    simulated,
     ...(values.tapes === undefined ? [] : tapeCells(values.tapes, values.part, durationMs)),
   ]
   const rows: string[][] = []

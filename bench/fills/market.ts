@@ -75,13 +75,13 @@ const category = 'USDT-FUTURES'
 const beforeMs = 300_000
 
 /** The simulator's market: a few instruments are very busy, some busy, most nearly idle. */
-export function syntheticMarket(flow: 'market' | 'even', durationMs: number, seed: number, busy: number): FillMarket {
+export function syntheticMarket(durationMs: number, seed: number, busy: number): FillMarket {
   const rates = Array.from({ length: 200 }, (_, rank) => (rank < busy ? 50 : rank < 20 ? 5 : rank < 50 ? 0.5 : 0.05))
   const symbols = rates.map((_, index) => `S${String(index).padStart(3, '0')}USDT`)
   const world = createWorld({
     seed,
     scale: 'tiny',
-    activity: { burstiness: 0.5, flow },
+    activity: {},
     customInstruments: symbols.map((symbol, index) => ({
       category,
       symbol,
@@ -99,7 +99,7 @@ export function syntheticMarket(flow: 'market' | 'even', durationMs: number, see
     }
   })
   return {
-    name: `simulator, ${flow} flow`,
+    name: 'simulator',
     durationMs,
     flows,
     ticker(instrument, atMs) {

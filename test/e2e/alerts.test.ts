@@ -239,7 +239,6 @@ async function startDaemon(folder: string, name: string): Promise<Daemon> {
   const simulator = await startSimulator({
     scale: name === 'cut off' ? 'small' : 'tiny',
     activity: {
-      flow: 'even',
       burstiness: 0,
       scale: 0.1,
       perHour: Object.fromEntries(busy.map((key) => [key.join(':'), 360_000])),

@@ -14,13 +14,11 @@ export interface ActivityProfile {
   readonly scale: number
   /** Fills per hour of single instruments, by `CATEGORY:SYMBOL` or by symbol. `scale` does not apply to them. */
   readonly perHour: Readonly<Record<string, number>>
-  /** 0: fills are evenly spread, in either flow; 0.9: most fills come in bursts. Default 0.5. */
+  /** 0: fills come at an even rate, without sweeps; 0.9: most come in bursts. Default 0.5, as in real trading. */
   readonly burstiness: number
-  /** `market`: fills are as in real trading. `even`: the same rate at all hours, no sweeps. Default `market`. */
-  readonly flow: 'market' | 'even'
 }
 
-export const defaultActivity: ActivityProfile = { scale: 1, perHour: {}, burstiness: 0.5, flow: 'market' }
+export const defaultActivity: ActivityProfile = { scale: 1, perHour: {}, burstiness: 0.5 }
 
 interface Shape {
   /** Number of instruments per category. SPOT counts only crypto; `tokens` and `metals` count the others. */

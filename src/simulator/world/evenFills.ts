@@ -1,4 +1,4 @@
-import { hourMs, minuteMs, type TimeMs } from '../../market/values.js'
+import { hourMs, type TimeMs } from '../../market/values.js'
 import { mix, mixWide, unit } from './hash.js'
 
 /** Length of a run. Its fills share a side and, except for sweeps, a price. 16 runs make a minute. */
@@ -31,107 +31,43 @@ export interface Sweep {
 export type RunVisitor = (run: number, firstIndex: number, count: number) => void
 
 export interface FillRate {
-  /** Average number of fills per hour. With a common factor, single hours have far more or fewer. */
+  /** Average number of fills per hour. With `burstiness`, single hours have far more or fewer. */
   readonly perHour: number
   readonly meanSizeLots: number
-  /** 0: fills are spread evenly. Towards 1, more and more of them come in bursts. */
+  /** 0: fills come at an even rate. Towards 1, more and more of them come in bursts. */
   readonly burstiness: number
 }
 
 /**
- * Creates fills without the traits of a market: no sweeps, the same rate at all hours, sizes of about the mean. They
- * serve tests that depend on a rate, and comparisons.
- *
- * The number of fills up to an hour is a straight line plus noise smaller than one step. No sum over earlier hours is
- * needed. Within the hour the fills are divided by halving: the hour into minutes, the minute into runs, the run into
- * milliseconds. Shares drawn at each halving multiply, which gives bursts if `burstiness` is not 0.
+ * Creates fills at the same rate at all hours, with sizes of about the mean. They serve tests that depend on a rate. Time
+ * is cut into equal slots, and each has one fill at a place of its own.
  */
-export function createEvenFills(key: number, rate: FillRate): FillProcess {
-  const { perHour, meanSizeLots } = rate
-  const spread = rate.burstiness
-  const countKey = mix(key, 0xc0)
-  const sizeKey = mix(key, 0x512e)
-
-  const countBeforeHour = (hour: number): number => Math.floor(perHour * (hour + unit(mix(countKey, hour))))
-
-  const leftShare = (hourKey: number, node: number, count: number): number => {
-    const hash = mix(hourKey, node)
-    const share = 0.5 + spread * ((hash >>> 16) / 65_536 - 0.5)
-    // The remaining fraction of a fill goes to either side by chance. Otherwise single fills would all drift one way.
-    return Math.floor(count * share + (hash & 0xffff) / 65_536)
+export function createEvenFills(key: number, { perHour, meanSizeLots }: FillRate): FillProcess {
+  const [placeKey, sizeKey] = [mix(key, 0xc0), mix(key, 0x512e)]
+  const slotMs = hourMs / perHour
+  // The end of a slot stays free, so that rounding cannot put a fill into the next one.
+  const timeOf = (index: number): TimeMs => Math.floor((index + 0.98 * unit(mixWide(placeKey, index))) * slotMs)
+  const countBefore = (at: TimeMs): number => {
+    const slot = Math.floor(at / slotMs)
+    return slot + (timeOf(slot) < at ? 1 : 0)
   }
-
   // A size is the mean plus the difference of two neighbouring noise values. In a sum, all but two of them cancel out.
   const sizeNoise = (index: number): number => mixWide(sizeKey, index) % meanSizeLots
-
-  /**
-   * Finds a millisecond of an hour: the one at `at`, or the one with the fill `index`. The search stops early where
-   * there are no fills. The result is valid until the next call.
-   */
-  const found = { start: 0, first: 0 }
-  const find = (hour: number, at: TimeMs | null, index: number): typeof found => {
-    let first = countBeforeHour(hour)
-    let count = countBeforeHour(hour + 1) - first
-    const hourKey = mix(key, hour, 0x40)
-    let start = hour * hourMs
-    for (let width = hourMs, node = 1; width > 1 && count > 0;) {
-      const half = halfOf(width)
-      const left = leftShare(hourKey, node, count)
-      node *= 2
-      if (at === null ? index < first + left : at < start + half) {
-        count = left
-        width = half
-      } else {
-        first += left
-        count -= left
-        start += half
-        width -= half
-        node++
-      }
-    }
-    found.start = start
-    found.first = first
-    return found
-  }
-
   return {
-    countBefore: (at) => find(Math.floor(at / hourMs), at, 0).first,
-
-    timeOf(index) {
-      let hour = Math.floor(index / perHour)
-      while (countBeforeHour(hour) > index) hour--
-      while (countBeforeHour(hour + 1) <= index) hour++
-      return find(hour, null, index).start
-    },
-
+    countBefore,
+    timeOf,
     sizeOf: (index) => meanSizeLots + sizeNoise(index) - sizeNoise(index - 1),
-
     sizeOfRange: (from, to) => (to <= from ? 0 : (to - from) * meanSizeLots + sizeNoise(to - 1) - sizeNoise(from - 1)),
-
     eachRun(hour, from, to, visit) {
-      const hourKey = mix(key, hour, 0x40)
-      const descend = (start: number, width: number, node: number, first: number, count: number): void => {
-        if (count === 0 || first >= to || first + count <= from) return
-        if (width === runMs) {
-          const begin = Math.max(first, from)
-          visit(start / runMs, begin, Math.min(first + count, to) - begin)
-          return
-        }
-        const half = halfOf(width)
-        const left = leftShare(hourKey, node, count)
-        descend(start, half, node * 2, first, left)
-        descend(start + half, width - half, node * 2 + 1, first + left, count - left)
+      const end = Math.min(to, countBefore((hour + 1) * hourMs))
+      for (let first = Math.max(from, countBefore(hour * hourMs)); first < end;) {
+        const run = Math.floor(timeOf(first) / runMs)
+        const next = Math.min(end, countBefore((run + 1) * runMs))
+        visit(run, first, next - first)
+        first = next
       }
-      const first = countBeforeHour(hour)
-      descend(hour * hourMs, hourMs, 1, first, countBeforeHour(hour + 1) - first)
     },
-
     sweepOf: () => null,
     eachSweep: () => undefined,
   }
-}
-
-/** Returns half of a width, in whole minutes if there are several. So minutes and their runs are nodes of the tree. */
-function halfOf(width: number): number {
-  return width > minuteMs ? Math.floor(width / minuteMs / 2) * minuteMs : Math.floor(width / 2)
 }

@@ -31,7 +31,7 @@ export interface Market {
 type PriceVisitor = (priceTicks: number, firstIndex: number, count: number) => void
 
 /** @param common activity that all markets of a world share; null gives fills without the traits of a market */
-export function createMarket(seed: number, listing: Listing, burstiness: number, common: CommonFactor | null): Market {
+export function createMarket(seed: number, listing: Listing, burstiness: number, common: CommonFactor): Market {
   const key = mix(seed, listing.marketId, 0x3a4)
   // Markets of one coin move together. Their prices differ a little, because equal ones would hide mixed-up categories.
   const path = createPricePath(mixText(seed, listing.baseCoin))
@@ -43,7 +43,7 @@ export function createMarket(seed: number, listing: Listing, burstiness: number,
   // every quarter of these hours.
   const fills =
     listing.fillHours === 'weekdays'
-      ? inTradingHours(createFillProcess(mix(key, 2), rate, null))
+      ? inTradingHours(createFillProcess(mix(key, 2), { ...rate, burstiness: 0 }, common))
       : createFillProcess(mix(key, 2), rate, common)
   const halfSpread = Math.max(1, Math.round(basePriceTicks * 5e-5))
   const { splits } = listing
@@ -153,7 +153,7 @@ export function fillAt(market: Market, index: number): TrueFill {
   }
 }
 
-/** Creates fills with the traits of a market if there is a common factor, otherwise even fills. */
-export function createFillProcess(key: number, rate: FillRate, common: CommonFactor | null): FillProcess {
-  return common === null || rate.burstiness === 0 ? createEvenFills(key, rate) : createMarketFills(key, rate, common)
+/** Creates fills with the traits of a market. Without burstiness, their rate is even. */
+export function createFillProcess(key: number, rate: FillRate, common: CommonFactor): FillProcess {
+  return rate.burstiness === 0 ? createEvenFills(key, rate) : createMarketFills(key, rate, common)
 }

@@ -101,7 +101,7 @@ export function createWorld(options: WorldOptions): World {
   const activity = { ...defaultActivity, ...options.activity }
   const { quirks } = options
   const catalogue = createCatalogue(options.seed, options.scale, activity, options.customInstruments)
-  const common = activity.flow === 'even' ? null : createCommonFactor(options.seed)
+  const common = createCommonFactor(options.seed)
   const cache = createHourCache()
   const listings = [...catalogue.listings]
   const byKey = new Map(listings.map((listing) => [`${listing.category} ${listing.symbol}`, listing]))

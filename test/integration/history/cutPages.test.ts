@@ -34,7 +34,7 @@ async function startService(quirks: Partial<Quirks>, fillsPerHour = 1_440): Prom
     scale: 'tiny',
     now: () => now,
     limits: { enforce: false },
-    activity: { flow: 'even' },
+    activity: { burstiness: 0 },
     customInstruments: [{ ...key, fillsPerHour, launchTime: now - 200 * dayMs }],
     quirks,
   })

@@ -128,7 +128,7 @@ describe('the market while it runs', () => {
   test('exactly the given instruments, as busy as they are said to be', async () => {
     const simulator = await start({
       customInstruments: [{ category: 'SPOT', symbol: 'ONLYUSDT' }],
-      activity: { perHour: { ONLYUSDT: 3_600 }, flow: 'even' },
+      activity: { perHour: { ONLYUSDT: 3_600 }, burstiness: 0 },
     })
     expect((await ask(simulator, 'instruments?category=SPOT')).rows).toHaveLength(1)
     const fills = simulator.world.fills('SPOT', 'ONLYUSDT', noon - 36_000_000, noon)
