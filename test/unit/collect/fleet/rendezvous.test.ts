@@ -85,7 +85,7 @@ test('of what changes hands it is known whether anybody still asks for it', () =
 })
 
 test('how uneven shares are is what chance does: about the square root of an address’s instruments', () => {
-  // 1,459 order books, as in docs/scale.md: the share of all that is beyond a fair share somewhere.
+  // 1,459 order books, as in docs/internals/measured.md: the share of all that is beyond a fair share somewhere.
   const figures = [2, 8, 32, 128].map((count) => {
     const rendezvous = new Rendezvous(equals(count))
     const loads = new Map<string | null, number>()
