@@ -1,10 +1,12 @@
 import { isLosslessNumber, parse, stringify } from 'lossless-json'
 import { isUtf8 } from 'node:buffer'
+import { bounds } from '../market/bounds.js'
 import { type Operation, type OperationTraits, operationTraits } from '../market/operation.js'
 import { oneLine, serviceMs, type ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { ExchangeError } from './errors.js'
 import { type ExchangeErrorKind, isOfCategory, kindOfFailure, kindOfMissing, mayLack } from './outcomes.js'
+import { type SplitResponse, splitRows } from './splitRows.js'
 
 /** Deepest nesting of JSON. The service sends less, and no recursive reader runs out of stack at this depth. */
 const maxDepth = 32
@@ -13,15 +15,18 @@ const maxDepth = 32
  * Parses the JSON of a response. Most responses hold their decimals as strings. A number below the envelope may have
  * more digits than a double holds. A text with such numbers is parsed again, and each becomes a `LosslessNumber`, which
  * holds its text. Throws a `SyntaxError` that says what is wrong with the text.
+ *
+ * @param depth of the text in its response: 0 for the whole, `rowDepth` for a row
  */
-export function parseJson(body: Buffer): unknown {
-  if (!isUtf8(body)) throw new SyntaxError('it is not UTF-8 text')
-  const text = body.toString('utf8')
+export function parseJson(text: string, depth = 0): unknown {
   const value: unknown = JSON.parse(text)
-  if (!holdsNumbers(value, 0)) return value
+  if (!holdsNumbers(value, depth)) return value
   // The last of several equal keys wins, as in JSON.parse.
   return parse(text, null, { onDuplicateKey: ({ newValue }) => newValue })
 }
+
+/** Depth of a row in its response. */
+export const rowDepth = 2
 
 /** Returns true if there is a number below the envelope. Throws a `SyntaxError` if the value is nested too deep. */
 function holdsNumbers(value: unknown, depth: number): boolean {
@@ -65,7 +70,7 @@ interface ResponseLimits {
 }
 
 const mebibyte = 1_048_576
-const oneBook = { bytes: mebibyte / 2, rows: 1 }
+const oneBook = { bytes: bounds.rowBytes, rows: 1 }
 
 /** The service's longest lists have some 3,400 rows in 1.7 MB, books 1,000 levels, fills 100 rows, candles 1,000. */
 const limitsOfSome: Readonly<Partial<Record<Operation, ResponseLimits>>> = {
@@ -94,7 +99,7 @@ export interface RawResponse {
 export interface ServiceResponse {
   /** Time by the service's clock; null for an empty body, which means that there are no candles yet. */
   readonly requestTime: ServiceMs | null
-  /** The rows of the response. An operation that gives one object has one row. */
+  /** The rows of the response. Those of a long one are `Buffer`s of JSON. An operation that gives one object has one row. */
   readonly rows: readonly unknown[]
   /** Number of rows beyond the limit of the operation. */
   readonly surplusRows: number
@@ -126,7 +131,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
     })
 
   const { rows: maxRows } = responseLimits(request.operation)
-  const { isOneRow, listsCategory }: OperationTraits = operationTraits[request.operation]
+  const { isOneRow, listsCategory, rowsField }: OperationTraits = operationTraits[request.operation]
   if (raw.status === 429) throw fail('rate-limited', 'HTTP 429, too many requests', { code: '429' })
   if (raw.body.length === 0) {
     // The service was seen to send an empty body right after a listing. Any other one comes from a proxy.
@@ -135,9 +140,12 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
     throw fail(...withoutEnvelope(request.operation, raw, 'an empty body'))
   }
 
+  let split: SplitResponse | undefined
   let envelope: unknown
   try {
-    envelope = parseJson(raw.body)
+    split = isOneRow === true ? undefined : splitLong(raw.body, rowsField, maxRows)
+    if (!isUtf8(raw.body)) throw new SyntaxError('it is not UTF-8 text')
+    envelope = parseJson((split?.envelope ?? raw.body).toString('utf8'))
   } catch (error) {
     const [kind, what, more] = withoutEnvelope(request.operation, raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
@@ -158,7 +166,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   const { data } = envelope
   if (isOneRow === true && !isRecord(data)) throw fail('malformed', 'a success whose data is not an object', { code })
   if (isOneRow === true) return { requestTime, rows: [data], surplusRows: 0 }
-  const rows = rowsOf(request.operation, data)
+  const rows = split?.rows ?? rowsOf(rowsField, data)
   if (rows === undefined) throw fail('malformed', 'a success without an array of rows', { code })
   if (listsCategory === true && rows.length === 0 && isOfCategory(request.parameters))
     throw fail('empty-list', 'a list without a row', { code })
@@ -166,20 +174,27 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   return {
     requestTime,
     rows: rows.slice(0, maxRows),
-    surplusRows: Math.max(0, rows.length - maxRows),
+    surplusRows: split?.surplusRows ?? Math.max(0, rows.length - maxRows),
     ...(cursor === undefined || cursor === '' ? {} : { cursor }),
   }
+}
+
+/** Splits a response that is too long to be parsed at once. Throws a `SyntaxError` if its rows cannot be found. */
+function splitLong(body: Buffer, rowsField: string | undefined, maxRows: number): SplitResponse | undefined {
+  if (body.length <= bounds.rowBytes) return undefined
+  const split = splitRows(body, rowsField, maxRows)
+  if (split !== undefined && split.envelope.length <= bounds.rowBytes) return split
+  throw new SyntaxError(`its ${body.length} bytes have no whole array of rows`)
 }
 
 /**
  * Returns the rows of a success; undefined if it holds none. Where they stand in an object, further arrays may stand
  * beside them, and null means that there is no row. A service that names the field otherwise has a single array there.
  */
-function rowsOf(operation: Operation, data: unknown): readonly unknown[] | undefined {
-  const traits: OperationTraits = operationTraits[operation]
-  if (traits.rowsField === undefined) return Array.isArray(data) ? data : undefined
+function rowsOf(rowsField: string | undefined, data: unknown): readonly unknown[] | undefined {
+  if (rowsField === undefined) return Array.isArray(data) ? data : undefined
   if (!isRecord(data)) return undefined
-  const named = data[traits.rowsField]
+  const named = data[rowsField]
   if (named === null) return []
   const [rows, ...others] = named === undefined ? Object.values(data).filter(Array.isArray) : [named]
   return Array.isArray(rows) && others.length === 0 ? rows : undefined

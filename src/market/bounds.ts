@@ -2,4 +2,6 @@
 export const bounds = {
   /** Digits of a decimal besides zeros before it. A DECIMAL of the archive's engines has as many. */
   decimalDigits: 38,
+  /** Bytes of a row. A longer response is parsed row by row, because parsing cannot be interrupted. */
+  rowBytes: 524_288,
 } as const

@@ -37,10 +37,9 @@ export function rejectedRow({ operation, parameters }: Request, reason: string, 
   }
 }
 
-/** Returns the start of a text, cut between two characters. */
+/** Returns the start of a text, cut between two characters, without NUL, which no text of the database can hold. */
 function startOf(bytes: Buffer): string {
-  if (bytes.length <= maxRawBytes) return bytes.toString('utf8')
-  let end = maxRawBytes
-  while (((bytes[end] as number) & 0xc0) === 0x80) end--
-  return bytes.toString('utf8', 0, end)
+  let end = Math.min(bytes.length, maxRawBytes)
+  while (end < bytes.length && ((bytes[end] as number) & 0xc0) === 0x80) end--
+  return bytes.toString('utf8', 0, end).replaceAll('\0', '\ufffd')
 }

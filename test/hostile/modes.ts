@@ -78,7 +78,7 @@ export const modes: readonly Mode[] = [
   tickers('a row with 20,000 unknown fields, of another category', () =>
     ticker(`"category":"MARGIN",${Array.from({ length: 20_000 }, (_, i) => `"f${i}":1`).join(',')},"ts":"${year9999}"`),
   ),
-  tickers('a row of a megabyte', () => halfGood(`${ts()},"note":"${bytes(1_000_000)}"`)),
+  tickers('a row of a megabyte', () => ticker(`${ts()},"note":"${bytes(1_000_000)}"`)),
   body('700,000 bad rows', () => success(`[${bytes(14_000_000, '{"symbol":1.50,"a":2},')}{}]`)),
   body('millions of empty rows', () => success(`[${bytes(9_000_000, '{},')}{}]`)),
   tickers('nesting of 100,000 levels', () => halfGood(`${ts()},"x":${bytes(100_000, '[')}${bytes(100_000, ']')}`)),

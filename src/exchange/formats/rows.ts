@@ -1,8 +1,10 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { bounds } from '../../market/bounds.js'
 import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
 import type { Extra, MachineMs, ServiceMs } from '../../market/values.js'
 import { workedMs } from '../../runtime/clock.js'
-import { isRecord, jsonText, numbersAsText, type ServiceResponse } from '../response.js'
+import { messageOf } from '../../runtime/text.js'
+import { isRecord, jsonText, numbersAsText, parseJson, rowDepth, type ServiceResponse } from '../response.js'
 import { expectedText, isStorable, type Notes } from './fields.js'
 
 /** A row of the wire that is an object, by the names of its fields on the wire. */
@@ -75,6 +77,8 @@ const maxRejectedRows = 100
 const sliceMs = 3
 /** Number of ordinary rows between two looks at the clock. A look costs as much as reading a few fields. */
 const rowsPerLook = 16
+/** Number of bytes that are parsed between two looks at the clock. */
+const bytesPerLook = 16_384
 
 /** Reads rows one by one, in slices of a few milliseconds. Rows that cannot be understood do not affect the others. */
 export async function readRows<Query, Row, Wire>(
@@ -87,6 +91,7 @@ export async function readRows<Query, Row, Wire>(
   const remarked = new Set<string>()
   let unkept = 0
   const reader = new RowReader(format, request)
+  let parsedBytes = 0
   let sliceStart = workedMs()
   for (let index = 0; index < values.length; index++) {
     const value = values[index]
@@ -101,8 +106,10 @@ export async function readRows<Query, Row, Wire>(
         rejected.push(rejection(request, reader.reason, value, row !== undefined))
       else if (row === undefined) unkept += 1
     }
-    if ((!isOrdinary || index % rowsPerLook === 0) && workedMs() - sliceStart > sliceMs) {
+    if (Buffer.isBuffer(value)) parsedBytes += value.length
+    if ((!isOrdinary || index % rowsPerLook === 0 || parsedBytes > bytesPerLook) && workedMs() - sliceStart > sliceMs) {
       await nextTurn()
+      parsedBytes = 0
       sliceStart = workedMs()
     }
   }
@@ -115,7 +122,7 @@ function rejection(
   value: unknown,
   isRowStored: boolean,
 ): RejectedRow {
-  const rejected = rejectedRow(request, reason, jsonText(value))
+  const rejected = rejectedRow(request, reason, Buffer.isBuffer(value) ? value : jsonText(value))
   return isRowStored ? { ...rejected, isRowStored: true } : rejected
 }
 
@@ -140,6 +147,7 @@ class RowReader<Query, Row, Wire> {
   read(value: unknown): Row | undefined {
     const { shape, read, fields, timeOf } = this.#format
     this.reason = null
+    if (Buffer.isBuffer(value)) return this.#readText(value)
     if (!shape.is(value)) return this.#reject(expectedText(shape.what, value))
     const notes = this.#notes
     const { problems, remarks } = notes
@@ -158,6 +166,16 @@ class RowReader<Query, Row, Wire> {
     const { extra, left } = readExtra(value as WireObject, isKept)
     if (left > 0) this.reason = `${left} fields that cannot be kept were left out; the row is stored`
     return { ...row, extra }
+  }
+
+  #readText(text: Buffer): Row | undefined {
+    if (text.length > bounds.rowBytes) return this.#reject(`a row of ${text.length} bytes`)
+    try {
+      return this.read(parseJson(text.toString('utf8'), rowDepth))
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error
+      return this.#reject(`a row that is not JSON: ${messageOf(error)}`)
+    }
   }
 
   #reject(reason: string): undefined {
@@ -191,8 +209,9 @@ function readExtra(wire: WireObject, isKept: (name: string) => boolean): { extra
   for (const name in wire) {
     if (!isKept(name)) continue
     const inner = wire[name]
-    const size = name.length + jsonText(inner).length
-    if (kept.length >= maxUnknownFields || bytes + size > maxUnknownBytes || !isStorable(name) || !isStorable(inner)) {
+    // A field that is not kept anyway is not converted, because a row may have thousands.
+    const size = kept.length < maxUnknownFields ? name.length + jsonText(inner).length : Infinity
+    if (bytes + size > maxUnknownBytes || !isStorable(name) || !isStorable(inner)) {
       left++
       continue
     }
