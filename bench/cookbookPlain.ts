@@ -22,7 +22,7 @@ export const plainQueries: Readonly<Record<string, string>> = {
     ${rollUp(spot, '24 hours', '2026-03-02 16:00:00Z', '2026-03-04 00:00:00Z', '1970-01-01 16:00:00Z')} order by 1`,
   'How does the price compare with its moving average?': `
     select open_time, close, avg(close) over (order by open_time rows between 19 preceding and current row)
-    from (${rollUp(eth, '15 minutes', day, nextDay)}) c order by open_time desc limit 5`,
+    from (${rollUp(eth, '15 minutes', day, nextDay)}) c order by open_time desc limit 3`,
   'What are the log returns of an instrument?': `
     select open_time, close, ln(close::float8 / lag(close::float8) over (order by open_time))
     from (${rollUp(eth, '1 hour', '2026-03-02 10:00:00Z', '2026-03-02 15:00:00Z')}) c order by 1`,
@@ -35,7 +35,7 @@ export const plainQueries: Readonly<Record<string, string>> = {
     select date_bin('30 minutes', ts, 'epoch'), sum(size) / sum(size / price), sum(size / price), sum(size), count(*)
     from ${fillsOf(`category = 'COIN-FUTURES' and symbol = 'BTCUSD_CM'`, noon, two)} group by 1 order by 1`,
   'At which prices did trades happen?': `
-    select div(price, 50) * 50, sum(size), sum(size) filter (where side = 'buy'), sum(size) filter (where side = 'sell'), count(*)
+    select div(price, 100) * 100, sum(size), sum(size) filter (where side = 'buy'), sum(size) filter (where side = 'sell'), count(*)
     from ${fillsOf(btc, noon, two)} group by 1 order by 1`,
   'What are bars of equal volume?': `
     select bar, min(ts), (array_agg(price order by ts, exec_id))[1], (array_agg(price order by ts desc, exec_id desc))[1], sum(size),
