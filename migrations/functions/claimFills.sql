@@ -1,16 +1,26 @@
 -- The one place where fills are claimed: every claim subtracts the evidence against it. What lies between two claims of a
 -- series is a gap.
 
+-- Returns why fills are missing before a response: after the start of a recorder, a failure, or (null) another response.
+create or replace function recorder.reason_for_missed(what text, after text)
+returns text language sql immutable set search_path = pg_catalog, pg_temp as $$
+  select case after
+    when 'start' then format(
+      'the recorder did not run, or not for this instrument, and its first response shows fewer %s than happened meanwhile', what)
+    when 'failure' then format('the service did not respond, and its next response shows fewer %s than happened meanwhile', what)
+    else format('more %s happened between two responses than one response shows', what)
+  end
+$$;
+
 -- Claims ranges of fills of a series that the caller has locked. What evidence speaks against is not claimed. Gaps in the
 -- claim are closed, and of a live claim what is left between it and the claims around it is noted as gaps. at, by: when and by what
--- the fills came, live or history.
+-- the fills came, live or history. after_what: what a live response came after, as in reason_for_missed.
 create or replace function recorder.claim_fills(
   of_category market.category, of_symbol text, claim tstzmultirange,
-  at timestamptz default now(), by text default null
+  at timestamptz default now(), by text default null, after_what text default null
 )
 returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
-  missed_reason constant text := 'more fills happened between two responses than one response shows';
   against record;
   -- Rows that have left are neither claimed again nor missing.
   final constant tstzmultirange := recorder.final_from('fills', of_category, of_symbol, '', '', lower(claim));
@@ -88,7 +98,8 @@ begin
   end if;
   known := tstzmultirange(tstzrange(coalesce(before, lower(claim)), coalesce(after, upper(claim)))) - known;
   if by = 'live' and not isempty(known) then
-    perform recorder.note_unknown('fills', of_category, of_symbol, '', '', known, missed_reason);
+    perform recorder.note_unknown('fills', of_category, of_symbol, '', '', known,
+      recorder.reason_for_missed('fills', after_what));
   end if;
 end
 $$;

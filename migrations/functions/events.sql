@@ -1,7 +1,9 @@
 -- Adds what responses prove of an instrument. Writers of a series wait for each other at its row with verdict
--- recorded. The time between the recorded ranges is then noted as gaps. Returns the number of new gaps.
+-- recorded. The time between the recorded ranges is then noted as gaps, for a reason, or for what a response came after, as
+-- in reason_for_missed. Returns the number of new gaps.
 create or replace function recorder.claim_events(
-  of_stream text, of_category market.category, of_symbol text, claim tstzmultirange, why text
+  of_stream text, of_category market.category, of_symbol text, claim tstzmultirange,
+  why text default null, after_what text default null
 )
 returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -30,7 +32,8 @@ begin
     select from recorder.ledger k
     where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict in ('missing', 'lost')
       and k.part = lower(r) and k.ranges @> r);
-  perform recorder.note_gaps(of_stream, of_category, of_symbol, '', '', 'missing', gaps, why);
+  perform recorder.note_gaps(of_stream, of_category, of_symbol, '', '', 'missing', gaps,
+    coalesce(why, recorder.reason_for_missed(of_stream, after_what)));
   return found;
 end
 $$;

@@ -21,6 +21,8 @@
 drop type if exists recorder.compared_page;
 create type recorder.compared_page as (
   page integer, category market.category, symbol text, requested timestamptz, received timestamptz,
+  -- What the response came after, as in reason_for_missed.
+  after_what text,
   unread tstzmultirange, oldest timestamptz, newest timestamptz, edge timestamptz, disorder interval,
   -- Number of fills that were not stored yet, and of fills that are stored with other values.
   inserted integer, differing integer,
@@ -67,7 +69,7 @@ create or replace function recorder.store_fills(
   -- One element for each page, and at most one page of an instrument. unread: milliseconds of rows that cannot be
   -- stored; null if they are not known.
   page_category market.category[], page_symbol text[], page_requested timestamptz[], page_received timestamptz[],
-  page_unread tstzmultirange[],
+  page_after text[], page_unread tstzmultirange[],
   -- Times of the oldest and the newest fill of each page, null if it has none; the last millisecond for which the oldest
   -- one stands; by how much times run against the order of the fills; their number.
   page_oldest timestamptz[], page_newest timestamptz[], page_edge timestamptz[], page_disorder interval[],
@@ -92,7 +94,6 @@ declare
   unread_reason constant text := 'a fill could not be understood; see recorder.rejected_row';
   conflict_reason constant text := 'a fill that is stored came again with other values; see recorder.rejected_row';
   hidden_reason constant text := 'a response left out fills that are stored';
-  missed_reason constant text := 'more fills happened between two responses than one response shows';
   nothing constant tstzmultirange := '{}';
   oldest_of_all constant timestamptz := (select min(t) from unnest(page_oldest) as t);
   newest_of_all constant timestamptz := (select max(t) from unnest(page_newest) as t);
@@ -108,9 +109,9 @@ begin
   for p in
     with asked as materialized (
       select q.*, q.place::integer as page
-      from unnest(page_category, page_symbol, page_requested, page_received, page_unread, page_oldest, page_newest,
+      from unnest(page_category, page_symbol, page_requested, page_received, page_after, page_unread, page_oldest, page_newest,
         page_edge, page_disorder, page_fills) with ordinality
-        as q (category, symbol, requested, received, unread, oldest, newest, edge, disorder, fills, place)
+        as q (category, symbol, requested, received, after_what, unread, oldest, newest, edge, disorder, fills, place)
     ), final as materialized (
       -- What has left: of a page that does not reach below its end, only that end.
       select a.page, case when f.noted_at > a.oldest then f.ranges
@@ -155,7 +156,7 @@ begin
       select k.page, count(*) as fills, range_agg(tstzrange(k.ts, k.ts + a_ms)) as ranges
       from known k left join compared c using (page, ts, exec_id) where k.is_inside and c.page is null group by k.page
     )
-    select a.page, a.category, a.symbol, a.requested, a.received, a.unread, a.oldest, a.newest, a.edge, a.disorder,
+    select a.page, a.category, a.symbol, a.requested, a.received, a.after_what, a.unread, a.oldest, a.newest, a.edge, a.disorder,
       (a.fills - coalesce(s.fills, 0))::integer, coalesce(s.differing, 0)::integer,
       coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), coalesce(s.is_shared, false),
       exists (
@@ -214,11 +215,12 @@ begin
     end if;
 
     if not p.claimed @> claim or not isempty(conflicts) then
-      perform recorder.claim_fills(p.category, p.symbol, claim, p.received, 'live');
+      perform recorder.claim_fills(p.category, p.symbol, claim, p.received, 'live', p.after_what);
     end if;
     if not isempty(gap) then
       -- This comes after the closing, so that the rest of a gap that is known is not noted again.
-      perform recorder.note_unknown('fills', p.category, p.symbol, '', '', gap, missed_reason);
+      perform recorder.note_unknown('fills', p.category, p.symbol, '', '', gap,
+        recorder.reason_for_missed('fills', p.after_what));
     end if;
     if p.unread is not null and p.left_out = 0 then
       insert into recorder.ledger as k (stream, category, symbol, verdict, ranges, asked_since, noted_at)

@@ -97,6 +97,7 @@ export class Collector {
       stats,
       incidents,
       wholeLists: new WholeLists(incidents),
+      lastOutcomes: new WeakMap(),
       keptMs: (stream) => keptMs(storage, stream),
       clock,
       serviceNow,

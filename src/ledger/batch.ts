@@ -26,6 +26,11 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly silence?: readonly TimeRange[]
   /** True if the batch does not prove absence: rows of the response were dropped, or the list may be cut off. */
   readonly provesNothing?: boolean
+  /**
+   * What came before the response: the start of this recorder's work on the target, or a request without a response.
+   * Absent after another response. It tells why rows are missing.
+   */
+  readonly after?: 'start' | 'failure'
 }
 
 /** A response with fills of an instrument. */

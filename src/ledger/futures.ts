@@ -113,8 +113,6 @@ function notProven(steps: ReturnType<typeof fundingSteps>): TimeRange[] {
   )
 }
 
-const missedLiquidations = 'more liquidations happened between two responses than one response shows'
-
 /** Returns text that is equal for equal liquidations, and different for others. */
 export function liquidationText({
   ts,
@@ -144,7 +142,7 @@ export async function storeLiquidationBatch(
   trx: Kysely<Database>,
   batch: Batch<FutureKey, Liquidation>,
 ): Promise<StoredEvents> {
-  return storeLiquidations(trx, batch.target, batch.rows, provenByBatch(batch))
+  return storeLiquidations(trx, batch.target, batch.rows, provenByBatch(batch), batch.after)
 }
 
 /**
@@ -152,12 +150,14 @@ export async function storeLiquidationBatch(
  * nothing.
  *
  * @param shown time of which `rows` are all liquidations that the service has
+ * @param after what a live response came after
  */
 export async function storeLiquidations(
   trx: Kysely<Database>,
   key: FutureKey,
   rows: readonly Liquidation[],
   shown: Ranges,
+  after?: Batch['after'],
 ): Promise<StoredEvents> {
   const numbered = numberOccurrences(rows)
   const keyOf = ({ occurrence, ...row }: Parameters<typeof liquidationText>[0] & { readonly occurrence: number }) =>
@@ -180,19 +180,24 @@ export async function storeLiquidations(
   const series = instrumentStream('liquidations', key)
   const written = await appendRows(trx, 'liquidations', await withoutFinal(trx, series, numbered))
   const proven = leftOut.length > 0 ? [] : shown
-  const gapsFound = await claimEvents(trx, series, proven, missedLiquidations)
+  const gapsFound = await claimEvents(trx, series, proven, null, after)
   return { ...written, gapsFound, proven }
 }
 
-/** Adds proven ranges of an instrument, and records gaps between them. Resolves to the number of new gaps. */
+/**
+ * Adds proven ranges of an instrument, and records gaps between them. Resolves to the number of new gaps.
+ *
+ * @param reason why rows are missing. null: because a response shows only the newest ones
+ */
 export async function claimEvents(
   trx: Kysely<Database>,
   { stream, category, symbol }: Series,
   claim: Ranges,
-  reason: string,
+  reason: string | null,
+  after: Batch['after'] | null = null,
 ): Promise<number> {
   if (claim.length === 0) return 0
-  return callFunction(trx, 'recorder.claim_events', stream, category, symbol, multirangeText(claim), reason)
+  return callFunction(trx, 'recorder.claim_events', stream, category, symbol, multirangeText(claim), reason, after)
 }
 
 /** A missing range of an instrument, with the repairs that were tried in vain. */

@@ -38,6 +38,7 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
       ${ofPages(({ batch }) => batch.target.symbol)}::text[],
       ${ofPages(({ batch }) => timeText(batch.requestTime))}::timestamptz[],
       ${ofPages(({ batch }) => timeText(batch.receivedAt))}::timestamptz[],
+      ${ofPages(({ batch }) => batch.after ?? null)}::text[],
       ${ofPages(({ batch }) => unreadTimes(batch))}::tstzmultirange[],
       ${ofPages(({ run }) => run && timeText(run.oldest))}::timestamptz[],
       ${ofPages(({ run }) => run && timeText(run.newest))}::timestamptz[],

@@ -1,6 +1,6 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { startProgram } from '../support/program.js'
@@ -10,6 +10,7 @@ const dayMs = 86_400_000
 const to = Math.floor((Date.now() - dayMs) / dayMs) * dayMs
 const gap = { from: to - dayMs / 2, to: to - dayMs / 2 + 3_600_000 }
 
+const patience = { timeout: 60_000, interval: 200 }
 const config = join(temporaryFolder('gaps'), 'recorder.yaml')
 let simulator: Simulator
 let test: TestDatabase
@@ -84,4 +85,50 @@ it('a gap of settled funding rates is repaired', async () => {
   expect(repaired, repaired.stderr).toMatchObject({ exitCode: 0 })
   expect(repaired.stdout).toMatch(/\n1 of 1 gaps repaired\n$/)
   expect(await stored()).toEqual(all)
+})
+
+it('a gap of fills says that the recorder did not run meanwhile', async () => {
+  const few = await startSimulator({ scale: 'tiny', quirks: { pageRows: { fills: 3 } } })
+  const oldestShown = async (): Promise<number> => {
+    const response = await fetch(`${few.url}/api/v3/market/fills?category=USDT-FUTURES&symbol=BTCUSDT`)
+    const { data } = (await response.json()) as { data: { ts: string }[] }
+    return Math.min(...data.map(({ ts }) => Number(ts)))
+  }
+  const database = await createTestDatabase()
+  const { pool } = database.database
+  const config = join(temporaryFolder('away'), 'recorder.yaml')
+  await writeFile(config, 'serve: { enabled: false }\n')
+  const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: few.url }
+  const newest = async (): Promise<number> => {
+    const { rows } = await pool.query<{ newest: number | null }>(
+      `select max(to_time) as newest from market.coverage
+       where stream = 'fills' and category = 'USDT-FUTURES' and symbol = 'BTCUSDT'`,
+    )
+    return rows[0]?.newest ?? 0
+  }
+  try {
+    let before = 0
+    for (let run = 1; run <= 2; run++) {
+      const recorder = startProgram(['start', '--allow-overload', '--config', config], env)
+      await vi.waitFor(async () => expect(await newest()).toBeGreaterThan(before), patience)
+      recorder.process.kill('SIGTERM')
+      expect(await recorder.finished).toMatchObject({ exitCode: 0 })
+      if (run === 2) break
+      before = await newest()
+      await vi.waitFor(async () => expect(await oldestShown()).toBeGreaterThan(before), patience)
+    }
+    const { rows } = await pool.query<{ reason: string }>(
+      `select reason from market.gaps
+       where stream = 'fills' and category = 'USDT-FUTURES' and symbol = 'BTCUSDT' and from_time = to_timestamp($1)`,
+      [before / 1000],
+    )
+    expect(rows.map(({ reason }) => reason)).toEqual([
+      'the recorder did not run, or not for this instrument, and its first response shows fewer fills than happened meanwhile',
+    ])
+    const listed = await startProgram(['gaps', '--all', '--stream', 'fills'], env).finished
+    expect(listed.stdout).toMatch(/^fills, \w+: the recorder did not run, .*\n[^]* BTCUSDT /m)
+  } finally {
+    await few.close()
+    await database.drop()
+  }
 })

@@ -26,6 +26,7 @@ export function pollContext(
     logger,
     universe: new Universe(),
     wholeLists: new WholeLists(incidents),
+    lastOutcomes: new WeakMap(),
     keptMs: () => null,
     signal,
   }

@@ -9,7 +9,7 @@ import { pollAndStore, type PollContext } from './pollAndStore.js'
 import { createPoller, type Poller } from './poller.js'
 
 /** Requests all targets whenever the wall clock matches, and calls `afterPoll` when a response for one came. */
-export function cronPoller<Target, Row>(
+export function cronPoller<Target extends object, Row>(
   context: PollContext,
   stream: ListStream<Target, Row>,
   expression: string,

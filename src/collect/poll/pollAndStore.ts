@@ -22,6 +22,8 @@ export interface PollContext {
   readonly stats: CollectorStats
   readonly incidents: Incidents
   readonly wholeLists: WholeLists
+  /** How the last request of each target ended, of those that had a response since the start. */
+  readonly lastOutcomes: WeakMap<object, 'response' | 'failure'>
   /** How long the table of a stream keeps its rows; null: for ever. */
   readonly keptMs: (stream: StreamName) => number | null
   readonly clock: Clock
@@ -50,24 +52,25 @@ const noResponse = { batch: null, isKept: false, hasEnvelope: false } as const
  * Requests a target once, stores the response and lets the recorder learn from it. Never rejects: a failure is counted
  * and logged, so that other targets go on.
  */
-export async function pollAndStore<Target, Row>(
+export async function pollAndStore<Target extends object, Row>(
   context: PollContext,
   stream: Requested<Target, Row>,
   target: Target,
   options: RequestOptions,
 ): Promise<Polled<Target, Row>> {
-  const { client, queue, universe, stats, incidents, wholeLists, keptMs, clock } = context
+  const { client, queue, universe, stats, incidents, wholeLists, lastOutcomes, keptMs, clock } = context
   const startedMs = clock.monotonicMs()
   try {
     const page = await stream.fetch(client, target, options)
     const { hasEnvelope } = page
-    const polled = batchOf(stream, target, page, universe)
+    const polled = { ...batchOf(stream, target, page, universe), ...afterWhat(lastOutcomes.get(target)) }
     reportUnstoredRows(incidents, polled)
     if (page.rows.length === 0 && missingRows(page) > 0) {
       await queue.write(polled)
-      return noteFailure(context, stream.name, target, unreadable(page), startedMs)
+      throw unreadable(page)
     }
     const batch = wholeLists.judge(polled)
+    lastOutcomes.set(target, 'response')
     stats[stream.name].responses += 1
     stats[stream.name].outage.responded(categoryOf(target), clock.monotonicMs())
     incidents.succeeded(stream.name, categoryText(target))
@@ -77,8 +80,14 @@ export async function pollAndStore<Target, Row>(
     // A request that was aborted is no failure. Any other error is reported, even while the recorder stops.
     if (options.signal?.aborted && error instanceof ExchangeError && error.kind === 'aborted') return noResponse
     if (error instanceof ExchangeError && error.kind === 'absent') return absence(context, stream.name, target, error)
+    if (lastOutcomes.has(target)) lastOutcomes.set(target, 'failure')
     return noteFailure(context, stream.name, target, error, startedMs)
   }
+}
+
+function afterWhat(last: 'response' | 'failure' | undefined): Pick<Batch, 'after'> {
+  if (last === 'response') return {}
+  return { after: last ?? 'start' }
 }
 
 /** Counts a failure. One that concerns its target alone is an incident only if the whole category fails. */
