@@ -7,6 +7,7 @@ import { benchGrowth } from './growth.js'
 import { benchPacing } from './pacing.js'
 import { benchPage } from './page.js'
 import { benchPast } from './past.js'
+import { benchRule } from './rule.js'
 import { benchSoak } from './soak.js'
 import { removeOwnFolder } from '../test/support/program.js'
 
@@ -53,6 +54,11 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchArchive,
     summary:
       'bytes a row of an archive; memory and time of a large day; how publishing tables grows; its process killed again and again, in a folder or a bucket [--only size,day,kills,growth] [--fills 5000000] [--candles 500000] [--books 20000] [--kills 20] [--bucket]',
+  },
+  rule: {
+    run: benchRule,
+    summary:
+      'the claims of the ledger against a model of the rule, by sequences of responses [--seed 1] [--sequences 20000] [--minutes 120]',
   },
   page: {
     run: benchPage,

@@ -19,6 +19,7 @@ const progress = ['unsettled', 'reviewed']
 const evidence = ['contradicted', 'disputed']
 const verdicts = [...proven, ...progress, ...evidence]
 export const verdictCheck = `check (verdict in (${verdicts.map((verdict) => `'${verdict}'`).join(', ')}))`
+export const settledCheck = `check ((verdict in ('lost', 'repaired', 'unsettled')) = (settled_at is not null))`
 const gapVerdicts = `('missing', 'lost', 'repaired')`
 /** A gap has a reason, and one range in a part of its own. */
 const isOneGap =
@@ -62,7 +63,9 @@ export const ledgerTables = {
       -- last time. unsettled, and recorded candles: service time of the newest response. final: the end of its ranges.
     asked_since timestamptz
       -- unsettled: from when on responses were asked for fills, as far as the oldest of them reaches; NULL for others.
-    settled_at timestamptz -- Gaps: when it was repaired, or known to be beyond repair.
+    settled_at timestamptz
+      -- Gaps: when it was repaired, or known to be beyond repair. unsettled: ranges after it may lack fills that are not
+      -- in the order of their times; the next page that follows on proves them.
     times integer not null default 1 check (times > 0) -- unanswered: how often it was asked for.
     filled_from text check (filled_from in ('live', 'history'))
       -- Repaired gaps in fills: live, or history, by what filled them; NULL otherwise.
@@ -71,7 +74,7 @@ export const ledgerTables = {
     rows_before bigint not null default 0 -- Gaps: rows that were stored in its range when it was found.
     primary key (stream, category, symbol, type, interval, verdict, part)
     check (verdict not in ${gapVerdicts} or ${isOneGap})
-    check ((verdict in ('lost', 'repaired')) = (settled_at is not null))`,
+    ${settledCheck}`,
 }
 
 const views = {

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { commentOn, createTables } from './relations.js'
 import { describeMigrations } from './0001_instruments.js'
 import { describeMarketData } from './0002_market_data.js'
-import { ledgerTables, verdictCheck } from './0004_ledger.js'
+import { ledgerTables, settledCheck, verdictCheck } from './0004_ledger.js'
 import { finalRollups } from './0006_recorders.js'
 import { archivedDays, indexChangedDays } from './0007_archive.js'
 import { createRollupViews } from './0008_analysis.js'
@@ -20,11 +20,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     delete from recorder.ledger where verdict = 'audited' or (verdict = 'unsettled' and isempty(ranges));
     alter table recorder.ledger
       drop constraint ledger_verdict_check,
+      drop constraint ledger_check1,
       add constraint ledger_verdict_check ${sql.raw(verdictCheck)},
       drop column judged_at,
       add column asked_since timestamptz,
       add column rows_before bigint not null default 0;
-    update recorder.ledger set asked_since = upper(ranges), noted_at = upper(ranges) where verdict = 'unsettled';
+    update recorder.ledger set asked_since = upper(ranges), noted_at = upper(ranges), settled_at = upper(ranges)
+      where verdict = 'unsettled';
+    alter table recorder.ledger add constraint ledger_check1 ${sql.raw(settledCheck)};
     create index ledger_evidence on recorder.ledger (noted_at) where verdict in ('contradicted', 'disputed')`.execute(
     db,
   )

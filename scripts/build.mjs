@@ -13,6 +13,7 @@ const inputs = [
   'migrations',
   'bench',
   'scripts',
+  'test/model',
   'test/simulation',
   'test/support',
   'package.json',

@@ -16,7 +16,8 @@
 --
 -- A run is claimed only up to a margin before the response's own time. Fills show up late, and one may be dated ahead.
 -- The rest of a run is unsettled, and a later page that joins it claims it. Where times run against the order of fills,
--- the edges of a run move inward by the most that was seen, unless it joins another run there.
+-- the edges of a run move inward by the most that was seen. What is seen beyond them is the tail of the newest run: the
+-- page that goes on from it proves it.
 
 drop type if exists recorder.compared_page;
 create type recorder.compared_page as (
@@ -32,28 +33,39 @@ create type recorder.compared_page as (
   is_shared boolean, is_disputed boolean,
   -- Claimed ranges of the newest part, or of all parts if the page begins before the newest, and what has left.
   claimed tstzmultirange,
-  -- Ranges that are seen and not claimed yet, and the service times of the first and of the newest response.
-  unsettled tstzmultirange, since timestamptz, asked timestamptz
+  -- Ranges that are proven and not claimed yet, and the tail of the newest run; service time of the newest response.
+  unsettled tstzmultirange, tail tstzrange, asked timestamptz
 );
 
--- Judges a whole page with fills. run: what it proves with all that it joins, settled or not; ends: where it ends by
--- itself; gap: what it shows to be missing before it. Each may be null.
+-- Judges a whole page with fills. run: what it proves with all that it joins, settled or not; gap: what it shows to be
+-- missing before it. Each may be null. unsettled, tail: what stays proven and unclaimed, and is seen after the newest run.
 create or replace function recorder.judge_fills(
-  p recorder.compared_page, out run tstzrange, out ends timestamptz, out gap tstzrange
+  p recorder.compared_page, out run tstzrange, out gap tstzrange, out unsettled tstzmultirange, out tail tstzrange
 )
 language plpgsql immutable as $$
 declare
   a_ms constant interval := '1 millisecond';
-  seen constant tstzmultirange := p.claimed + p.unsettled;
   newest constant timestamptz := least(p.newest, p.requested);
-  does_join_before constant boolean := p.is_shared and seen @> p.oldest;
-  does_join_after constant boolean := p.is_shared and seen @> tstzrange(newest - a_ms, newest + a_ms);
-  begins constant timestamptz := p.edge + a_ms + case when does_join_before then interval '0' else p.disorder end;
+  ends constant timestamptz := newest - p.disorder;
   before timestamptz;
+  -- It goes on from the newest run, or from what is proven beyond its own edge.
+  does_join constant boolean := p.is_shared and exists (
+    select from unnest(p.claimed + p.unsettled + tstzmultirange(p.tail)) as r
+    where r @> p.oldest and (r @> p.edge + p.disorder or r @> p.tail and not isempty(p.tail)));
+  begins constant timestamptz := p.edge + a_ms + case when does_join then interval '0' else p.disorder end;
 begin
-  ends := newest - case when does_join_after then interval '0' else p.disorder end;
+  tail := p.tail;
+  unsettled := p.unsettled;
   if begins < ends then
-    run := (select r from unnest(seen + tstzmultirange(tstzrange(begins, newest))) as r where r @> begins);
+    -- What an earlier page proved is no longer proven where this one runs further against the order.
+    unsettled := unsettled - tstzmultirange(tstzrange(ends, newest));
+    unsettled := case when does_join then unsettled + tstzmultirange(p.tail * tstzrange(null, ends))
+      else unsettled - tstzmultirange(tstzrange(p.oldest, begins)) end;
+    run := (
+      select r from unnest(p.claimed + unsettled + tstzmultirange(tstzrange(begins, ends))) as r where r @> begins);
+    if isempty(p.tail) or newest >= upper(p.tail) then
+      tail := tstzrange(least(upper(run), newest - a_ms), newest);
+    end if;
   end if;
   -- Fills of one time prove nothing. If none of them was stored before, others were missed before them.
   if lower(run) = begins or run is null and not p.is_shared then
@@ -103,6 +115,7 @@ declare
   conflicts tstzmultirange;
   claim tstzmultirange;
   unsettled tstzmultirange;
+  tail tstzrange;
   minutes tstzmultirange;
 begin
   perform recorder.lock_fills(page_category, page_symbol);
@@ -165,7 +178,8 @@ begin
           and d.verdict = 'disputed'),
       coalesce(case when lower(last.ranges) < a.oldest then last.ranges else whole.ranges end, '{}')
         + coalesce(f.ranges, '{}'),
-      coalesce(o.ranges, '{}'), o.asked_since, o.noted_at
+      coalesce(o.ranges * tstzmultirange(tstzrange(null, o.settled_at)), '{}'),
+      coalesce(range_merge(o.ranges) * tstzrange(o.settled_at, null), 'empty'), o.noted_at
     from asked a left join shown s using (page) left join hidden h using (page) left join final f using (page)
     left join lateral (
       select c.ranges from recorder.ledger c
@@ -182,7 +196,7 @@ begin
     left join recorder.ledger o
       on (o.stream, o.category, o.symbol, o.type, o.interval) = ('fills', a.category, a.symbol, '', '') and o.verdict = 'unsettled' and o.part = '-infinity'
   loop
-    claim := nothing; unsettled := p.unsettled; gap := nothing; conflicts := nothing;
+    claim := nothing; unsettled := p.unsettled; tail := p.tail; gap := nothing; conflicts := nothing;
     if p.differing > 0 then
       conflicts := recorder.reject_fills(p.category, p.symbol, conflict_reason, p.received, row_ms, row_exec_id,
         row_side, row_price, row_size, row_page, p.page);
@@ -199,12 +213,12 @@ begin
       if judged.run is not null and p.unread is not null then
         if p.is_disputed then
           perform recorder.end_evidence('fills', p.category, p.symbol, '', '', 'disputed',
-            tstzmultirange(tstzrange(p.edge + a_ms, greatest(p.newest, p.edge + a_ms))) - conflicts);
+            tstzmultirange(tstzrange(p.edge + a_ms + p.disorder,
+              greatest(p.newest - p.disorder, p.edge + a_ms + p.disorder))) - conflicts);
         end if;
-        unsettled := unsettled + tstzmultirange(judged.run) - p.unread - conflicts;
-        claim := tstzmultirange(judged.run) * tstzmultirange(tstzrange(null, least(p.requested - settling,
-          case when upper(judged.run) > least(p.newest, p.requested) then upper(judged.run) else judged.ends end)))
-          - p.unread - conflicts;
+        unsettled := judged.unsettled + tstzmultirange(judged.run) - p.unread - conflicts;
+        tail := case when isempty(p.unread) then judged.tail else 'empty' end;
+        claim := tstzmultirange(judged.run) * tstzmultirange(tstzrange(null, p.requested - settling)) - p.unread - conflicts;
         if not isempty(p.unread) then
           perform recorder.note_unknown('fills', p.category, p.symbol, '', '', p.unread * tstzmultirange(judged.run),
             unread_reason);
@@ -223,10 +237,12 @@ begin
         recorder.reason_for_missed('fills', p.after_what));
     end if;
     if p.unread is not null and p.left_out = 0 then
-      insert into recorder.ledger as k (stream, category, symbol, verdict, ranges, asked_since, noted_at)
-      values ('fills', p.category, p.symbol, 'unsettled', unsettled, least(p.requested, p.edge + p.disorder + a_ms), p.requested)
+      insert into recorder.ledger as k (stream, category, symbol, verdict, ranges, asked_since, noted_at, settled_at)
+      values ('fills', p.category, p.symbol, 'unsettled', unsettled + tstzmultirange(tail),
+        least(p.requested, p.edge + p.disorder + a_ms), p.requested, coalesce(lower(tail), 'infinity'))
       on conflict (stream, category, symbol, type, interval, verdict, part) do update
-        set ranges = excluded.ranges, asked_since = least(k.asked_since, excluded.asked_since), noted_at = greatest(k.noted_at, excluded.noted_at);
+        set ranges = excluded.ranges, asked_since = least(k.asked_since, excluded.asked_since),
+          noted_at = greatest(k.noted_at, excluded.noted_at), settled_at = excluded.settled_at;
       -- Minutes that this response completes or shows, and that are not known yet.
       minutes := tstzmultirange(tstzrange(
         date_trunc('minute', least(p.oldest, p.asked, p.requested, lower(claim - p.claimed)), 'UTC'),

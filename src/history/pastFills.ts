@@ -259,7 +259,8 @@ class PastFillsWalk {
       return isLess || (inserted > 0 && this.#inVain < maxInVain)
     }
     const { disorderMs } = this.#sizes
-    if (refusal === 'incomplete' && disorderMs > 0 && disorderMs < largestDisorderMs) {
+    const hasRun = this.#last.rows.length > 1
+    if (refusal === 'incomplete' && hasRun && disorderMs > 0 && disorderMs < largestDisorderMs) {
       // The page lacks fills near its edges, which are elsewhere in its order.
       this.#sizes.disorderMs = 2 * disorderMs
       return true

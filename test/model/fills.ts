@@ -43,6 +43,8 @@ export class FillModel {
   /** Those of minutes that may have been claimed whole. */
   private perhapsUnderCounted = new Set<number>()
   private shownDisorder = 0
+  /** A page left out stored fills, perhaps because times leave their order by more than was shown. */
+  private isOrderInDoubt = false
   private readonly mostRows: Record<Operation, number> = { live: 0, history: 0 }
 
   receive(page: Page): void {
@@ -71,7 +73,10 @@ export class FillModel {
       ]
     this.leftOut = this.leftOut.filter(({ fill }) => !agreed.has(fill.id))
     // A page of the history that disagrees with what is stored is not believed in anything.
-    if (operation === 'history' && flapping.length + missing.length > 0) return this.recount()
+    if (operation === 'history' && flapping.length + missing.length > 0) {
+      this.isOrderInDoubt ||= disorder > 0
+      return this.recount()
+    }
     if (operation === 'live') this.leftOut.push(...missing.map((fill) => ({ fill })))
     for (const fill of rows) if (!this.stored.has(fill.id)) this.stored.set(fill.id, fill)
 
@@ -82,7 +87,8 @@ export class FillModel {
       isUnbroken: missing.length === 0,
       isSilentAt: (span) => intersect([span], times).length === 0,
     })
-    if (missing.length === 0) this.must = unite([...this.must, [run[0], Math.min(run[1], settledBy(page))]])
+    if (missing.length === 0 && !(operation === 'history' && this.isOrderInDoubt))
+      this.must = unite([...this.must, [run[0], Math.min(run[1], settledBy(page))]])
     this.recount()
   }
 
@@ -284,7 +290,7 @@ function runOf(page: Page, disorder: number): Span {
   if (times.length === 0) return [0, 0]
   const oldest = Math.min(...times)
   // Rows of whole seconds stand for their whole seconds.
-  const areSeconds = rows.length > 1 && rows.every(({ time }) => time % 1_000 === 0)
+  const areSeconds = times.length > 1 && times.every((time) => time % 1_000 === 0)
   return [oldest + (areSeconds ? 1_000 : 1) + disorder, Math.max(...times) - disorder]
 }
 

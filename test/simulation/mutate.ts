@@ -8,17 +8,20 @@ import { packageFile } from '../../src/runtime/process.js'
 import { type Mutation, mutations } from './mutations.js'
 
 /**
- * `npm run mutations`: makes each known mistake in a copy of the sources, and says after how many seeds simulated time
- * finds it. One that is not found is a promise of the recorder that nothing watches.
+ * `npm run mutations`: makes each known mistake in a copy of the sources, and says after how many seeds simulated time, or
+ * sequences of the model of the rule, find it. One that is not found is a promise of the recorder that nothing watches.
  */
 const { values } = parseArgs({
   options: {
     /** At most so many seeds for each. */
     seeds: { type: 'string', default: '200' },
+    sequences: { type: 'string', default: '300' },
     seed: { type: 'string', default: '1' },
     minutes: { type: 'string', default: '10' },
     /** Makes only mistakes whose name contains this. */
     only: { type: 'string', default: '' },
+    /** Makes only mistakes that the model of the rule finds. */
+    rule: { type: 'boolean', default: false },
   },
 })
 const run = promisify(execFile)
@@ -29,7 +32,7 @@ let tried = 0
 try {
   for (const name of copied) await cp(packageFile(name), join(folder, name), { recursive: true })
   await symlink(packageFile('node_modules'), join(folder, 'node_modules'))
-  for (const mutation of mutations.filter(({ name }) => name.includes(values.only))) {
+  for (const mutation of mutations.filter(isAskedFor)) {
     tried++
     const outcome = await tryMutation(mutation)
     if (outcome.isFound) found++
@@ -41,7 +44,11 @@ try {
 process.stdout.write(`${found} of ${tried} found\n`)
 process.exitCode = found === tried ? 0 : 1
 
-async function tryMutation({ file, find, replace }: Mutation): Promise<{ isFound: boolean; how: string }> {
+function isAskedFor({ name, foundBy }: Mutation): boolean {
+  return name.includes(values.only) && (!values.rule || foundBy === 'rule')
+}
+
+async function tryMutation({ file, find, replace, foundBy }: Mutation): Promise<{ isFound: boolean; how: string }> {
   const text = await readFile(packageFile(file), 'utf8')
   if (text.split(find).length !== 2) throw new Error(`${file} does not hold this once: ${find}`)
   const path = join(folder, file.endsWith('.sql') ? file : `dist/${file.replace(/\.ts$/, '.js')}`)
@@ -50,11 +57,20 @@ async function tryMutation({ file, find, replace }: Mutation): Promise<{ isFound
   // A mistake need not fit the types.
   await writeFile(path, file.endsWith('.sql') ? mutated : (await transformWithOxc(mutated, file)).code)
   try {
-    const args = ['--seed', values.seed, '--seeds', values.seeds, '--minutes', values.minutes, '--stop-at-first']
-    const output = await run('node', ['dist/test/simulation/main.js', ...args], { cwd: folder }).then(
+    const from = ['--seed', values.seed, '--stop-at-first']
+    const args =
+      foundBy === 'rule'
+        ? ['dist/bench/main.js', 'rule', ...from, '--sequences', values.sequences]
+        : ['dist/test/simulation/main.js', ...from, '--seeds', values.seeds, '--minutes', values.minutes]
+    const output = await run('node', args, { cwd: folder }).then(
       ({ stdout }) => stdout,
       (error: { readonly stdout: string; readonly stderr: string }) => `${error.stdout}\n${error.stderr}`,
     )
+    const wrong = /^seed (\d+): (.*)$/m.exec(output)
+    if (foundBy === 'rule') {
+      if (wrong === null) return { isFound: false, how: output.includes('go on with') ? 'in all sequences' : output }
+      return { isFound: true, how: `after ${Number(wrong[1]) - Number(values.seed) + 1} sequence(s): ${wrong[2]}` }
+    }
     const violation = /^ {2}VIOLATION (.*)$/m.exec(output)?.[1]
     const seeds = output.match(/^seed \d+:/gm)?.length ?? 0
     if (violation !== undefined) return { isFound: true, how: `after ${seeds} seed(s): ${violation.slice(0, 150)}` }

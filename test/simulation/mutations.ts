@@ -4,14 +4,17 @@ export interface Mutation {
   readonly file: string
   readonly find: string
   readonly replace: string
+  /** What finds it: simulated time unless told otherwise, or the model of the rule. */
+  readonly foundBy?: 'rule'
 }
 
 export const mutations: readonly Mutation[] = [
   {
     name: 'two responses follow on without a shared fill',
     file: 'migrations/functions/storeFills.sql',
-    find: 'unnest(seen + tstzmultirange(tstzrange(begins, newest))) as r',
-    replace: 'unnest(tstzmultirange(range_merge(seen + tstzmultirange(tstzrange(begins, newest))))) as r',
+    find: 'unnest(p.claimed + unsettled + tstzmultirange(tstzrange(begins, ends))) as r',
+    replace:
+      'unnest(tstzmultirange(range_merge(p.claimed + unsettled + tstzmultirange(tstzrange(begins, ends))))) as r',
   },
   {
     name: 'a loss between two responses is no gap',
@@ -147,5 +150,97 @@ export const mutations: readonly Mutation[] = [
     file: 'src/ledger/storePastFills.ts',
     find: "isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : 'incomplete'",
     replace: "isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : null",
+  },
+  {
+    name: 'claims of any response forget the evidence against them',
+    foundBy: 'rule',
+    file: 'migrations/functions/claimFills.sql',
+    find: 'granted := claim - against.ranges - final;',
+    replace: 'granted := claim - final;',
+  },
+  {
+    name: 'responses are joined by time instead of a fill',
+    foundBy: 'rule',
+    file: 'migrations/functions/storeFills.sql',
+    find: 'unnest(p.claimed + unsettled + tstzmultirange(tstzrange(begins, ends))) as r',
+    replace:
+      'unnest(tstzmultirange(range_merge(p.claimed + unsettled + tstzmultirange(tstzrange(begins, ends))))) as r',
+  },
+  {
+    name: 'the order of the rows is believed',
+    foundBy: 'rule',
+    file: 'migrations/functions/storeFills.sql',
+    find: 'ends constant timestamptz := newest - p.disorder;',
+    replace: 'ends constant timestamptz := newest;',
+  },
+  {
+    name: 'the millisecond of the oldest fill is proven',
+    foundBy: 'rule',
+    file: 'migrations/functions/storeFills.sql',
+    find: 'begins constant timestamptz := p.edge + a_ms +',
+    replace: 'begins constant timestamptz := p.edge +',
+  },
+  {
+    name: 'what has not settled is claimed',
+    foundBy: 'rule',
+    file: 'migrations/functions/storeFills.sql',
+    find: 'tstzmultirange(tstzrange(null, p.requested - settling))',
+    replace: 'tstzmultirange(tstzrange(null, p.requested))',
+  },
+  {
+    name: 'a page that leaves out stored fills is believed',
+    foundBy: 'rule',
+    file: 'migrations/functions/storeFills.sql',
+    find: 'if p.left_out > 0 then',
+    replace: 'if p.left_out < 0 then',
+  },
+  {
+    name: 'a tail is proven without a page that goes on from it',
+    foundBy: 'rule',
+    file: 'migrations/functions/storeFills.sql',
+    find: 'coalesce(o.ranges * tstzmultirange(tstzrange(null, o.settled_at)),',
+    replace: 'coalesce(o.ranges,',
+  },
+  {
+    name: 'a price that changes contradicts nothing',
+    foundBy: 'rule',
+    file: 'migrations/functions/storeFills.sql',
+    find: '(select array_agg(r) from unnest(conflicts) as r), conflict_reason)',
+    replace: "'{}', conflict_reason)",
+  },
+  {
+    name: 'a candle that counts more contradicts nothing',
+    foundBy: 'rule',
+    file: 'migrations/functions/evidence.sql',
+    find: 'filter (where c.counted > m.size and claimed @> whole)',
+    replace: 'filter (where c.counted < 0)',
+  },
+  {
+    name: 'a candle that counts more proves its minute',
+    foundBy: 'rule',
+    file: 'migrations/functions/evidence.sql',
+    find: 'filter (where c.counted = m.size and',
+    replace: 'filter (where c.counted >= m.size and',
+  },
+  {
+    name: 'the size of a page says that it is not cut',
+    foundBy: 'rule',
+    file: 'src/ledger/run.ts',
+    find: '(total > 0 && total >= largest)',
+    replace: 'total < 0',
+  },
+  {
+    name: 'one response proves a silence',
+    foundBy: 'rule',
+    file: 'src/ledger/run.ts',
+    find: 'others.length === rows.length && others.every(({ key }) => keys.has(key)) ? [asked] : []',
+    replace: 'others.length + keys.size >= 0 ? [asked] : []',
+  },
+  {
+    name: 'a history that leaves out stored fills is believed',
+    foundBy: 'rule',
+    file: 'src/ledger/storePastFills.ts',
+    find: 'if (leftOut.length === 0) return null',
+    replace: 'if (leftOut.length >= 0) return null',
   },
 ]

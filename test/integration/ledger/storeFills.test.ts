@@ -249,6 +249,9 @@ describe('what is not claimed', () => {
     // The service shows the newest fill of the page 400 ms too far down.
     await store({ ...late, rows: [...others.slice(0, 3), newest, ...others.slice(3)] })
     expect(await claimed()).toEqual([[401, 4_600]])
+    // One that shows less, and runs against the order as far, joins it and proves no more.
+    await store({ ...late, rows: [...others.slice(1, 4), ...others.slice(0, 1), ...others.slice(4)] })
+    expect(await claimed()).toEqual([[401, 4_600]])
     // Joined to a later page, its newer edge is proven, too.
     await store(page(every(100, 4_000, 9_000), { requested: 60_000 }))
     expect(await claimed()).toEqual([[401, 8_900]])
