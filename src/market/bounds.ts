@@ -4,4 +4,6 @@ export const bounds = {
   decimalDigits: 38,
   /** Bytes of a row. A longer response is parsed row by row, because parsing cannot be interrupted. */
   rowBytes: 524_288,
+  /** New symbols of a list that are added before the next list has them, too, or a tenth of the list if that is more. */
+  newSymbols: 100,
 } as const

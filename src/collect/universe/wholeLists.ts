@@ -1,21 +1,22 @@
-import { type Batch, isWholeList } from '../../ledger/batch.js'
+import { bounds } from '../../market/bounds.js'
+import type { Batch } from '../../ledger/batch.js'
 import type { StreamName } from '../../market/stream.js'
 import type { Incidents } from '../../runtime/incidents.js'
 
 /** Streams whose lists are judged, because each names many instruments. */
 const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols'])
 
-/** A list that lacks more than this share of the list before is probably cut off. */
+/** A list that differs by more than this share from the list before is probably not that of the market. */
 const believedShare = 0.1
 
 /**
- * Decides which lists prove that an instrument is gone. A list that lacks more than a tenth of the list before counts
- * only if the next one agrees. Until then it adds and changes instruments, and removes none. The first list of a run
- * has nothing to be compared with, so it removes none either.
+ * Decides which lists prove that an instrument is gone, and which may add many. A list that lacks more than a tenth of
+ * the list before removes none, and one that adds more than a tenth adds none, until the next one agrees. The first
+ * list of a run has nothing to be compared with. It adds all, and removes none.
  */
 export class WholeLists {
   readonly #incidents: Incidents
-  /** Symbols of the newest list that counts, and of a later list that lacks more than a tenth of them. */
+  /** Symbols of the newest list that counts, and of a later list that differs too much. */
   readonly #lists = new Map<string, { readonly symbols: ReadonlySet<string>; readonly doubted?: ReadonlySet<string> }>()
 
   constructor(incidents: Incidents) {
@@ -23,39 +24,60 @@ export class WholeLists {
   }
 
   /**
-   * Marks a list that does not count: instruments that it lacks are not removed. Other batches are left as they are.
+   * Marks a list that does not count: instruments that it lacks are not removed. Leaves out its new rows if they are too
+   * many, and counts them as not kept. Other batches are left as they are.
    */
   judge<Target, Row>(batch: Batch<Target, Row>): Batch<Target, Row> {
     const { stream, target, rows } = batch
-    if (!judged.has(stream) || !isWholeList(batch)) return batch
+    if (!judged.has(stream) || rows.length === 0) return batch
     const key = `${stream} ${JSON.stringify(target)}`
-    const symbols = new Set(rows.map((row) => JSON.stringify(nameOf(row))))
+    const symbols = new Set(rows.map(nameOf))
     const before = this.#lists.get(key)
-    const isCredible =
-      before !== undefined &&
-      (!lacksMuch(symbols, before.symbols) || (before.doubted && !lacksMuch(symbols, before.doubted)))
-    if (before === undefined || isCredible === true) this.#lists.set(key, { symbols })
-    else this.#lists.set(key, { symbols: before.symbols, doubted: symbols })
+    if (before === undefined) {
+      this.#lists.set(key, { symbols })
+      return { ...batch, provesNothing: true }
+    }
     const what = `${stream} list`
-    if (isCredible === true) this.#incidents.succeeded(what, key)
-    else if (before !== undefined)
-      this.#incidents.failed(
-        what,
-        `${symbols.size} after ${before.symbols.size}: what is missing counts as gone when the next list lacks it, too`,
-        key,
-      )
-    return isCredible === true ? batch : { ...batch, provesNothing: true }
+    const [change, sinceDoubted] = [before.symbols, before.doubted].map((list) => list && changeOf(symbols, list))
+    if (isSmall(change) || isSmall(sinceDoubted)) {
+      this.#lists.set(key, { symbols })
+      this.#incidents.succeeded(what, key)
+      return batch
+    }
+    this.#lists.set(key, { symbols: before.symbols, doubted: symbols })
+    const { lacksMuch = false, addsMuch = false, added = 0 } = change ?? {}
+    const effects = [
+      ...(lacksMuch ? ['what is missing counts as gone when the next list lacks it, too'] : []),
+      ...(addsMuch ? [`${added} new symbols are left out until the next list has them, too`] : []),
+    ]
+    this.#incidents.failed(what, `${symbols.size} after ${before.symbols.size}: ${effects.join('; ')}`, key)
+    if (!addsMuch) return { ...batch, provesNothing: true }
+    const known = rows.filter((row) => before.symbols.has(nameOf(row)))
+    const unkept = (batch.unkept ?? 0) + rows.length - known.length
+    return { ...batch, rows: known, unkept, provesNothing: true }
   }
 }
 
-function nameOf(row: unknown): unknown {
+function nameOf(row: unknown): string {
   const { category, symbol } = row as { readonly category?: string; readonly symbol: string }
-  return [category, symbol]
+  return JSON.stringify([category, symbol])
 }
 
-function lacksMuch(list: ReadonlySet<string>, before: ReadonlySet<string>): boolean {
+interface Change {
+  readonly lacksMuch: boolean
+  readonly addsMuch: boolean
+  readonly added: number
+}
+
+function changeOf(list: ReadonlySet<string>, before: ReadonlySet<string>): Change {
   let missing = 0
   for (const name of before) if (!list.has(name)) missing++
+  const added = list.size - (before.size - missing)
+  const believed = before.size * believedShare
   // A short list may lose one instrument at a time.
-  return missing > Math.max(1, before.size * believedShare)
+  return { lacksMuch: missing > Math.max(1, believed), addsMuch: added > Math.max(bounds.newSymbols, believed), added }
+}
+
+function isSmall(change: Change | undefined): boolean {
+  return change !== undefined && !change.lacksMuch && !change.addsMuch
 }

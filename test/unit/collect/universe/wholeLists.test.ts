@@ -3,6 +3,7 @@ import { WholeLists } from '../../../../src/collect/universe/wholeLists.js'
 import { isWholeList } from '../../../../src/ledger/batch.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { Incidents } from '../../../../src/runtime/incidents.js'
+import { rejectedRow } from '../../../../src/market/rejectedRow.js'
 import { createLogger } from '../../../../src/runtime/logger.js'
 import { batchOf } from '../../../support/batches.js'
 
@@ -49,4 +50,32 @@ test('the first list of a run removes nothing, each category and stream is judge
   expect(counts([7, 8])).toBe(false)
   expect(counts([])).toBe(false)
   expect(counts([7, 8])).toBe(true)
+})
+
+test('a list with many new instruments adds them only when the next one has them, too', () => {
+  const { incidents, lists } = watch()
+  const kept = (ids: readonly number[]) => {
+    // One row that cannot be understood changes nothing.
+    const { rows, unkept } = lists.judge({
+      ...listOf(ids),
+      rejected: [rejectedRow({ operation: 'instruments', parameters: {} }, 'x', '{}')],
+    })
+    return [rows.length, unkept ?? 0]
+  }
+  expect(kept(numbers(0, 3_000))).toEqual([3_000, 0])
+  // Lists that share nothing with each other add nothing, however many come.
+  for (let from = 3_000; from < 30_000; from += 3_000) expect(kept(numbers(from, from + 3_000))).toEqual([0, 3_000])
+  expect(incidents.recent()[0]?.message).toContain('3000 new symbols are left out')
+  expect(kept(numbers(0, 3_300))).toEqual([3_300, 0])
+  // So do lists that add to what is known.
+  expect(kept(numbers(0, 4_000))).toEqual([3_300, 700])
+  expect(kept(numbers(0, 4_000))).toEqual([4_000, 0])
+  expect(kept([...numbers(0, 4_000), ...numbers(9_000, 9_399)])).toEqual([4_399, 0])
+})
+
+test('a short list may grow by a hundred at once', () => {
+  const { counts, lists } = watch()
+  counts([1, 2])
+  expect(counts(numbers(1, 103))).toBe(true)
+  expect(lists.judge(listOf(numbers(1, 204))).rows).toHaveLength(102)
 })
