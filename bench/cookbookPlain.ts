@@ -28,7 +28,7 @@ export const plainQueries: Readonly<Record<string, string>> = {
     from (${rollUp(eth, '1 hour', '2026-03-02 10:00:00Z', '2026-03-02 15:00:00Z')}) c order by 1`,
   'At what time of day is trading heaviest?': `
     select extract(hour from open_time at time zone 'UTC'), avg(quote_turnover)
-    from (${rollUp(spot, '1 hour', day, '2026-03-04 00:00:00Z')}) c group by 1 order by 2 desc limit 4`,
+    from (${rollUp(spot, '1 hour', day, '2026-03-04 00:00:00Z')}) c group by 1 order by 2 desc limit 3`,
   'What was the volume-weighted average price over a period?': `
     select sum(size * price) / sum(size) from ${fillsOf(btc, noon, '2026-03-02 13:00:00Z')}`,
   'And in steps?': `
@@ -40,5 +40,5 @@ export const plainQueries: Readonly<Record<string, string>> = {
   'What are bars of equal volume?': `
     select bar, min(ts), (array_agg(price order by ts, exec_id))[1], (array_agg(price order by ts desc, exec_id desc))[1], sum(size),
       sum(size) filter (where side = 'buy'), count(*)
-    from (select *, div(sum(size) over (order by ts, exec_id) - size, 1000) as bar from ${fillsOf(eth, noon, two)}) f group by 1 order by 1`,
+    from (select *, div(sum(size) over (order by ts, exec_id) - size, 2000) as bar from ${fillsOf(eth, noon, two)}) f group by 1 order by 1`,
 }

@@ -1,6 +1,6 @@
 -- Evidence against claims. It is a row of the ledger of its own, and stands until rows agree with it. `contradicted`: a candle
 -- or a schedule speaks against whole stretches. `disputed`: a response left out stored rows, or gave them other values.
--- Every claim subtracts both (docs/internals/assumptions.md).
+-- Every claim subtracts both (docs/internals/rule.md).
 
 -- Returns the final ranges of a series, whose rows have left: nothing stores, claims, contradicts or misses them. Where they
 -- end before a time, returns only the last millisecond of them, which takes a single look at an index.

@@ -8,7 +8,7 @@ import type { Database } from '../db/schema.js'
 import { addingRanges, keyColumns, ofSeries, type Series, seriesOf, seriesValues } from '../db/series.js'
 
 /**
- * The rule by which time is claimed; docs/internals/assumptions.md has it in full:
+ * The rule by which time is claimed; docs/internals/rule.md has it in full:
  *
  * 1. A response is an unbroken run, in whatever order it comes. It proves the time strictly between its oldest and its
  *    newest row. A closed candle also proves its own interval, and a settlement its own moment.

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import { readRepositoryFile } from '../support/repositoryFiles.js'
 import { hasTest, testLinksIn } from '../support/testLinks.js'
 
-const page = readRepositoryFile('docs/internals/assumptions.md')
+const page = readRepositoryFile('docs/assumptions.md')
 const assumptions = page.slice(page.indexOf('\n## Assumptions'))
 const rows = assumptions.split('\n').filter((line) => /^\| (?!assumed |-)/.test(line))
 
