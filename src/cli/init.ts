@@ -39,6 +39,7 @@ password: set DATABASE_URL in the environment to record into a database of your 
 const { streams: defaultStreams, storage: defaultStorage, database: defaultDatabase } = resolveConfig({})
 const streamNames = Object.keys(defaultStreams).filter((name) => name !== 'instruments' && name !== 'rpiSymbols')
 const recordedByDefault = Object.entries(defaultStreams).flatMap(([name, { enabled }]) => (enabled ? [name] : []))
+const offByDefault = streamNames.filter((name) => !recordedByDefault.includes(name))
 
 export function initCommand(): Command {
   return new Command('init')
@@ -98,7 +99,7 @@ async function askForRest(given: Decisions): Promise<Decisions> {
     const knownUrl = process.env.EXCHANGE_BASE_URL ?? 'set it later'
     return defined({
       url: given.url ?? (await ask("The service's address", knownUrl)),
-      record: given.record ?? (await askFrom(ask, 'What to record', streamNames)),
+      record: given.record ?? (await askFrom(ask, 'What to record', streamNames, `all but ${offByDefault.join(' ')}`)),
       category: given.category ?? (await askFrom(ask, 'Categories', tradedCategories)),
       symbol: given.symbol ?? words(await ask('Symbols, such as BTC* ETHUSDT', 'all')),
       keepDays: given.keepDays ?? (await askDays(ask)),
@@ -112,10 +113,11 @@ async function askForRest(given: Decisions): Promise<Decisions> {
 
 type Ask = (question: string, byDefault: string) => Promise<string | undefined>
 
-async function askFrom<Name extends string>(ask: Ask, question: string, names: readonly Name[]) {
+async function askFrom<Name extends string>(ask: Ask, question: string, names: readonly Name[], byDefault = 'all') {
   for (;;) {
-    const replies = words(await ask(`${question}: ${names.join(' ')}`, 'all'))
+    const replies = words(await ask(`${question}: ${names.join(' ')}`, byDefault))
     if (replies === undefined) return undefined
+    if (replies.join() === 'all') return names
     const known = names.filter((name) => replies.includes(name))
     if (known.length === replies.length) return known
     console.log(`  Unknown: ${replies.filter((reply) => !names.some((name) => name === reply)).join(' ')}`)

@@ -95,7 +95,7 @@ interface RetryPolicy {
 
 export interface ExchangeOptions extends SenderOptions {
   readonly retry: RetryPolicy
-  /** Called with the last failure when a repetition has succeeded. If all fail, the caller gets the error. */
+  /** Called with the last failure of a sent request when a repetition has succeeded. If all fail, the caller gets it. */
   readonly onRepeated?: (error: ExchangeError) => void
 }
 
@@ -183,7 +183,7 @@ async function withRetries<T>(
     const stopTimer = timeUp && clock.after(Math.max(0, leftMs()), () => timeUp.abort())
     try {
       const result = await attempt({ number, signal: endedByEither(signal, timeUp), sent })
-      if (lastError !== undefined) onRepeated?.(lastError)
+      if (lastError !== undefined && lastError.kind !== 'not-sent') onRepeated?.(lastError)
       return result
     } catch (error) {
       // A repetition that was given up tells nothing. The failure that made it necessary is thrown instead. One that

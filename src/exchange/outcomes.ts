@@ -85,7 +85,7 @@ const kinds = {
   /** No whole response came within the time allowed. */
   timeout: {
     about: 'service',
-    advice: 'check the network; the request is sent again',
+    advice: 'the network, the service or this machine is slow; the request is sent again',
     isRetryable: true,
     isPassing: true,
   },
@@ -156,6 +156,8 @@ const kinds = {
   /** Any other failure code. Sources call 40808 a release window, or a bad parameter. */
   rejected: { about: 'request', advice: 'see the code in the documentation of the service', codes: ['40808'] },
   absent: { about: 'option', advice: 'this service does not have it; the other operations are used all the same' },
+  /** The right to send was lost before the request left. */
+  'not-sent': { about: 'caller', advice: 'it is sent once this recorder may send again', isRetryable: true },
   /** The caller gave up, or the client was closed. */
   aborted: { about: 'caller', advice: 'nothing to do' },
 } as const satisfies Record<string, KindOfFailure>

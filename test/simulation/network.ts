@@ -1,5 +1,5 @@
 import axios, { type AxiosAdapter, AxiosError } from 'axios'
-import { notAllowed, tooLarge } from '../../src/exchange/http/adapter.js'
+import { NotAllowed, tooLarge } from '../../src/exchange/http/adapter.js'
 import type { Operation } from '../../src/market/operation.js'
 import { type Query, queryOf } from '../../src/simulator/parameters.js'
 import { operationAt } from '../../src/simulator/server.js'
@@ -77,7 +77,7 @@ export function createNetwork(options: NetworkOptions): AxiosAdapter {
         if (way.isRefused || service.isDown())
           return fail(new AxiosError('connect ECONNREFUSED', 'ECONNREFUSED', config))
         if (isDead()) return
-        if (moments?.mayLeave?.() === false) return fail(notAllowed())
+        if (moments?.mayLeave?.() === false) return fail(new NotAllowed())
         options.onDeparture()
         moments?.onSent()
       })

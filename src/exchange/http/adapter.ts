@@ -74,8 +74,11 @@ export function tooLarge(config: InternalAxiosRequestConfig): Error {
   return Object.assign(new Error(`more than ${maxBytesOf(config)} bytes`), { code: tooLargeCode })
 }
 
-export function notAllowed(): Error {
-  return new Error('the right to send was lost before the request left')
+/** Nothing was sent, so that this says nothing about the network or the service. */
+export class NotAllowed extends Error {
+  constructor() {
+    super('the right to send was lost before the request left')
+  }
 }
 
 function maxBytesOf({ maxContentLength = Infinity }: InternalAxiosRequestConfig): number {
@@ -103,7 +106,7 @@ function receive(dispatcher: Dispatcher, config: InternalAxiosRequestConfig): Pr
         onRequestStart(controller) {
           cut = (reason) => controller.abort(reason)
           if (signal?.aborted === true) cut(new axios.CanceledError(undefined, config))
-          else if (moments?.mayLeave?.() === false) cut(notAllowed())
+          else if (moments?.mayLeave?.() === false) cut(new NotAllowed())
           else moments?.onSent()
         },
         onResponseStart(_, status, headers) {

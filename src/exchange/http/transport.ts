@@ -10,7 +10,7 @@ import { messageOf } from '../../runtime/text.js'
 import { ExchangeError } from '../errors.js'
 import type { ExchangeErrorKind } from '../outcomes.js'
 import { type RawResponse, responseLimits } from '../response.js'
-import { acceptEncoding, adapterOver, type RequestMoments, tooLargeCode } from './adapter.js'
+import { acceptEncoding, adapterOver, NotAllowed, type RequestMoments, tooLargeCode } from './adapter.js'
 import { createLookup, type HostLookup } from './lookup.js'
 
 export interface TransportOptions {
@@ -223,6 +223,7 @@ function explainFailure(
   if (isLate) return ['timeout', `no whole response within ${timeoutMs} ms`]
   if (isCancel(error)) return ['aborted', 'the request was aborted']
   const cause = causeOf(error)
+  if (cause instanceof NotAllowed) return ['not-sent', cause.message]
   const { code = '' } = cause as NodeJS.ErrnoException
   if (code === tooLargeCode) return ['too-large', `the response is larger than ${maxContentLength} bytes`]
   const known = networkCodes[code]

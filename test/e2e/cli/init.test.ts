@@ -82,15 +82,27 @@ test('overwrites a file only when told to, and writes none that cannot be used',
   expect((await runProgram(['init', '--out', file, '--force'])).exitCode).toBe(0)
 })
 
-test('asks in a terminal, and asks again for what it does not understand', async () => {
-  const file = newFile()
+function askedInTerminal(file: string, answers: readonly string[]): string {
   const command = `${process.execPath} ${entryPoint} init --out ${file} --url ${simulator.url}`
-  const answers = ['fils', 'fills', '', 'BTC* ETH*', 'ten', '10', '', '']
-  const { stdout } = spawnSync('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
+  return spawnSync('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
     input: `${answers.join('\n')}\n`,
     encoding: 'utf8',
     env: { PATH: process.env.PATH, HOME: process.env.HOME },
-  })
+  }).stdout
+}
+
+test('in a terminal, what Enter leaves out is named, and all is all', () => {
+  const [usual, whole] = [newFile(), newFile()]
+  expect(askedInTerminal(usual, ['', '', '', '', '', ''])).toContain(' [all but positioning futuresTerms]: ')
+  expect(configIn(usual).streams).toEqual(resolveConfig({}).streams)
+  askedInTerminal(whole, ['all', '', '', '', '', ''])
+  const { streams } = configIn(whole)
+  expect(Object.entries(streams).filter(([, { enabled }]) => !enabled)).toEqual([])
+})
+
+test('asks in a terminal, and asks again for what it does not understand', () => {
+  const file = newFile()
+  const stdout = askedInTerminal(file, ['fils', 'fills', '', 'BTC* ETH*', 'ten', '10', '', ''])
   expect(stdout).toContain('Unknown: fils')
   expect(stdout).toContain('Give a number of days')
   expect(configIn(file)).toMatchObject({

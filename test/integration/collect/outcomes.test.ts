@@ -213,7 +213,7 @@ describe('the table', () => {
     const codes = Object.values(failureTraits).flatMap((traits) => traits.codes ?? [])
     expect(codes.filter((value) => !table.some(({ what }) => what.startsWith(`code ${value} `)))).toEqual([])
     const kinds = new Set(table.flatMap(({ list, instrument, option }) => [list, instrument, option]))
-    const elsewhere = ['network', 'timeout', 'aborted', 'empty-list']
+    const elsewhere = ['network', 'timeout', 'aborted', 'not-sent', 'empty-list']
     expect(
       Object.keys(failureTraits)
         .filter((kind) => !kinds.has(kind as never))
@@ -234,7 +234,7 @@ describe('the table', () => {
       'unavailable',
     ])
     const unknown = Object.keys(failureTraits).filter((kind) => outcomeFor(kind as ExchangeErrorKind) === 'unknown')
-    expect(unknown.toSorted()).toEqual(['aborted', 'blocked', 'rate-limited'])
+    expect(unknown.toSorted()).toEqual(['aborted', 'blocked', 'not-sent', 'rate-limited'])
   })
 
   test('is what the documentation says', () => {

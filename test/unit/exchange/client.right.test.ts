@@ -12,10 +12,12 @@ test('a request that waits for its connection while the right to send is lost le
   const service = await startFakeService((_request, response) => void response.end(envelope('[]')))
   const right = new TestRight()
   const outcomes: string[] = []
+  const repeated = vi.fn()
   const client = clientOf(service.url.replace('127.0.0.1', 'service.test'), {
     retry: { attempts: 2, minDelayMs: 1, maxDelayMs: 2, totalMs: 10_000 },
     right,
     onRequest: ({ outcome }) => void outcomes.push(outcome),
+    onRepeated: repeated,
   })
   try {
     const response = client.fills({ category: 'SPOT', symbol: 'BTCUSDT' })
@@ -26,7 +28,9 @@ test('a request that waits for its connection while the right to send is lost le
     expect(service.requests).toEqual([])
     right.give()
     expect((await response).rows).toEqual([])
-    expect(outcomes).toEqual(['network', 'ok'])
+    expect(outcomes).toEqual(['not-sent', 'ok'])
+    // Nothing was sent, so nothing can be wrong with the network.
+    expect(repeated).not.toHaveBeenCalled()
   } finally {
     client.close()
     await service.close()
