@@ -55,7 +55,7 @@ test('every table has rows soon, and kill -9 loses none of them', async () => {
 
   first.process.kill('SIGKILL')
   await first.finished
-  await expect.poll(() => serversOf(dataDir), { timeout: 60_000 }).toEqual([])
+  await expect.poll(() => serversOf(dataDir)).toEqual([])
 
   const second = await runProgram(['demo', '--for', '8', '--data-dir', dataDir])
   expect(second.exitCode, second.stderr + second.stdout).toBe(0)

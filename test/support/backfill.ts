@@ -182,8 +182,8 @@ export async function repairFutures(
   await wantMissing({ db, streams, isOwn: () => true, serviceNow: now })
   const wants = async (condition: string) =>
     (await pool.query(`select from recorder.want where stream = $1 and ${condition}`, [name])).rowCount
-  await expect.poll(() => wants('true'), { timeout: 20_000 }).not.toBe(0)
-  await expect.poll(() => wants('ended_at is null'), { timeout: 60_000 }).toBe(0)
+  await expect.poll(() => wants('true')).not.toBe(0)
+  await expect.poll(() => wants('ended_at is null')).toBe(0)
   await worker.stop()
   client.close()
 }

@@ -113,7 +113,7 @@ async function closeAt(time: number, expression: string, target: CandleTarget): 
 }
 
 function isAnswered(target: CandleTarget): Promise<void> {
-  return expect.poll(() => poller.respondedAt(target), { timeout: 60_000, interval: 10 }).toBe(now)
+  return expect.poll(() => poller.respondedAt(target), { interval: 10 }).toBe(now)
 }
 
 describe('the first response after a silence', () => {
@@ -169,11 +169,11 @@ test('a response that neither the database nor the disk took is as if it had not
   await own.proxy.refuse()
   await own.breakDisk()
   poller.retarget([target])
-  await expect.poll(() => own.stats.candles.rowsDropped, { timeout: 60_000 }).toBeGreaterThan(0)
+  await expect.poll(() => own.stats.candles.rowsDropped).toBeGreaterThan(0)
   await own.proxy.restore()
   now = start + minuteMs
   closings.get('0 */1 * * * *')?.()
-  await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(2)
+  await expect.poll(() => asked.length).toBe(2)
   expect(asked.map(({ limit }) => limit)).toEqual([1000, 1000])
 })
 
@@ -193,17 +193,17 @@ test('empty bodies of a moment are as if no response had come: the next one come
       }
       return asked.length
     }
-    await expect.poll(close, { timeout: 60_000, interval: 10 }).toBe(requests)
+    await expect.poll(close, { interval: 10 }).toBe(requests)
     await isTaken()
   }
   // The poller tells the time of a response once the queue has taken it, so time stands still until then.
   const isTaken = async () => {
     const taken = () => own.stats.candles.responses - own.queue.backlog().batches
-    await expect.poll(taken, { timeout: 60_000, interval: 10 }).toBe(asked.length)
+    await expect.poll(taken, { interval: 10 }).toBe(asked.length)
   }
   isEmpty = true
   poller.retarget([target])
-  await expect.poll(() => asked.length, { timeout: 60_000 }).toBe(1)
+  await expect.poll(() => asked.length).toBe(1)
   await isTaken()
   // The first request came just before a close.
   await requestAfterClose(0.1, 2, 'empty')
@@ -255,8 +255,7 @@ describe('an interval that an instrument does not have', () => {
     const other = targetOf('OTHER', '3m')
     poller.retarget([without, other])
     await isAnswered(other)
-    const isRefused = (times: number) =>
-      expect.poll(() => own.stats.candles.failures, { timeout: 60_000, interval: 10 }).toBe(times)
+    const isRefused = (times: number) => expect.poll(() => own.stats.candles.failures, { interval: 10 }).toBe(times)
     await isRefused(1)
     for (const hours of [1, 12, 23.75, 24, 25, 47.75]) {
       await closeAt(start + hours * hourMs, '0 */3 * * * *', other)

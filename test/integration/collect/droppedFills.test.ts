@@ -31,7 +31,7 @@ test('fills that were on the disk and had to make room there are asked for again
   asking.poller = poller
   try {
     poller.retarget([{ category: 'SPOT', symbol: 'QUIETUSDT' }])
-    await expect.poll(() => own.queue.backlog().spooledBytes, { timeout: 60_000 }).toBeGreaterThan(0)
+    await expect.poll(() => own.queue.backlog().spooledBytes).toBeGreaterThan(0)
     expect(requests).toBe(1)
     for (let index = 0; own.stats.fills.rowsDropped === 0; index++) {
       const lastPrice = `0.${BigInt(`0x${randomBytes(400).toString('hex')}`)}`
@@ -39,7 +39,7 @@ test('fills that were on the disk and had to make room there are asked for again
         batchOf('tickers', { category: 'SPOT' }, [aTicker({ ts: at + index, lastPrice })], at + index),
       )
     }
-    await expect.poll(() => requests, { timeout: 60_000 }).toBeGreaterThan(1)
+    await expect.poll(() => requests).toBeGreaterThan(1)
   } finally {
     stopping.abort()
     await poller.stop()

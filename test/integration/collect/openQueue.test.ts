@@ -69,7 +69,7 @@ test('a fill that another server has not got comes to it, though nobody asked wh
       return rows.map(({ id }) => id)
     }
     // A slow reconnection makes the pages wait on the disk.
-    await expect.poll(storedIds, { timeout: 60_000 }).toEqual(['1', '2', '3', '4', '5'])
+    await expect.poll(storedIds).toEqual(['1', '2', '3', '4', '5'])
   } finally {
     await opened.close(10_000)
   }

@@ -208,14 +208,14 @@ describe('the spool', () => {
       return rows.map(({ from, to }) => [Number(from), Number(to)])
     }
     // The last two seconds before a response are not settled, and whole seconds stand for all of them. On a busy machine they may have gone to the disk.
-    await expect.poll(gaps, { timeout: 60_000, message: own.lines.join('\n') }).toEqual([[at + 88_000, at + 402_000]])
+    await expect.poll(gaps, { message: own.lines.join('\n') }).toEqual([[at + 88_000, at + 402_000]])
     // The one in between comes late, out of another recorder's spool.
     await own.queue.write(full(180))
     await own.queue.write(full(270))
     await own.queue.write(full(360))
     await own.queue.write(full(430))
     const left = async () => (await own.query(`select state from recorder_page.gap where state <> 'repaired'`)).rows
-    await expect.poll(left, { timeout: 60_000 }).toEqual([])
+    await expect.poll(left).toEqual([])
   })
 })
 

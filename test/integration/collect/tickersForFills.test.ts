@@ -34,8 +34,8 @@ async function polling(
     // It is listed later than others, and what its tickers tell is heard all the same.
     poller.retarget([])
     poller.retarget([key])
-    await expect.poll(() => own.stats.fills.responses, { timeout: 60_000 }).toBe(1)
-    await expect.poll(() => own.stats.fills.rowsWritten, { timeout: 60_000 }).toBe(100)
+    await expect.poll(() => own.stats.fills.responses).toBe(1)
+    await expect.poll(() => own.stats.fills.rowsWritten).toBe(100)
     await act(poller, (volume) => {
       const now = Date.now()
       context.universe.setTickers([
@@ -53,7 +53,7 @@ async function polling(
 
 test('tickers are worth a request when so many fills are expected in their category, and more when they tell of a burst', async () => {
   await polling(1, async (poller, tick) => {
-    await expect.poll(() => poller.worthOfTickers('SPOT', 3_000), { timeout: 60_000 }).toBeGreaterThan(0.3)
+    await expect.poll(() => poller.worthOfTickers('SPOT', 3_000)).toBeGreaterThan(0.3)
     let volume = 1_000_000
     const usual = poller.worthOfTickers('SPOT', 3_000)
     expect(usual).toBeLessThan(0.7)

@@ -59,9 +59,7 @@ describe('the daemon', () => {
     const worker = startWorker(test, client)
     try {
       await repairCandles({ ...options, series: () => [series] })
-      await expect
-        .poll(async () => (await listGaps(db)).map(({ state }) => state), { timeout: 60_000 })
-        .toEqual(['repaired'])
+      await expect.poll(async () => (await listGaps(db)).map(({ state }) => state)).toEqual(['repaired'])
     } finally {
       await worker.stop()
       client.close()

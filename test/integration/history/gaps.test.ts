@@ -236,10 +236,13 @@ describe('a backfill from a service that', () => {
     for (let run = 0; run < 2; run++) {
       const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
       expect(summary.left).toBe(3 * 24 * 60 - 1)
-      expect(summary.failed).toMatchObject([{ reason: expect.stringContaining('40309') as string }])
+      // A busy machine may fetch it in several slices, and each has a reason of its own.
+      const refused = { reason: expect.stringContaining('40309') as string }
+      expect(summary.failed.length).toBeGreaterThan(0)
+      for (const failed of summary.failed) expect(failed).toMatchObject(refused)
       const gaps = await listGaps(test.database.db)
-      expect(gaps).toMatchObject([{ state: 'open', reason: expect.stringContaining('40309') as string }])
-      expect((gaps[0]?.range.to ?? 0) - (gaps[0]?.range.from ?? 0)).toBe((3 * 24 * 60 - 1) * minuteMs)
+      for (const gap of gaps) expect(gap).toMatchObject({ state: 'open', ...refused })
+      expect(gaps.reduce((sum, { range }) => sum + range.to - range.from, 0)).toBe((3 * 24 * 60 - 1) * minuteMs)
     }
     // It is back, and what it gives now repairs the gap.
     service.world.amend('SPOT', 'BTCUSDT', { removeTime: null })

@@ -41,9 +41,7 @@ it('an unusable history is an incident of the recorder, so that page and status 
     const wanted = { from: to - hourMs / 2, to: to - hourMs / 2 + minuteMs }
     await insertWants(db, [repairOf(instrumentStream('fills', { category, symbol }), [wanted])])
     const incidents = () => recorder.collector.incidents.recent().map(({ what, message }) => ({ what, message }))
-    await expect
-      .poll(incidents, { timeout: 60_000 })
-      .toContainEqual({ what: 'futures-fills-history', message: fillRefusals['other ids'] })
+    await expect.poll(incidents).toContainEqual({ what: 'futures-fills-history', message: fillRefusals['other ids'] })
   } finally {
     await recorder.stop()
   }

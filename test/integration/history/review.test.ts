@@ -72,7 +72,7 @@ async function review(service: Simulator, { at }: { readonly at: number }): Prom
   const worker = startWorker(test, client)
   try {
     await reviewOnce(db, Math.max(at, Date.now() + dayMs))
-    await expect.poll(() => countOpenWants(db, 'review'), { timeout: 60_000 }).toBe(0)
+    await expect.poll(() => countOpenWants(db, 'review')).toBe(0)
   } finally {
     await worker.stop()
     client.close()

@@ -239,7 +239,7 @@ test.for([
     )
     await writer.query('lock table market.fills in share mode')
     const removing = remove()
-    await expect.poll(waiting, { timeout: 60_000, interval: 50 }).toBe(1)
+    await expect.poll(waiting, { interval: 50 }).toBe(1)
     await writer.query('commit')
     await removing
   } finally {
@@ -265,7 +265,7 @@ test('a candle that is corrected while its day is removed stays, and comes back 
     // Not to be seen yet, and nobody can remove anything, until this is committed.
     await sql`lock table market.candles in share mode`.execute(trx)
     const removal = removeOld()
-    await expect.poll(waiting, { timeout: 60_000, interval: 50 }).toBe(1)
+    await expect.poll(waiting, { interval: 50 }).toBe(1)
     // As an object: the transaction would wait for the bare promise.
     return { removal }
   })
