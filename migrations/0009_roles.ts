@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely'
  * Two group roles to grant to people and programs, each with the rights that it needs: market_reader sees all recorded
  * data, and recorder_writer records. Neither changes the schema. If the login may not create roles, as on many managed
  * services, a notice says so, and everything else works without them. Then rights are revoked that PostgreSQL gives
- * everybody and a reader does not need: temporary tables, large objects, messages in the log. `doctor` tells which of
+ * everybody and a reader does not need: temporary tables, large objects, messages in the log, and advisory locks, which fill the server's table of locks. `doctor` tells which of
  * these rights could not be revoked.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
@@ -66,7 +66,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         union all
         select format('revoke execute on function %s from public', oid::regprocedure) from pg_proc
         where pronamespace = 'pg_catalog'::regnamespace
-          and proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
+          and (proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
+            or proname ~ '^pg_(try_)?advisory_(xact_)?lock')
       loop
         begin
           execute statement;

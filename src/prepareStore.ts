@@ -5,7 +5,8 @@ import type { OpenStore } from './openStore.js'
 import { type Clock, sleepFor } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
 import { withoutLogin } from './runtime/text.js'
-import { describeDatabaseError, traitsOf } from './db/databaseError.js'
+import { describeDatabaseError, isLockTableFull, traitsOf } from './db/databaseError.js'
+import { endLockHolders } from './db/locks.js'
 import { migrateToLatest, pendingMigrations } from './db/migrate.js'
 import { type OwnDatabase, readIdentity, serviceOf } from './db/identity.js'
 import { noteService } from './db/service.js'
@@ -129,13 +130,16 @@ export async function prepareOrWait(
   const { logger } = options
   let problem: Error | null = null
   let belonging: Belonging | null = null
-  const prepare = async () => {
+  const prepare = async (attempt = 1): Promise<void> => {
     try {
       await migrate(store, logger)
       belonging = await requireService(store, config, logger, options)
       problem = null
     } catch (error) {
+      await endLockHolders(store.database.db, error).catch(() => undefined)
       problem = error as Error
+      // Whoever held all locks was ended, if that was possible.
+      if (isLockTableFull(error) && attempt === 1) return prepare(2)
       throw error
     }
   }

@@ -130,7 +130,14 @@ export function traitsOf(error: unknown): ErrorTraits {
   const code = codeOf(error)
   if (code === undefined) return { ...noTraits, ...(connectionLost.test(rootOf(error).message) && broken) }
   const isOfRow = code === checkViolation && isRowCheck(error)
-  return { ...noTraits, isOfRow, ...traitsOfCodes[code.slice(0, 2)], ...traitsOfCodes[code] }
+  const advice = isLockTableFull(error) && { advice: 'sessions hold too many locks; see pg_locks' }
+  return { ...noTraits, isOfRow, ...traitsOfCodes[code.slice(0, 2)], ...traitsOfCodes[code], ...advice }
+}
+
+/** Returns true if the server has no room for a further lock. Only the hint, which names a setting, tells it. */
+export function isLockTableFull(error: unknown): boolean {
+  const { hint } = rootOf(error) as ErrorDetails
+  return codeOf(error) === '53200' && String(hint).includes('max_locks_per_transaction')
 }
 
 /** Returns one line that says what failed and what to do. The line never has a password. */

@@ -1,4 +1,6 @@
-import { CompiledQuery, type Kysely } from 'kysely'
+import { CompiledQuery, type Kysely, sql } from 'kysely'
+import { bounds } from '../market/bounds.js'
+import { isLockTableFull } from './databaseError.js'
 import { callFunction, type RunQuery } from './database.js'
 import type { Database } from './schema.js'
 import { hostname } from 'node:os'
@@ -38,6 +40,25 @@ export async function lockInTransaction(db: Kysely<Database>, name: string): Pro
     .onConflict((conflict) => conflict.doNothing())
     .execute()
   await row.execute()
+}
+
+/**
+ * Ends sessions of other logins that hold so many locks that the server has no room for more, if `error` says so. Adds
+ * to the error which sessions these are.
+ */
+export async function endLockHolders(db: Kysely<Database>, error: unknown): Promise<void> {
+  if (!isLockTableFull(error)) return
+  const lines: string[] = []
+  const { rows } = await sql<{ pid: number; who: string; locks: number }>`
+    select pid, format('%s of %I', pid, usename) as who, count(*) as locks
+    from pg_locks join pg_stat_activity using (pid)
+    where usename <> session_user
+    group by pid, usename having count(*) > ${sql.lit(bounds.locksOfSession)}`.execute(db)
+  for (const { pid, who, locks } of rows) {
+    const ended = await callFunction<boolean>(db, 'pg_terminate_backend', pid).catch(() => false)
+    lines.push(`session ${who} holds ${locks} locks${ended ? ' and was ended' : ', and this login may not end it'}`)
+  }
+  if (error instanceof Error && lines.length > 0) Object.assign(error, { detail: lines.join('; ') })
 }
 
 /** Returns a unique name for a session. The server cuts names off at 63 characters. */

@@ -68,7 +68,8 @@ export async function rightsBeyondReading(db: Kysely<Database>): Promise<string[
       (5, 'may create large objects', exists (
         select from pg_proc
         where pronamespace = 'pg_catalog'::regnamespace and proname in ('lo_creat', 'lo_create', 'lo_from_bytea')
-          and has_function_privilege(oid, 'execute')))
+          and has_function_privilege(oid, 'execute'))),
+      (6, 'may take any number of advisory locks', has_function_privilege('pg_advisory_lock(bigint)', 'execute'))
     ) as found (place, "right", "isThere") where "isThere" order by place`.execute(db)
   return rows.map(({ right }) => right)
 }

@@ -3,6 +3,7 @@ import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
 import { isProven, type StreamName, streamTraits } from '../market/stream.js'
 import { sum } from '../market/values.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
+import { endLockHolders } from '../db/locks.js'
 import { requireKnownSchema } from '../db/migrate.js'
 import type { Database } from '../db/schema.js'
 import { type WriteResult, rowsPerStatement } from '../db/writeRows.js'
@@ -200,9 +201,10 @@ function refusedRow(batch: Batch, row: unknown, reason: unknown): RejectedRow {
 
 /**
  * Returns the error of a newer schema in place of the given one. A newer program may have changed the schema. That
- * explains nearly any refusal, and has its own remedy.
+ * explains nearly any refusal, and has its own remedy. Sessions that leave no room for locks are ended and named.
  */
 async function explained(db: Kysely<Database>, error: unknown): Promise<unknown> {
+  await endLockHolders(db, error).catch(() => undefined)
   if (traitsOf(error).isPassing) return error
   return requireKnownSchema(db).then(
     () => error,

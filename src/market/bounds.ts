@@ -6,4 +6,6 @@ export const bounds = {
   rowBytes: 524_288,
   /** New symbols of a list that are added before the next list has them, too, or a tenth of the list if that is more. */
   newSymbols: 100,
+  /** Locks of another login's session. One with more is ended when the server's table of locks is full. */
+  locksOfSession: 1_000,
 } as const

@@ -207,7 +207,8 @@ const closeToPublic = `
     for name in
       select oid::regprocedure::text from pg_proc
       where pronamespace = 'pg_catalog'::regnamespace
-        and proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
+        and (proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
+          or proname ~ '^pg_(try_)?advisory_(xact_)?lock')
     loop
       execute format('revoke execute on function %s from public', name);
     end loop;

@@ -3,6 +3,7 @@ import { access, readFile, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { describeDatabaseError } from '../../db/databaseError.js'
 import { makeFolder } from '../../runtime/disk.js'
 import { endOrphans, signalServer, type SpawnedServer, spawnServer } from './keeper.js'
 import { isFree, lastingPort } from './port.js'
@@ -77,6 +78,8 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   const { signal } = ending
   let server: SpawnedServer | undefined
   let deaths: number[] = []
+  /** Why the last connection failed. */
+  let refusal = ''
   try {
     const { port } = await startOrJoin(isBesideOthers ? await savedPort() : 0)
     const passwords = await readPasswords(dataDir)
@@ -128,7 +131,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
       }
       const elapsedMs = performance.now() - startedAt
       if (elapsedMs > longestWaitMs(state)) {
-        throw startError(failure ?? `no response after ${Math.round(elapsedMs / 1000)} s`)
+        throw startError(failure ?? `no response after ${Math.round(elapsedMs / 1000)} s${refusal}`)
       }
       await sleep(50, undefined, { signal })
     }
@@ -190,6 +193,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
       await client.connect()
       return true
     } catch (error) {
+      refusal = `: ${describeDatabaseError(error)}`
       if ((error as pg.DatabaseError).code !== '28P01') return false
       throw new Error(
         `the password in ${paths.passwords.owner} is not the one of the database beside it; restore that file`,
