@@ -66,10 +66,13 @@ export function lockSessionName(purpose: string): string {
   return `market-recorder ${purpose} ${randomName(6)}`
 }
 
-/** A condition on a row of recorder.lock that is true while the session of the row exists. */
-const holds = (row: string) => `exists (
+/**
+ * A condition on a row of recorder.lock that is true while the session of the row exists. A transaction remembers the
+ * sessions that it saw first. Those that took the lock while it waited for the row are seen only after it forgets them.
+ */
+const holds = (row: string) => `case when pg_stat_clear_snapshot() is not null then exists (
   select from pg_stat_activity s
-  where s.pid = ${row}.pid and s.usesysid = ${row}.login and s.application_name = ${row}.session)`
+  where s.pid = ${row}.pid and s.usesysid = ${row}.login and s.application_name = ${row}.session) end`
 
 /**
  * Takes a lock that one session at a time holds. Resolves to false if another session holds it.
