@@ -9,6 +9,7 @@ interface SequencesRequest {
   readonly first: number
   readonly count: number
   readonly minutes: number
+  readonly stopsAtFirst: boolean
 }
 
 const steps = 25
@@ -16,7 +17,7 @@ const steps = 25
 /** Does things to an archive in the order of each seed, until all are done or the time is over, and prints violations. */
 export async function runSequences(
   { url }: BenchDatabase,
-  { first, count, minutes }: SequencesRequest,
+  { first, count, minutes, stopsAtFirst }: SequencesRequest,
 ): Promise<Check[]> {
   const template = 'sequence_template'
   await asAdmin(url, `create database ${template}`)
@@ -25,7 +26,8 @@ export async function runSequences(
   await migrated.close()
   const until = performance.now() + minutes * 60_000
   let [done, violated] = [0, 0]
-  for (; done < count && performance.now() < until; done++) {
+  const enough = stopsAtFirst ? 1 : Infinity
+  for (; done < count && violated < enough && performance.now() < until; done++) {
     const seed = first + done
     const violation = await runSequence({ adminUrl: url, template }, seed, steps).catch(
       (error: unknown) => (error as Error).stack ?? String(error),

@@ -9,7 +9,7 @@ import { type Mutation, mutations } from './mutations.js'
 
 /**
  * `npm run mutations`: makes each known mistake in a copy of the sources, and says after how many seeds simulated time, or
- * sequences of the model of the rule, find it. One that is not found is a promise of the recorder that nothing watches.
+ * sequences of the rule or an archive, find it. One that is not found is a promise of the recorder that nothing watches.
  */
 const { values } = parseArgs({
   options: {
@@ -20,10 +20,12 @@ const { values } = parseArgs({
     minutes: { type: 'string', default: '10' },
     /** Makes only mistakes whose name contains this. */
     only: { type: 'string', default: '' },
-    /** Makes only mistakes that the model of the rule finds. */
-    rule: { type: 'boolean', default: false },
+    /** Makes only mistakes that this finds: `worlds`, `rule` or `archive`. */
+    by: { type: 'string', default: '' },
   },
 })
+/** Options of the command that finds mistakes otherwise than in simulated time. */
+const comparisons = { rule: ['rule'], archive: ['archive', '--only', 'sequences'] } as const
 const run = promisify(execFile)
 const copied = ['dist', 'package.json', 'migrations/functions']
 const folder = await mkdtemp(join(tmpdir(), 'market-recorder-mutations-'))
@@ -45,7 +47,7 @@ process.stdout.write(`${found} of ${tried} found\n`)
 process.exitCode = found === tried ? 0 : 1
 
 function isAskedFor({ name, foundBy }: Mutation): boolean {
-  return name.includes(values.only) && (!values.rule || foundBy === 'rule')
+  return name.includes(values.only) && (values.by === '' || values.by === (foundBy ?? 'worlds'))
 }
 
 async function tryMutation({ file, find, replace, foundBy }: Mutation): Promise<{ isFound: boolean; how: string }> {
@@ -59,15 +61,15 @@ async function tryMutation({ file, find, replace, foundBy }: Mutation): Promise<
   try {
     const from = ['--seed', values.seed, '--stop-at-first']
     const args =
-      foundBy === 'rule'
-        ? ['dist/bench/main.js', 'rule', ...from, '--sequences', values.sequences]
-        : ['dist/test/simulation/main.js', ...from, '--seeds', values.seeds, '--minutes', values.minutes]
+      foundBy === undefined
+        ? ['dist/test/simulation/main.js', ...from, '--seeds', values.seeds, '--minutes', values.minutes]
+        : ['dist/bench/main.js', ...comparisons[foundBy], ...from, '--sequences', values.sequences]
     const output = await run('node', args, { cwd: folder }).then(
       ({ stdout }) => stdout,
       (error: { readonly stdout: string; readonly stderr: string }) => `${error.stdout}\n${error.stderr}`,
     )
     const wrong = /^seed (\d+): (.*)$/m.exec(output)
-    if (foundBy === 'rule') {
+    if (foundBy !== undefined) {
       if (wrong === null) return { isFound: false, how: output.includes('go on with') ? 'in all sequences' : output }
       return { isFound: true, how: `after ${Number(wrong[1]) - Number(values.seed) + 1} sequence(s): ${wrong[2]}` }
     }

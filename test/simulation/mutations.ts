@@ -4,8 +4,8 @@ export interface Mutation {
   readonly file: string
   readonly find: string
   readonly replace: string
-  /** What finds it: simulated time unless told otherwise, or the model of the rule. */
-  readonly foundBy?: 'rule'
+  /** What finds it: simulated time unless told otherwise, the model of the rule, or the sequences of an archive. */
+  readonly foundBy?: 'rule' | 'archive'
 }
 
 export const mutations: readonly Mutation[] = [
@@ -230,17 +230,17 @@ export const mutations: readonly Mutation[] = [
     replace: 'total < 0',
   },
   {
-    name: 'one response proves a silence',
-    foundBy: 'rule',
-    file: 'src/ledger/run.ts',
-    find: 'others.length === rows.length && others.every(({ key }) => keys.has(key)) ? [asked] : []',
-    replace: 'others.length + keys.size >= 0 ? [asked] : []',
-  },
-  {
     name: 'a history that leaves out stored fills is believed',
     foundBy: 'rule',
     file: 'src/ledger/storePastFills.ts',
     find: 'if (leftOut.length === 0) return null',
     replace: 'if (leftOut.length >= 0) return null',
+  },
+  {
+    name: 'a candle that has left is stored again',
+    foundBy: 'archive',
+    file: 'src/ledger/storeCandles.ts',
+    find: 'as page where ${isNotFinal(candles)}',
+    replace: 'as page where true',
   },
 ]

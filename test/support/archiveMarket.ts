@@ -39,11 +39,9 @@ export class ArchiveMarket {
     return this.#fills.get(symbol) ?? []
   }
 
-  /** Corrects a closed candle of the last days. Returns its opening time. */
-  correct(): number {
-    const openTime = this.lastOpen() - Math.floor(this.#random() * 150) * hourMs
+  /** Corrects the close of a candle. */
+  correct(openTime: number): void {
     this.#versions.set(openTime, (this.#versions.get(openTime) ?? 0) + 1)
-    return openTime
   }
 
   /** Opening time of the candle that forms. */

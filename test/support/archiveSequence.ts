@@ -81,8 +81,8 @@ class Sequence {
   #draw(): readonly [string, () => Promise<void>] {
     const actions = [
       [6, 'a recording', () => this.#record()],
-      [2, 'a pause', () => Promise.resolve(this.#market.pass(20 + this.#random() * 60))],
-      [2, 'a correction', () => this.#correct()],
+      [3, 'a pause', () => Promise.resolve(this.#market.pass(20 + this.#random() * 60))],
+      [3, 'a correction', () => this.#correct()],
       [2, 'a repair', () => this.#repair()],
       [4, 'a run', () => this.#archiveRun(this.#target)],
       [2, 'a kill', () => this.#archiveRun(this.#dyingTarget())],
@@ -114,13 +114,16 @@ class Sequence {
       const rows = this.#market.fills(series).slice(-pageRows).toReversed()
       await this.#store(withoutOldRows(batchOf('fills', series, rows, now), kept.fills * dayMs))
     }
-    const rows = this.#market.candles(this.#market.lastOpen() - 12 * hourMs, this.#market.lastOpen() + 1)
+    const rows = this.#market.candles(this.#market.lastOpen() - 60 * hourMs, this.#market.lastOpen() + 1)
     await this.#store(batchOf('candles', { ...candleSeries, settleMs: 0, limit: rows.length }, rows, now))
   }
 
-  /** Candles are read again after the service has corrected one of them. */
+  /** Candles are read again after the service has corrected one of them, whether or not it has left. */
   async #correct(): Promise<void> {
-    const openTime = this.#market.correct()
+    const known = [...this.#truth.candles.keys()]
+    const openTime = Number(known[Math.floor(this.#random() * known.length)]?.split(' ')[1])
+    if (Number.isNaN(openTime)) return
+    this.#market.correct(openTime)
     const rows = this.#market.candles(openTime - 10 * hourMs, Math.min(openTime + 10 * hourMs, this.#market.lastOpen()))
     if (rows.length > 0) await this.#store({ ...batchOf('candles', candleSeries, rows, this.#market.now), silence: [] })
   }
@@ -215,7 +218,8 @@ class Sequence {
       this.#truth[table].clear()
       for (const [key, value] of this.#dump.truth[table]) this.#truth[table].set(key, value)
     }
-    this.#isCopy = true
+    // Before its first run an archive is nobody's.
+    this.#isCopy = (await this.#target.read('owner.json')) !== null
     this.#truth.final.clear()
     this.#truth.left.clear()
     // What the archive has counts from now on.
