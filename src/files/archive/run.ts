@@ -68,10 +68,10 @@ export async function runArchive(
     await requireOwnArchive(db, target, pointers)
     const settledAt = now() - request.afterHours * hourMs
     if (request.isDryRun === true)
-      return { written: [], problems: [], due: await dueDays(database, request, settledAt) }
+      return { written: [], problems: [], due: await dueDays(database, request, { settledAt, now: now() }) }
     await noteOwner(db, target, pointers)
     for (const name of request.tables) {
-      await noteNewDays(db, name, await newDays(database, archivedTable(name), settledAt))
+      await noteNewDays(db, name, await newDays(database, archivedTable(name), { settledAt, now: now() }))
     }
     await takeMarks(db)
     await waitForWriters(db)
@@ -112,12 +112,12 @@ export async function runArchive(
 }
 
 /** Lists the days that a run would write. */
-async function dueDays(database: RecorderDatabase, { tables }: ArchiveRequest, settledAt: number) {
+async function dueDays(database: RecorderDatabase, { tables }: ArchiveRequest, times: Times) {
   const due: { table: string; day: Day }[] = []
   for (const table of tables) {
     const known = await readArchivedDays(database.db, table)
     const days = [
-      ...(await newDays(database, archivedTable(table), settledAt)),
+      ...(await newDays(database, archivedTable(table), times)),
       ...(await readMarkedDays(database.db, table)),
       ...[...known.values()].filter(({ isDue }) => isDue).map(({ day }) => day),
     ]
@@ -126,11 +126,20 @@ async function dueDays(database: RecorderDatabase, { tables }: ArchiveRequest, s
   return due
 }
 
-/** Finds settled days that were never noted. Writes to a noted day mark it, so only days after the newest one can be new. */
-async function newDays({ db }: RecorderDatabase, table: ArchivedTable, settledAt: number): Promise<Day[]> {
+interface Times {
+  readonly now: number
+  /** Days that end later are not archived yet. */
+  readonly settledAt: number
+}
+
+/**
+ * Finds settled days that were never noted. Writes to a noted day mark it, so only days after the newest one can be new.
+ * A table that is archived whole has the day on which it was read.
+ */
+async function newDays({ db }: RecorderDatabase, table: ArchivedTable, { now, settledAt }: Times): Promise<Day[]> {
   const newest = await newestNotedDay(db, table.name)
   if (table.timeColumn === undefined) {
-    const day = dayOf(settledAt - dayMs)
+    const day = dayOf(now)
     return newest === null || newest < day ? [day] : []
   }
   const from = newest === null ? await firstTime(db, table) : dayEnd(newest)

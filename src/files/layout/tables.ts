@@ -20,7 +20,7 @@ export interface ArchivedTable {
   readonly name: MarketTable
   /** Stream under which coverage and gaps are recorded; null if another table has them. */
   readonly stream: StreamName | null
-  /** Column by which rows are split into days. Absent for a table that is archived whole, as of the end of a day. */
+  /** Column by which rows are split into days. Absent for a table that is archived whole. */
   readonly timeColumn?: string
   /** Columns of the key that name the series of a row. */
   readonly seriesColumns: readonly string[]
@@ -115,18 +115,23 @@ export async function firstTime(
   return rows[0]?.first ?? null
 }
 
-/** Finds the newest time with a row or proof; null if there is none. */
+/** Finds the newest time with a row or proof; null if there is none. A restatement belongs to when it was noticed. */
 export async function lastTime(db: Kysely<Database>, table: ArchivedTable): Promise<number | null> {
   const { name } = table
   const { rows } = await sql<{ last: number | null }>`
     select max(t) as last from (
       select t from (${await endOfRows(db, table, 'max')}) as newest
       union all
-      select to_time from market.coverage where stream = ${name}
+      -- A range ends before its end, which may be the beginning of a day without anything.
+      select to_time - interval '1 microsecond' from (
+        select to_time from market.coverage where stream = ${name}
+        union all
+        select to_time from market.gaps where stream = ${name}
+        union all
+        select to_time from market.no_trade where ${name} = 'candles'
+      ) as ends
       union all
-      select to_time from market.gaps where stream = ${name}
-      union all
-      select to_time from market.no_trade where ${name} = 'candles'
+      select detected_at from market.restatements where stream = ${name}
     ) as found where t < 'infinity'`.execute(db)
   return rows[0]?.last ?? null
 }

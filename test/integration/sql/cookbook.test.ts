@@ -47,7 +47,7 @@ async function answer(query: string): Promise<string> {
 
 it('answers every question of docs/sql.md as the page says', async () => {
   const recipes = [...page.matchAll(recipe)]
-  expect(recipes.length).toBeGreaterThanOrEqual(20)
+  expect(readRepositoryFile('README.md')).toContain(`has ${recipes.length} more with their results`)
   expect(recipes.length).toBe([...page.matchAll(/^### /gm)].length)
   let answered = page
   for (const [whole, query = ''] of recipes) {

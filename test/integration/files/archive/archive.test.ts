@@ -95,6 +95,13 @@ const range = { tables: marketTables, from: '2026-03-02', to: '2026-03-04', isWa
 const certified = async (target = archive.target) => certify(target, { ...range, pointers: await hintsOf(target) })
 
 describe('an archive', () => {
+  test('has no day after the last row or proof, and whole tables under the day on which they were read', () => {
+    const isWhole = ({ table }: { readonly table: string }) => archivedTable(table).timeColumn === undefined
+    expect(new Set(written.filter(isWhole).map(({ day }) => day))).toEqual(new Set(['2026-03-05']))
+    // What is proven of the liquidations ends with the first day.
+    expect(written.filter(({ table }) => table === 'liquidations').map(({ day }) => day)).toEqual(['2026-03-02'])
+  })
+
   test('fills another database with everything, proof included, which proves the same then', async () => {
     expect(new Set(written.map(({ table }) => table))).toEqual(new Set(marketTables))
     const checked = await verified()
