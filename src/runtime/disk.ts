@@ -19,7 +19,7 @@ export interface Disk {
   open(path: string, flags: 'ax' | 'r' | 'r+', mode?: number): Promise<OpenFile>
   readdir(path: string): Promise<string[]>
   readFile(path: string): Promise<Buffer>
-  writeFile(path: string, text: string, options: { readonly mode: number }): Promise<void>
+  writeFile(path: string, text: string, options: { readonly mode: number; readonly flag: 'wx' }): Promise<void>
   rename(from: string, to: string): Promise<void>
   rm(path: string, options: { readonly force: true }): Promise<void>
   rmdir(path: string): Promise<void>
@@ -58,6 +58,21 @@ export async function makeFolder(path: string, mode?: number): Promise<void> {
     await makeFolder(dirname(path), mode)
     await makeFolder(path, mode)
   }
+}
+
+/**
+ * Throws if others may write to a folder. What they put there would be taken for this user's, and their links followed.
+ * A folder that does not exist yet is made for this user alone.
+ */
+export async function requireOwnFolder(path: string): Promise<void> {
+  const found = await fs.stat(path).catch(() => null)
+  if (found === null) return
+  const own = process.getuid?.() ?? found.uid
+  if (found.uid !== own && found.uid !== 0)
+    throw new Error(
+      `the folder ${path} belongs to another user (${found.uid}): choose another one, or change its owner`,
+    )
+  if ((found.mode & 0o002) !== 0) throw new Error(`everybody may write to the folder ${path}: run chmod o-w ${path}`)
 }
 
 /** Names the file of a note. Recorders of several addresses may share the folder, so each address has its own file. */
@@ -101,15 +116,22 @@ export async function writeNote(disk: Disk, file: string, note: object, options:
 
 async function write(disk: Disk, file: string, note: object, { logger, what }: NoteOptions): Promise<boolean> {
   try {
-    await disk.mkdir(dirname(file), { recursive: true })
-    const partial = `${file}.${process.pid}`
-    await disk.writeFile(partial, `${JSON.stringify(note)}\n`, { mode: 0o600 })
-    await syncToDisk(disk, partial)
-    await disk.rename(partial, file)
-    await syncToDisk(disk, dirname(file))
+    await replaceNote(disk, file, note)
     return true
   } catch (error) {
     logger.debug(`${what}: ${file}: ${(error as Error).message}`)
     return false
   }
+}
+
+/** Writes a note whole or not at all, and durably. Follows no link, and leaves none in the note's place. */
+export async function replaceNote(disk: Disk, file: string, note: object): Promise<void> {
+  await disk.mkdir(dirname(file), { recursive: true, mode: 0o700 })
+  const partial = `${file}.${process.pid}`
+  // An earlier process of this number may have left one, or somebody else a link.
+  await disk.rm(partial, { force: true })
+  await disk.writeFile(partial, `${JSON.stringify(note)}\n`, { mode: 0o600, flag: 'wx' })
+  await syncToDisk(disk, partial)
+  await disk.rename(partial, file)
+  await syncToDisk(disk, dirname(file))
 }

@@ -1,4 +1,4 @@
-import { rm, writeFile } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { get } from 'node:http'
 import { join } from 'node:path'
 import type { Queue } from '../collect/queue/queue.js'
@@ -10,7 +10,7 @@ import type { MachineMs, ServiceMs } from '../market/values.js'
 import type { Collector } from '../collect/collector.js'
 import type { PacerStats } from '../exchange/limits/pacer.js'
 import { type Clock, within } from '../runtime/clock.js'
-import { makeFolder, readNote, systemDisk } from '../runtime/disk.js'
+import { readNote, replaceNote, systemDisk } from '../runtime/disk.js'
 import { isRunning } from '../runtime/process.js'
 
 /** The running recorder in the view of the server, which only reads it. */
@@ -48,10 +48,7 @@ interface Address {
 
 /** Writes the server's address to the data folder for the status command. The port may be any free one. */
 export async function writeAddress(dataDir: string, url: string): Promise<void> {
-  await makeFolder(dataDir, 0o700)
-  await writeFile(join(dataDir, fileName), `${JSON.stringify({ url, pid: process.pid } satisfies Address)}\n`, {
-    mode: 0o600,
-  })
+  await replaceNote(systemDisk, join(dataDir, fileName), { url, pid: process.pid } satisfies Address)
 }
 
 /** Reads the address that a server left; null if there is none. That server may have ended since. */

@@ -61,7 +61,11 @@ export interface SpawnedServer {
 export function spawnServer({ dataDir, account, program, settings }: ServerCommand): SpawnedServer {
   const paths = embeddedPaths(dataDir)
   const users = openSync(paths.users, constants.O_RDONLY)
-  const log = openSync(paths.log, 'a', 0o600)
+  const log = openSync(
+    paths.log,
+    constants.O_WRONLY | constants.O_APPEND | constants.O_CREAT | constants.O_NOFOLLOW,
+    0o600,
+  )
   const cluster = openSync(paths.cluster, constants.O_RDONLY)
   try {
     const logFrom = fstatSync(log).size

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
-import { readFile, rm } from 'node:fs/promises'
+import { chmod, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { isRunning } from '../../runtime/process.js'
@@ -31,6 +31,8 @@ export async function readPasswords(dataDir: string): Promise<Passwords> {
     const text = await readFile(file, 'utf8').catch((cause: Error) => {
       throw new Error(`the password in ${file} cannot be read: ${cause.message}; restore that file`, { cause })
     })
+    // The folder may have been copied without the modes of its files.
+    await chmod(file, 0o600).catch(() => undefined)
     return text.trim()
   }
   return { owner: await read(owner), page: await read(page), reader: await read(reader) }

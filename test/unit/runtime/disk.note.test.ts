@@ -2,7 +2,7 @@ import fs from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { beforeEach, expect, test } from 'vitest'
-import { type Disk, readNote, systemDisk, writeNote } from '../../../src/runtime/disk.js'
+import { type Disk, readNote, requireOwnFolder, systemDisk, writeNote } from '../../../src/runtime/disk.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const folder = temporaryFolder('disk-note')
@@ -63,4 +63,26 @@ test('a note that cannot be written keeps none after it from being written', asy
   await writeNote(disk, file, { number: 2 }, options)
   expect(await readNote(disk, file)).toEqual({ number: 2 })
   expect(lines).toHaveLength(1)
+})
+
+test('a planted link is neither followed nor kept, wherever a note is written', async () => {
+  const own = await fs.mkdtemp(join(folder, 'links-'))
+  const [target, note] = [join(own, 'precious'), join(own, 'note.json')]
+  await fs.writeFile(target, 'as it was')
+  for (const link of [note, `${note}.${process.pid}`]) await fs.symlink(target, link)
+  expect(await writeNote(systemDisk, note, { a: 1 }, options)).toBe(true)
+  expect(await fs.readFile(target, 'utf8')).toBe('as it was')
+  expect((await fs.lstat(note)).isFile()).toBe(true)
+})
+
+test('a folder that everybody may write to is refused, and so is that of another user', async ({ skip }) => {
+  const own = await fs.mkdtemp(join(folder, 'own-'))
+  await requireOwnFolder(join(own, 'missing'))
+  await requireOwnFolder(own)
+  await fs.chmod(own, 0o777)
+  await expect(requireOwnFolder(own)).rejects.toThrow('run chmod o-w')
+  await fs.chmod(own, 0o700)
+  skip(process.getuid?.() !== 0, 'only root can make a folder of another user')
+  await fs.chown(own, 4_711, 4_711)
+  await expect(requireOwnFolder(own)).rejects.toThrow('belongs to another user (4711)')
 })
