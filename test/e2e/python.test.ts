@@ -9,6 +9,7 @@ import { runProgram, startProgram, type Running } from '../support/program.js'
 import { readRepositoryFile } from '../support/repositoryFiles.js'
 
 const { path, hint } = jupyter()
+const python = join(dirname(path ?? ''), 'python')
 const examples = join(import.meta.dirname, '../../examples')
 const notebooks = (await readdir(examples)).filter((name) => name.endsWith('.ipynb'))
 const run = promisify(execFile)
@@ -86,6 +87,23 @@ describe.skipIf(path === null)(`over a recorded market${hint}`, () => {
     expect(here === undefined ? 0 : pictures(here)).toBe(there === undefined ? 1 : pictures(there))
   })
 
+  test('the backtest runs on the whole minutes, and names the others first', { timeout: 400_000 }, async () => {
+    const minute = (ago: number) => new Date(Math.floor(Date.now() / 60_000 - ago) * 60_000).toISOString()
+    const backtest = async () => {
+      const args = ['BTCUSDT', '--from', minute(5), '--to', minute(0), '--period', '1 minute']
+      const { stdout } = await run(python, [join(examples, 'backtest.py'), ...args], { env, cwd: folder })
+      return stdout
+    }
+    // Of the first minutes some are not recorded in full; then one is.
+    await vi.waitUntil(async () => / fills, \d+ trades, result [+-]\d/.test(await backtest()), {
+      timeout: 300_000,
+      interval: 5_000,
+    })
+    expect(await backtest()).toMatch(
+      /^(.* of the time proven for fills, .*: (used|left out)\n){5}[1-5] of 5 are used; /,
+    )
+  })
+
   test('the blocks of the page about Python run one after the other', async () => {
     const blocks = [...readRepositoryFile('docs/python.md').matchAll(/^```python\n(.*?)^```$/gms)].map(
       ([, code]) => code,
@@ -93,7 +111,7 @@ describe.skipIf(path === null)(`over a recorded market${hint}`, () => {
     expect(blocks.length).toBeGreaterThan(5)
     const script = join(folder, 'page.py')
     await writeFile(script, blocks.join('\n'))
-    const { stdout } = await run(join(dirname(path ?? ''), 'python'), [script], { env, cwd: folder })
+    const { stdout } = await run(python, [script], { env, cwd: folder })
     expect(stdout).toMatch(/Decimal\('[\d.]+'\)/)
   })
 })

@@ -1,0 +1,134 @@
+"""A backtest on what was recorded: a market maker on one instrument, by hftbacktest.
+
+    pip install hftbacktest 'psycopg[binary]'
+    DATABASE_URL=postgresql://… python examples/backtest.py BTCUSDT --from 2026-03-01 --to 2026-03-08
+
+First it prints how complete each day is. A day with a gap of fills, or with a longer time without a book than --pause,
+is left out. What the rest can tell: every fill, to the millisecond, with its side. What it cannot: books are snapshots
+some seconds apart, so the queue before an order, the orders between two books and the way to the exchange are unknown.
+Here an order waits behind all that is shown at its price, moves up by fills and by what later books no longer show, and
+the latency is a guess. Results at the scale of several books mean something; those of a faster strategy do not.
+"""
+
+import argparse
+import os
+
+import hftbacktest as hft
+import numpy as np
+import psycopg
+from numba import njit
+
+# What is traded, and guessed: time between two quotes, their size, and the latency each way.
+every_ns, size, latency_ns = 10_000_000_000, 0.01, 50_000_000
+of_instrument = "category = %(category)s::market.category and symbol = %(symbol)s"
+
+
+def rows_between(table, since="%(since)s", until="%(until)s"):
+    return f"from market.{table} where {of_instrument} and ts >= {since} and ts < {until}"
+
+
+completeness = f"""
+    select since, until, (
+      select coalesce(sum(extract(epoch from least(to_time, until) - greatest(from_time, since))), 0)
+      from market.coverage where stream = 'fills' and {of_instrument} and from_time < until and to_time > since
+    ) / extract(epoch from until - since) as proven, (
+      select max(extract(epoch from later - ts)) from (
+        select ts, lead(ts, 1, until) over (order by ts) as later
+        from (select since as ts union select ts {rows_between("order_books", "since", "until")}) as moments
+      ) as pauses
+    ) as pause
+    from (select %(from)s::timestamptz as first, %(to)s::timestamptz as last, %(period)s::interval as length) as asked
+    cross join generate_series(first, last - length, length) as since
+    cross join lateral (select since + length as until) as period"""
+
+
+def events_of(books, fills):
+    """Each book replaces the one before as far as it reaches."""
+    rows = []
+    for ms, *sides in books:
+        for side, prices, sizes in ((hft.BUY_EVENT, *sides[:2]), (hft.SELL_EVENT, *sides[2:])):
+            if prices:
+                rows.append((hft.DEPTH_CLEAR_EVENT | side, ms, prices[-1], 0))
+                rows.extend((hft.DEPTH_SNAPSHOT_EVENT | side, ms, price, size) for price, size in zip(prices, sizes))
+    sides = {"buy": hft.BUY_EVENT, "sell": hft.SELL_EVENT}
+    rows.extend((hft.TRADE_EVENT | sides[side], *rest) for side, *rest in fills)
+    rows.sort(key=lambda row: row[1])
+    events = np.zeros(len(rows), hft.event_dtype)
+    kinds, times, events["px"], events["qty"] = (np.array(column) for column in zip(*rows))
+    events["ev"] = kinds.astype(np.uint64) | np.uint64(hft.EXCH_EVENT | hft.LOCAL_EVENT)
+    events["exch_ts"] = times.astype(np.int64) * 1_000_000
+    events["local_ts"] = events["exch_ts"] + latency_ns
+    return events
+
+
+@njit
+def make_market(backtest, held):
+    """Quotes at the best prices, and holds one size at most. Notes in `held` when it held what, and at which price."""
+    number, steps = 1, 0
+    while steps < len(held) and backtest.elapse(every_ns) == 0:
+        backtest.clear_inactive_orders(0)
+        depth, position = backtest.depth(0), backtest.position(0)
+        held[steps, 0], held[steps, 1] = backtest.current_timestamp, position
+        held[steps, 2] = (depth.best_bid + depth.best_ask) / 2
+        steps += 1
+        orders = backtest.orders(0).values()
+        while orders.has_next():
+            order = orders.get()
+            if order.cancellable:
+                backtest.cancel(0, order.order_id, False)
+        if position < size:
+            backtest.submit_buy_order(0, number, depth.best_bid, size, hft.GTX, hft.LIMIT, False)
+        if position > -size:
+            backtest.submit_sell_order(0, number + 1, depth.best_ask, size, hft.GTX, hft.LIMIT, False)
+        number += 2
+    return steps
+
+
+def run(query, tick, lot, fee):
+    ms, sides = "(extract(epoch from ts) * 1000)::float8", ("bid_prices", "bid_sizes", "ask_prices", "ask_sizes")
+    arrays = ", ".join(f"{name}::float8[]" for name in sides)
+    books = query(f"select {ms}, {arrays} {rows_between('order_books')} order by ts")
+    fills = query(f"select side, {ms}, price::float8, size::float8 {rows_between('fills')} order by ts, exec_id")
+    rates = query(f"select {ms}, funding_rate::float8 {rows_between('funding_rates')}")
+    events = events_of(books, fills)  # the engine keeps no reference
+    asset = hft.BacktestAsset().data(events).linear_asset(1.0).constant_order_latency(latency_ns, latency_ns)
+    asset = asset.risk_adverse_queue_model().no_partial_fill_exchange().trading_value_fee_model(fee, fee)
+    backtest = hft.HashMapMarketDepthBacktest([asset.tick_size(tick).lot_size(lot)])
+    held = np.zeros((int((books[-1][0] - books[0][0]) * 1e6 / every_ns), 3))
+    held = held[: make_market(backtest, held)]
+    state, price = backtest.state_values(0), held[-1, 2]
+    result = state.balance + state.position * price - state.fee
+    for at_ms, rate in rates:
+        at = np.searchsorted(held[:, 0], at_ms * 1e6) - 1
+        result -= 0 if at < 0 else held[at, 1] * held[at, 2] * rate
+    backtest.close()
+    return len(books), len(fills), state.num_trades, result
+
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("symbol")
+parser.add_argument("--category", default="USDT-FUTURES", choices=["SPOT", "USDT-FUTURES", "USDC-FUTURES"])
+parser.add_argument("--from", required=True, dest="since")
+parser.add_argument("--to", required=True)
+parser.add_argument("--period", default="1 day", help="length of what is judged and run as a whole")
+parser.add_argument("--pause", type=float, default=60, help="longest time without a book, seconds")
+options = parser.parse_args()
+
+with psycopg.connect(os.environ["DATABASE_URL"], options="-c timezone=UTC") as connection:
+    asked = {"category": options.category, "symbol": options.symbol, "from": options.since, "to": options.to}
+    days = connection.execute(completeness, {**asked, "period": options.period}).fetchall()
+    columns = "10.0 ^ -price_precision, 10.0 ^ -quantity_precision, coalesce(maker_fee_rate, 0)"
+    found = connection.execute(f"select {columns} from market.instruments where {of_instrument}", asked).fetchone()
+    if found is None:
+        raise SystemExit(f"{options.category} {options.symbol} is not recorded")
+    used = []
+    for since, until, proven, pause in days:
+        is_whole = proven == 1 and pause <= options.pause
+        what = f"{proven:.2%} of the time proven for fills, at most {pause:.1f} s without a book"
+        print(f"{since:%F %T}: {what}: {'used' if is_whole else 'left out'}")
+        used += [(since, until)] if is_whole else []
+    print(f"{len(used)} of {len(days)} are used; books say nothing of what happened between two of them\n")
+    for since, until in used:
+        query = lambda sql: connection.execute(sql, {**asked, "since": since, "until": until}).fetchall()
+        books, fills, trades, result = run(query, *(float(value) for value in found))
+        print(f"{since:%F %T}: {books} books, {fills} fills, {trades} trades, result {result:+.4f}")
