@@ -62,8 +62,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   },
   page: {
     run: benchPage,
-    summary:
-      'first paint, API times and bytes with a year of candles; what open pages cost [--pages 20] [--seconds 40]',
+    summary: 'first paint and bytes of the page with a year of candles [--instruments 4600] [--days 365]',
   },
 }
 

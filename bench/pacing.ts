@@ -1,4 +1,3 @@
-import { type CpuInfo, cpus } from 'node:os'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
@@ -203,25 +202,11 @@ function watchLoad(): () => string {
   const delay = monitorEventLoopDelay({ resolution: 10 })
   delay.enable()
   const usage = process.cpuUsage()
-  const busy = busyShare()
   const startedMs = performance.now()
   return () => {
     const { user, system } = process.cpuUsage(usage)
     const own = (user + system) / 1_000 / (performance.now() - startedMs)
     const p99 = delay.percentile(99) / 1e6 - 10
-    const percent = (share: number) => `${(share * 100).toFixed(0)} %`
-    return `machine ${percent(busy())} busy, this process ${percent(own)} of a core, event-loop lag p99 ${p99.toFixed(1)} ms, at most ${(delay.max / 1e6 - 10).toFixed(1)} ms`
-  }
-}
-
-/** Returns the share of all processors that was busy since the call. */
-function busyShare(): () => number {
-  const sum = (part: (times: CpuInfo['times']) => number) => cpus().reduce((total, { times }) => total + part(times), 0)
-  const busy = () => sum(({ user, nice, sys, irq }) => user + nice + sys + irq)
-  const idle = () => sum((times) => times.idle)
-  const [busyBefore, idleBefore] = [busy(), idle()]
-  return () => {
-    const busyMs = busy() - busyBefore
-    return busyMs / Math.max(1, busyMs + idle() - idleBefore)
+    return `this process took ${(own * 100).toFixed(0)} % of a core, event-loop lag p99 ${p99.toFixed(1)} ms, at most ${(delay.max / 1e6 - 10).toFixed(1)} ms`
   }
 }

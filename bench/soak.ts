@@ -1,11 +1,8 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { lastingPort } from '../src/server/embedded/port.js'
 import { startProgram } from '../test/support/program.js'
-import { configFile, readMetrics } from './tools/recorder.js'
+import { configFile, readMetrics, withFolder } from './tools/recorder.js'
 import { startSimulatorChild } from './tools/simulator.js'
 
 /** As often as Prometheus usually asks. */
@@ -29,7 +26,7 @@ export async function benchSoak(argv: readonly string[]): Promise<number> {
   })
   const minutes = Number(values.minutes)
   if (!(minutes >= 5)) throw new Error('--minutes must be 5 or more')
-  const samples = await sampleRecorder(minutes, values.tickers)
+  const samples = await withFolder('soak', (folder) => sampleRecorder(folder, minutes, values.tickers))
   const lastHalf = samples.slice(Math.floor(samples.length / 2))
   const { slope, uncertainty } = trendOf(
     lastHalf.map(({ seconds, residentBytes }) => ({ x: seconds / 3600, y: residentBytes / 1e6 })),
@@ -43,8 +40,7 @@ export async function benchSoak(argv: readonly string[]): Promise<number> {
   return isFlat ? 0 : 1
 }
 
-async function sampleRecorder(minutes: number, tickers: string): Promise<Sample[]> {
-  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-soak-'))
+async function sampleRecorder(folder: string, minutes: number, tickers: string): Promise<Sample[]> {
   const simulator = await startSimulatorChild({ scale: 'live' })
   const port = await lastingPort()
   const busiest = { select: { busiest: 100 } }
@@ -81,7 +77,6 @@ async function sampleRecorder(minutes: number, tickers: string): Promise<Sample[
     recorder.process.kill('SIGTERM')
     await recorder.finished
     await simulator.close()
-    await rm(folder, { recursive: true, force: true })
   }
 }
 

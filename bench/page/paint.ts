@@ -1,20 +1,19 @@
 import type { Browser } from 'playwright-core'
-import { intervals } from '../../src/market/candle.js'
-import type { MarketResponses } from '../../src/serve/api/marketContract.js'
 import { launchBrowser, openPage } from '../../test/support/browser.js'
 import { atLeast, atMost, type Check, median } from '../tools/checks.js'
 
 const visits = 7
-const asks = 40
 const inMs = { unit: 'ms', decimals: 1 }
 
-/** Opens the page as a first visitor several times, and asks the API what the page asks. */
+/** The instrument that has all of the candles. */
+const shown = 'category=USDT-FUTURES&symbol=COIN0000USDT'
+
+/** Opens the page as a first visitor several times. */
 export async function measurePaint(url: string, chromium: string): Promise<Check[]> {
   const browser = await launchBrowser(chromium)
   try {
     const first = await visitPage(browser, url)
     const overview = await visitOverview(browser, url)
-    const key = 'category=USDT-FUTURES&symbol=COIN0000USDT'
     return [
       atMost('first paint, median', median(first.paintMs), 1000, inMs),
       atMost('first paint, slowest', Math.max(...first.paintMs), 1000, inMs),
@@ -26,11 +25,6 @@ export async function measurePaint(url: string, chromium: string): Promise<Check
       }),
       atMost('everything of the first screen there, median', median(first.wholeMs), 2000, inMs),
       atMost('transferred', Math.max(...first.bytes) / 1000, 300, { unit: 'kB', decimals: 1 }),
-      ...(await charts(url, key)),
-      await asking('calendar of 12 series, 42 days', `${url}/api/calendar?limit=12`, 250),
-      await asking('spread and funding of an hour', `${url}/api/history?${key}&hours=1`, 50),
-      await asking('search among all instruments', `${url}/api/instruments?search=coin07`, 50),
-      await asking('status', `${url}/api/status`, 50),
     ]
   } finally {
     await browser.close()
@@ -40,9 +34,8 @@ export async function measurePaint(url: string, chromium: string): Promise<Check
 async function visitPage(browser: Browser, url: string) {
   const [paintMs, wholeMs, bytes]: [number[], number[], number[]] = [[], [], []]
   for (let visit = 0; visit < visits; visit++) {
-    const { page, transferred } = await openPage(browser, url)
-    for (const part of ['.chart canvas', '.calendar button.day', '.book .bids tr'])
-      await page.locator(part).first().waitFor()
+    const { page, transferred } = await openPage(browser, `${url}/?${shown}`)
+    for (const part of ['.chart canvas', '.book .bids tr']) await page.locator(part).first().waitFor()
     wholeMs.push(await page.evaluate<number>('performance.now()'))
     paintMs.push(await page.evaluate<number>(firstPaint))
     bytes.push(transferred())
@@ -81,53 +74,3 @@ const framesPerSecond = (pixels: number) => `new Promise((resolve) => {
   }
   requestAnimationFrame(step)
 })`
-
-async function asking(what: string, url: string, maxMs: number): Promise<Check> {
-  const times: number[] = []
-  for (let i = 0; i < asks; i++) {
-    const startedMs = performance.now()
-    const response = await fetch(url)
-    await response.arrayBuffer()
-    if (!response.ok) throw new Error(`${url} answered ${response.status}`)
-    times.push(performance.now() - startedMs)
-  }
-  return atMost(`${what}, median`, median(times), maxMs, inMs)
-}
-
-/** The first response of each interval that can be asked for, and all that it asks for to show 500 candles. */
-async function charts(url: string, key: string): Promise<Check[]> {
-  const checks: Check[] = []
-  for (const interval of intervals) {
-    const path = `${url}/api/candles?${key}&interval=${interval}&limit=500`
-    const { candles } = await candlesOf(path)
-    checks.push(await asking(`chart of ${interval}, first response (${candles.length} candles)`, path, 50))
-    const whole: number[] = []
-    let [count, responses] = [0, 0]
-    for (let i = 0; i < visits; i++) {
-      const startedMs = performance.now()
-      ;({ count, responses } = await wholeChart(path))
-      whole.push(performance.now() - startedMs)
-    }
-    if (responses > 1) {
-      checks.push(
-        atMost(`chart of ${interval}, all ${count} candles in ${responses} responses`, median(whole), 500, inMs),
-      )
-    }
-  }
-  return checks
-}
-
-async function wholeChart(path: string): Promise<{ count: number; responses: number }> {
-  let [count, responses, from] = [0, 0, '']
-  for (;;) {
-    const { candles, hasOlder } = await candlesOf(path + from)
-    count += candles.length
-    responses++
-    if (count >= 500 || !hasOlder) return { count, responses }
-    from = `&before=${candles[0]?.openTime}`
-  }
-}
-
-async function candlesOf(path: string): Promise<MarketResponses['candles']> {
-  return (await (await fetch(path)).json()) as MarketResponses['candles']
-}
