@@ -230,13 +230,6 @@ export const mutations: readonly Mutation[] = [
     replace: 'total < 0',
   },
   {
-    name: 'a history that leaves out stored fills is believed',
-    foundBy: 'rule',
-    file: 'src/ledger/storePastFills.ts',
-    find: 'if (leftOut.length === 0) return null',
-    replace: 'if (leftOut.length >= 0) return null',
-  },
-  {
     name: 'a candle that has left is stored again',
     foundBy: 'archive',
     file: 'src/ledger/storeCandles.ts',

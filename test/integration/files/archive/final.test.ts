@@ -5,6 +5,7 @@ import { planSeries, wantsOf } from '../../../../src/history/request.js'
 import type { Batch } from '../../../../src/ledger/batch.js'
 import { forget } from '../../../../src/ledger/forget.js'
 import { recordGap } from '../../../../src/ledger/gaps.js'
+import { foldRestatement, lastRevision } from '../../../../src/ledger/restatements.js'
 import { storeBatch } from '../../../../src/ledger/storeBatches.js'
 import { storePastFills } from '../../../../src/ledger/storePastFills.js'
 import { insertWants, wantStates } from '../../../../src/ledger/wants.js'
@@ -186,6 +187,31 @@ test('many candles that are stored at once leave out those that are final', asyn
   expect(await rowsOf(archive.target, 'candles')).toHaveLength(800)
   expect(await store(page(many))).toMatchObject({ inserted: 0 })
   await expectNothingDue()
+})
+
+test('a restatement changes nothing that is final, and begins with the first candle after it', async ({ skip }) => {
+  skip(await hasChunks(), told)
+  const hourly = { ...daily, interval: '1H' } as const
+  const end = from + 9 * dayMs
+  const candles = (prices: object) => {
+    const opening = (__: unknown, hour: number) => aCandle({ ...hourly, openTime: from + hour * hourMs, ...prices })
+    return Array.from({ length: (end - from) / hourMs }, opening)
+  }
+  const page = (prices: object) => ({ ...batchOf('candles', hourly, candles(prices), now), silence: [] })
+  await store(page({ open: '40', high: '48', low: '36', close: '44', baseVolume: '5' }))
+  await leave()
+  const isFinal = (row: Record<string, unknown>) => Number(row['open_time']) / 1000 < now - kept * dayMs
+  const before = (await rowsOf(archive.target, 'candles')).filter(isFinal)
+  expect(before).toHaveLength((now - kept * dayMs - from) / hourMs)
+  const last = await lastRevision(db())
+  await store(page({ open: '10', high: '12', low: '9', close: '11', baseVolume: '20' }))
+  expect(await foldRestatement(db(), hourly, last)).toEqual({ numerator: 1n, denominator: 4n })
+  await leave()
+  expect(await oldRows('candles', 'open_time')).toBe(0)
+  expect((await rowsOf(archive.target, 'candles')).filter(isFinal)).toEqual(before)
+  const { rows } = await sql`
+    select from_time as "from", to_time as "to" from market.restatements`.execute(db())
+  expect(rows).toEqual([{ from: now - kept * dayMs, to: end }])
 })
 
 test('settlements and liquidations that are final stay', async ({ skip }) => {
