@@ -18,7 +18,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     db,
   )
   // Logins that only read stamp exports with it.
-  await sql`create view recorder_page.database as select id from recorder.service`.execute(db)
+  await sql`create view recorder_page.database as select id, places from recorder.service`.execute(db)
   await sql`
     do $$ begin
       if exists (select from pg_roles where rolname = 'market_reader') then

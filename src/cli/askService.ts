@@ -3,13 +3,14 @@ import { egressOf } from '../app.js'
 import type { Config } from '../config/resolve.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
-import { lockFolder } from '../lease/folderLock.js'
+import { takeFolderRight } from '../lease/folderRight.js'
 import { acquireLease, type Lease } from '../lease/lease.js'
 import { isLeaseHeld } from '../lease/leaseRow.js'
 import { oneLine } from '../market/values.js'
 import { type OpenStore, openStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { systemDisk } from '../runtime/disk.js'
+import { untilUnlocked } from '../runtime/folderLock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Right } from '../runtime/right.js'
 import { messageOf } from '../runtime/text.js'
@@ -66,19 +67,24 @@ async function takeRight(config: Config, found: FoundDatabase, logger: Logger): 
   const signal = AbortSignal.timeout(rightWithinMs)
   const hasLeases = () => (store === null ? isExisting(folder) : hasLeaseTable(store.database.db))
   try {
+    // Also a lease is only given once nobody sends by the lock of the folder.
+    await untilUnlocked(folder, 'sending', { clock: systemClock, disk: systemDisk, signal })
+  } catch (error) {
+    return oneLine(messageOf(error))
+  }
+  try {
     if (found.kind === 'away') throw found.error
     if (store !== null && (await hasLeases())) return await takeLease(config, store, logger, signal)
   } catch (error) {
     return `the database does not say who may send: ${oneLine(describeDatabaseError(error))}`
   }
   try {
-    const lock = await lockFolder(folder, { clock: systemClock, disk: systemDisk, signal })
-    if (!(await hasLeases())) return lock
-    await lock.release()
+    const right = await takeFolderRight(folder, { clock: systemClock, disk: systemDisk, signal })
+    if (!(await hasLeases())) return right
+    await right.release()
     return atWork(config)
   } catch (error) {
-    if (signal.aborted) return 'another command is asking it'
-    return `no lock file can be made in ${folder}, which says who may send: ${oneLine(messageOf(error))}`
+    return oneLine(messageOf(error))
   }
 }
 
@@ -102,7 +108,9 @@ async function takeLease(
       onStandby: () => standby.abort(),
     })
   } catch (error) {
-    if (standby.signal.aborted || signal.aborted) return atWork(config)
+    if (standby.signal.aborted) return atWork(config)
+    // A wait that ended by itself, such as the one for another command, says for what it was.
+    if (error === signal.reason) return `nobody gave the right to send from ${egress} within ${rightWithinMs / 1000} s`
     throw error
   }
 }

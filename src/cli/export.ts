@@ -50,7 +50,7 @@ export function exportCommand(): Command {
     .addOption(new Option('--to <time>', 'end, not included (default: after the newest row)').argParser(moment))
     .addOption(namesOption('--category <category...>', 'only these', categories))
     .option('--symbol <glob...>', 'only these, such as BTCUSDT or BTC*')
-    .option('--overwrite', 'start over, replacing any export in the folder')
+    .option('--overwrite', 'start over, replacing the export in the folder')
     .option('--json', 'print the result as JSON')
     .addHelpText('after', examples)
     .action(runExportCommand)

@@ -1,5 +1,6 @@
-import { type Kysely, sql } from 'kysely'
+import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
+import type { DatabasePool } from './pool.js'
 import type { Database } from './schema.js'
 
 /** The database that something belongs to: its id, and the place that it had then. A copy has another place. */
@@ -48,7 +49,7 @@ export async function readIdentity(
   db: Kysely<Database>,
   { adopt = false }: { readonly adopt?: boolean } = {},
 ): Promise<OwnDatabase> {
-  const place = await placeOf(db)
+  const place = await placeOf((text) => db.executeQuery(CompiledQuery.raw(text)))
   await db
     .updateTable('recorder.service')
     .set({ places: sql<string[]>`array_append(places, ${place})` })
@@ -59,12 +60,23 @@ export async function readIdentity(
   return { id, place, places }
 }
 
-async function placeOf(db: Kysely<Database>): Promise<string> {
-  const { rows } = await sql<{ oid: string; readable: boolean }>`
+/** Reads how the database knows itself, for a login that only reads. Null if no recorder has named the database. */
+export async function readReadersIdentity({ pool }: DatabasePool): Promise<OwnDatabase | null> {
+  const known = await pool.query<{ id: string; places: string[] }>(
+    'select id::text, places from recorder_page.database',
+  )
+  const row = known.rows[0]
+  return row === undefined ? null : { ...row, place: await placeOf(async (text) => pool.query(text)) }
+}
+
+type Query = (text: string) => Promise<{ readonly rows: readonly unknown[] }>
+
+async function placeOf(query: Query): Promise<string> {
+  const { rows } = await query(`
     select oid::text, has_function_privilege('pg_control_system()', 'execute') as readable
-    from pg_database where datname = current_database()`.execute(db)
-  const [{ oid, readable } = { oid: '0', readable: false }] = rows
+    from pg_database where datname = current_database()`)
+  const { oid, readable } = rows[0] as { oid: string; readable: boolean }
   if (!readable) return `unknown-${oid}`
-  const system = await sql<{ id: string }>`select system_identifier::text as id from pg_control_system()`.execute(db)
-  return `${system.rows[0]?.id}-${oid}`
+  const system = await query('select system_identifier::text as id from pg_control_system()')
+  return `${(system.rows[0] as { id: string }).id}-${oid}`
 }

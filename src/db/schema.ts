@@ -42,7 +42,7 @@ export interface Database extends FieldTables {
   'recorder.rejected_row': RejectedRowTable
   'recorder_page.coverage': Series & { ranges: string }
   'recorder_page.gap': GapView
-  'recorder_page.database': { id: string }
+  'recorder_page.database': { id: string; places: string[] }
   'recorder.lock': LockTable
   'recorder.lease': LeaseTable
   'recorder.archived_day': ArchivedDayTable

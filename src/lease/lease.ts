@@ -2,13 +2,13 @@ import { hostname } from 'node:os'
 import pg from 'pg'
 import { type Clock, elapsedMs, sleepFor, type StretchStart, stretchFrom, within } from '../runtime/clock.js'
 import { type Disk, systemDisk } from '../runtime/disk.js'
+import { untilUnlocked } from '../runtime/folderLock.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
 import { Right } from '../runtime/right.js'
 import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
 import { connectionString, connectTimeoutMs, socketOf } from '../db/pool.js'
-import { untilFolderIsFree } from './folderLock.js'
 import { LeaseNote } from './leaseNote.js'
 import { isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
 import { leaseMs, rightMs, SendingRight } from './right.js'
@@ -139,7 +139,8 @@ export class Lease extends Right {
     try {
       signal?.throwIfAborted()
       // The database exists by now, so no further command begins to send by the lock of the folder.
-      await untilFolderIsFree(folder, { clock: this.#clock, disk, ...(signal && { signal }) })
+      const onWait = (line: string) => this.#options.logger.warn(line)
+      await untilUnlocked(folder, 'sending', { clock: this.#clock, disk, onWait, ...(signal && { signal }) })
       // A busy server may be slow to open the first connection. Nothing is claimed yet, so nothing ends meanwhile.
       if (!isPatient) await this.#connect(connectTimeoutMs)
       // From now on the database may be away at times, because a waiting recorder continues to wait.

@@ -166,8 +166,8 @@ export function selectFingerprint(request: ExportRequest, part: TimeSpan): State
 
 /** Contents of an export folder. A repeated command reads it to continue an export that was stopped. */
 const manifestSchema = z.strictObject({
-  /** Id of the database (recorder.service) that the rows are of; null before a recorder has named one. */
-  database: z.string().nullable(),
+  /** The database that the rows are of; null before a recorder has named it. */
+  database: z.strictObject({ id: z.string(), place: z.string() }).nullable(),
   what: z.string(),
   format: z.enum(exportFormats),
   categories: z.array(z.string()).nullable(),
@@ -179,15 +179,15 @@ const manifestSchema = z.strictObject({
   decimals: z.record(z.string(), z.strictObject({ digits: z.int(), scale: z.int() })),
   /** Columns whose decimals are written as text. */
   asText: z.array(z.string()),
-  /** Finished parts by day; the key is `all` when rows are not split into days. */
+  /** Parts by day; the key is `all` when rows are not split into days. No other folders are replaced or removed. */
   parts: z.record(
-    z.string(),
+    z.string().regex(/^(all|\d{4}-\d{2}-\d{2})$/),
     z.strictObject({
       from: z.string(),
       to: z.string(),
       rows: z.int(),
       files: z.int(),
-      /** Changes with the rows of the database. If it is another one, the files are written again. */
+      /** Changes with the rows of the database. If it is another one, the files are written again. Empty before. */
       fingerprint: z.string(),
     }),
   ),
@@ -209,7 +209,7 @@ export async function readExportManifest(folder: string): Promise<ExportManifest
   try {
     return manifestSchema.parse(JSON.parse(text))
   } catch (error) {
-    throw new Error(`${path} is damaged: export into another folder, or with --overwrite`, { cause: error })
+    throw new Error(`${path} is damaged, or no export's: export into another folder`, { cause: error })
   }
 }
 

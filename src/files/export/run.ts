@@ -16,7 +16,10 @@ import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from '.
 import { partitionValue } from './partitionValue.js'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import type { DatabasePool } from '../../db/pool.js'
-import { makeFolder } from '../../runtime/disk.js'
+import { belongsTo, readReadersIdentity } from '../../db/identity.js'
+import { systemClock } from '../../runtime/clock.js'
+import { makeFolder, systemDisk } from '../../runtime/disk.js'
+import { isLockOf, lockFolder } from '../../runtime/folderLock.js'
 import { extentList, extentsIn } from '../parquet/columns.js'
 import { type DecimalExtent, scaleFor, UnfitDecimal, withSpare } from '../parquet/decimals.js'
 
@@ -44,15 +47,34 @@ const rowsPerBatch = 2_000
 /**
  * Exports the selected rows to day=…/category=…/symbol=…/<name>.<format>. A source without instruments or time gets one
  * file. Each part is written beside its place, and moved when it is whole. The same call continues after an
- * interruption, and writes again the parts whose rows have changed. Throws if the folder holds another export, or on an
- * abort.
+ * interruption, and writes again the parts whose rows have changed. Waits while another process exports into the folder.
+ * Throws if the folder holds anything else, or on an abort.
  */
 export async function runExport(
   database: DatabasePool,
   request: ExportRequest,
   options: ExportOptions,
 ): Promise<ExportResult> {
+  const { signal, onNote: onWait } = options
   await makeFolder(request.folder)
+  const unlock = await lockFolder(request.folder, 'exporting', {
+    clock: systemClock,
+    disk: systemDisk,
+    ...(signal && { signal }),
+    ...(onWait && { onWait }),
+  })
+  try {
+    return await exportAlone(database, request, options)
+  } finally {
+    await unlock()
+  }
+}
+
+async function exportAlone(
+  database: DatabasePool,
+  request: ExportRequest,
+  options: ExportOptions,
+): Promise<ExportResult> {
   const found = await startManifest(database, request)
   // Without days, the only file is always written anew.
   const isNew = Object.keys(found.parts).length === 0 || request.source.timeColumn === undefined
@@ -94,11 +116,11 @@ async function withDecimals(
   return measured
 }
 
-async function startManifest({ pool }: DatabasePool, request: ExportRequest): Promise<ExportManifest> {
+async function startManifest(database: DatabasePool, request: ExportRequest): Promise<ExportManifest> {
   const { folder, what, format, categories, symbolPatterns, source } = request
-  const { rows } = await pool.query<{ id: string }>('select id::text from recorder_page.database')
+  const own = await readReadersIdentity(database)
   const wanted: ExportManifest = {
-    database: rows[0]?.id ?? null,
+    database: own && { id: own.id, place: own.place },
     what,
     format,
     categories: categories?.toSorted() ?? null,
@@ -108,19 +130,33 @@ async function startManifest({ pool }: DatabasePool, request: ExportRequest): Pr
     asText: [],
     parts: {},
   }
-  const found = request.isOverwriting === true ? null : await readExportManifest(folder)
-  if (found !== null) {
-    const isSame = JSON.stringify({ ...found, decimals: {}, asText: [], parts: {} }) === JSON.stringify(wanted)
-    if (isSame) return found
-    if (found.database !== wanted.database)
-      throw new Error(`${folder} holds an export of another database: export into another folder, or with --overwrite`)
-    throw new Error(`${folder} holds another export (${found.what}): export into another folder, or with --overwrite`)
+  const found = await readExportManifest(folder)
+  await requireOwnFolders(request, found)
+  if (found !== null && request.isOverwriting !== true) {
+    const todo = 'export into another folder, or with --overwrite'
+    const { database: theirs, decimals, asText, parts } = found
+    if (own === null) throw new Error(`${folder} holds an export, and no recorder has named this database: ${todo}`)
+    if (theirs === null || !belongsTo(theirs, own))
+      throw new Error(`${folder} holds an export of another database: ${todo}`)
+    const isSame = JSON.stringify(found) === JSON.stringify({ ...wanted, database: theirs, decimals, asText, parts })
+    if (!isSame) throw new Error(`${folder} holds another export (${found.what}): ${todo}`)
+    return found
   }
-  const others = (await readdir(folder)).filter((name) => !isOurs(name))
-  if (others.length > 0) throw new Error(`${folder} holds other files (${others[0]}): export into a folder of its own`)
-  await removeParts(folder)
+  for (const name of Object.keys(found?.parts ?? {})) await removePart(folder, name)
   await writeExportManifest(folder, wanted)
   return wanted
+}
+
+/** Throws if an export would replace what it did not write. Without a manifest, nothing in the folder is its own. */
+async function requireOwnFolders(request: ExportRequest, found: ExportManifest | null): Promise<void> {
+  const { folder } = request
+  const names = await readdir(folder)
+  const replaced = partsOf(request).filter(({ name }) => found?.parts[name] === undefined)
+  const folders = new Set(replaced.flatMap(({ name }) => foldersOf(name)))
+  const isOther = (name: string) => (found === null ? !isLockOf('exporting', name) : folders.has(name))
+  const other = names.find((name) => name !== 'export.json.new' && isOther(name))
+  if (other !== undefined)
+    throw new Error(`${folder} holds what no export of its export.json wrote (${other}): export into another folder`)
 }
 
 async function writeParts(
@@ -140,18 +176,21 @@ async function writeParts(
     onProgress?.({ partsDone, parts: parts.length, rows })
     // Rows that change after this are in the files, too, and make the next call write the part again.
     const fingerprint = await fingerprintOf(database, request, part)
-    if (await isFinished(finished[part.name], { ...part, fingerprint }, join(folder, folderOf(part)))) {
+    if (await isFinished(finished[part.name], { ...part, fingerprint }, join(folder, foldersOf(part.name)[0]))) {
       partsSkipped++
       continue
     }
     const before = rows
+    const range = { from: new Date(part.from).toISOString(), to: new Date(part.to).toISOString() }
+    // Notes the part first, because only what the manifest names may be replaced after a kill.
+    finished[part.name] = { rows: 0, files: 0, ...finished[part.name], ...range, fingerprint: '' }
+    await writeExportManifest(folder, { ...manifest, parts: finished })
     const written = await writePart(database, request, format, part, (count) => {
       onProgress?.({ partsDone, parts: parts.length, rows: before + count })
       signal?.throwIfAborted()
     })
     rows += written.rows
     files += written.files
-    const range = { from: new Date(part.from).toISOString(), to: new Date(part.to).toISOString() }
     finished[part.name] = { ...range, ...written, fingerprint }
     await writeExportManifest(folder, { ...manifest, parts: finished })
   }
@@ -187,7 +226,10 @@ async function writePart(
   onRows: (count: number) => void,
 ): Promise<{ rows: number; files: number }> {
   const { source, folder } = request
-  const partial = join(folder, `.${folderOf(part)}`)
+  const [finishedName, partialName, formerName] = foldersOf(part.name)
+  const finished = join(folder, finishedName)
+  const partial = join(folder, partialName)
+  const former = join(folder, formerName)
   await rm(partial, { recursive: true, force: true })
   await mkdir(partial, { recursive: true })
   const statement = selectRows(request, part, (column, quoted) => format.expression(column, quoted))
@@ -208,9 +250,7 @@ async function writePart(
     await rm(partial, { recursive: true, force: true })
     throw error
   }
-  const finished = join(folder, folderOf(part))
   // Moves the former files aside, and removes them after the new ones are in place. A kill in between loses nothing.
-  const former = `${partial}.former`
   await rm(former, { recursive: true, force: true })
   if ((await stat(finished).catch(() => null)) !== null) await rename(finished, former)
   if (writer.files === 0) await rm(partial, { recursive: true })
@@ -219,18 +259,14 @@ async function writePart(
   return { rows, files: writer.files }
 }
 
-function folderOf({ name }: Part): string {
-  return name === 'all' ? name : `day=${name}`
+/** Names the folders of a part: the finished one, the one that is being written, and the former one. */
+function foldersOf(name: string): [finished: string, partial: string, former: string] {
+  const finished = name === 'all' ? name : `day=${name}`
+  return [finished, `.${finished}`, `.${finished}.former`]
 }
 
-function isOurs(name: string): boolean {
-  return /^\.?(all|day=\d{4}-\d{2}-\d{2})(\.former)?$|^export\.json(\.new)?$/.test(name)
-}
-
-async function removeParts(folder: string): Promise<void> {
-  for (const name of await readdir(folder)) {
-    if (isOurs(name) && !name.startsWith('export.json')) await rm(join(folder, name), { recursive: true, force: true })
-  }
+async function removePart(folder: string, name: string): Promise<void> {
+  for (const each of foldersOf(name)) await rm(join(folder, each), { recursive: true, force: true })
 }
 
 /** Writes the rows of a part to one file after another. The rows are ordered by instrument. */

@@ -260,6 +260,7 @@ const columns: {
   },
   'recorder_page.database': {
     id: 'value',
+    places: 'value',
   },
   'recorder_page.gap': {
     stream: 'value',
