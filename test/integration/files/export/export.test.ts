@@ -362,11 +362,11 @@ describe('an export', () => {
     const written = await readFile(path, 'utf8')
     // What is written at another place is what a copy finds.
     if (statement.includes('places')) await writeFile(path, written.replace(/"place": "/, '"place": "0'))
-    const before = await query('select id from recorder.service')
+    const { id } = await created.database.db.selectFrom('recorder.service').select('id').executeTakeFirstOrThrow()
     onTestFinished(async () => {
       await query('delete from recorder.service')
       await noteService(created.database.db, 'https://api.example.com')
-      await query('update recorder.service set id = $1', [before.rows[0]?.id])
+      await query('update recorder.service set id = $1', [id])
     })
     await query(statement)
     await expect(exportOf('fills')).rejects.toThrow(
