@@ -1,5 +1,6 @@
 import { format, resolveConfig } from 'prettier'
 import { apiPage } from './apiDocs.js'
+import { reliabilityPage } from './boundsDocs.js'
 import { cliPage } from './cliDocs.js'
 import { configJsonSchema, configurationPage, exampleFile } from './configDocs.js'
 import { metricsPage } from './metricsDocs.js'
@@ -13,6 +14,7 @@ export async function generatedFiles(): Promise<ReadonlyMap<string, string>> {
     'docs/cli.md': await cliPage(),
     'docs/api.md': apiPage(),
     'docs/metrics.md': await metricsPage(),
+    'docs/reliability.md': reliabilityPage(),
   }
   const formatted = Object.entries(texts).map(async ([path, text]): Promise<[string, string]> => {
     const options = await resolveConfig(path)

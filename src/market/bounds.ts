@@ -4,6 +4,11 @@ export const bounds = {
   decimalDigits: 38,
   /** Bytes of a row. A longer response is parsed row by row, because parsing cannot be interrupted. */
   rowBytes: 524_288,
+  /** Unspecified fields of a row that are kept: their number, and their bytes as JSON with names. */
+  unknownFields: 64,
+  unknownBytes: 16_384,
+  /** Rejected rows of a response that are kept as text. So a response of bad rows takes little room on the disk. */
+  rejectedRows: 100,
   /** New symbols of a list that are added before the next list has them, too, or a tenth of the list if that is more. */
   newSymbols: 100,
   /** Locks of another login's session. One with more is ended when the server's table of locks is full. */

@@ -65,14 +65,6 @@ interface ReadRows<Row> {
 const earliestTime = Date.UTC(2010, 0, 1)
 /** A row may be this much newer than its response. */
 const maxAheadMs = 60_000
-/** Bounds of the unspecified fields of a row that are kept: their number, and their bytes as JSON with names. */
-const maxUnknownFields = 64
-const maxUnknownBytes = 16_384
-/**
- * Largest number of rejected rows of one response that are kept as text. Further ones are only counted. So a response
- * of bad rows takes little room on the disk. `insertRejectedRows` bounds those of an operation in an hour.
- */
-const maxRejectedRows = 100
 /** Longest uninterrupted work. Longer work would delay requests that are due. */
 const sliceMs = 3
 /** Number of ordinary rows between two looks at the clock. A look costs as much as reading a few fields. */
@@ -102,7 +94,7 @@ export async function readRows<Query, Row, Wire>(
       // The row itself is kept, so one remark for each set of fields suffices.
       const isNews = row === undefined || !remarked.has(reader.leftOutFields)
       if (row !== undefined) remarked.add(reader.leftOutFields)
-      if (isNews && rejected.length < maxRejectedRows)
+      if (isNews && rejected.length < bounds.rejectedRows)
         rejected.push(rejection(request, reader.reason, value, row !== undefined))
       else if (row === undefined) unkept += 1
     }
@@ -210,8 +202,8 @@ function readExtra(wire: WireObject, isKept: (name: string) => boolean): { extra
     if (!isKept(name)) continue
     const inner = wire[name]
     // A field that is not kept anyway is not converted, because a row may have thousands.
-    const size = kept.length < maxUnknownFields ? name.length + jsonText(inner).length : Infinity
-    if (bytes + size > maxUnknownBytes || !isStorable(name) || !isStorable(inner)) {
+    const size = kept.length < bounds.unknownFields ? name.length + jsonText(inner).length : Infinity
+    if (bytes + size > bounds.unknownBytes || !isStorable(name) || !isStorable(inner)) {
       left++
       continue
     }
