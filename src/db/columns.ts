@@ -193,6 +193,15 @@ export function inFuture(ms: number): RawBuilder<never> {
   return sql`now() + ${duration(ms)}`
 }
 
+/**
+ * Returns SQL that is true once a time has come that was set `ms` ahead. It is also true for a time that lies further
+ * ahead than that, because the database's clock was set back since. Twice the length bears small steps.
+ */
+export function isReached(column: string, ms: number): RawBuilder<boolean> {
+  const time = sql.ref(column)
+  return sql`(${time} <= now() or ${time} > clock_timestamp() + ${duration(2 * ms)})`
+}
+
 /** Returns the time that lies `ms` before the beginning of the transaction. */
 export function ago(ms: number): RawBuilder<DatabaseMs> {
   return sql`now() - ${duration(ms)}`

@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import pg from 'pg'
-import { transactionTime } from '../db/columns.js'
+import { isReached } from '../db/columns.js'
 import type { RunQuery } from '../db/database.js'
 import { traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
@@ -20,10 +20,10 @@ export interface FleetLease {
   /** Requests a minute that the service allows the recorder's address. */
   readonly weight: number
   readonly place: string
-  /** True if the recorder's lease has not ended. */
-  readonly isLive: boolean
-  /** Time since the recorder's last renewal. */
-  readonly silentMs: number
+  /** Changes with each renewal. */
+  readonly stamp: Stamp
+  /** Time since the recorder's last renewal by the database's clock, which may have been set since. */
+  readonly ageMs: number
 }
 
 /** Part of a recorder in shared work, as its lease needs it. */
@@ -47,6 +47,8 @@ export interface Sharing {
 type Stamp = string
 
 const end = `now() + interval '${leaseMs} milliseconds'`
+/** A time far ahead is older, because the database's clock was set back since. */
+const isWaitedFor = `coalesce(waited_until > now() and waited_until < now() + interval '${2 * leaseMs} milliseconds', false)`
 
 /**
  * Takes a row that was given back, or that is still in the state `seen`. A missing row can be taken if it is the first
@@ -67,7 +69,7 @@ export async function takeRow(
      on conflict (egress) do update
        set owner = excluded.owner, epoch = excluded.epoch, until = excluded.until, place = excluded.place, fleet = null
        where known.owner is null or ${stampOf('known')} = $4
-     returning epoch::text, coalesce(waited_until > now(), false) as waited, set_config('synchronous_commit', 'on', true)`,
+     returning epoch::text, ${isWaitedFor} as waited, set_config('synchronous_commit', 'on', true)`,
     [egress, owner, place, seen ?? ''],
   )
   const [row] = rows as readonly { readonly epoch: string; readonly waited: boolean }[]
@@ -110,11 +112,10 @@ export async function renewRow(
     `with mine as (
        update recorder.lease set until = ${end}, fleet = $4, weight = $5
        where egress = $1 and owner = $2 and epoch = $3
-       returning coalesce(waited_until > now(), false) as waited, set_config('synchronous_commit', 'off', true))
+       returning ${isWaitedFor} as waited, set_config('synchronous_commit', 'off', true))
      select waited, (
        select coalesce(json_agg(json_build_object('egress', egress, 'weight', weight, 'place', place,
-         'isLive', until > now(),
-         'silentMs', greatest(0, round(extract(epoch from now() - until) * 1000) + ${leaseMs})) order by egress), '[]')
+         'stamp', ${stampOf('lease')}, 'ageMs', greatest(0, round(extract(epoch from now() - until) * 1000) + ${leaseMs})) order by egress), '[]')
        from recorder.lease where fleet = $6 and until > now() - interval '1 day') as leases
      from mine`,
     [egress, owner, epoch, fleet, weight, listedFleet],
@@ -160,7 +161,7 @@ export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise
     .select('egress')
     .where('egress', '=', egress)
     .where('owner', 'is not', null)
-    .where('until', '>', transactionTime)
+    .where(({ not }) => not(isReached('until', leaseMs)))
     .executeTakeFirst()
   return held !== undefined
 }

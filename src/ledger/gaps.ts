@@ -177,7 +177,7 @@ export async function selectFillGaps(
       order by id desc limit ${limit}
     )
     select id, category, symbol, lower(range) as "from", upper(range) as "to", w.*, (
-        select least((extract(epoch from now() - max(e.noted_at)) * 1000)::float8, w."sinceMs")
+        select least((min(abs(extract(epoch from now() - e.noted_at))) * 1000)::float8, w."sinceMs")
         from recorder.ledger e
         where e.stream = 'fills' and e.category = due.category and e.symbol = due.symbol and e.type = '' and e.interval = ''
           and e.verdict in ('contradicted', 'disputed') and e.part > lower(due.range) - interval '1 minute'

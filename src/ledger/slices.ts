@@ -2,8 +2,8 @@ import { type ExpressionBuilder, type Kysely, sql } from 'kysely'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { ServiceMs } from '../market/values.js'
-import { byUrgency, endWants, provenOfWant, type WantCounts } from './wants.js'
-import { inFuture, instant, transactionTime } from '../db/columns.js'
+import { byUrgency, endWants, provenOfWant, sliceLeaseMs, type WantCounts } from './wants.js'
+import { inFuture, instant, isReached } from '../db/columns.js'
 import { multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
@@ -42,8 +42,7 @@ export interface SliceResult extends WantCounts {
 }
 
 const retryAfterMs = 5_000
-/** Length of a lease on a slice. Slices of a worker that died or lost the database become free after it. */
-const leaseEnd = inFuture(20_000)
+const leaseEnd = inFuture(sliceLeaseMs)
 
 /**
  * Returns true if a want or a slice is open. Otherwise there is nothing to take, extend or end. A worker that is idle
@@ -77,7 +76,7 @@ export async function takeSlice(
 ): Promise<Slice | null> {
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
-    await trx.deleteFrom('recorder.slice').where('leased_until', '<=', transactionTime).execute()
+    await trx.deleteFrom('recorder.slice').where(isReached('leased_until', sliceLeaseMs)).execute()
     const { rows } = await sql<
       Series & Omit<Slice, 'id' | 'series' | 'ranges' | 'missing'> & { ranges: [ServiceMs, ServiceMs][] }
     >`
@@ -90,7 +89,7 @@ export async function takeSlice(
         select w.*, w.ranges - w.done - coalesce(t.ranges, '{}') as rest
         from recorder.want w
         left join taken t on ${sameSeries('t', 'w')}
-        where w.ended_at is null and w.retry_at <= now()
+        where w.ended_at is null and ${isReached('w.retry_at', retryAfterMs)}
           and w.stream = any(${streams}::text[]) and (w.interval <> '' or t.ranges is null)
         order by ${byUrgency("w.ranges - w.done - coalesce(t.ranges, '{}')")}
       )

@@ -4,7 +4,7 @@ import type { Category } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs, hourMs, type ServiceMs } from '../market/values.js'
-import { ago, rowsFrom, transactionTime } from '../db/columns.js'
+import { ago, isReached, rowsFrom } from '../db/columns.js'
 import { hasVerdict, multirange, multirangeText, rangesAsJson, toRanges } from './verdicts.js'
 import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
@@ -77,6 +77,9 @@ export const provenOfWant = sql<string>`
     where ${sameSeries('c', 'w')} and (${hasVerdict('final', 'c')}
         or not w.again and (${hasVerdict('recorded', 'c')} or ${hasVerdict('before the beginning', 'c')}))
       and c.part < upper(w.ranges) and upper(c.ranges) > lower(w.ranges)), '{}')`
+
+/** Length of a lease on a slice. Slices of a worker that died or lost the database become free after it. */
+export const sliceLeaseMs = 20_000
 
 /** Missing ranges of a want: the wanted ranges, minus the proven ones, minus those requested in vain since. */
 const missingOfWant = sql<string>`(w.ranges - w.done - ${provenOfWant})`
@@ -219,7 +222,7 @@ export async function wantStates(
     .selectFrom(chosen.as('w'))
     .select(['id', 'kind', 'stream', 'category', 'symbol', 'type', 'interval', 'problem', 'failure'])
     .select(['requests', 'received', 'inserted', 'updated'])
-    .select(({ eb, exists, fn, selectFrom }) => [
+    .select(({ eb, exists, fn, not, selectFrom }) => [
       eb('ended_at', 'is not', null).as('isEnded'),
       fn<ServiceMs | null>('upper', ['missing']).as('reachedAt'),
       lengthOf('ranges').as('totalMs'),
@@ -228,7 +231,7 @@ export async function wantStates(
         selectFrom('recorder.slice as s')
           .select('s.id')
           .whereRef('s.want_id', '=', 'w.id')
-          .where('s.leased_until', '>', transactionTime),
+          .where(not(isReached('s.leased_until', sliceLeaseMs))),
       ).as('isRunning'),
     ])
     .execute()
@@ -275,11 +278,12 @@ export interface RepairAttempts {
 
 /**
  * Returns SQL that counts the repairs `w` under a condition, as one row of `RepairAttempts`. It counts wants and not
- * requests. A want grows while it is open, it also ends if nothing could be requested, and is deleted a week later.
+ * requests. A want grows while it is open, it also ends if nothing could be requested, and is deleted a week later. An
+ * end ahead counts like one as long ago, because the database's clock was set back since.
  */
 export function attemptsWhere(condition: RawBuilder<unknown>): RawBuilder<RepairAttempts> {
   return sql`
-    select count(*) as attempts, case when bool_and(ended_at is not null) then (extract(epoch from now() - max(ended_at)) * 1000)::float8 end as "sinceMs"
+    select count(*) as attempts, case when bool_and(ended_at is not null) then (min(abs(extract(epoch from now() - ended_at))) * 1000)::float8 end as "sinceMs"
     from recorder.want w where w.kind = 'repair' and ${condition}`
 }
 
@@ -294,6 +298,22 @@ export async function repairAttempts(
     cross join lateral (${attemptsWhere(sql`${ofSeries(series, 'w')} and w.ranges && r`)}) w
     order by r`.execute(db)
   return rows
+}
+
+/** Forgets the ended repairs that the service refused, so that their ranges are due at once. */
+export async function forgetRefusedRepairs(
+  db: Kysely<Database>,
+  stream: StreamName,
+  categories: readonly Category[],
+): Promise<void> {
+  await db
+    .deleteFrom('recorder.want')
+    .where('kind', '=', 'repair')
+    .where('stream', '=', stream)
+    .where('category', 'in', categories)
+    .where('ended_at', 'is not', null)
+    .where('failure', 'is not', null)
+    .execute()
 }
 
 interface RangeOutcome extends TimeRange {

@@ -30,10 +30,36 @@ export interface FleetReport {
   readonly unowned: number
 }
 
+/** A lease with the state of its recorder by this machine's clock. */
+type Heard = FleetLease & { readonly isLive: boolean; readonly silentMs: number }
+
+/**
+ * Judges by the monotonic clock which recorders are live: those whose lease has changed within its length. The clock of
+ * the database may be set. It tells the age of a lease that is new to this recorder, and where between two reads a
+ * lease has changed.
+ */
+class Hearing {
+  readonly #changes = new Map<string, { readonly stamp: string; readonly atMs: number }>()
+  #readMs = 0
+
+  hear(leases: readonly FleetLease[], nowMs: number): readonly Heard[] {
+    const betweenMs = nowMs - this.#readMs
+    this.#readMs = nowMs
+    return leases.map((lease) => {
+      const known = this.#changes.get(lease.egress)
+      const ageMs = known === undefined ? lease.ageMs : Math.min(lease.ageMs, betweenMs)
+      const change = known?.stamp === lease.stamp ? known : { stamp: lease.stamp, atMs: nowMs - ageMs }
+      this.#changes.set(lease.egress, change)
+      const silentMs = nowMs - change.atMs
+      return { ...lease, silentMs, isLive: silentMs < leaseMs }
+    })
+  }
+}
+
 /** Reports how the work is shared. A single recorder is listed without a share. */
 function reportOf(
   self: string,
-  leases: readonly FleetLease[],
+  leases: readonly Heard[],
   rendezvous: Rendezvous | null,
   demand: () => readonly InstrumentDemand[],
 ): FleetReport {
@@ -89,7 +115,7 @@ const leavingMs = 1_500
  *
  * When a recorder joins, some instruments move to it. For the length of a lease, both owners request these instruments.
  * Each address has its own budget, so no limit is exceeded, and no instrument is left without requests. When a recorder
- * dies or is frozen, its lease ends 3.5 s after its last renewal. The others see that within a second. A recorder that
+ * dies or is frozen, its lease does not change any more. The others take its part 3.5 s later, by their own clocks. A recorder that
  * stops tells the others and goes on for 1.5 s.
  */
 export class Fleet implements Sharing {
@@ -97,7 +123,8 @@ export class Fleet implements Sharing {
   readonly weight: number
   readonly place: string
   readonly #options: FleetOptions
-  #leases: readonly FleetLease[] = []
+  readonly #hearing = new Hearing()
+  #leases: readonly Heard[] = []
   #rendezvous: Rendezvous | null = null
   #before: Rendezvous | null = null
   /** Time until which this recorder also requests its previous share, on the monotonic clock. */
@@ -138,11 +165,12 @@ export class Fleet implements Sharing {
     return this.#options.isReady() && !this.#hasYielded && !this.#isLeaving
   }
 
-  onFleetRead(leases: readonly FleetLease[], connectedMs: number): void {
-    const { egress } = this.#options
+  onFleetRead(listed: readonly FleetLease[], connectedMs: number): void {
+    const { egress, clock } = this.#options
+    const leases = this.#hearing.hear(listed, clock.monotonicMs())
     const before = new Set(this.#rendezvous?.members.map((member) => member.egress))
     // Just after the database was away, the others may not have been able to renew their leases yet.
-    const isThere = (lease: FleetLease) => lease.isLive || (connectedMs < leaseMs && before.has(lease.egress))
+    const isThere = (lease: Heard) => lease.isLive || (connectedMs < leaseMs && before.has(lease.egress))
     const others = leases
       .filter((lease) => lease.egress !== egress && isThere(lease))
       .map(({ egress: other, weight }): FleetMember => ({ egress: other, weight }))

@@ -106,3 +106,21 @@ test('the database going away and coming back moves nothing', async () => {
   for (const untilMs = performance.now() + 6_000; performance.now() < untilMs; await sleep(20))
     expect([one.has(), other.has()]).toEqual(before)
 })
+
+test('one that dies is seen gone although the clock of the database is set back', async () => {
+  const proxy = await startTcpProxy(database.url)
+  onTestFinished(() => proxy.close())
+  const [one, other] = [await startMember('g'), await startMember('h', proxy.through(database.url))]
+  await eventually(() => expect(one.has() + other.has()).toBe(200))
+  expect(other.has()).toBeGreaterThan(50)
+  await proxy.refuse()
+  await sleep(1_500)
+  const ahead = `update recorder.lease set until = until + interval '2 hours' where egress = 'h'`
+  await database.database.pool.query(ahead)
+  await eventually(() => expect(one.has()).toBe(200))
+  const state = () => one.fleet.report().recorders.find(({ egress }) => egress === 'h')
+  expect(state()).toMatchObject({ state: 'gone' })
+  expect(state()?.silentMs).toBeGreaterThanOrEqual(3_500)
+  await proxy.restore()
+  await eventually(() => expect(state()).toMatchObject({ state: 'recording' }))
+})
