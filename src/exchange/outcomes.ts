@@ -156,6 +156,11 @@ const kinds = {
   /** Any other failure code. Sources call 40808 a release window, or a bad parameter. */
   rejected: { about: 'request', advice: 'see the code in the documentation of the service', codes: ['40808'] },
   absent: { about: 'option', advice: 'this service does not have it; the other operations are used all the same' },
+  /** A page, or HTTP 404 without the service's envelope, for such an operation. A proxy may have sent it. */
+  'perhaps-absent': {
+    about: 'option',
+    advice: 'check which proxy is in front of exchange.baseUrl; the other operations are used all the same',
+  },
   /** The right to send was lost before the request left. */
   'not-sent': { about: 'caller', advice: 'it is sent once this recorder may send again', isRetryable: true },
   /** The caller gave up, or the client was closed. */
@@ -195,17 +200,13 @@ export function kindOfFailure(
 ): ExchangeErrorKind {
   if (codesOfUnknownCategory.has(code) && isOfCategory(parameters)) return 'unknown-category'
   const kind = kindsOfCodes.get(code) ?? kindOfStatus(httpStatus)
-  return kind === 'no-such-path' ? kindOfMissing(operation) : kind
+  // A service may lack what the specification does not name. Without any other operation it is not the service.
+  return kind === 'no-such-path' && mayLack(operation) ? 'absent' : kind
 }
 
 function kindOfStatus(httpStatus: number): ExchangeErrorKind {
   if (httpStatus === 404) return 'no-such-path'
   return httpStatus >= 500 ? 'unavailable' : 'rejected'
-}
-
-/** A service may lack what the specification does not name. Without any other operation it is not the service. */
-export function kindOfMissing(operation: Operation): ExchangeErrorKind {
-  return mayLack(operation) ? 'absent' : 'no-such-path'
 }
 
 export function mayLack(operation: Operation): boolean {

@@ -5,7 +5,7 @@ import { type Operation, type OperationTraits, operationTraits } from '../market
 import { oneLine, serviceMs, type ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { ExchangeError } from './errors.js'
-import { type ExchangeErrorKind, isOfCategory, kindOfFailure, kindOfMissing, mayLack } from './outcomes.js'
+import { type ExchangeErrorKind, isOfCategory, kindOfFailure, mayLack } from './outcomes.js'
 import { type SplitResponse, splitRows } from './splitRows.js'
 
 /** Deepest nesting of JSON. The service sends less, and no recursive reader runs out of stack at this depth. */
@@ -212,8 +212,9 @@ function withoutEnvelope(
   if (status === 403 || status === 418) return ['blocked', described]
   if (status >= 300 && status < 400)
     return ['malformed', `a redirect to ${oneLine(location ?? 'nowhere', 200)}`, { retryable: false }]
-  const isMissing = status === 404 || (status === 200 && isPage(body) && mayLack(operation))
-  return [isMissing ? kindOfMissing(operation) : 'malformed', described]
+  const isMissing = status === 404 || (status === 200 && isPage(body))
+  if (isMissing && mayLack(operation)) return ['perhaps-absent', described]
+  return [status === 404 ? 'no-such-path' : 'malformed', described]
 }
 
 function isPage(body: Buffer): boolean {

@@ -76,7 +76,7 @@ export function startHistory(options: HistoryOptions): History {
   const routines = [
     candles.enabled && repeat('repair', minuteMs, () => repairCandles({ ...options, settleMs })),
     fills.enabled && repeat('repair of fills', 10 * secondMs, () => fillRepair.look()),
-    repeat('repair of futures', minuteMs, () => repairFutures({ ...options, streams })),
+    repeat('repair of futures', minuteMs, () => repairFutures({ ...options, states, streams })),
     repeat('review', 10 * minuteMs, async () => {
       const now = serviceNow()
       if (now !== null) await reviewOnce(db, now)

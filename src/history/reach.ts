@@ -1,6 +1,6 @@
 import type { Clock } from '../runtime/clock.js'
 import type { Operation } from '../market/operation.js'
-import { dayMs, hourMs, type MachineMs } from '../market/values.js'
+import { dayMs, hourMs, type MachineMs, minuteMs } from '../market/values.js'
 
 /** A learned reach expires after this time. The service may reach further, or pages were empty for another reason. */
 const trustedMs = hourMs
@@ -43,27 +43,66 @@ export class Reach {
   }
 }
 
-/** State of an operation. `resting`: its rows are unusable. `absent`: the service lacks it. Both end after a day. */
-type OperationState = 'unknown' | 'present' | 'absent' | 'resting'
+/**
+ * State of an operation. `absent`: the service lacks it, as several answers agree. `doubtful`: it was missing of late.
+ * `resting`: its rows are unusable. After a while each becomes `unknown`, so that the operation is requested again.
+ */
+type OperationState = 'unknown' | 'present' | 'absent' | 'doubtful' | 'resting'
 
+/** What a request told of its operation. `unclear`: a proxy may have answered in place of the service. */
+type Told = 'present' | 'absent' | 'unclear' | 'unusable'
+
+/** The waits before an operation that is missing is requested again: the first time, the second, and so on. */
+export const absenceWaitsMs = [2 * minuteMs, 5 * minuteMs, 15 * minuteMs, hourMs, 6 * hourMs, dayMs] as const
+/** The service lacks an operation after this many answers. A release or a proxy may cause the first ones. */
+const agreeing = 3
 const restMs = dayMs
+
+interface Known {
+  readonly state: OperationState
+  readonly untilMs: number
+  /** Answers since the last success, one for each wait. */
+  readonly missed: number
+  /** How many of the last answers said that the operation is absent. */
+  readonly agreed: number
+}
 
 /** Keeps the states of operations that are not in the specification, as far as this process knows them. */
 export class OperationStates {
   readonly #clock: Pick<Clock, 'monotonicMs'>
-  readonly #states = new Map<Operation, { readonly state: OperationState; readonly untilMs: number }>()
+  readonly #known = new Map<Operation, Known>()
 
   constructor(clock: Pick<Clock, 'monotonicMs'>) {
     this.#clock = clock
   }
 
-  note(operation: Operation, state: Exclude<OperationState, 'unknown'>): void {
-    const untilMs = state === 'present' ? Number.POSITIVE_INFINITY : this.#clock.monotonicMs() + restMs
-    this.#states.set(operation, { state, untilMs })
+  note(operation: Operation, told: Told): void {
+    const next = this.#after(operation, told, this.#clock.monotonicMs())
+    if (next !== null) this.#known.set(operation, next)
   }
 
   stateOf(operation: Operation): OperationState {
-    const known = this.#states.get(operation)
+    const known = this.#known.get(operation)
     return known === undefined || this.#clock.monotonicMs() >= known.untilMs ? 'unknown' : known.state
+  }
+
+  /** Returns true if the operation may be requested now. */
+  isAsked(operation: Operation): boolean {
+    return ['unknown', 'present'].includes(this.stateOf(operation))
+  }
+
+  #after(operation: Operation, told: Told, nowMs: number): Known | null {
+    if (told === 'present') return { state: told, untilMs: Number.POSITIVE_INFINITY, missed: 0, agreed: 0 }
+    if (told === 'unusable') return { state: 'resting', untilMs: nowMs + restMs, missed: 0, agreed: 0 }
+    // Requests that were under way together are one answer.
+    if (!this.isAsked(operation)) return null
+    const { missed, agreed } = this.#known.get(operation) ?? { missed: 0, agreed: 0 }
+    const agreedNow = told === 'absent' ? agreed + 1 : 0
+    return {
+      state: agreedNow >= agreeing ? 'absent' : 'doubtful',
+      untilMs: nowMs + (absenceWaitsMs[missed] ?? dayMs),
+      missed: missed + 1,
+      agreed: agreedNow,
+    }
   }
 }

@@ -3,7 +3,7 @@ import { type CandleSeries, gridOf, intervalMs, withCandles } from '../market/ca
 import { type InstrumentKey, instrumentText, tradedCategories } from '../market/category.js'
 import { fundingReachMs, leavesWithinMs, liquidationReachMs, longestFundingMs } from '../market/funding.js'
 import { type Operation, operationOfPastFills, pastFillsOperations } from '../market/operation.js'
-import type { StreamName } from '../market/stream.js'
+import { type StreamName, streamTraits } from '../market/stream.js'
 import { type TimeRange, union } from '../market/timeRange.js'
 import { addMs, dayMs, hourMs, laterOf, minuteMs, minuteOf, serviceMs, type ServiceMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/clock.js'
@@ -13,7 +13,13 @@ import { candleStream, instrumentStream, type Series } from '../db/series.js'
 import { missingOfStream } from '../ledger/futures.js'
 import { candlesWithGaps, type FillGap, loseGaps, recordGap, reopenGaps, selectFillGaps } from '../ledger/gaps.js'
 import { isSparse, missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
-import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
+import {
+  forgetRefusedRepairs,
+  insertWants,
+  type NewWant,
+  repairAttempts,
+  type RepairAttempts,
+} from '../ledger/wants.js'
 import { historyLateMs } from '../ledger/storePastFills.js'
 import { fillReachMs } from './pastFills.js'
 import type { OperationStates } from './reach.js'
@@ -173,11 +179,11 @@ export class FillRepair {
       const lost = await selectFillGaps(db, { verdict: 'lost', categories, since, limit: gapsPerLook })
       return lost.filter((gap) => this.#isDue(gap, now)).slice(0, 1)
     }
-    if (state === 'absent') {
-      this.#found.delete(operation)
-      await loseGaps(db, 'fills', 'infinity', categories)
-    } else if (state === 'present' && !this.#found.has(operation)) {
+    if (state === 'absent') await loseGaps(db, 'fills', 'infinity', categories)
+    if (state !== 'present') this.#found.delete(operation)
+    else if (!this.#found.has(operation)) {
       await reopenGaps(db, 'fills', since, categories)
+      await forgetRefusedRepairs(db, 'fills', categories)
       this.#found.add(operation)
     }
     return []
@@ -194,8 +200,8 @@ export class FillRepair {
       limit: gapsPerLook,
     })
     this.#before = gaps.length < gapsPerLook ? null : (gaps.at(-1)?.id ?? null)
-    const rests = ({ category }: FillGap) => states.stateOf(operationOfPastFills(category)) === 'resting'
-    const due = gaps.filter((gap) => this.#isDue(gap, now) && !rests(gap))
+    const isAsked = ({ category }: FillGap) => states.isAsked(operationOfPastFills(category))
+    const due = gaps.filter((gap) => this.#isDue(gap, now) && isAsked(gap))
     const contradicted = due.filter(({ evidenceAgeMs }) => evidenceAgeMs !== null)
     const tooMany = new Set(contradicted.slice(contradictedPerLook))
     return due.filter((gap) => !tooMany.has(gap))
@@ -217,6 +223,7 @@ interface FuturesRepairOptions {
   readonly streams: readonly { readonly name: keyof typeof reachMs; readonly keptMs: number | null }[]
   /** Returns true if only this recorder requests the instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
+  readonly states: OperationStates
   /** Returns the time of the service's clock; null before its first response, when nothing can be judged. */
   readonly serviceNow: () => ServiceMs | null
 }
@@ -227,11 +234,12 @@ const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachM
  * Adds wants for missing funding rates and liquidations. No live response shows their rows: they are older than the
  * first recording, or the recorder was away for long.
  */
-export async function repairFutures({ db, streams, isOwn, serviceNow }: FuturesRepairOptions): Promise<void> {
+export async function repairFutures({ db, streams, isOwn, states, serviceNow }: FuturesRepairOptions): Promise<void> {
   const now = serviceNow()
   if (now === null) return
   for (const { name, keptMs } of streams) {
     await loseGaps(db, name, addMs(now, -reachMs[name]))
+    if (!states.isAsked(streamTraits[name].operation)) continue
     // The oldest settlement in reach may be an interval younger than the reach. Nothing proves what is below it.
     const leavesMs = leavesWithinMs + (name === 'funding_rates' ? longestFundingMs : 0)
     const since = addMs(now, -Math.min(reachMs[name] - leavesMs, keptMs ?? Infinity))

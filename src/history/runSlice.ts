@@ -96,8 +96,8 @@ export class SliceRunner {
   ): Promise<Concluding> {
     const { db, client, states, incidents } = this.#context
     const operation = history.operationOf(series.category)
-    const known = states.stateOf(operation)
-    if (known === 'absent' || known === 'resting') return finished(ranges, `${operation} is not asked: it is ${known}`)
+    if (!states.isAsked(operation))
+      return finished(ranges, `${operation} is not asked: it is ${states.stateOf(operation)}`)
     onAsk(operation)
     const ask: typeof requests.ask = async (send) => {
       try {
@@ -107,13 +107,17 @@ export class SliceRunner {
         return page
       } catch (error) {
         if (error instanceof ExchangeError && error.kind === 'absent') states.note(operation, 'absent')
+        if (error instanceof ExchangeError && error.kind === 'perhaps-absent') {
+          states.note(operation, 'unclear')
+          incidents.failed(operation, error.message)
+        }
         throw error
       }
     }
     const context = { client, request, ask, now: () => requests.now(), counts }
     const { refused, refusalOfAll } = await history.fetch(series, ranges, context)
     if (refusalOfAll !== undefined) {
-      states.note(operation, 'resting')
+      states.note(operation, 'unusable')
       incidents.failed(operation, refusalOfAll)
     } else if (subtract(ranges, refused).length > 0) incidents.succeeded(operation)
     // What is read again is recorded already, so all of it counts as requested.

@@ -1,17 +1,17 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { OperationStates } from '../../../src/history/reach.js'
+import { absenceWaitsMs, OperationStates } from '../../../src/history/reach.js'
 import { fillReachMs, fillRefusals } from '../../../src/history/pastFills.js'
 import { FillRepair, type FillRepairOptions } from '../../../src/history/repairs.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { addCoverage } from '../../../src/ledger/verdicts.js'
-import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
+import { listGaps, loseGaps, recordGap } from '../../../src/ledger/gaps.js'
 import type { TradedCategory } from '../../../src/market/category.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
 import { Incidents } from '../../../src/runtime/incidents.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
-import { clientOf, startWorker } from '../../support/backfill.js'
+import { clientOf, repairInVain, startWorker, wantedRanges } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
 import { aFill } from '../../support/marketRows.js'
@@ -92,6 +92,9 @@ async function storedIds(): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
+/** Makes ranges that were wanted before due again. */
+const makeDue = () => test.database.pool.query('truncate recorder.want cascade')
+
 const gaps = () => listGaps(test.database.db, { streams: ['fills'] })
 
 describe('a gap in fills', () => {
@@ -129,7 +132,7 @@ describe('a gap in fills', () => {
 
   it.each([
     ['names fills by other ids', { fillsHistoryIds: 'other' }, 'USDT-FUTURES', fillRefusals['other ids'], 'open'],
-    ['does not exist', { noFillsHistory: 'html' }, 'USDT-FUTURES', 'away', 'lost'],
+    ['does not exist', { noFillsHistory: 'code' }, 'USDT-FUTURES', 'away', 'open'],
   ] as const)('stays as it is when the history %s', async (_, quirks, category, reason, state) => {
     const service = await startService(quirks)
     const { gap } = await recordAround(service, minuteMs, category)
@@ -202,32 +205,74 @@ describe('a gap in fills', () => {
     expect(incidents.recent()).toMatchObject([{ ...incident, until: expect.any(Number) as number }])
   })
 
-  it('counts as lost while the service has no history, and is filled when it has one', async () => {
-    const service = await startService({ noFillsHistory: 'html' })
+  it('is lost once answers agree over minutes that the service has no history, and open again when it has', async () => {
+    const service = await startService({ noFillsHistory: 'code' })
     const { truth } = await recordAround(service, minuteMs)
-    await repair(service)
-    expect(await gaps()).toMatchObject([{ state: 'lost' }])
+    const asked = () => service.control.report()['127.0.0.1']?.operations['futures-fills-history'].requests
+    let monotonicMs = 0
+    const states = new OperationStates({ monotonicMs: () => monotonicMs })
+    const look = async (afterMs: number) => {
+      monotonicMs += afterMs
+      await makeDue()
+      await repair(service, { states })
+      return (await gaps()).map(({ state }) => state)
+    }
+    expect(await look(0)).toEqual(['open'])
+    expect(await look(absenceWaitsMs[0] - 1)).toEqual(['open'])
+    expect(asked()).toBe(1)
+    expect(await look(1)).toEqual(['open'])
+    expect(await look(absenceWaitsMs[1])).toEqual(['lost'])
+    expect(asked()).toBe(3)
+    expect(await look(absenceWaitsMs[2])).toEqual(['lost'])
     service.control.setQuirks({ noFillsHistory: null })
-    await test.database.pool.query('truncate recorder.want cascade')
-    await repair(service)
-    await repair(service)
-    expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+    await look(absenceWaitsMs[3])
+    expect(await look(0)).toEqual(['repaired'])
     expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
   })
 
-  it('is open again each time that the service has a history after it had none', async () => {
+  it.each(['html', 'notFound'] as const)(
+    'stays open behind a proxy that answers by a page (%s), which is an incident, and is filled minutes later',
+    async (noFillsHistory) => {
+      const service = await startService({ noFillsHistory })
+      await recordAround(service, minuteMs)
+      let monotonicMs = 0
+      const states = new OperationStates({ monotonicMs: () => monotonicMs })
+      const incidents = new Incidents(createLogger('silent'), { ...systemClock, monotonicMs: () => monotonicMs })
+      for (const waitMs of absenceWaitsMs.slice(0, 4)) {
+        await makeDue()
+        await repair(service, { states }, incidents)
+        expect(await gaps()).toMatchObject([{ state: 'open' }])
+        monotonicMs += waitMs
+      }
+      expect(incidents.recent()).toMatchObject([{ what: 'futures-fills-history', count: 4, until: null }])
+      service.control.setQuirks({ noFillsHistory: null })
+      await makeDue()
+      await repair(service, { states }, incidents)
+      expect(await gaps()).toMatchObject([{ state: 'repaired' }])
+      expect(incidents.recent()).toMatchObject([{ until: expect.any(Number) as number }])
+    },
+  )
+
+  it('is open again, and due at once, each time that the service has a history after it had none', async () => {
     const service = await startService()
-    await recordAround(service, minuteMs)
+    const { series, gap } = await recordAround(service, minuteMs)
+    const { db, pool } = test.database
     let monotonicMs = 0
     const states = new OperationStates({ monotonicMs: () => monotonicMs })
-    const repairing = new FillRepair({ db: test.database.db, isOwn: () => true, states, serviceNow: () => now })
+    const repairing = new FillRepair({ db, isOwn: () => true, states, serviceNow: () => now })
     for (let time = 0; time < 2; time++) {
+      for (const waitMs of absenceWaitsMs.slice(0, 3)) {
+        monotonicMs += waitMs
+        states.note('futures-fills-history', 'absent')
+      }
+      await repairing.look()
+      expect(await gaps()).toMatchObject([{ state: 'lost' }])
+      await repairInVain(db, series, [gap], 4)
+      await pool.query(`update recorder.want set failure = 'absent'`)
       states.note('futures-fills-history', 'present')
       await repairing.look()
       expect(await gaps()).toMatchObject([{ state: 'open' }])
-      states.note('futures-fills-history', 'absent')
-      await repairing.look()
-      expect(await gaps()).toMatchObject([{ state: 'lost' }])
+      expect(await wantedRanges(db, symbol)).toEqual([gap])
       monotonicMs += dayMs
     }
   })
@@ -237,10 +282,8 @@ describe('a gap in fills', () => {
     const { series } = await recordAround(service, minuteMs)
     const range = { from: now - 20 * hourMs, to: now - 19 * hourMs }
     await recordGap(test.database.db, { ...series, symbol: 'ETHUSDT', range, reason: 'away', detectedAt: now - dayMs })
-    const states = new OperationStates(systemClock)
-    states.note('futures-fills-history', 'absent')
     const of = { db: test.database.db, isOwn: () => true, serviceNow: () => now }
-    await new FillRepair({ ...of, states }).look()
+    await loseGaps(test.database.db, 'fills', 'infinity')
     const repairing = new FillRepair({ ...of, states: new OperationStates(systemClock) })
     const wanted = async () => {
       await repairing.look()

@@ -1,5 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { instrumentStream } from '../../../src/db/series.js'
+import { OperationStates } from '../../../src/history/reach.js'
+import { systemClock } from '../../../src/runtime/clock.js'
 import { repairFutures as wantMissing } from '../../../src/history/repairs.js'
 import { claimEvents } from '../../../src/ledger/futures.js'
 import { listGaps, loseGaps } from '../../../src/ledger/gaps.js'
@@ -164,6 +166,7 @@ it('a new gap is asked for at once while an older one waits that no request coul
   await claimEvents(db, series, [hoursAgo(60, 2), hoursAgo(1, 0)], 'away')
   await repairInVain(db, series, [hoursAgo(71, 60)], 4)
   const streams = [{ name: 'liquidations', keptMs: null }] as const
-  await wantMissing({ db, streams, isOwn: () => true, serviceNow: () => start })
+  const states = new OperationStates(systemClock)
+  await wantMissing({ db, streams, isOwn: () => true, states, serviceNow: () => start })
   expect(await wantedRanges(db, key.symbol)).toEqual([away])
 })

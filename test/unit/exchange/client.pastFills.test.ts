@@ -74,13 +74,13 @@ describe('the history of fills', () => {
   })
 
   it.each([
-    ['a code', '{"code":"40404","msg":"Request URL NOT FOUND","data":null}', 400],
-    ['a page with status 404', '<html>Not Found</html>', 404],
-    ['a page with status 200', '<html>Welcome</html>', 200],
-    ['nothing with status 404', '', 404],
-  ])('is absent where the service says so by %s, and nothing else changes', async (_name, body, status) => {
+    ['a code', '{"code":"40404","msg":"Request URL NOT FOUND","data":null}', 400, 'absent'],
+    ['a page with status 404', '<html>Not Found</html>', 404, 'perhaps-absent'],
+    ['a page with status 200', '<html>Welcome</html>', 200, 'perhaps-absent'],
+    ['nothing with status 404', '', 404, 'perhaps-absent'],
+  ])('that is missing is told by %s, and nothing else changes', async (_name, body, status, kind) => {
     await exchange.answering(body, status)
-    expect(await failure(exchange.client.pastFills(spot))).toMatchObject({ kind: 'absent', retryable: false })
+    expect(await failure(exchange.client.pastFills(spot))).toMatchObject({ kind, retryable: false })
     if (status === 200) expect((await failure(exchange.client.fills(spot))).kind).toBe('malformed')
   })
 
