@@ -8,7 +8,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     alter table recorder.service
       add column id uuid not null default gen_random_uuid(),
-      add column places text[] not null default '{}'`.execute(db)
+      add column places text[] not null default '{}',
+      add column former text[] not null default '{}',
+      alter column base_url drop not null`.execute(db)
+  await sql`comment on column recorder.service.base_url is
+    'Its address, as configured; NULL until it has responded. Recording from another host is refused unless that is accepted.'`.execute(
+    db,
+  )
+  await sql`comment on column recorder.service.former is
+    'Hosts that the service had before --accept-new-url, oldest first.'`.execute(db)
   await sql`comment on column recorder.service.id is
     'Names the database on what is kept elsewhere: waiting responses, archives, exports. A copy has the same one.'`.execute(
     db,

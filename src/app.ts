@@ -160,7 +160,12 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   try {
     const { acceptNewUrl: accept = false, adopt = false } = options
     const preparing = { logger, clock, signal: stopping.signal, accept, adopt }
-    const { problem, belonging, prepared } = await prepareOrWait(store, config, preparing, onDatabaseLost)
+    const { problem, belonging, mayStore, isNoted, prepared } = await prepareOrWait(
+      store,
+      config,
+      preparing,
+      onDatabaseLost,
+    )
     const isDatabaseAway = problem() !== null
     // Configures features while recording runs. Large tables take hours, and another process may be at work on them.
     const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
@@ -169,7 +174,8 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       ...shared,
       url: store.url,
       serviceNow: () => serviceClock.now(),
-      problem,
+      mayStore,
+      same: store.database.same,
       belonging,
       adopt,
       isFormerOwner: async () => store.isEmbedded || (await isSpoolOf(store.database.db, config.database.dataDir)),
@@ -195,7 +201,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
     })
     parts.collector = collector
     void configured.then((isConfigured) => {
-      if (isConfigured && !stopping.signal.aborted) startUpkeep(base, parts, collector)
+      if (isConfigured && !stopping.signal.aborted) startUpkeep(base, parts, collector, isNoted)
     })
     return { collector, serviceClock, storing, store, pageUrl: parts.server?.url ?? null, metrics, stop }
   } catch (error) {
@@ -260,7 +266,7 @@ function createFleet(
 }
 
 /** Starts what needs the database as configured: the work on the past, and the removal of old rows. */
-function startUpkeep(base: Base, parts: RunningParts, collector: Collector): void {
+function startUpkeep(base: Base, parts: RunningParts, collector: Collector, isNoted: () => boolean): void {
   const { config, logger, clock, disk, incidents, client, serviceClock, fleet } = base
   const { db } = base.store.database
   void reportFormerSpool(db, { egress: egressOf(config), dataDir: config.database.dataDir, disk, logger })
@@ -273,7 +279,8 @@ function startUpkeep(base: Base, parts: RunningParts, collector: Collector): voi
     isOwn: (instrument) => fleet.ownership.hasInstrument(instrument),
     incidents,
     clock,
-    serviceNow: () => serviceClock.now(),
+    // The past is stored beside the queue, so it waits until the queue has noted the service.
+    serviceNow: () => (isNoted() ? serviceClock.now() : null),
     logger,
   })
   parts.retention = startRetention(config, db, { clock, logger, incidents, serviceNow: () => serviceClock.now() })

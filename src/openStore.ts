@@ -32,7 +32,7 @@ export interface OpenStore {
  * Opens the configured database, or starts the embedded one. Migrates neither.
  *
  * @param mayCreate true for a recording, which creates a missing embedded database; otherwise that is an error
- * @param onLost called when the embedded server has died and cannot be started again
+ * @param onLost called when the embedded server cannot be started again, or the database was replaced by another one
  */
 export async function openStore(
   config: Config,
@@ -52,7 +52,9 @@ export async function openStore(
   try {
     // Loaded here, because a command that only reads needs no query builder.
     const { openDatabase } = await import('./db/database.js')
-    const database = openDatabase({ url, poolSize, applicationName: 'market-recorder' })
+    const { SameDatabase } = await import('./db/identity.js')
+    const same = new SameDatabase(onLost)
+    const database = openDatabase({ url, poolSize, applicationName: 'market-recorder', same })
     return {
       database,
       url,

@@ -9,7 +9,7 @@ import { describeDatabaseError, isLockTableFull, traitsOf } from './db/databaseE
 import { endLockHolders } from './db/locks.js'
 import { migrateToLatest, pendingMigrations } from './db/migrate.js'
 import { type OwnDatabase, readIdentity, serviceOf } from './db/identity.js'
-import { noteService } from './db/service.js'
+import { compareService, moveService, noteService, type OtherService } from './db/service.js'
 import { plannedChanges, reconcile } from './server/timescale/reconcile.js'
 import { canCreateExtension, detectServer } from './server/timescale/server.js'
 
@@ -58,7 +58,7 @@ async function storageIn(db: Prepared['database']['db'], config: Config): Promis
 
 /** The service and the database of a recorder, as they are compared with what is kept on its disk. */
 export interface Belonging {
-  /** The configured service, and a former one that has moved to its address. */
+  /** The configured service, and the hosts that it had before. */
   readonly services: readonly string[]
   readonly database: OwnDatabase
 }
@@ -76,25 +76,42 @@ interface ServiceOptions {
  * because tests and checks start many simulators. Resolves to null for a command without the address of a service.
  */
 export async function requireService(
-  { database: { db } }: Prepared,
+  { database: { db, same } }: Prepared,
   { exchange: { baseUrl } }: Config,
   logger: Logger,
   { accept = false, adopt = false }: ServiceOptions = {},
 ): Promise<Belonging | null> {
   if (baseUrl === undefined) return null
   const address = withoutLogin(baseUrl)
-  const before = await db.selectFrom('recorder.service').select('base_url').executeTakeFirst()
-  const other = await noteService(db, address, { accept })
-  if (other !== null) {
-    const isHeld = `the database holds what ${other.baseUrl} sent (since ${new Date(other.notedAt).toISOString()})`
-    if (!other.isLoopback)
-      throw new ConfigError([
-        `${isHeld}, and the configuration names ${address}; use another database (DATABASE_URL, or --data-dir for the embedded one), or --accept-new-url if that service has moved`,
-      ])
-    logger.warn(`${isHeld}, and now data of ${address} is mixed with it`)
-  }
-  const former = accept && before !== undefined ? [serviceOf(before.base_url)] : []
-  return { services: [serviceOf(address), ...former], database: await readIdentity(db, { adopt }) }
+  if (accept) await moveService(db, address)
+  refuseOther(await compareService(db, address), address, logger)
+  const { former } = await db.selectFrom('recorder.service').select('former').executeTakeFirstOrThrow()
+  const identity = await readIdentity(db, { adopt })
+  same.require(identity.id)
+  return { services: [serviceOf(address), ...former], database: identity }
+}
+
+/** Notes the service, which has responded, before its first row is stored. Throws as `requireService`. */
+export async function noteResponding(
+  { database: { db } }: Prepared,
+  { exchange: { baseUrl } }: Config,
+  logger: Logger,
+): Promise<void> {
+  if (baseUrl === undefined) return
+  const address = withoutLogin(baseUrl)
+  const other = await noteService(db, address)
+  // A start has warned of a simulator already.
+  if (other?.isLoopback !== true) refuseOther(other, address, logger)
+}
+
+function refuseOther(other: OtherService | null, address: string, logger: Logger): void {
+  if (other === null) return
+  const isHeld = `the database holds what ${other.baseUrl} sent (since ${new Date(other.notedAt).toISOString()})`
+  if (!other.isLoopback)
+    throw new ConfigError([
+      `${isHeld}, and the configuration names ${address}; use another database (DATABASE_URL, or --data-dir for the embedded one), or --accept-new-url if that service has moved`,
+    ])
+  logger.warn(`${isHeld}, and now data of ${address} is mixed with it`)
 }
 
 const prepareAgainMs = 1_000
@@ -109,8 +126,15 @@ interface PrepareOptions extends ServiceOptions {
 interface Preparation {
   /** The service and the database that are recorded; null until the database is prepared. */
   readonly belonging: () => Belonging | null
-  /** Returns why the database is not prepared yet; null when it is. Nothing may be stored before. */
+  /** Returns why the database is not prepared yet; null when it is. */
   readonly problem: () => Error | null
+  /**
+   * Called before something is stored. Rejects while the database is not prepared. Notes the service at the first call
+   * after that, and rejects if another one was noted meanwhile.
+   */
+  readonly mayStore: () => Promise<void>
+  /** True once the service is noted. */
+  readonly isNoted: () => boolean
   /** Resolves to whether the database is prepared. It is not after an abort, or if it holds another service. */
   readonly prepared: Promise<boolean>
 }
@@ -119,7 +143,7 @@ interface Preparation {
  * Prepares the database at the start of a recording. If it is away, the preparation waits until it is available.
  * Rejects at once on other errors, such as a wrong password.
  *
- * @param onRefused called with a `ConfigError` if the database was away and turns out to hold another service
+ * @param onRefused called with a `ConfigError` if the database turns out to hold another service after the start
  */
 export async function prepareOrWait(
   store: OpenStore,
@@ -130,6 +154,16 @@ export async function prepareOrWait(
   const { logger } = options
   let problem: Error | null = null
   let belonging: Belonging | null = null
+  let isNoted = false
+  const mayStore = async () => {
+    if (problem !== null) throw problem
+    if (isNoted) return
+    await noteResponding(store, config, logger).catch((error: unknown) => {
+      if (error instanceof ConfigError) onRefused?.((problem = error))
+      throw error
+    })
+    isNoted = true
+  }
   const prepare = async (attempt = 1): Promise<void> => {
     try {
       await migrate(store, logger)
@@ -143,9 +177,10 @@ export async function prepareOrWait(
       throw error
     }
   }
+  const preparation = { problem: () => problem, belonging: () => belonging, mayStore, isNoted: () => isNoted }
   try {
     await prepare()
-    return { problem: () => null, belonging: () => belonging, prepared: Promise.resolve(true) }
+    return { ...preparation, prepared: Promise.resolve(true) }
   } catch (error) {
     const { isAway, isLocked } = traitsOf(error)
     // A table may be locked by a reader's open transaction. That is no reason not to record.
@@ -162,7 +197,7 @@ export async function prepareOrWait(
       return false
     },
   )
-  return { problem: () => problem, belonging: () => belonging, prepared }
+  return { ...preparation, prepared }
 }
 
 /** Brings the features in line with the configuration while recording runs. Resolves to whether that was done. */

@@ -1,4 +1,5 @@
 import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import { SameDatabase } from './identity.js'
 import { type DatabaseOptions, type DatabasePool, openPool } from './pool.js'
 import type { Database } from './schema.js'
 import type { DatabaseMs } from '../market/values.js'
@@ -6,18 +7,28 @@ import type { DatabaseMs } from '../market/values.js'
 /** An open database. Close it once; every query after that fails. */
 export interface RecorderDatabase extends DatabasePool {
   readonly db: Kysely<Database>
+  /** Holds the connections to this database once its id is known. */
+  readonly same: SameDatabase
 }
 
 /** Sends a statement to the database. */
 export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
 
-/** Opens a pool with the query builder on it. Connects at the first query. Throws on a malformed URL. */
-export function openDatabase(options: DatabaseOptions): RecorderDatabase {
-  const pool = openPool(options)
+/**
+ * Opens a pool with the query builder on it. Connects at the first query. Throws on a malformed URL.
+ *
+ * @param options.same shared by pools that must lead to one database
+ */
+export function openDatabase(
+  options: Omit<DatabaseOptions, 'check'> & { readonly same?: SameDatabase },
+): RecorderDatabase {
+  const { same = new SameDatabase(), ...rest } = options
+  const pool = openPool({ ...rest, check: (client) => same.check(client) })
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
   return {
     db,
     pool,
+    same,
     async close() {
       await db.destroy()
       // A Kysely without any query leaves the pool open. Its idle connections would keep the process alive.

@@ -1,4 +1,5 @@
 import { CompiledQuery, type Kysely, sql } from 'kysely'
+import type pg from 'pg'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
 import type { DatabasePool } from './pool.js'
 import type { Database } from './schema.js'
@@ -22,6 +23,41 @@ export interface Identity {
 export interface OwnDatabase extends DatabaseIdentity {
   /** Places of this database so far. What was kept for a database of its id in one of them is its own. */
   readonly places: readonly string[]
+}
+
+/**
+ * Keeps the connections of a recorder to one database. Where that is dropped and made anew, the name leads to another
+ * one, which perhaps holds another service.
+ */
+export class SameDatabase {
+  #id: string | null = null
+  readonly #onOther: (error: Error) => void
+
+  /** @param onOther called when a connection leads to another database */
+  constructor(onOther: (error: Error) => void = () => undefined) {
+    this.#onOther = onOther
+  }
+
+  /** Refuses connections to databases with another id from now on. */
+  require(id: string): void {
+    this.#id = id
+  }
+
+  /** Checks a new connection before it is used. Rejects if it leads to another database. */
+  async check(client: pg.ClientBase): Promise<void> {
+    if (this.#id === null) return
+    const found = await client
+      .query<{ id: string }>('select id::text from recorder.service')
+      .then(({ rows }) => rows[0]?.id)
+      .catch((error: unknown) => {
+        if (['3F000', '42P01', '42703'].includes(String((error as { readonly code?: unknown }).code))) return undefined
+        throw error
+      })
+    if (found === this.#id) return
+    const error = new Error('the database was replaced by another one while it was recorded into; start again')
+    this.#onOther(error)
+    throw error
+  }
 }
 
 /** The service of every simulator on this machine. */

@@ -20,6 +20,8 @@ export interface DatabaseOptions {
   readonly silenceTimeoutMs?: number
   /** True when the server refuses every change on these connections. Default false. */
   readonly isReadOnly?: boolean
+  /** Checks each new connection before it is used. A rejection closes it, and fails what it was opened for. */
+  readonly check?: (client: pg.ClientBase) => Promise<void>
 }
 
 export const connectTimeoutMs = 10_000
@@ -38,6 +40,7 @@ export function openPool(options: DatabaseOptions): pg.Pool {
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     types: { getTypeParser },
+    ...(options.check && { onConnect: options.check }),
     ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
   })
   // Without these handlers, a broken connection ends the process. The pool emits 'error' for idle clients. A client in

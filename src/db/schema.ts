@@ -49,10 +49,11 @@ export interface Database extends FieldTables {
   'recorder.changed_day': ChangedDayTable
   'recorder.service': {
     is_only: Generated<boolean>
-    base_url: string
+    base_url: string | null
     noted_at: Generated<DatabaseMs>
     id: Generated<string>
     places: Generated<string[]>
+    former: Generated<string[]>
   }
   'recorder.final_rollups': { is_only: Generated<boolean>; before: ServiceMs }
   'iceberg.iceberg_tables': IcebergTablesTable

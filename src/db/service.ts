@@ -1,11 +1,10 @@
 import { type Kysely, sql } from 'kysely'
-import { streamNames } from '../market/stream.js'
 import type { DatabaseMs } from '../market/values.js'
 import { loopback, serviceOf } from './identity.js'
 import type { Database } from './schema.js'
 
 /** The service whose data the database holds, if another service is about to be recorded. */
-interface OtherService {
+export interface OtherService {
   readonly baseUrl: string
   readonly notedAt: DatabaseMs
   /** True if the new address is on this machine. The new service is then a simulator, which may use any port. */
@@ -13,44 +12,51 @@ interface OtherService {
 }
 
 /**
- * Notes the service whose data the database is about to hold. Resolves to the noted service if it is of another host
- * and has recorded data. Resolves to null where nothing is mixed: the same host, two simulators, or nothing recorded
- * yet. With `accept` the new service replaces the noted one.
+ * Compares the service that is about to be recorded with the one whose data the database holds. Resolves to the noted one
+ * if it is of another host. Resolves to null where nothing is mixed: the same host, two simulators, or none noted yet.
  */
-export async function noteService(
-  db: Kysely<Database>,
-  baseUrl: string,
-  { accept = false }: { readonly accept?: boolean } = {},
-): Promise<OtherService | null> {
+export async function compareService(db: Kysely<Database>, baseUrl: string): Promise<OtherService | null> {
   await db
     .insertInto('recorder.service')
-    .values({ base_url: baseUrl })
+    .values({ base_url: null })
     .onConflict((conflict) => conflict.doNothing())
     .execute()
-  const stored = await db
+  const { noted, notedAt } = await db
     .selectFrom('recorder.service')
-    .select(['base_url as baseUrl', 'noted_at as notedAt'])
+    .select(['base_url as noted', 'noted_at as notedAt'])
     .executeTakeFirstOrThrow()
   const service = serviceOf(baseUrl)
-  if (serviceOf(stored.baseUrl) === service) return null
-  if (accept || !(await hasRecorded(db))) {
-    await db
-      .updateTable('recorder.service')
-      .set(({ fn }) => ({ base_url: baseUrl, noted_at: fn('now') }))
-      .execute()
-    return null
-  }
-  return { ...stored, isLoopback: service === loopback }
+  if (noted === null || serviceOf(noted) === service) return null
+  return { baseUrl: noted, notedAt, isLoopback: service === loopback }
 }
 
-async function hasRecorded(db: Kysely<Database>): Promise<boolean> {
-  const tables = streamNames.map((name) => `market.${name}` as const)
-  const { found } = await db
-    .selectNoFrom((eb) =>
-      eb.or(tables.map((table) => eb.exists(eb.selectFrom(table).select(eb.lit(1).as('one'))))).as('found'),
-    )
-    .executeTakeFirstOrThrow()
-  return found === true
+/**
+ * Notes the service before its first row is stored. Of two that come at once, one is noted. A note stays for good, so
+ * that nobody replaces it beside a recorder. Resolves as `compareService`.
+ */
+export async function noteService(db: Kysely<Database>, baseUrl: string): Promise<OtherService | null> {
+  const other = await compareService(db, baseUrl)
+  await db
+    .updateTable('recorder.service')
+    .set(({ fn }) => ({ base_url: baseUrl, noted_at: fn('now') }))
+    .where('base_url', 'is', null)
+    .execute()
+  return other ?? compareService(db, baseUrl)
+}
+
+/** Replaces the noted service by one that it has moved to. Its former host is kept. */
+export async function moveService(db: Kysely<Database>, baseUrl: string): Promise<void> {
+  const other = await compareService(db, baseUrl)
+  if (other === null) return
+  await db
+    .updateTable('recorder.service')
+    .set(({ fn }) => ({
+      base_url: baseUrl,
+      noted_at: fn('now'),
+      former: sql<string[]>`array_append(former, ${serviceOf(other.baseUrl)})`,
+    }))
+    .where('base_url', '=', other.baseUrl)
+    .execute()
 }
 
 /** Lists the rights of the login beyond reading the market. Each ends a sentence that begins with the login. */

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import type { Config } from '../../config/resolve.js'
 import { openDatabase } from '../../db/database.js'
 import { describeError } from '../../db/databaseError.js'
-import { type OwnDatabase, serviceOf } from '../../db/identity.js'
+import { type OwnDatabase, type SameDatabase, serviceOf } from '../../db/identity.js'
 import type { Database } from '../../db/schema.js'
 import type { ServiceMs } from '../../market/values.js'
 import { type Clock, within } from '../../runtime/clock.js'
@@ -11,7 +11,7 @@ import type { Disk } from '../../runtime/disk.js'
 import { becomeFileOwner } from '../../runtime/fileOwner.js'
 import type { Logger } from '../../runtime/logger.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
-import { ledgerOf, Queue, type QueueOptions, withoutProblem } from './queue.js'
+import { ledgerOf, onlyWhere, Queue, type QueueOptions } from './queue.js'
 import { claimSegments, folderOf, noteDatabase } from './spoolFolders.js'
 
 interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'onDropped'> {
@@ -23,8 +23,9 @@ interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'o
   readonly disk: Disk
   readonly logger: Logger
   readonly metrics: RecorderMetrics
-  /** Returns why nothing may be stored yet; null when it may. Until then responses go to the disk. */
-  readonly problem: () => Error | null
+  /** Called before each write. Rejects while nothing may be stored. Until then responses go to the disk. */
+  readonly mayStore: () => Promise<void>
+  readonly same: SameDatabase
   /** Returns the service and the database that responses are for; null until the database is known. */
   readonly belonging: () => { readonly services: readonly string[]; readonly database: OwnDatabase } | null
   /** True to store what waits on the disk for other databases of the service. */
@@ -56,7 +57,7 @@ export interface OpenQueue {
  * the spool cannot be written to.
  */
 export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
-  const { config, url, clock, serviceNow, disk, logger, metrics, stats, incidents, problem, belonging, onDropped } =
+  const { config, url, clock, serviceNow, disk, logger, metrics, stats, incidents, mayStore, belonging, onDropped } =
     options
   const root = join(config.database.dataDir, 'spool')
   const service = serviceOf(config.exchange.baseUrl ?? '')
@@ -70,9 +71,10 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
     applicationName: 'market-recorder writing',
     statementTimeoutMs: 20_000,
     silenceTimeoutMs: 30_000,
+    same: options.same,
   })
   try {
-    const queue = await Queue.open(withoutProblem(ledgerOf(writing.db), problem), {
+    const queue = await Queue.open(onlyWhere(mayStore, ledgerOf(writing.db)), {
       root: join(root, folder),
       maxBytes: config.collector.spoolMaxBytes,
       disk,

@@ -27,19 +27,15 @@ export function ledgerOf(db: Kysely<Database>): QueueLedger {
   return { store: (batches) => storeBatches(db, batches), recordGap: (gap) => recordGap(db, gap) }
 }
 
-/** Refuses everything while there is a problem with the database. It may hold another service or an older schema. */
-export function withoutProblem({ store, recordGap: record }: QueueLedger, problem: () => Error | null): QueueLedger {
-  const requireNone = () => {
-    const found = problem()
-    if (found !== null) throw found
-  }
+/** Asks before each write. The database may hold another service or an older schema. */
+export function onlyWhere(mayStore: () => Promise<void>, { store, recordGap: record }: QueueLedger): QueueLedger {
   return {
     async store(batches) {
-      requireNone()
+      await mayStore()
       return store(batches)
     },
     async recordGap(gap) {
-      requireNone()
+      await mayStore()
       return record(gap)
     },
   }

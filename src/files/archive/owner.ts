@@ -68,10 +68,12 @@ type Own = Identity & { readonly database: OwnDatabase }
 /** Resolves to null for a database that no recorder has ever recorded into. */
 async function readOwn(db: Kysely<Database>, options: { readonly adopt?: boolean } = {}): Promise<Own | null> {
   const row = await db.selectFrom('recorder.service').select('base_url').executeTakeFirst()
-  return row === undefined ? null : { service: serviceOf(row.base_url), database: await readIdentity(db, options) }
+  if (row === undefined || row.base_url === null) return null
+  return { service: serviceOf(row.base_url), database: await readIdentity(db, options) }
 }
 
-async function readOwner(target: ArchiveTarget): Promise<Identity | null> {
+/** Resolves to whose an archive is; to null for one that nobody has written to. */
+export async function readOwner(target: ArchiveTarget): Promise<Identity | null> {
   const bytes = await target.read(ownerPath)
   if (bytes === null) return null
   try {

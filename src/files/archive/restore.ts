@@ -1,11 +1,14 @@
 import { type Kysely, sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
+import { type Identity, loopback } from '../../db/identity.js'
 import type { Database } from '../../db/schema.js'
+import { noteService } from '../../db/service.js'
 import { groupBy, sum } from '../../market/values.js'
 import { addingRanges } from '../../db/series.js'
 import { type Pointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
 import { publishedTable } from '../iceberg/tables.js'
 import { type ArchiveReader, type FileFooter, fileRows } from './file.js'
+import { readOwner } from './owner.js'
 import { proofTables } from '../layout/proof.js'
 import { type FileRow, serverRow, type StoredColumn, timeText } from '../layout/rowText.js'
 import { tableColumns, withSnapshot } from './rows.js'
@@ -53,7 +56,7 @@ export async function restoreArchive(
   const reader = { target, signal }
   const restored: RestoredDay[] = []
   const problems: string[] = []
-  await requireNeverRecorded(database.db)
+  await noteRestored(database.db, await readOwner(target))
   for (const table of tables) {
     const files = await shownFiles(target, publishedTable(table), pointers, range)
     for (const { name } of archivedTable(table).stream === null ? [] : proofTables) {
@@ -81,10 +84,15 @@ export async function restoreArchive(
   return { restored, problems }
 }
 
-async function requireNeverRecorded(db: Kysely<Database>): Promise<void> {
-  const known = await db.selectFrom('recorder.service').select('base_url').executeTakeFirst()
-  if (known === undefined) return
-  throw new Error(`a recorder has recorded ${known.base_url} into this database: restore into a database of its own`)
+/** Notes whose rows the database is about to hold. Throws if a recorder has recorded, or if they are of another one. */
+async function noteRestored(db: Kysely<Database>, owner: Identity | null): Promise<void> {
+  const known = await db.selectFrom('recorder.service').select(['base_url', 'places']).executeTakeFirst()
+  const ofItsOwn = 'restore into a database of its own'
+  if (known !== undefined && known.base_url !== null && known.places.length > 0)
+    throw new Error(`a recorder has recorded ${known.base_url} into this database: ${ofItsOwn}`)
+  if (owner === null) return
+  const other = await noteService(db, owner.service === loopback ? 'http://127.0.0.1' : `https://${owner.service}`)
+  if (other !== null) throw new Error(`the database holds what ${other.baseUrl} sent: ${ofItsOwn}`)
 }
 
 async function requireNoRows(db: Kysely<Database>, table: string, day: Day): Promise<void> {

@@ -7,6 +7,7 @@ import { acquireLease } from '../../../src/lease/lease.js'
 import { describeDatabaseError } from '../../../src/db/databaseError.js'
 import { openDatabase } from '../../../src/db/database.js'
 import { createTestDatabase } from '../../support/database.js'
+import { startSimulator } from '../../../src/simulator/server.js'
 import { envelope, startFakeService } from '../../support/fakeService.js'
 import { startProgram } from '../../support/program.js'
 import { systemClock } from '../../../src/runtime/clock.js'
@@ -130,9 +131,12 @@ describe('a login of the service, its proxy or the archive', () => {
     const doctor = await startProgram(['doctor', '--data-dir', folder], env).finished
     // Its lists have no row, which is an answer.
     expect(doctor.stdout).toContain('a list without a row')
-    const start = await startProgram(['start', '--for', '1', '--wait', '--data-dir', folder], env).finished
+    const simulator = await startSimulator({ scale: 'tiny' })
+    const responding = { ...env, EXCHANGE_BASE_URL: simulator.url.replace('//', `//${login}`) }
+    const start = await startProgram(['start', '--for', '5', '--data-dir', folder], responding).finished
     const noted = await database.database.db.selectFrom('recorder.service').select('base_url').execute()
-    expect(noted, start.stderr).toEqual([{ base_url: service.url }])
+    expect(noted, start.stderr).toEqual([{ base_url: simulator.url }])
+    await simulator.close()
     expect(doctor.stdout + start.stdout + start.stderr).not.toContain(secret)
     await service.close()
     await database.drop()

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
+import { SameDatabase } from '../../../src/db/identity.js'
 import { openQueue } from '../../../src/collect/queue/openQueue.js'
 import { createStats } from '../../../src/collect/streams/stream.js'
 import { loadConfig } from '../../../src/config/resolve.js'
@@ -46,7 +47,8 @@ test('a fill that another server has not got comes to it, though nobody asked wh
     stats: createStats(),
     incidents: new Incidents(logger, systemClock),
     metrics: createMetrics({ version: 'test' }),
-    problem: () => null,
+    mayStore: () => Promise.resolve(),
+    same: new SameDatabase(),
     belonging: () => null,
     adopt: false,
     isFormerOwner: () => Promise.resolve(false),

@@ -6,7 +6,7 @@ import { openQueue } from '../../../src/collect/queue/openQueue.js'
 import { Spool } from '../../../src/collect/queue/spool.js'
 import { createStats } from '../../../src/collect/streams/stream.js'
 import { loadConfig } from '../../../src/config/resolve.js'
-import { readIdentity } from '../../../src/db/identity.js'
+import { readIdentity, SameDatabase } from '../../../src/db/identity.js'
 import { type Belonging, requireService } from '../../../src/prepareStore.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { systemDisk } from '../../../src/runtime/disk.js'
@@ -76,7 +76,10 @@ async function open({ baseUrl = service, into = database, adopt = false, isForme
     stats: createStats(),
     incidents: new Incidents(logger, systemClock),
     metrics: createMetrics({ version: 'test' }),
-    problem: () => (belonging === null ? new Error('the database is away') : null),
+    mayStore: async () => {
+      if (belonging === null) throw new Error('the database is away')
+    },
+    same: new SameDatabase(),
     belonging: () => belonging,
     adopt,
     isFormerOwner: () => Promise.resolve(isFormerOwner),

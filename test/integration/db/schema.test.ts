@@ -310,8 +310,9 @@ const columns: {
   'recorder.service': {
     id: 'value',
     places: 'value',
+    former: 'value',
     is_only: 'value',
-    base_url: 'value',
+    base_url: 'null',
     noted_at: 'value',
   },
   'iceberg.iceberg_tables': {

@@ -4,7 +4,9 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { Spool } from '../../../src/collect/queue/spool.js'
-import { noteService } from '../../../src/db/service.js'
+import { SameDatabase } from '../../../src/db/identity.js'
+import { openDatabase } from '../../../src/db/database.js'
+import { compareService, moveService, noteService } from '../../../src/db/service.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -25,7 +27,7 @@ afterAll(() => test?.drop())
 const real = 'https://api.exchange.test'
 const another = 'http://other.exchange.test'
 
-async function stored(): Promise<string[]> {
+async function stored(): Promise<(string | null)[]> {
   const rows = await test.database.db.selectFrom('recorder.service').select('base_url').execute()
   return rows.map(({ base_url }) => base_url)
 }
@@ -72,14 +74,41 @@ describe('a database that holds a service', () => {
     await recordSomething()
     expect(await noteService(test.database.db, another)).toMatchObject({ baseUrl: real, isLoopback: false })
     expect(await stored()).toEqual([real])
-    expect(await noteService(test.database.db, another, { accept: true })).toBeNull()
+    await moveService(test.database.db, another)
+    expect(await noteService(test.database.db, another)).toBeNull()
     expect(await stored()).toEqual([another])
   })
 
-  it('takes any while nothing is recorded', async () => {
-    await noteService(test.database.db, 'http://127.0.0.1:9')
-    expect(await noteService(test.database.db, real)).toBeNull()
-    expect(await stored()).toEqual([real])
+  it('takes any until one has responded, and of two that come at once only one', async () => {
+    const { db } = test.database
+    expect(await compareService(db, another)).toBeNull()
+    expect(await compareService(db, real)).toBeNull()
+    expect(await stored()).toEqual([null])
+    const others = await Promise.all([noteService(db, real), noteService(db, another)])
+    expect(others.filter((other) => other === null)).toHaveLength(1)
+    expect(await stored()).toEqual([others[0] === null ? real : another])
+  })
+
+  it('is not mistaken for another one that gets its name', async () => {
+    const other = await createTestDatabase()
+    const lost: string[] = []
+    const same = new SameDatabase(({ message }) => lost.push(message))
+    const recorder = openDatabase({ url: other.url, same })
+    try {
+      await noteService(recorder.db, real)
+      const { id } = await recorder.db.selectFrom('recorder.service').select('id').executeTakeFirstOrThrow()
+      same.require(id)
+      await recorder.pool.query('select')
+      await sql`truncate recorder.service`.execute(other.database.db)
+      await noteService(other.database.db, another)
+      const held = await recorder.pool.connect()
+      await expect(recorder.pool.query('select')).rejects.toThrow(/replaced by another one/)
+      held.release()
+      expect(lost).toHaveLength(1)
+    } finally {
+      await recorder.close()
+      await other.drop()
+    }
   })
 
   it.each(['http://127.0.0.1:2', 'http://localhost:3', 'http://[::1]:4'])(

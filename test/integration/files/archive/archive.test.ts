@@ -154,7 +154,10 @@ describe('an archive', () => {
         expect.stringMatching(/is missing; nothing of candles of 2026-03-02 was restored: bring/),
       ])
       expect(restored.map(({ table }) => table)).toContain('fills')
-      await sql`insert into recorder.service (base_url) values ('https://api.example.com')`.execute(copy.database.db)
+      await sql`truncate recorder.service`.execute(copy.database.db)
+      await sql`insert into recorder.service (base_url, places) values ('https://api.example.com', '{here}')`.execute(
+        copy.database.db,
+      )
       await expect(restoreArchive(copy.database, archive.target, { ...request, tables: ['tickers'] })).rejects.toThrow(
         'a recorder has recorded https://api.example.com into this database',
       )
