@@ -160,13 +160,9 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   try {
     const { acceptNewUrl: accept = false, adopt = false } = options
     const preparing = { logger, clock, signal: stopping.signal, accept, adopt }
-    const { problem, belonging, mayStore, isNoted, prepared } = await prepareOrWait(
-      store,
-      config,
-      preparing,
-      onDatabaseLost,
-    )
-    const isDatabaseAway = problem() !== null
+    const preparation = await prepareOrWait(store, config, preparing, onDatabaseLost)
+    const { prepared, isNoted } = preparation
+    const isDatabaseAway = preparation.problem() !== null
     // Configures features while recording runs. Large tables take hours, and another process may be at work on them.
     const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
     // The queue opens before the recorder may send. Responses of an earlier run need only the database.
@@ -174,9 +170,8 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       ...shared,
       url: store.url,
       serviceNow: () => serviceClock.now(),
-      mayStore,
+      ...preparation,
       same: store.database.same,
-      belonging,
       adopt,
       isFormerOwner: async () => store.isEmbedded || (await isSpoolOf(store.database.db, config.database.dataDir)),
       onDropped: (batches) => parts.collector?.dropped(batches),
