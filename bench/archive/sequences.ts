@@ -26,8 +26,8 @@ export async function runSequences(
   await migrated.close()
   const until = performance.now() + minutes * 60_000
   let [done, violated] = [0, 0]
-  const enough = stopsAtFirst ? 1 : Infinity
-  for (; done < count && violated < enough && performance.now() < until; done++) {
+  const maxViolated = stopsAtFirst ? 1 : Infinity
+  for (; done < count && violated < maxViolated && performance.now() < until; done++) {
     const seed = first + done
     const violation = await runSequence({ adminUrl: url, template }, seed, steps).catch(
       (error: unknown) => (error as Error).stack ?? String(error),
