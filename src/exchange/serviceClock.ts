@@ -19,7 +19,7 @@ type Judgment =
   | { readonly isBelieved: false; readonly aheadMs: number }
 
 /** Largest difference of a believed response from our clock, or from the service's clock as known before. */
-const toleranceMs = 5 * 60_000
+export const toleranceMs = 5 * 60_000
 /** Our clock counts as wrong when this many responses in a row contradict it in the same way, for this long. */
 const responsesToConfirm = 10
 const confirmAfterMs = 30_000
@@ -35,11 +35,24 @@ const replaceAfterMs = 60_000
 /** Clocks are corrected now and then. A bound is exact to this, not more. */
 const boundToleranceMs = 1_000
 /** Number of responses that bound the time of the next one. */
-const witnesses = 128
+const maxWitnesses = 128
 /** Of fewer responses, chance may have made most come from one server. The lowest bound counts then. */
 const fewWitnesses = 32
+/** Until this many responses have come in at least this time, our clock bounds the service's time, too. */
+const responsesToBound = 16
+const boundAfterMs = 10_000
+/** What all of the newest responses but one say counts at once: those of this time, and at least this many. */
+const newestMs = 30_000
+const minNewest = 20
 /** A longer suspension of the machine moves what was known of the service's clock. A shorter one may be inexact. */
 const shortestSuspensionMs = 1_000
+
+/** A believed response that bounds the time of later ones. */
+interface Witness {
+  /** Upper bound of the service's time minus the monotonic clock. */
+  readonly boundMs: number
+  readonly atMs: number
+}
 
 interface Skew {
   /** How far our clock is ahead of the service's, in milliseconds. */
@@ -55,10 +68,11 @@ interface Skew {
  * A response is believed if its time agrees with our clock, or with the service's clock as earlier responses showed it.
  * If this machine's clock is wrong, all responses disagree with it in the same way. After a while they are believed.
  *
- * One server of several may be minutes ahead of the others, so no response tells the time alone. It was made after its
- * request had left, and no clock runs faster than ours, so each response bounds the time of later ones from above. The
- * service's time is that of the response itself, or the bound by most of the others if that is more than a second
- * earlier. An honest response keeps its own time, however slow the others were.
+ * One server of several may be minutes ahead of the others, so no response tells what is over. The time that is judged
+ * by is the earliest of the response's own and the bound by most others. A response was made after its request had left,
+ * and no clock runs faster than ours, so it bounds the time of later ones from above. Before enough have come, our clock
+ * is a bound, too: if it is right, the first responses cannot be from the future, and if it is behind, it only delays.
+ * After a step of the service's clock, too, judgments are late until the bound follows.
  *
  * It also measures our clock against the service's, by the believed response with the shortest round trip.
  */
@@ -70,10 +84,12 @@ export class ServiceClock {
   /** Responses in a row that disagree with our clock and agree with each other. */
   #candidate: { readonly offsetMs: number; readonly sinceMs: number; responses: number } | undefined
 
-  /** Upper bounds of the service's time minus the monotonic clock, by the newest believed responses. */
-  readonly #bounds: number[] = []
+  /** The newest believed responses. */
+  #witnesses: Witness[] = []
   /** The bound by most of them. */
   #boundMs = Infinity
+  /** When the first witness came. Null once there were enough, or once all responses contradicted our clock. */
+  #needsMachineSinceMs: number | null = Infinity
   #judgedAt: StretchStart | undefined
 
   #skew: (Skew & { readonly atMs: number }) | undefined
@@ -92,8 +108,14 @@ export class ServiceClock {
   /** Time of the service's clock, even if this machine's clock was set since; null before the first response. */
   now(): ServiceMs | null {
     if (this.#reference === undefined) return null
-    const offsetMs = Math.min(this.#reference.offsetMs, this.#boundMs)
-    return serviceMs(Math.floor(this.#clock.monotonicMs() + offsetMs))
+    const nowMs = this.#clock.monotonicMs()
+    return serviceMs(Math.floor(Math.min(nowMs + this.#reference.offsetMs, this.#latest(nowMs, this.#clock.now()))))
+  }
+
+  /** Returns the latest time that the service's clock can have. */
+  #latest(nowMs: number, machineNow: MachineMs): number {
+    const latest = nowMs + this.#boundMs
+    return this.#needsMachineSinceMs === null ? latest : Math.min(latest, machineNow)
   }
 
   /**
@@ -110,13 +132,16 @@ export class ServiceClock {
     else if (Math.abs(aheadOfReferenceMs) <= toleranceMs) this.#follow(offsetMs, nowMs)
     else if (this.#isConfirmed(offsetMs, aheadMs, nowMs)) {
       this.#believe(offsetMs, nowMs)
-      this.#forgetBounds()
+      this.#witnesses = []
+      this.#boundMs = Infinity
+      this.#needsMachineSinceMs = null
     } else return { isBelieved: false, aheadMs }
     this.#candidate = undefined
     this.#measure(times, nowMs)
-    const latest = serviceMs(Math.floor(nowMs + this.#boundMs))
+    const latest = serviceMs(Math.floor(this.#latest(nowMs, receivedAt)))
     const serviceTime = requestTime - latest > boundToleranceMs ? latest : requestTime
-    this.#addBound(offsetMs + times.roundTripMs)
+    // Times are whole milliseconds, cut off.
+    this.#addWitness({ boundMs: offsetMs + times.roundTripMs + 1, atMs: nowMs })
     return { isBelieved: true, serviceTime }
   }
 
@@ -126,27 +151,28 @@ export class ServiceClock {
     this.#judgedAt = stretchFrom(this.#clock)
     const ms = before === undefined ? 0 : suspendedMs(before, this.#judgedAt)
     if (ms < shortestSuspensionMs) return
-    this.#forgetBounds()
+    const shiftMs = ms + shortestSuspensionMs
+    this.#witnesses = this.#witnesses.map(({ boundMs, atMs }) => ({ boundMs: boundMs + shiftMs, atMs }))
+    this.#boundMs += shiftMs
     if (this.#reference !== undefined) this.#believe(this.#reference.offsetMs + ms, this.#reference.atMs)
   }
 
-  #forgetBounds(): void {
-    this.#bounds.length = 0
-    this.#boundMs = Infinity
-  }
-
   /**
-   * Takes the bound that more than half of the responses agree with, by a margin for chance. So a third of wrong clocks
-   * has no say.
+   * Takes the bound that more than half of the witnesses agree with, by a margin for chance. So a third of wrong clocks
+   * has no say. A later bound counts if all of the newest witnesses but one agree with it: the service's clock was set.
    */
-  #addBound(offsetMs: number): void {
-    const bounds = this.#bounds
-    // Times are whole milliseconds, cut off.
-    bounds.push(offsetMs + 1)
-    if (bounds.length > witnesses) bounds.shift()
-    const { length } = bounds
-    const place = length < fewWitnesses ? 0 : Math.floor(length / 2 - Math.sqrt(length))
-    this.#boundMs = Float64Array.from(bounds).sort()[place] ?? Infinity
+  #addWitness(witness: Witness): void {
+    const { atMs } = witness
+    const witnesses = [...this.#witnesses.slice(1 - maxWitnesses), witness]
+    this.#witnesses = witnesses
+    const { length } = witnesses
+    const isNewest = (other: Witness, place: number) => place >= length - minNewest || atMs - other.atMs <= newestMs
+    const most = length < fewWitnesses ? 0 : Math.floor(length / 2 - Math.sqrt(length))
+    const boundByNewest = length < minNewest ? -Infinity : boundAt(1, witnesses.filter(isNewest))
+    this.#boundMs = Math.max(boundAt(most, witnesses), boundByNewest)
+    if (this.#needsMachineSinceMs === null) return
+    this.#needsMachineSinceMs = Math.min(this.#needsMachineSinceMs, atMs)
+    if (length >= responsesToBound && atMs - this.#needsMachineSinceMs >= boundAfterMs) this.#needsMachineSinceMs = null
   }
 
   #believe(offsetMs: number, atMs: number): void {
@@ -192,4 +218,9 @@ export class ServiceClock {
       )
     else this.#logger.info("clock: this machine's agrees with the service's again")
   }
+}
+
+/** Returns the bound at a place of the witnesses, lowest first. */
+function boundAt(place: number, witnesses: readonly Witness[]): number {
+  return Float64Array.from(witnesses, ({ boundMs }) => boundMs).sort()[place] ?? Infinity
 }

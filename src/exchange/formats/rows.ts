@@ -4,6 +4,7 @@ import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
 import type { Extra, MachineMs, ServiceMs } from '../../market/values.js'
 import { workedMs } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
+import { toleranceMs } from '../serviceClock.js'
 import { isRecord, jsonText, numbersAsText, parseJson, rowDepth, type ServiceResponse } from '../response.js'
 import { expectedText, isStorable, type Notes } from './fields.js'
 
@@ -22,7 +23,7 @@ export const anArray: Shape<WireArray> = { what: 'an array', is: Array.isArray }
 /** The request that a row responds to, and the times of the response. */
 export interface RowContext<Query> {
   readonly query: Query
-  /** The service's clock when it made the response. */
+  /** The service's clock when it made the response, at most. What is over, and what may be claimed, is judged by it. */
   readonly requestTime: ServiceMs
   /** Our clock when the last byte of the response arrived. */
   readonly receivedAt: MachineMs
@@ -63,8 +64,6 @@ interface ReadRows<Row> {
 
 /** No market of the service is older. */
 const earliestTime = Date.UTC(2010, 0, 1)
-/** A row may be this much newer than its response. */
-const maxAheadMs = 60_000
 /** Longest uninterrupted work. Longer work would delay requests that are due. */
 const sliceMs = 3
 /** Number of ordinary rows between two looks at the clock. A look costs as much as reading a few fields. */
@@ -75,14 +74,14 @@ const bytesPerLook = 16_384
 /** Reads rows one by one, in slices of a few milliseconds. Rows that cannot be understood do not affect the others. */
 export async function readRows<Query, Row, Wire>(
   format: Format<Query, Row, Wire>,
-  { rows: values }: Pick<ServiceResponse, 'rows'>,
+  { rows: values, requestTime: ownTime }: Pick<ServiceResponse, 'rows' | 'requestTime'>,
   request: RowsRequest<Query>,
 ): Promise<ReadRows<Row>> {
   const rows: Row[] = []
   const rejected: RejectedRow[] = []
   const remarked = new Set<string>()
   let unkept = 0
-  const reader = new RowReader(format, request)
+  const reader = new RowReader(format, request, ownTime ?? request.requestTime)
   let parsedBytes = 0
   let sliceStart = workedMs()
   for (let index = 0; index < values.length; index++) {
@@ -126,14 +125,17 @@ class RowReader<Query, Row, Wire> {
   leftOutFields = ''
   readonly #format: Format<Query, Row, Wire>
   readonly #request: RowsRequest<Query>
+  /** The response's own time and the most by which a believed server may be behind the others, which make rows, too. */
+  readonly #latestTime: number
   /** Findings about the row that is being read. It is empty between rows. */
   readonly #notes: Notes = { problems: [], remarks: new Map() }
   /** Fields of an earlier row without unspecified ones. Most rows of a response have the same fields in this order. */
   #known: readonly string[] = []
 
-  constructor(format: Format<Query, Row, Wire>, request: RowsRequest<Query>) {
+  constructor(format: Format<Query, Row, Wire>, request: RowsRequest<Query>, ownTime: ServiceMs) {
     this.#format = format
     this.#request = request
+    this.#latestTime = ownTime + toleranceMs
   }
 
   read(value: unknown): Row | undefined {
@@ -148,7 +150,7 @@ class RowReader<Query, Row, Wire> {
     if (problems.length > 0) return this.#reject(listed(problems.splice(0)))
     if (timeOf !== undefined) {
       const time = timeOf(row)
-      if (time < earliestTime || time > this.#request.requestTime + maxAheadMs)
+      if (time < earliestTime || time > this.#latestTime)
         return this.#reject(`a time that cannot be: ${new Date(time).toISOString()}`)
     }
     this.leftOutFields = [...remarks.keys()].join()

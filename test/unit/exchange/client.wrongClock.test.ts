@@ -38,6 +38,12 @@ describe('a client that knows the time', () => {
   })
 
   it('does not take a candle for closed because one server of several is minutes ahead', async () => {
+    await forms(0)
+    await forms(4)
+  })
+
+  /** Requests a forming candle from a server that is ahead, after so many responses of others. */
+  const forms = async (honest: number) => {
     const openTime = Math.floor(Date.now() / 3_600_000) * 3_600_000
     const candle = `[["${openTime}","1","1","1","1","5","5"]]`
     const asked = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1H' } as const
@@ -47,13 +53,69 @@ describe('a client that knows the time', () => {
     const clock = { ...systemClock, now: () => now }
     const serviceClock = new ServiceClock(clock, pino({ level: 'silent' }))
     const reader = clientOf(servers.url, { serviceClock, clock })
-    for (let i = 0; i < 4; i++) await reader.candles(asked)
+    for (let i = 0; i < honest; i++) await reader.candles(asked)
     aheadMs = 280_000
+    await reader.candles(asked)
     const { rows, requestTime } = await reader.candles(asked)
     reader.close()
     await servers.close()
     expect(rows).toMatchObject([{ openTime, isClosed: false }])
     expect(requestTime).toBeLessThan(openTime + 3_600_000)
+  }
+
+  /** A client of a service whose responses, one a second, have one ticker of this moment and times that are off. */
+  const steppedClient = async (
+    aheadMsOf: (place: number) => number,
+    onResponse: (off: number, rows: number) => void,
+  ) => {
+    let [passedMs, aheadMs] = [0, 0]
+    const clock = {
+      ...systemClock,
+      now: () => systemClock.now() + passedMs,
+      monotonicMs: () => systemClock.monotonicMs() + passedMs,
+      uptimeMs: () => systemClock.uptimeMs() + passedMs,
+    }
+    const servers = await startFakeService((_, response) => {
+      const row = { symbol: 'A', ts: `${clock.now() + Math.max(0, aheadMs)}` }
+      response.end(envelope(JSON.stringify([row]), clock.now() + aheadMs))
+    })
+    const serviceClock = new ServiceClock(clock, pino({ level: 'silent' }))
+    const reader = clientOf(servers.url, { serviceClock, clock })
+    for (let place = 0; place < 300; place++) {
+      aheadMs = aheadMsOf(place)
+      const page = await reader.tickers({ category: 'SPOT' })
+      onResponse(page.requestTime - clock.now(), page.rows.length)
+      passedMs += 1_000
+    }
+    reader.close()
+    await servers.close()
+  }
+
+  it("rejects no row after a step of the service's clock, and judges by the new time within a minute", async () => {
+    const lateAt: number[] = []
+    let place = 0
+    await steppedClient(
+      (at) => (at < 150 ? 0 : 200_000),
+      (off, rows) => {
+        expect(rows).toBe(1)
+        expect(off).toBeLessThanOrEqual(201_000)
+        if (place++ >= 150 && off < 199_000) lateAt.push(place - 150)
+      },
+    )
+    expect(lateAt.at(-1)).toBeLessThan(60)
+  })
+
+  it.each([
+    ['one of two', 2, -200_000],
+    ['one of four', 4, -70_000],
+  ])('rejects no row because %s servers is minutes behind', async (_, servers, behindMs) => {
+    await steppedClient(
+      (at) => (at % servers === servers - 1 ? behindMs : 0),
+      (off, rows) => {
+        expect(rows).toBe(1)
+        expect(off).toBeLessThanOrEqual(1_000)
+      },
+    )
   })
 
   it('rejects rows of a time that cannot be, and takes 0 for none', async () => {
