@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
@@ -7,7 +7,7 @@ import { recordGap } from '../../../../src/ledger/gaps.js'
 import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { type ExportOptions, runExport } from '../../../../src/files/export/run.js'
-import { describeSource, type ExportManifest } from '../../../../src/files/export/request.js'
+import { describeSource } from '../../../../src/files/export/request.js'
 import { noteService } from '../../../../src/db/service.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { recordInstruments } from '../../../../src/ledger/instruments.js'
@@ -311,71 +311,6 @@ test('more rows than a row group, in bounded memory', async () => {
       'select count(*)::integer, sum(i)::varchar, sum(value)::varchar, max(ts)::varchar from read_parquet(FILES)',
     ),
   ).toEqual([[120_000, '7200060000', '1028580000.00000000000', '2026-03-01 00:02:00+00']])
-})
-
-describe('an export', () => {
-  test('removes nothing where it has written nothing', async () => {
-    const theirs = [join(folder, 'day=2026-03-01', 'part'), join(folder, 'all')]
-    for (const path of theirs) await mkdir(path, { recursive: true })
-    await writeFile(join(folder, 'all', 'x.txt'), 'mine')
-    const before = await readdir(folder, { recursive: true })
-    for (const isOverwriting of [false, true])
-      await expect(exportOf('fills', { isOverwriting })).rejects.toThrow(/holds what no export .* wrote \((all|day=)/)
-    expect(await readdir(folder, { recursive: true })).toEqual(before)
-  })
-
-  test('replaces only days that it has written, also with --overwrite', async () => {
-    await exportOf('fills', { to: from + dayMs })
-    await mkdir(join(folder, 'day=2026-03-02'))
-    await expect(exportOf('fills')).rejects.toThrow(/wrote \(day=2026-03-02\): export into another folder/)
-    await exportOf('candles', { to: from + dayMs, isOverwriting: true })
-    expect((await readdir(folder)).toSorted()).toEqual(['day=2026-03-01', 'day=2026-03-02', 'export.json'])
-    expect((await files()).filter((path) => path.includes('fills'))).toEqual([])
-  })
-
-  test('replaces a day that was being written when it was killed', async () => {
-    await exportOf('fills')
-    const manifest = JSON.parse(await readFile(join(folder, 'export.json'), 'utf8')) as ExportManifest
-    const killed = { ...manifest.parts['2026-03-01'], rows: 0, files: 0, fingerprint: '' }
-    const parts = { ...manifest.parts, '2026-03-02': killed }
-    await writeFile(join(folder, 'export.json'), JSON.stringify({ ...manifest, parts }))
-    await mkdir(join(folder, '.day=2026-03-02'))
-    expect(await exportOf('fills')).toMatchObject({ rows: 150, partsSkipped: 2 })
-    expect(await exportOf('fills')).toMatchObject({ rows: 0, partsSkipped: 3 })
-  })
-
-  test('waits for another one into the same folder, and loses nothing', async () => {
-    const results = await Promise.all([exportOf('fills'), exportOf('fills'), exportOf('fills')])
-    expect(results.map(({ rows }) => rows).toSorted((a, b) => a - b)).toEqual([0, 0, 450])
-    expect(await duck('select count(*)::integer from read_parquet(FILES)')).toEqual([[450]])
-    expect(await files()).toHaveLength(10)
-  })
-
-  const query = (text: string, values: unknown[] = []) => created.database.pool.query(text, values)
-  test.each([
-    ['another database', "update recorder.service set id = '00000000-0000-4000-8000-000000000000'"],
-    ['a copy', "update recorder.service set places = '{elsewhere}'"],
-    ['a database without a name', 'delete from recorder.service'],
-  ])('is not continued by %s', async (_, statement) => {
-    await exportOf('fills')
-    const path = join(folder, 'export.json')
-    const written = await readFile(path, 'utf8')
-    // What is written at another place is what a copy finds.
-    if (statement.includes('places')) await writeFile(path, written.replace(/"place": "/, '"place": "0'))
-    const { id } = await created.database.db.selectFrom('recorder.service').select('id').executeTakeFirstOrThrow()
-    onTestFinished(async () => {
-      await query('delete from recorder.service')
-      await noteService(created.database.db, 'https://api.example.com')
-      await query('update recorder.service set id = $1', [id])
-    })
-    await query(statement)
-    await expect(exportOf('fills')).rejects.toThrow(
-      /(holds an export of another database|no recorder has named this database): .*--overwrite/,
-    )
-    await exportOf('fills', { isOverwriting: true })
-    if (statement.startsWith('delete')) await expect(exportOf('fills')).rejects.toThrow('no recorder has named')
-    else expect(await exportOf('fills')).toMatchObject({ rows: 0, partsSkipped: 3 })
-  })
 })
 
 describe('the command', () => {
