@@ -125,13 +125,21 @@ async function move(source: string, target: string, disk: Disk): Promise<void> {
   let left = 0
   for (const name of names) {
     const hasEnded = await self.hasEnded(parseSegmentName(name)?.owner ?? '')
-    if (hasEnded) await disk.rename(join(source, name), join(target, name))
+    if (hasEnded) await disk.rename(join(source, name), join(target, name)).catch(unlessGone)
     else left++
   }
   if (names.length > left) await syncToDisk(disk, target)
   const [, , id, maker] = folderPattern.exec(basename(source)) ?? []
   // A recorder of another address may write to a folder whose database is known.
   if (left > 0 || id !== 'unknown' || !(await self.hasEnded(maker ?? ''))) return
+  const rest = await disk.readdir(source).catch(() => [])
+  // The note tells whose the rest is, such as a damaged segment. So it stays as long as that does.
+  if (rest.some((name) => name !== noteName)) return
   await disk.rm(join(source, noteName), { force: true })
   await disk.rmdir(source).catch(() => undefined)
+}
+
+/** Accepts that another recorder has moved a segment meanwhile. */
+function unlessGone(error: NodeJS.ErrnoException): void {
+  if (error.code !== 'ENOENT') throw error
 }

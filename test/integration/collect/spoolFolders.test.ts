@@ -1,9 +1,10 @@
-import { mkdir, readdir } from 'node:fs/promises'
+import { mkdir, readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { openQueue } from '../../../src/collect/queue/openQueue.js'
 import { Spool } from '../../../src/collect/queue/spool.js'
+import { claimSegments } from '../../../src/collect/queue/spoolFolders.js'
 import { createStats } from '../../../src/collect/streams/stream.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import { readIdentity, SameDatabase } from '../../../src/db/identity.js'
@@ -234,4 +235,45 @@ test.each([
   await close()
   expect(await storedIn(database)).toEqual(isTaken ? [0, 1] : [])
   expect(theirs(lines)).toEqual(isTaken ? [] : [expect.stringMatching(/earlier version, .* start once with --adopt$/)])
+})
+
+describe('a folder of a recorder that did not know its database', () => {
+  const unknown = 'api.example.com~unknown~1-of-before-00000000'
+  const of = () => join(dataDir, 'spool', unknown)
+  const claim = async (disk = systemDisk) => {
+    const own = (await identify(database, service))?.database ?? null
+    const root = join(dataDir, 'spool')
+    const options = { services: ['api.example.com'], own, isFormerOwner: false, adopt: false, disk }
+    return claimSegments({ root, folder: 'api.example.com~id~place', ...options })
+  }
+  beforeEach(async () => {
+    const nothing = () => undefined
+    const reports = { serviceNow: () => null, onDamage: nothing, onDropped: nothing, onSetAside: nothing }
+    const spool = await Spool.open({
+      root: of(),
+      maxBytes: 1_000_000,
+      clock: systemClock,
+      disk: systemDisk,
+      ...reports,
+    })
+    await spool.append(fills(1))
+    await spool.close()
+  })
+
+  test('may be taken over by two recorders at once', async () => {
+    const rename = async (from: string, to: string) => {
+      await systemDisk.rename(from, to)
+      await systemDisk.rename(from, to)
+    }
+    expect(await claim({ ...systemDisk, rename })).toEqual([])
+    expect(await left()).toHaveLength(1)
+  })
+
+  test('keeps its note for as long as something is in it', async () => {
+    const { id = '', place = '' } = (await identify(database, service))?.database ?? {}
+    await writeFile(join(of(), 'database.json'), JSON.stringify({ id, place }))
+    await writeFile(join(of(), 'damaged.unreadable'), '')
+    await claim()
+    expect((await readdir(of())).toSorted()).toEqual(['damaged.unreadable', 'database.json'])
+  })
 })
