@@ -76,7 +76,7 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
 async function ask(config: Config, options: StatusOptions): Promise<Response> {
   const address = options.url ?? (await knownAddress(config))
   if (address === null) {
-    const reason = 'the data folder holds no address of a recorder; give --url or --data-dir'
+    const reason = 'the data folder holds no address of a recorder that runs; give --url or --data-dir'
     return { recorder: null, reason, stored: await readStored(config, reason) }
   }
   try {
@@ -90,7 +90,8 @@ async function ask(config: Config, options: StatusOptions): Promise<Response> {
 async function knownAddress(config: Config): Promise<string | null> {
   const { serve, database } = config
   const left = await readAddress(database.dataDir)
-  if (left !== null) return left
+  // After a crash, another recorder may respond at the address.
+  if (left !== null) return left.hasEnded ? null : left.url
   // A recorder with an embedded database writes its address. At the usual port, another recorder may respond.
   const isHere = database.url === undefined
   return isHere || serve.port === 0 ? null : `http://${inUrl(serve.host)}:${serve.port}`

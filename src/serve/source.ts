@@ -51,20 +51,16 @@ export async function writeAddress(dataDir: string, url: string): Promise<void> 
   await replaceNote(systemDisk, join(dataDir, fileName), { url, pid: process.pid } satisfies Address)
 }
 
-/** Reads the address that a server left; null if there is none. That server may have ended since. */
-export async function readAddress(dataDir: string): Promise<string | null> {
-  return (await readAddressNote(dataDir)).url ?? null
-}
-
-async function readAddressNote(dataDir: string): Promise<Partial<Address>> {
-  const note = await readNote<Address>(systemDisk, join(dataDir, fileName))
-  return (note?.url ?? '').startsWith('http://') ? (note ?? {}) : {}
+/** Reads the address that a server left; null if there is none. */
+export async function readAddress(dataDir: string): Promise<(Address & { readonly hasEnded: boolean }) | null> {
+  const { url = '', pid } = (await readNote<Address>(systemDisk, join(dataDir, fileName))) ?? {}
+  return !url.startsWith('http://') || pid === undefined ? null : { url, pid, hasEnded: !isRunning(pid) }
 }
 
 /** Reads the address of a server that still serves there; else null. After a crash, its port may be another's. */
 export async function respondingAddress(clock: Clock, dataDir: string): Promise<string | null> {
-  const { url, pid } = await readAddressNote(dataDir)
-  if (url === undefined || pid === undefined || !isRunning(pid)) return null
+  const { url, hasEnded } = (await readAddress(dataDir)) ?? { url: '', hasEnded: true }
+  if (hasEnded) return null
   const waiting = new AbortController()
   const isServing = await within(clock, patienceMs, isHealthy(url, waiting.signal), false)
   waiting.abort()
@@ -83,5 +79,5 @@ async function isHealthy(url: string, signal: AbortSignal): Promise<boolean> {
 
 /** Removes the address, unless another server has written its own since. */
 export async function removeAddress(dataDir: string, url: string): Promise<void> {
-  if ((await readAddress(dataDir)) === url) await rm(join(dataDir, fileName), { force: true })
+  if ((await readAddress(dataDir))?.url === url) await rm(join(dataDir, fileName), { force: true })
 }

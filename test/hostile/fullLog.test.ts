@@ -57,7 +57,7 @@ test.each(['a full disk', 'a pipe that nobody reads'])(
       await vi.waitFor(async () => expect(await rows()).toBeGreaterThan(0), { timeout: 60_000, interval: 500 })
       const before = await rows()
       await vi.waitFor(async () => expect(await rows()).toBeGreaterThan(before), { timeout: 120_000, interval: 500 })
-      const url = await readAddress(folder)
+      const url = (await readAddress(folder))?.url ?? null
       expect((await fetch(`${url}/healthz`)).status).toBe(200)
       const metrics = await (await fetch(`${url}/metrics`)).text()
       const [, lost] = /^market_recorder_log_lines_lost_total (\d+)$/m.exec(metrics) ?? []

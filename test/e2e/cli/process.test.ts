@@ -14,16 +14,23 @@ test('a simulator says how to record it', async () => {
   expect(stderr).toBe(`record it with: EXCHANGE_BASE_URL=${url} market-recorder start\n`)
 })
 
-test('status of a folder without a recorder asks no other recorder at the usual port', async () => {
+test.each([
+  ['at the usual port', {}],
+  ['at the address of one that was killed', { 'page-address.json': { pid: 999_999_999 } }],
+])('status of a folder without a recorder asks no other recorder %s', async (_, notes) => {
   const simulator = startProgram(['simulate', '--port', '0'])
   const [url = ''] = await simulator.printed(/http:\/\/\S+(?=\n)/)
   const folder = temporaryFolder('status')
+  for (const [name, note] of Object.entries(notes))
+    await writeFile(join(folder, name), JSON.stringify({ url, ...note }))
   const config = join(folder, 'recorder.json')
   await writeFile(config, JSON.stringify({ serve: { port: Number(new URL(url).port) } }))
   const { exitCode, stderr } = await startProgram(['status', '--config', config, '--data-dir', folder]).finished
   simulator.process.kill('SIGTERM')
   await simulator.finished
-  expect(stderr).toMatch(/^error: the recorder is not running here: the data folder holds no address of a recorder;/)
+  expect(stderr).toMatch(
+    /^error: the recorder is not running here: the data folder holds no address of a recorder that runs;/,
+  )
   expect(exitCode).toBe(1)
 })
 
