@@ -104,6 +104,8 @@ async function takeLease(
       logger,
       clock: systemClock,
       folder: config.database.dataDir,
+      // It asks for some seconds only.
+      giveWay: () => undefined,
       signal: AbortSignal.any([signal, standby.signal]),
       onStandby: () => standby.abort(),
     })

@@ -54,15 +54,21 @@ export async function fetchMissing(
   const unable = new AbortController()
   session.work().catch((error: unknown) => unable.abort(error))
   let progress = await readProgress(db, ids)
-  if (!session.isOwner()) process.stderr.write('the recorder on this host is doing the work; showing its progress\n')
   const stream = open[0]?.series.stream ?? 'candles'
   const describe = progressDescriber(progress.left, stream === 'candles' ? stream : `minutes of ${stream}`)
   const line = progressLine()
   let tookMs = 0
+  let wasOwner = true
+  const noteOwner = () => {
+    if (wasOwner && !session.isOwner()) line.note('the recorder on this host is doing the work; showing its progress')
+    wasOwner = session.isOwner()
+  }
   try {
+    noteOwner()
     line.show(describe(progress))
     while (progress.wantsEnded < progress.wants && !signal.aborted) {
       unable.signal.throwIfAborted()
+      noteOwner()
       // Reading the progress takes longer for a larger backfill, so the pause grows with it.
       await systemClock.sleep(Math.max(minLookMs, 10 * tookMs), signal).catch(() => undefined)
       const startedMs = systemClock.monotonicMs()

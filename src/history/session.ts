@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { TradedCategory } from '../market/category.js'
 import { asIfService, type ServiceMs } from '../market/values.js'
-import type { Clock } from '../runtime/clock.js'
+import { type Clock, longestTimerMs, sleepFor } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Right } from '../runtime/right.js'
@@ -32,7 +32,8 @@ interface SessionOptions {
 
 /**
  * The part of a command in a backfill. If it owns the budget of its egress, it fetches the wanted rows itself. Otherwise
- * the process that owns the budget fetches them, and the command takes over when that process ends.
+ * the process that owns the budget fetches them, and the command takes over when that process ends. A command gives the
+ * budget up to a recorder that waits for it: what a recorder misses now cannot all be had later.
  */
 export interface BackfillSession {
   isOwner(): boolean
@@ -49,8 +50,8 @@ export interface BackfillSession {
    */
   now(): Promise<ServiceMs>
   /**
-   * Starts to fetch what is wanted: at once as the owner of the budget, else after taking it over. Rejects when this
-   * process cannot take it over.
+   * Fetches what is wanted until `rest`, and then rejects: at once as the owner of the budget, else after taking it over.
+   * Rejects when this process cannot take it over.
    */
   work(): Promise<void>
   /** Stops the work and stores the pages that were received. */
@@ -59,8 +60,8 @@ export interface BackfillSession {
 }
 
 /**
- * How long another owner's lease must stay unrenewed before a command takes the budget. A recorder may only be too busy
- * to renew it, and would have to stop recording.
+ * How long another owner's lease must stay unrenewed, or given back, before a command takes the budget. A recorder may
+ * only be too busy to renew it, and would have to stop recording. One that ended may be started again.
  */
 const takeAfterMs = 15_000
 
@@ -71,7 +72,18 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   const { db, url, openClient, egress, folder, clock, serviceNow, logger } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
-  let lease = new Lease(egress, { logger, clock, folder })
+  let wanted = new AbortController()
+  let makingWay: Promise<void> = Promise.resolve()
+  const openLease = (more: { readonly takeAfterMs?: number } = {}) => {
+    wanted = new AbortController()
+    const giveWay = () => {
+      if (wanted.signal.aborted) return
+      wanted.abort()
+      makingWay = makeWay()
+    }
+    return new Lease(egress, { logger, clock, folder, giveWay, ...more })
+  }
+  let lease = openLease()
   let client: ExchangeClient | undefined
   // Only an owner needs a client, and the address of the service.
   const ownClient = () => (client ??= openClient(lease))
@@ -81,6 +93,20 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     isOwner = true
   }
   let worker: HistoryWorker | undefined
+  let asking: Promise<unknown> = Promise.resolve()
+  const makeWay = async () => {
+    // A list takes seconds, and the command could not begin without it.
+    await asking.catch(() => undefined)
+    isOwner = false
+    // The recorder need not wait until the received pages are stored.
+    const stopped = worker?.stop()
+    worker = undefined
+    await lease.release()
+    client?.close()
+    client = undefined
+    lease = openLease({ takeAfterMs })
+    await stopped
+  }
   let working: Promise<void> = Promise.resolve()
   if (!(await isLeaseHeld(db, egress))) {
     ownClient()
@@ -93,30 +119,33 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   if (!isOwner) {
     client?.close()
     client = undefined
-    lease = new Lease(egress, { logger, clock, folder, takeAfterMs })
+    lease = openLease({ takeAfterMs })
   }
 
-  const startWorker = async () => {
-    if (!isOwner) await acquire()
-    await hearService(ownClient(), serviceNow, clock, signal)
-    const own = { client: ownClient(), states: new OperationStates(clock), incidents: new Incidents(logger, clock) }
-    worker ??= new HistoryWorker({ ...options, ...own, series: () => [] })
+  const fetchWanted = async () => {
+    for (;;) {
+      await makingWay
+      if (!isOwner) await acquire()
+      const until = AbortSignal.any([signal, wanted.signal])
+      const own = { client: ownClient(), states: new OperationStates(clock), incidents: new Incidents(logger, clock) }
+      if (await isHeard(own.client, serviceNow, clock, until))
+        worker = new HistoryWorker({ ...options, ...own, series: () => [] })
+      while (await sleepFor(clock, longestTimerMs, until));
+      signal.throwIfAborted()
+    }
   }
   const now = async () => serviceNow() ?? (await newestKnown(db)) ?? asIfService(clock.now())
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))
     await working.catch(() => undefined)
+    await makingWay
     await worker?.stop()
   }
   return {
     isOwner: () => isOwner,
     async instruments(categories) {
       // If another process owns the budget, that process reads the lists.
-      for (const category of isOwner ? categories : []) {
-        const page = await ownClient().instruments({ category }, { signal })
-        // One list may be cut off, so that it removes nothing.
-        await recordInstruments(db, category, page.rows, page.requestTime)
-      }
+      if (isOwner) await (asking = recordLists(db, ownClient(), categories, signal))
       const listed = await listInstruments(db)
       return {
         instruments: listed.filter(({ category }) => (categories as readonly string[]).includes(category)),
@@ -124,7 +153,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       }
     },
     now,
-    work: () => (working = startWorker()),
+    work: () => (working = fetchWanted()),
     rest,
     async close() {
       await rest()
@@ -134,14 +163,30 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   }
 }
 
-/** Requests a short list until a response is believed. Without the time of the service nothing can be judged. */
-async function hearService(
+async function recordLists(
+  db: Kysely<Database>,
+  client: ExchangeClient,
+  categories: readonly TradedCategory[],
+  signal: AbortSignal,
+): Promise<void> {
+  for (const category of categories) {
+    const page = await client.instruments({ category }, { signal })
+    // One list may be cut off, so that it removes nothing.
+    await recordInstruments(db, category, page.rows, page.requestTime)
+  }
+}
+
+/**
+ * Requests a short list until a response is believed. Without the time of the service nothing can be judged. Resolves to
+ * false when the signal aborts.
+ */
+async function isHeard(
   client: ExchangeClient,
   serviceNow: SessionOptions['serviceNow'],
   clock: Clock,
   signal: AbortSignal,
-): Promise<void> {
-  while (serviceNow() === null) {
-    await client.rpiSymbols({ signal }).catch(() => clock.sleep(hearEveryMs, signal))
-  }
+): Promise<boolean> {
+  while (serviceNow() === null && !signal.aborted)
+    await client.rpiSymbols({ signal }).catch(() => sleepFor(clock, hearEveryMs, signal))
+  return !signal.aborted
 }

@@ -1,6 +1,6 @@
 import { hostname } from 'node:os'
-import pg from 'pg'
-import { type Clock, elapsedMs, sleepFor, type StretchStart, stretchFrom, within } from '../runtime/clock.js'
+import type pg from 'pg'
+import { type Clock, elapsedMs, sleepFor, type StretchStart, stretchFrom } from '../runtime/clock.js'
 import { type Disk, systemDisk } from '../runtime/disk.js'
 import { untilUnlocked } from '../runtime/folderLock.js'
 import type { Logger } from '../runtime/logger.js'
@@ -8,20 +8,15 @@ import { randomName } from '../runtime/randomness.js'
 import { Right } from '../runtime/right.js'
 import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
-import { connectionString, connectTimeoutMs, socketOf } from '../db/pool.js'
+import { connectTimeoutMs } from '../db/pool.js'
+import { createConnection, endConnection, responseWithinMs } from './leaseConnection.js'
 import { LeaseNote } from './leaseNote.js'
-import { isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
+import { commandPlace, isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
 import { leaseMs, rightMs, SendingRight } from './right.js'
 
 const beatMs = 500
 const shortestPauseMs = 100
 const judgeEveryMs = 100
-const responseWithinMs = 1_000
-/**
- * Longest wait for a lock. It is shorter than the wait for a response, so that a lock and a silent server give
- * different errors.
- */
-const lockTimeoutMs = 700
 const listEveryMs = 1_000
 
 interface LeaseOptions {
@@ -32,8 +27,13 @@ interface LeaseOptions {
   /** File that notes whether another recorder waits. A start without the database reads it. */
   readonly noteFile?: string
   readonly disk?: Disk
-  /** How long the row of another owner must be seen unrenewed before it is taken. Default and minimum: 3.5 s. */
+  /**
+   * How long the row must be seen unrenewed before it is taken from a recorder. Default and minimum: 3.5 s. If set, a row
+   * that a recorder gave back is taken only after this time, too.
+   */
   readonly takeAfterMs?: number
+  /** Only commands have it. Called while a recorder waits for the right; the command should then release it soon. */
+  readonly giveWay?: () => void
   /** This recorder's part in shared work. Without it, the recorder shares no work. */
   readonly sharing?: Sharing
 }
@@ -57,9 +57,9 @@ interface Acquisition {
  * 1. The owner renews its row twice a second, `where owner = me and epoch = mine`. Each renewal lets it send for 3 s
  *    from the time of its request. A suspension of the machine counts, and setting its clock does not (right.ts). The
  *    right is checked before each request departs.
- * 2. A row that was given back can be taken at once. Any other or missing row is taken only after 3.5 s without
- *    renewal. The recorder looks at it each half second, on one connection. The take compares the row with what was
- *    seen.
+ * 2. A row that was given back can be taken at once, though `takeAfterMs` leaves it to others. Any other or missing row is
+ *    taken only after 3.5 s without renewal. The recorder looks at it each half second, on one connection. The take
+ *    compares the row with what was seen.
  * 3. A look writes to the row, so whatever stops the owner's renewal also stops waiting recorders. Their 3.5 s then begin
  *    anew. So the owner may go on for 3 s after each such failure. A short lock may stop a renewal and no look, so a lock
  *    counts only if it stops two renewals in a row. It never gives a right that does not hold: its holder may be taking
@@ -72,6 +72,9 @@ interface Acquisition {
  *    too.
  * 6. After a suspension of the machine, only the database can give the right: failures neither extend nor begin it. The
  *    machine's uptime reveals a suspension. A virtual machine that was paused from outside does not know of it.
+ * 7. A command gives its row up to a recorder that waits, because the past can be had later. So only a recorder notes on
+ *    the row of a command that it waits. An owner that is a command does not know of other commands that wait, and
+ *    always counts as waited for: it never goes on by rule 5.
  */
 export async function acquireLease(url: string, egress: string, options: LeaseOptions & Acquisition): Promise<Lease> {
   const lease = new Lease(egress, options)
@@ -108,10 +111,11 @@ export class Lease extends Right {
     super()
     const { logger, disk = systemDisk, noteFile } = options
     const owner = `${hostname()} ${process.pid} ${randomName(4)}`
+    const place = options.giveWay === undefined ? (options.sharing?.place ?? owner) : `${commandPlace} ${owner}`
     this.#egress = egress
     this.#options = options
     this.#clock = options.clock
-    this.#claimant = { egress, owner, place: options.sharing?.place ?? owner }
+    this.#claimant = { egress, owner, place, isPatient: options.takeAfterMs !== undefined }
     this.#right = new SendingRight(this.#clock)
     this.#note = new LeaseNote({ file: noteFile, egress, disk, logger })
   }
@@ -204,7 +208,7 @@ export class Lease extends Right {
     } catch (error) {
       this.#options.logger.debug(`the lease of ${this.#egress}: ${describeDatabaseError(error)}`)
       this.#watch = null
-      // Rules 3, 5 and 6 say which failures extend the right.
+      // Rules 3 and 5 to 7 say which failures extend the right.
       const { preventsTakeover, isLocked } = traitsOf(error)
       this.#right.failed(sentAt, preventsTakeover ? 'takeover prevented' : isLocked ? 'row locked' : 'unknown')
       if (preventsTakeover) await this.#goOnWithout(sentAt)
@@ -231,17 +235,22 @@ export class Lease extends Right {
       this.#right.lost()
       return
     }
-    this.#right.proven(sentAt, renewed.isWaitedFor)
-    this.#note.note(renewed.isWaitedFor)
+    this.#proven(sentAt, renewed.isWaitedFor)
+    if (renewed.isWaitedFor) this.#options.giveWay?.()
     if (!listsFleet) return
     this.#listedMs = sentAt.ms
     sharing.onFleetRead(renewed.fleet, this.#clock.monotonicMs() - this.#connectedMs)
   }
 
+  #proven(sentAt: StretchStart, isWaitedFor: boolean): void {
+    this.#right.proven(sentAt, isWaitedFor || this.#options.giveWay !== undefined)
+    this.#note.note(isWaitedFor)
+  }
+
   /** Takes the row, or looks at it if another recorder holds it. */
   async #claim(sentAt: StretchStart): Promise<void> {
     const watch = this.#watch
-    // Rule 2: a row that was given back is taken at once, any other only after it was seen unrenewed for long enough.
+    // Rule 2: `takeRow` decides on a row that was given back. Any other must be seen unrenewed for long enough.
     const takeAfterMs = watch?.stamp === 'absent' ? leaseMs : Math.max(leaseMs, this.#options.takeAfterMs ?? 0)
     const isOver = watch !== null && this.#clock.monotonicMs() - watch.sinceMs >= takeAfterMs
     if (watch === null || watch.stamp === 'free' || isOver) {
@@ -250,15 +259,13 @@ export class Lease extends Right {
         this.#epoch = taken.epoch
         this.#watch = null
         this.#isStandby = false
-        this.#right.proven(sentAt, taken.isWaitedFor)
-        this.#note.note(taken.isWaitedFor)
-        return
+        return this.#proven(sentAt, taken.isWaitedFor)
       }
     }
     this.#right.lost()
     // Rule 3: this look writes to the row. If that fails, the failure ends the watch, and a new wait begins.
     const lookedAt = stretchFrom(this.#clock)
-    const stamp = await lookAtRow(this.#run, this.#egress)
+    const stamp = await lookAtRow(this.#run, this.#claimant)
     // A process that was stopped between two looks does not know what happened in between.
     const isKnown = watch?.stamp === stamp && elapsedMs(this.#clock, watch.lookedAt) < rightMs
     this.#watch = { stamp, sinceMs: isKnown ? watch.sinceMs : this.#clock.monotonicMs(), lookedAt }
@@ -310,15 +317,7 @@ export class Lease extends Right {
   }
 
   async #connect(timeoutMs = responseWithinMs): Promise<void> {
-    const client = new pg.Client({
-      connectionString: connectionString(this.#url),
-      application_name: 'market-recorder lease',
-      connectionTimeoutMillis: timeoutMs,
-      query_timeout: responseWithinMs,
-      lock_timeout: lockTimeoutMs,
-      keepAlive: true,
-    })
-    client.on('error', () => undefined)
+    const client = createConnection(this.#url, timeoutMs)
     this.#client = client
     await client.connect()
     client.on('end', () => {
@@ -334,11 +333,7 @@ export class Lease extends Right {
     const client = this.#client
     this.#client = undefined
     this.#watch = null
-    if (client === undefined) return
-    const ended = client.end().catch(() => undefined)
-    // A server that does not respond never confirms the end, so the wait is short.
-    await within(this.#clock, shortestPauseMs, ended, undefined)
-    socketOf(client).destroy()
+    if (client !== undefined) await endConnection(client, this.#clock)
   }
 
   readonly #run: RunQuery = async (text, values) => {

@@ -10,9 +10,14 @@ import { leaseMs } from './right.js'
 interface Claimant {
   readonly egress: string
   readonly owner: string
-  /** Where the recorder runs, as text for people. */
+  /** Where the recorder runs, as text for people. That of a command begins with `commandPlace`. */
   readonly place: string
+  /** True to leave a row that a recorder gave back to recorders, and to take it only in the state that was seen. */
+  readonly isPatient: boolean
 }
+
+/** Begin of a command's place. It stays in the row that a command gave back. No host name has a space. */
+export const commandPlace = 'command on'
 
 /** The lease of a recorder that shares the work, as the others read it. */
 export interface FleetLease {
@@ -46,18 +51,21 @@ export interface Sharing {
 /** State of a row as text. Each renewal changes it. `absent`: no row. `free`: the row was given back. */
 type Stamp = string
 
+const isCommand = (place: string) => `${place} like '${commandPlace} %'`
 const end = `now() + interval '${leaseMs} milliseconds'`
 /** A time far ahead is older, because the database's clock was set back since. */
-const isWaitedFor = `coalesce(waited_until > now() and waited_until < now() + interval '${2 * leaseMs} milliseconds', false)`
+const isWaitedFor = (row: string) =>
+  `coalesce(${row}.waited_until > now() and ${row}.waited_until < now() + interval '${2 * leaseMs} milliseconds', false)`
 
 /**
- * Takes a row that was given back, or that is still in the state `seen`. A missing row can be taken if it is the first
- * of this database. Resolves to the row's epoch and to whether another recorder waits for it. Resolves to null if the
- * row cannot be taken.
+ * Takes a row that was given back, or that is still in the state `seen`. A patient claimant takes a row that was given
+ * back only from a command, and while no recorder waits. A missing row can be taken if it is the first of this database.
+ * A row that a command takes forgets who waited: recorders note it anew, commands do not. Resolves to the row's epoch and
+ * to whether another recorder waits for it. Resolves to null if the row cannot be taken.
  */
 export async function takeRow(
   run: RunQuery,
-  { egress, owner, place }: Claimant,
+  { egress, owner, place, isPatient }: Claimant,
   seen: Stamp | null,
 ): Promise<{ readonly epoch: string; readonly isWaitedFor: boolean } | null> {
   // The commit must be durable before anybody sends. After a server crash, the row must not belong to its former owner.
@@ -67,21 +75,28 @@ export async function takeRow(
      where $4 = 'absent' or not (select is_called from recorder.lease_epoch)
        or exists (select from recorder.lease where egress = $1)
      on conflict (egress) do update
-       set owner = excluded.owner, epoch = excluded.epoch, until = excluded.until, place = excluded.place, fleet = null
-       where known.owner is null or ${stampOf('known')} = $4
-     returning epoch::text, ${isWaitedFor} as waited, set_config('synchronous_commit', 'on', true)`,
-    [egress, owner, place, seen ?? ''],
+       set owner = excluded.owner, epoch = excluded.epoch, until = excluded.until, place = excluded.place, fleet = null,
+         waited_until = case when ${isCommand('excluded.place')} then null else known.waited_until end
+       where coalesce(${stampOf('known')}, 'free') = $4 or (known.owner is null and (not $5::boolean
+         or (${isCommand('known.place')} and not ${isWaitedFor('known')})))
+     returning epoch::text, ${isWaitedFor('known')} as waited, set_config('synchronous_commit', 'on', true)`,
+    [egress, owner, place, seen ?? '', isPatient],
   )
   const [row] = rows as readonly { readonly epoch: string; readonly waited: boolean }[]
   return row === undefined ? null : { epoch: row.epoch, isWaitedFor: row.waited }
 }
 
-/** Notes that another recorder waits for the row. Resolves to the state of the row. */
-export async function lookAtRow(run: RunQuery, egress: string): Promise<Stamp> {
+/**
+ * Notes that another recorder waits for the row. Nobody notes that a command waits for the row of a command. Resolves to
+ * the state of the row.
+ */
+export async function lookAtRow(run: RunQuery, { egress, place }: Claimant): Promise<Stamp> {
   const { rows } = await run(
-    `update recorder.lease set waited_until = ${end} where egress = $1
+    `update recorder.lease set waited_until =
+       case when ${isCommand('$2::text')} and ${isCommand('place')} then waited_until else ${end} end
+     where egress = $1
      returning coalesce(${stampOf('lease')}, 'free') as stamp, set_config('synchronous_commit', 'off', true)`,
-    [egress],
+    [egress, place],
   )
   const [row] = rows as readonly { readonly stamp: Stamp }[]
   return row?.stamp ?? 'absent'
@@ -112,7 +127,7 @@ export async function renewRow(
     `with mine as (
        update recorder.lease set until = ${end}, fleet = $4, weight = $5
        where egress = $1 and owner = $2 and epoch = $3
-       returning ${isWaitedFor} as waited, set_config('synchronous_commit', 'off', true))
+       returning ${isWaitedFor('lease')} as waited, set_config('synchronous_commit', 'off', true))
      select waited, (
        select coalesce(json_agg(json_build_object('egress', egress, 'weight', weight, 'place', place,
          'stamp', ${stampOf('lease')}, 'ageMs', greatest(0, round(extract(epoch from now() - until) * 1000) + ${leaseMs})) order by egress), '[]')

@@ -265,6 +265,30 @@ describe('the backfill command', () => {
     await expectComplete()
   })
 
+  it('makes way for a daemon that starts, and for one that is started again', async () => {
+    const quiet = { enabled: false }
+    const streams = { orderBooks: quiet, rpiOrderBooks: quiet, fills: quiet, rpiSymbols: quiet, candles: quiet }
+    const daemonConfig = await configure('live daemon', { streams, log: { level: 'info' } }, 5)
+    const following = backfill(await configure('crawling', {}, 5), '--json')
+    await progressed(0)
+    for (let run = 0; run < 2; run++) {
+      const daemon = start(['start', '--config', daemonConfig])
+      await daemon.printed(/collecting /)
+      const before = await storedCount()
+      await progressed(before)
+      daemon.process.kill('SIGTERM')
+      await daemon.finished
+    }
+    const daemon = start(['start', '--config', await configure('quick daemon', { streams })])
+    const { exitCode, stdout, stderr } = await following.finished
+    expect(exitCode, stderr).toBe(0)
+    expect(stderr.match(/the recorder on this host is doing the work/g)).toHaveLength(1)
+    expect(JSON.parse(stdout)).toMatchObject({ left: 0, failed: [] })
+    daemon.process.kill('SIGTERM')
+    expect((await daemon.finished).exitCode).toBe(0)
+    await expectComplete()
+  })
+
   it('says what is wrong in one line', async () => {
     const wrong = [
       [['--interval', '7m'], /argument '7m' is invalid/, 2],

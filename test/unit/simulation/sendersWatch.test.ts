@@ -119,7 +119,7 @@ test.each([
   expect(mayBothSend(faults, [knows, other], nowMs, 1_000)).toBe(isExcused)
 })
 
-const me = { egress: 'address', owner: 'me', place: 'here' }
+const me = { egress: 'address', owner: 'me', place: 'here', isPatient: false }
 const part = { fleet: null, weight: null, listedFleet: null }
 
 /** What a recorder hears when the functions of its lease ask, and the database says this. */
@@ -142,19 +142,19 @@ test('what a recorder knows of others follows from what its own questions brough
   knowledge.begins(5)
   await hearing(knowledge, (run) => takeRow(run, me, null), [], 10)
   expect(knowledge.presence).toEqual({ ...nothing, startedMs: 5, firstHeardMs: 10, aloneUntilMs: -Infinity })
-  await hearing(knowledge, (run) => lookAtRow(run, 'address'), [{ stamp: 'other' }], 20)
+  await hearing(knowledge, (run) => lookAtRow(run, me), [{ stamp: 'other' }], 20)
   expect(knowledge.presence).toMatchObject({ visibleSinceMs: 20, aloneUntilMs: -Infinity })
   await hearing(knowledge, (run) => takeRow(run, me, 'other'), [{ epoch: 2, waited: true }], 600)
   await hearing(knowledge, (run) => renewRow(run, me, '2', part), [{ waited: false, recorders: [] }], 1_100)
   expect(knowledge.presence).toEqual({ startedMs: 5, firstHeardMs: 10, visibleSinceMs: 20, aloneUntilMs: Infinity })
   // Of other addresses nothing is learned.
-  await hearing(knowledge, (run) => lookAtRow(run, 'elsewhere'), [{ stamp: 'other' }], 1_200)
+  await hearing(knowledge, (run) => lookAtRow(run, { ...me, egress: 'elsewhere' }), [{ stamp: 'other' }], 1_200)
   expect(knowledge.presence.aloneUntilMs).toBe(Infinity)
   await hearing(knowledge, (run) => renewRow(run, me, '2', part), [{ waited: true, recorders: [] }], 1_300)
   await hearing(knowledge, (run) => renewRow(run, me, '2', part), [], 1_400)
   expect(knowledge.presence).toMatchObject({ visibleSinceMs: 20, aloneUntilMs: 1_300 })
   // The others have seen nothing of it for longer than a lease.
-  await hearing(knowledge, (run) => lookAtRow(run, 'address'), [{ stamp: 'other' }], 9_000)
+  await hearing(knowledge, (run) => lookAtRow(run, me), [{ stamp: 'other' }], 9_000)
   expect(knowledge.presence.visibleSinceMs).toBe(9_000)
   knowledge.begins(9_500)
   expect(knowledge.presence).toEqual({ ...nothing, startedMs: 9_500, aloneUntilMs: 1_300 })
