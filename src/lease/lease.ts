@@ -11,7 +11,7 @@ import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseErr
 import { connectTimeoutMs } from '../db/pool.js'
 import { createConnection, endConnection, responseWithinMs } from './leaseConnection.js'
 import { LeaseNote } from './leaseNote.js'
-import { commandPlace, isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
+import { commandPlace, isFree, isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
 import { leaseMs, rightMs, SendingRight } from './right.js'
 
 const beatMs = 500
@@ -69,12 +69,12 @@ interface Acquisition {
  * 5. While the database is silent, the owner goes on sending, unless another recorder was waiting before. Otherwise the
  *    data of every silence would be lost. This is the one exception to the promise: another recorder may begin to wait
  *    during the silence. The owner does not notice it, and both send. A start without the database has this exception,
- *    too.
+ *    too, but not for recorders with the same data folder: leaseNote.ts.
  * 6. After a suspension of the machine, only the database can give the right: failures neither extend nor begin it. The
  *    machine's uptime reveals a suspension. A virtual machine that was paused from outside does not know of it.
  * 7. A command gives its row up to a recorder that waits, because the past can be had later. So only a recorder notes on
- *    the row of a command that it waits. An owner that is a command does not know of other commands that wait, and
- *    always counts as waited for: it never goes on by rule 5.
+ *    the row of a command that it waits. An owner that is a command does not know of other commands that wait, so no
+ *    failure extends its right.
  */
 export async function acquireLease(url: string, egress: string, options: LeaseOptions & Acquisition): Promise<Lease> {
   const lease = new Lease(egress, options)
@@ -117,7 +117,7 @@ export class Lease extends Right {
     this.#clock = options.clock
     this.#claimant = { egress, owner, place, isPatient: options.takeAfterMs !== undefined }
     this.#right = new SendingRight(this.#clock)
-    this.#note = new LeaseNote({ file: noteFile, egress, disk, logger })
+    this.#note = new LeaseNote({ file: noteFile, egress, clock: this.#clock, disk, logger })
   }
 
   /** True if requests may be sent, as of a moment ago. */
@@ -175,6 +175,7 @@ export class Lease extends Right {
     this.#maySend = false
     this.#right.lost()
     if (this.#client !== undefined) await releaseRow(this.#run, this.#claimant).catch(() => undefined)
+    await this.#note.release()
     await this.#disconnect()
   }
 
@@ -210,8 +211,9 @@ export class Lease extends Right {
       this.#watch = null
       // Rules 3 and 5 to 7 say which failures extend the right.
       const { preventsTakeover, isLocked } = traitsOf(error)
-      this.#right.failed(sentAt, preventsTakeover ? 'takeover prevented' : isLocked ? 'row locked' : 'unknown')
-      if (preventsTakeover) await this.#goOnWithout(sentAt)
+      if (this.#options.giveWay === undefined)
+        this.#right.failed(sentAt, preventsTakeover ? 'takeover prevented' : isLocked ? 'row locked' : 'unknown')
+      if (preventsTakeover) await this.#goOnWithout(sentAt, signal)
       if (!isReply(error)) await this.#disconnect()
       return error instanceof Error ? error : new Error(String(error))
     } finally {
@@ -243,7 +245,7 @@ export class Lease extends Right {
   }
 
   #proven(sentAt: StretchStart, isWaitedFor: boolean): void {
-    this.#right.proven(sentAt, isWaitedFor || this.#options.giveWay !== undefined)
+    this.#right.proven(sentAt, isWaitedFor)
     this.#note.note(isWaitedFor)
   }
 
@@ -253,7 +255,7 @@ export class Lease extends Right {
     // Rule 2: `takeRow` decides on a row that was given back. Any other must be seen unrenewed for long enough.
     const takeAfterMs = watch?.stamp === 'absent' ? leaseMs : Math.max(leaseMs, this.#options.takeAfterMs ?? 0)
     const isOver = watch !== null && this.#clock.monotonicMs() - watch.sinceMs >= takeAfterMs
-    if (watch === null || watch.stamp === 'free' || isOver) {
+    if (watch === null || isFree(watch.stamp) || isOver) {
       const taken = await takeRow(this.#run, this.#claimant, isOver ? watch.stamp : null)
       if (taken !== null) {
         this.#epoch = taken.epoch
@@ -270,11 +272,9 @@ export class Lease extends Right {
     const isKnown = watch?.stamp === stamp && elapsedMs(this.#clock, watch.lookedAt) < rightMs
     this.#watch = { stamp, sinceMs: isKnown ? watch.sinceMs : this.#clock.monotonicMs(), lookedAt }
     this.#note.note(true)
-    const isRenewed = watch !== null && watch.stamp !== stamp && stamp !== 'absent' && stamp !== 'free'
+    const isRenewed = watch !== null && watch.stamp !== stamp && stamp !== 'absent' && !isFree(stamp)
     if (isRenewed) this.#tellStandby()
-    if (this.#isStandby) return
-    this.#isStandby = true
-    this.#options.logger.info(
+    this.#standBy(
       stamp === 'absent'
         ? `${this.#egress} has no row in recorder.lease; sending begins after ${leaseMs / 1000} s, should another recorder still send`
         : `another recorder owns the budget of ${this.#egress}, or did not give it back; waiting until it ends`,
@@ -286,15 +286,22 @@ export class Lease extends Right {
    * other recorder may have been waiting at the last contact. A recorder that was too busy to renew its row in time
    * begins again here.
    */
-  async #goOnWithout(sentAt: StretchStart): Promise<void> {
+  async #goOnWithout(sentAt: StretchStart, signal: AbortSignal | undefined): Promise<void> {
     const { logger } = this.#options
-    if (!this.#isPatient || this.#right.holds()) return
     // Rule 6: a machine that was suspended waits for the database.
-    if (this.#right.hasSlept) return
+    if (!this.#isPatient || this.#right.holds() || this.#right.hasSlept) return
     // Rule 5: no other recorder may have been waiting.
-    if (await this.#note.wasContended()) return
+    if (!(await this.#note.claim(signal)))
+      return this.#standBy(
+        `the database is away, and another recorder was seen for ${this.#egress}; waiting until it is known who may send`,
+      )
     logger.warn(`the database is away; recording to disk, since no other recorder was seen for ${this.#egress}`)
     this.#right.proven(sentAt, true)
+  }
+
+  #standBy(why: string): void {
+    if (!this.#isStandby) this.#options.logger.info(why)
+    this.#isStandby = true
   }
 
   #tellStandby(): void {

@@ -48,8 +48,15 @@ export interface Sharing {
   onFleetRead(leases: readonly FleetLease[], connectedMs: number): void
 }
 
-/** State of a row as text. Each renewal changes it. `absent`: no row. `free`: the row was given back. */
+/** State of a row as text. Each renewal and each owner changes it. `absent`: no row. See `isFree`, too. */
 type Stamp = string
+
+/** Begin of the state of a row that was given back. */
+const free = 'given back'
+
+export function isFree(stamp: Stamp): boolean {
+  return stamp.startsWith(`${free} `)
+}
 
 const isCommand = (place: string) => `${place} like '${commandPlace} %'`
 const end = `now() + interval '${leaseMs} milliseconds'`
@@ -77,7 +84,7 @@ export async function takeRow(
      on conflict (egress) do update
        set owner = excluded.owner, epoch = excluded.epoch, until = excluded.until, place = excluded.place, fleet = null,
          waited_until = case when ${isCommand('excluded.place')} then null else known.waited_until end
-       where coalesce(${stampOf('known')}, 'free') = $4 or (known.owner is null and (not $5::boolean
+       where ${stampOf('known')} = $4 or (known.owner is null and (not $5::boolean
          or (${isCommand('known.place')} and not ${isWaitedFor('known')})))
      returning epoch::text, ${isWaitedFor('known')} as waited, set_config('synchronous_commit', 'on', true)`,
     [egress, owner, place, seen ?? '', isPatient],
@@ -95,7 +102,7 @@ export async function lookAtRow(run: RunQuery, { egress, place }: Claimant): Pro
     `update recorder.lease set waited_until =
        case when ${isCommand('$2::text')} and ${isCommand('place')} then waited_until else ${end} end
      where egress = $1
-     returning coalesce(${stampOf('lease')}, 'free') as stamp, set_config('synchronous_commit', 'off', true)`,
+     returning ${stampOf('lease')} as stamp, set_config('synchronous_commit', 'off', true)`,
     [egress, place],
   )
   const [row] = rows as readonly { readonly stamp: Stamp }[]
@@ -164,9 +171,9 @@ export async function noteSpool(db: Kysely<Database>, egress: string, spool: str
   await db.updateTable('recorder.lease').set({ spool }).where('egress', '=', egress).execute()
 }
 
-/** Returns SQL for text that changes with every renewal. It is null for a row that was given back. */
+/** Returns SQL for a `Stamp`. */
 function stampOf(row: string): string {
-  return `${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until)`
+  return `coalesce(${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until), '${free} ' || ${row}.epoch)`
 }
 
 /** Returns true if a recorder holds the address at this moment. */

@@ -13,7 +13,7 @@ interface FolderLockOptions {
 }
 
 /** What a process does while it has the lock. Locks of different purposes do not exclude each other. */
-type Purpose = 'sending' | 'exporting'
+type Purpose = 'sending' | 'starting' | 'exporting'
 
 const lockPattern = (purpose: Purpose) => new RegExp(`^${purpose}\\.(${ownerPattern})\\.lock$`)
 const lookAgainMs = 50

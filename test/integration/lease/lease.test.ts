@@ -322,6 +322,28 @@ describe('the right to send from an address', () => {
     await other
   })
 
+  test.concurrent.for([true, false])(
+    'is had by one process of a folder without the database, if it was there before: %s',
+    async (wasThere, context) => {
+      const { proxy, proxied, acquire } = await anAddress(context)
+      const folder = await mkdtemp(join(tmpdir(), 'market-recorder-lease-'))
+      context.onTestFinished(() => rm(folder, { recursive: true, force: true }))
+      const patient = { isPatient: true, noteFile: join(folder, 'lease.json') }
+      const leases: Lease[] = []
+      const start = () => acquire(proxied, patient).then((lease) => leases.push(lease))
+      if (wasThere) await start()
+      await proxy.refuse()
+      const starting = [start(), start()]
+      await vi.waitFor(() => expect(leases.length).toBeGreaterThan(0), within)
+      await sleep(leaseMs + aLookMs)
+      expect(leases).toHaveLength(1)
+      await leases[0]?.release()
+      await vi.waitFor(() => expect(leases).toHaveLength(2), within)
+      await leases[1]?.release()
+      await Promise.all(starting)
+    },
+  )
+
   test.concurrent('is known to be waited for from the first moment on', async (context) => {
     const { proxy, proxied, acquire, isWaitedFor } = await anAddress(context)
     const before = await acquire()
