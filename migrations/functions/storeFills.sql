@@ -209,7 +209,8 @@ begin
         (select array_agg(r) from unnest(p.hidden) as r), hidden_reason);
     elsif p.oldest is not null then
       judged := recorder.judge_fills(p);
-      gap := coalesce(tstzmultirange(judged.gap), nothing);
+      -- History may have filled a part of it since the response before.
+      gap := coalesce(tstzmultirange(judged.gap), nothing) - p.claimed;
       if judged.run is not null and p.unread is not null then
         if p.is_disputed then
           perform recorder.end_evidence('fills', p.category, p.symbol, '', '', 'disputed',
