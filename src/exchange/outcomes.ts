@@ -54,7 +54,7 @@ const kinds = {
     isRetryable: true,
     codes: ['429', '25004'],
   },
-  /** The service refuses this address: also HTTP 403 or 418 without an envelope or a page. */
+  /** The service refuses this address: also HTTP 403 or 418 without a code that is listed, and without a page. */
   blocked: {
     about: 'address',
     advice: 'check that the service admits this IP address',
@@ -141,7 +141,7 @@ const kinds = {
     advice: 'leave the instrument out of this stream; the others are still fetched',
     codes: ['25101', '25102', '25104', '25105', '25108', '22056', '40844', '40845'],
   },
-  /** None of the rows can be understood. */
+  /** Fewer than half of the rows can be understood. */
   unreadable: {
     about: 'request',
     advice:
@@ -206,6 +206,7 @@ export function kindOfFailure(
 
 function kindOfStatus(httpStatus: number): ExchangeErrorKind {
   if (httpStatus === 404) return 'no-such-path'
+  if (httpStatus === 403 || httpStatus === 418) return 'blocked'
   return httpStatus >= 500 ? 'unavailable' : 'rejected'
 }
 

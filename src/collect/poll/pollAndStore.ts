@@ -72,8 +72,12 @@ export async function pollAndStore<Target extends object, Row>(
     const batch = wholeLists.judge(polled)
     lastOutcomes.set(target, 'response')
     stats[stream.name].responses += 1
-    stats[stream.name].outage.responded(categoryOf(target), clock.monotonicMs())
-    incidents.succeeded(stream.name, categoryText(target))
+    // A response with a few readable rows is used, and is a failure all the same.
+    if (missingRows(page) > page.rows.length) noteFailure(context, stream.name, target, unreadable(page), startedMs)
+    else {
+      stats[stream.name].outage.responded(categoryOf(target), clock.monotonicMs())
+      incidents.succeeded(stream.name, categoryText(target))
+    }
     stream.learn?.(universe, batch)
     return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
@@ -129,9 +133,12 @@ function absence<Target>(
   return { batch: { stream: name, target, ...empty }, hasEnvelope: false, isKept: true }
 }
 
-function unreadable({ operation, rejected, unkept }: Page<unknown>): ExchangeError {
-  const [first] = rejected
-  const what = `none of ${rejected.length + unkept} rows can be understood, the first because of ${first?.reason ?? ''}`
+function unreadable(page: Page<unknown>): ExchangeError {
+  const { operation, rows, rejected } = page
+  const missing = missingRows(page)
+  const first = rejected.find(({ isRowStored }) => isRowStored !== true)
+  const how = rows.length === 0 ? `none of ${missing}` : `only ${rows.length} of ${rows.length + missing}`
+  const what = `${how} rows can be understood, the first because of ${first?.reason ?? ''}`
   return new ExchangeError('unreadable', { operation, parameters: first?.parameters ?? {}, what })
 }
 

@@ -62,6 +62,8 @@ const table: readonly Row[] = [
   { ...code('99999'), list: 'rejected' },
   { ...code('99999', 404), list: 'no-such-path', option: 'absent' },
   { ...code('99999', 503), list: 'unavailable' },
+  { ...code('403', 403), list: 'blocked' },
+  { ...code('99999', 418), list: 'blocked' },
   { what: 'HTTP 429', body: '', status: 429, list: 'rate-limited' },
   { what: 'HTTP 403 with a page', body: page, status: 403, list: 'proxy-page' },
   { what: 'HTTP 403 without a page', body: 'denied', status: 403, list: 'blocked' },
@@ -212,6 +214,17 @@ describe.each(table)('$what', (row) => {
     nowMs += 60_000
     expect(await judged('liquidations')).toMatchObject(silent)
   })
+})
+
+test('a list of which most rows make no sense is seen as failing, and its other rows are stored', async () => {
+  const [good, bad] = ['{"symbol":"BTCUSDT"}', '{"name":"ETHUSDT"}']
+  const context = await answering({ body: envelope(`[${good},${bad},${bad}]`), status: 200 })
+  for (let i = 0; i < 4; i++) {
+    expect(await poll(context, 'tickers')).toMatchObject({ batch: { rows: [{ symbol: 'BTCUSDT' }] }, isKept: true })
+    nowMs += 10_000
+  }
+  const line = expect.stringContaining('unreadable: only 1 of 3 rows can be understood') as string
+  expect(await judged('tickers')).toEqual({ line, state: 'failing', alert: 1 })
 })
 
 describe('the table', () => {
