@@ -9,7 +9,7 @@ import { describeDatabaseError, isLockTableFull, traitsOf } from './db/databaseE
 import { endLockHolders } from './db/locks.js'
 import { migrateToLatest, pendingMigrations } from './db/migrate.js'
 import { type OwnDatabase, readIdentity, serviceOf } from './db/identity.js'
-import { compareService, moveService, noteService, type OtherService } from './db/service.js'
+import { compareService, findOtherService, moveService, noteService, type OtherService } from './db/service.js'
 import { plannedChanges, reconcile } from './server/timescale/reconcile.js'
 import { canCreateExtension, detectServer } from './server/timescale/server.js'
 
@@ -106,12 +106,27 @@ export async function noteResponding(
 
 function refuseOther(other: OtherService | null, address: string, logger: Logger): void {
   if (other === null) return
-  const isHeld = `the database holds what ${other.baseUrl} sent (since ${new Date(other.notedAt).toISOString()})`
-  if (!other.isLoopback)
-    throw new ConfigError([
-      `${isHeld}, and the configuration names ${address}; use another database (DATABASE_URL, or --data-dir for the embedded one), or --accept-new-url if that service has moved`,
-    ])
-  logger.warn(`${isHeld}, and now data of ${address} is mixed with it`)
+  const line = describeOther(other, address)
+  if (!other.isLoopback) throw new ConfigError([line])
+  logger.warn(line)
+}
+
+function describeOther({ baseUrl, notedAt, isLoopback }: OtherService, address: string): string {
+  const isHeld = `the database holds what ${baseUrl} sent (since ${new Date(notedAt).toISOString()})`
+  return isLoopback
+    ? `${isHeld}, and now data of ${address} is mixed with it`
+    : `${isHeld}, and the configuration names ${address}; use another database (DATABASE_URL, or --data-dir for the embedded one), or --accept-new-url if that service has moved`
+}
+
+/** Returns what a start would say of the service that the database holds; null if nothing. */
+export async function serviceProblem(
+  { database }: Pick<Prepared, 'database'>,
+  { exchange: { baseUrl } }: Config,
+): Promise<{ readonly line: string; readonly isRefused: boolean } | null> {
+  if (baseUrl === undefined || (await pendingMigrations(database)).length > 0) return null
+  const address = withoutLogin(baseUrl)
+  const other = await findOtherService(database.db, address)
+  return other && { line: describeOther(other, address), isRefused: !other.isLoopback }
 }
 
 const prepareAgainMs = 1_000

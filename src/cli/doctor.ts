@@ -11,7 +11,7 @@ import { readUniverse } from '../collect/universe/universe.js'
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
 import { dayMs, oneLine } from '../market/values.js'
 import type { OpenStore } from '../openStore.js'
-import { pendingChanges } from '../prepareStore.js'
+import { pendingChanges, serviceProblem } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
@@ -202,7 +202,9 @@ async function describeDatabase(store: OpenStore, config: Config): Promise<Datab
   const { length } = await pendingChanges(store, config)
   const todo = '"start" makes them; "market-recorder migrate" does, too, and with --dry-run lists them'
   const schema = length === 0 ? ok('schema', 'up to date') : warning('schema', `${length} changes are pending; ${todo}`)
-  return { kind, findings: [ok('database', `${name}: ${meaning}`), schema] }
+  const problem = await serviceProblem(store, config)
+  const held = problem === null ? [] : [(problem.isRefused ? failure : warning)('held service', problem.line)]
+  return { kind, findings: [ok('database', `${name}: ${meaning}`), schema, ...held] }
 }
 
 /** Checks that TimescaleDB's jobs run. Without them chunks are not converted, and rollups are not refreshed. */

@@ -21,13 +21,19 @@ export async function compareService(db: Kysely<Database>, baseUrl: string): Pro
     .values({ base_url: null })
     .onConflict((conflict) => conflict.doNothing())
     .execute()
-  const { noted, notedAt } = await db
+  return findOtherService(db, baseUrl)
+}
+
+/** Resolves as `compareService`, and leaves the database as it is. */
+export async function findOtherService(db: Kysely<Database>, baseUrl: string): Promise<OtherService | null> {
+  const stored = await db
     .selectFrom('recorder.service')
-    .select(['base_url as noted', 'noted_at as notedAt'])
-    .executeTakeFirstOrThrow()
+    .select(['base_url as baseUrl', 'noted_at as notedAt'])
+    .executeTakeFirst()
+  const noted = stored?.baseUrl ?? null
   const service = serviceOf(baseUrl)
-  if (noted === null || serviceOf(noted) === service) return null
-  return { baseUrl: noted, notedAt, isLoopback: service === loopback }
+  if (stored === undefined || noted === null || serviceOf(noted) === service) return null
+  return { baseUrl: noted, notedAt: stored.notedAt, isLoopback: service === loopback }
 }
 
 /**

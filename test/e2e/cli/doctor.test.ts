@@ -4,6 +4,7 @@ import { loadConfig, resolveConfig } from '../../../src/config/resolve.js'
 import { parseYaml } from '../../../src/config/yaml.js'
 import { type Finding, runDoctor } from '../../../src/cli/doctor.js'
 import { migrateToLatest } from '../../../src/db/migrate.js'
+import { noteService } from '../../../src/db/service.js'
 import { prepareStore } from '../../../src/prepareStore.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
@@ -122,4 +123,19 @@ it('a database that is out of reach is a finding with advice', async () => {
   const env = { DATABASE_URL: 'postgres://user:secret@127.0.0.1:1/market', EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
   const detail = find(await runDoctor(loadConfig({ env }), createLogger('silent')), 'database')?.detail
   expect(detail).toMatch(/^connect ECONNREFUSED 127\.0\.0\.1:1; nothing listens there; is the server running/)
+})
+
+it.each([
+  ['https://api.example.com', 'failure', /the configuration names http:.*--accept-new-url if that service has moved$/],
+  ['http://127.0.0.1:8', undefined, undefined],
+])('what start refuses in a database that holds %s is a finding', async (held, verdict, line) => {
+  const { db } = database.database
+  await sql`truncate recorder.service`.execute(db)
+  await noteService(db, held)
+  const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://exchange.invalid' }
+  if (verdict === undefined) env.EXCHANGE_BASE_URL = 'http://127.0.0.1:9'
+  const finding = find(await runDoctor(loadConfig({ env }), createLogger('silent')), 'held service')
+  expect(finding?.verdict).toBe(verdict)
+  if (line !== undefined) expect(finding?.detail).toMatch(line)
+  expect(await db.selectFrom('recorder.service').select('base_url').execute()).toEqual([{ base_url: held }])
 })

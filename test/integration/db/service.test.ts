@@ -145,6 +145,20 @@ describe('a database that holds a service', () => {
         expect(errors).toHaveLength(1)
         expect(errors[0]).toMatch(/127\.0\.0\.1:1 .*http:\/\/exchange\.invalid; .*DATABASE_URL.*--accept-new-url/)
       }
+      const dry = [
+        'backfill',
+        '--category',
+        'SPOT',
+        '--symbol',
+        '*',
+        '--interval',
+        '1m',
+        '--from',
+        'launch',
+        '--dry-run',
+      ]
+      expect(await runProgram([...dry, '--accept-new-url', ...args], env)).toMatchObject({ exitCode: 2 })
+      expect(await stored()).toEqual(['http://127.0.0.1:1'])
       const simulated = { ...env, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
       const { exitCode, stderr } = await runProgram(['start', '--wait', '--for', '1', ...args], simulated)
       expect(exitCode, stderr).toBe(0)
