@@ -44,7 +44,7 @@ export class Reach {
 }
 
 /**
- * State of an operation. `absent`: the service lacks it, as several answers agree. `doubtful`: it was missing of late.
+ * State of an operation. `absent`: the service lacks it, as several responses agree. `doubtful`: it was missing of late.
  * `resting`: its rows are unusable. After a while each becomes `unknown`, so that the operation is requested again.
  */
 type OperationState = 'unknown' | 'present' | 'absent' | 'doubtful' | 'resting'
@@ -54,16 +54,16 @@ type Told = 'present' | 'absent' | 'unclear' | 'unusable'
 
 /** The waits before an operation that is missing is requested again: the first time, the second, and so on. */
 export const absenceWaitsMs = [2 * minuteMs, 5 * minuteMs, 15 * minuteMs, hourMs, 6 * hourMs, dayMs] as const
-/** The service lacks an operation after this many answers. A release or a proxy may cause the first ones. */
+/** The service lacks an operation after this many responses. A release or a proxy may cause the first ones. */
 const agreeing = 3
 const restMs = dayMs
 
 interface Known {
   readonly state: OperationState
   readonly untilMs: number
-  /** Answers since the last success, one for each wait. */
+  /** Responses since the last success, one for each wait. */
   readonly missed: number
-  /** How many of the last answers said that the operation is absent. */
+  /** How many of the last responses said that the operation is absent. */
   readonly agreed: number
 }
 
@@ -94,7 +94,7 @@ export class OperationStates {
   #after(operation: Operation, told: Told, nowMs: number): Known | null {
     if (told === 'present') return { state: told, untilMs: Number.POSITIVE_INFINITY, missed: 0, agreed: 0 }
     if (told === 'unusable') return { state: 'resting', untilMs: nowMs + restMs, missed: 0, agreed: 0 }
-    // Requests that were under way together are one answer.
+    // Requests that were under way together count once.
     if (!this.isAsked(operation)) return null
     const { missed, agreed } = this.#known.get(operation) ?? { missed: 0, agreed: 0 }
     const agreedNow = told === 'absent' ? agreed + 1 : 0

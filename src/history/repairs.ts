@@ -13,13 +13,7 @@ import { candleStream, instrumentStream, type Series } from '../db/series.js'
 import { missingOfStream } from '../ledger/futures.js'
 import { candlesWithGaps, type FillGap, loseGaps, recordGap, reopenGaps, selectFillGaps } from '../ledger/gaps.js'
 import { isSparse, missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
-import {
-  forgetRefusedRepairs,
-  insertWants,
-  type NewWant,
-  repairAttempts,
-  type RepairAttempts,
-} from '../ledger/wants.js'
+import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
 import { historyLateMs } from '../ledger/storePastFills.js'
 import { fillReachMs } from './pastFills.js'
 import type { OperationStates } from './reach.js'
@@ -183,7 +177,6 @@ export class FillRepair {
     if (state !== 'present') this.#found.delete(operation)
     else if (!this.#found.has(operation)) {
       await reopenGaps(db, 'fills', since, categories)
-      await forgetRefusedRepairs(db, 'fills', categories)
       this.#found.add(operation)
     }
     return []

@@ -135,7 +135,10 @@ export async function loseGaps(
   await callFunction(db, 'recorder.turn_gaps', stream, 'lost', '-infinity', end, categories)
 }
 
-/** Marks lost gaps of a stream that end after a time as open, because the service still has that time. */
+/**
+ * Marks lost gaps of a stream that end after a time as open, because the service still has that time. Forgets the ended
+ * repairs that the service refused, so that their gaps are due at once.
+ */
 export async function reopenGaps(
   db: Kysely<Database>,
   stream: StreamName,
@@ -143,6 +146,14 @@ export async function reopenGaps(
   categories: readonly Category[],
 ): Promise<void> {
   await callFunction(db, 'recorder.turn_gaps', stream, 'missing', new Date(since), 'infinity', categories)
+  await db
+    .deleteFrom('recorder.want')
+    .where('kind', '=', 'repair')
+    .where('stream', '=', stream)
+    .where('category', 'in', categories)
+    .where('ended_at', 'is not', null)
+    .where('failure', 'is not', null)
+    .execute()
 }
 
 /** A gap in fills, with the repairs that were tried in vain. */

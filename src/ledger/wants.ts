@@ -300,22 +300,6 @@ export async function repairAttempts(
   return rows
 }
 
-/** Forgets the ended repairs that the service refused, so that their ranges are due at once. */
-export async function forgetRefusedRepairs(
-  db: Kysely<Database>,
-  stream: StreamName,
-  categories: readonly Category[],
-): Promise<void> {
-  await db
-    .deleteFrom('recorder.want')
-    .where('kind', '=', 'repair')
-    .where('stream', '=', stream)
-    .where('category', 'in', categories)
-    .where('ended_at', 'is not', null)
-    .where('failure', 'is not', null)
-    .execute()
-}
-
 interface RangeOutcome extends TimeRange {
   readonly verdict: 'before the beginning' | 'unanswered' | 'missing' | 'lost'
   /** The recorded reason of a gap. */

@@ -4,7 +4,6 @@ import { repositoryFiles } from '../support/repositoryFiles.js'
 /** Where the clock of the database is read. What is judged about the market takes the time of the service instead. */
 const databaseClock: Readonly<Record<string, string>> = {
   'src/lease/leaseRow.ts': 'leases',
-  'src/ledger/slices.ts': 'leases of slices, and when a want may be tried again',
   'src/ledger/wants.ts': 'time since a want ended, by the clock that noted its end',
   'src/server/timescale/currentState.ts': "the server's schedules",
   'src/server/timescale/jobs.ts': "the server's schedules",
@@ -12,7 +11,7 @@ const databaseClock: Readonly<Record<string, string>> = {
   'src/ledger/read/overview.ts': 'delay of a standby server',
   'src/db/service.ts': 'tells a person when the address was noted',
   'src/db/locks.ts': 'tells a person when a lock was taken',
-  'src/db/columns.ts': 'the expressions for leases and waits',
+  'src/db/columns.ts': 'the expressions for leases and waits, which bear that it is set back',
   'src/files/archive/state.ts': 'when a day of the archive is due again',
   'src/files/archive/adopt.ts': 'when a day of the archive is due again',
   'migrations/0003_corrections.ts': 'tells a person when a restatement was noticed',

@@ -205,7 +205,7 @@ describe('a gap in fills', () => {
     expect(incidents.recent()).toMatchObject([{ ...incident, until: expect.any(Number) as number }])
   })
 
-  it('is lost once answers agree over minutes that the service has no history, and open again when it has', async () => {
+  it('is lost once responses agree over minutes that the service has no history, and open again when it has', async () => {
     const service = await startService({ noFillsHistory: 'code' })
     const { truth } = await recordAround(service, minuteMs)
     const asked = () => service.control.report()['127.0.0.1']?.operations['futures-fills-history'].requests
@@ -231,7 +231,7 @@ describe('a gap in fills', () => {
   })
 
   it.each(['html', 'notFound'] as const)(
-    'stays open behind a proxy that answers by a page (%s), which is an incident, and is filled minutes later',
+    'stays open behind a proxy that sends a page (%s), which is an incident, and is filled minutes later',
     async (noFillsHistory) => {
       const service = await startService({ noFillsHistory })
       await recordAround(service, minuteMs)
