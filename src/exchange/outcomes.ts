@@ -95,6 +95,13 @@ const kinds = {
     advice: 'check that exchange.baseUrl is the service itself, and which proxy is in front of it',
     isRetryable: true,
   },
+  /** The time of the response is neither that of our clock nor that of the responses before. */
+  'wrong-clock': {
+    about: 'service',
+    advice:
+      "set this machine's clock; if it is right, the service's is wrong; when all responses agree for half a minute, they are believed",
+    isRetryable: true,
+  },
   /** An operation of the specification does not exist: HTTP 404 or its code. Another one is `absent`. */
   'no-such-path': {
     about: 'service',

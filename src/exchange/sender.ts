@@ -220,7 +220,7 @@ export class Sender {
     const judged = this.#options.serviceClock.judge({ requestTime, ...times })
     if (judged.isBelieved) return judged.serviceTime
     const off = `${Math.round(Math.abs(judged.aheadMs) / 60_000)} minutes ${judged.aheadMs > 0 ? 'ahead of' : 'behind'}`
-    const what = `a requestTime that is ${off} this machine's clock, which should be checked, too`
-    throw new ExchangeError('malformed', { operation, parameters, what })
+    const what = `a requestTime that is ${off} this machine's clock`
+    throw new ExchangeError('wrong-clock', { operation, parameters, what })
   }
 }

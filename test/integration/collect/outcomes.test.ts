@@ -232,7 +232,7 @@ describe('the table', () => {
     const codes = Object.values(failureTraits).flatMap((traits) => traits.codes ?? [])
     expect(codes.filter((value) => !table.some(({ what }) => what.startsWith(`code ${value} `)))).toEqual([])
     const kinds = new Set(table.flatMap(({ list, instrument, option }) => [list, instrument, option]))
-    const elsewhere = ['network', 'timeout', 'aborted', 'not-sent', 'empty-list']
+    const elsewhere = ['network', 'timeout', 'aborted', 'not-sent', 'empty-list', 'wrong-clock']
     expect(
       Object.keys(failureTraits)
         .filter((kind) => !kinds.has(kind as never))
@@ -251,6 +251,7 @@ describe('the table', () => {
       'timeout',
       'too-large',
       'unavailable',
+      'wrong-clock',
     ])
     const unknown = Object.keys(failureTraits).filter((kind) => outcomeFor(kind as ExchangeErrorKind) === 'unknown')
     expect(unknown.toSorted()).toEqual(['aborted', 'blocked', 'not-sent', 'rate-limited'])

@@ -18,8 +18,8 @@ describe('a client that knows the time', () => {
     const reader = await guarded(envelope('[]', Date.UTC(4000, 0, 1)))
     const error = await failure(reader.instruments({ category: 'SPOT', symbol: 'BTCUSDT' }))
     reader.close()
-    expect(error).toMatchObject({ kind: 'malformed', retryable: true })
-    expect(error.message).toMatch(/a requestTime that is \d+ minutes ahead of this machine's clock/)
+    expect(error).toMatchObject({ kind: 'wrong-clock', retryable: true })
+    expect(error.message).toMatch(/a requestTime that is \d+ minutes ahead of this machine's clock; set this machine's/)
   })
 
   it('gives an empty body the time that the service has told before, and fails without one', async () => {
