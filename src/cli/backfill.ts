@@ -18,7 +18,7 @@ import { totalMs } from '../market/timeRange.js'
 import { addMs, dayMs, hourMs, laterOf, serviceMs, type ServiceMs, smallest, sum } from '../market/values.js'
 import { streamText } from '../db/series.js'
 import { openStore } from '../openStore.js'
-import { noteResponding, prepareBeside, requireService } from '../prepareStore.js'
+import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { cancelBackfills } from '../ledger/wants.js'
@@ -111,7 +111,6 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     await requireService(store, config, logger, { accept: options.acceptNewUrl === true })
     session = await openBackfill(config, store, logger, stop.signal)
     const { instruments, serviceNow } = await session.instruments(request.categories)
-    await noteResponding(store, config, logger)
     const { series: requested, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
     for (const line of skipped) process.stderr.write(`left out: ${line}\n`)
     if (requested.length === 0) {

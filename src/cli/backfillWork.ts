@@ -8,6 +8,7 @@ import { createEstimator, type Progress, readProgress } from '../history/progres
 import { type BackfillSession, openSession } from '../history/session.js'
 import { insertWants, wantStates } from '../ledger/wants.js'
 import type { OpenStore } from '../openStore.js'
+import { noteResponding } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { grouped, inWords } from '../runtime/text.js'
@@ -28,6 +29,7 @@ export async function openBackfill(
     db: store.database.db,
     url: store.url,
     openClient: (right) => openExchange(right, config, logger, { serviceClock }),
+    onResponse: () => noteResponding(store, config, logger),
     egress: egressOf(config),
     folder: config.database.dataDir,
     settleMs: config.streams.candles.settleMs,

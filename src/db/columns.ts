@@ -185,9 +185,6 @@ export function duration(ms: number): RawBuilder<string> {
   return sql`make_interval(secs => ${ms / 1000}::float8)`
 }
 
-/** The time of the database's clock at the beginning of the transaction. */
-export const transactionTime = sql<DatabaseMs>`now()`
-
 /** Returns the time that lies `ms` after the beginning of the transaction. */
 export function inFuture(ms: number): RawBuilder<never> {
   return sql`now() + ${duration(ms)}`

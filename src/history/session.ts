@@ -19,6 +19,8 @@ interface SessionOptions {
   readonly db: Kysely<Database>
   readonly url: string
   readonly openClient: (right: Right) => ExchangeClient
+  /** Called when the service has responded, before anything of it is stored. */
+  readonly onResponse: () => Promise<void>
   readonly egress: string
   /** Data folder of this command. */
   readonly folder: string
@@ -145,7 +147,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     isOwner: () => isOwner,
     async instruments(categories) {
       // If another process owns the budget, that process reads the lists.
-      if (isOwner) await (asking = recordLists(db, ownClient(), categories, signal))
+      if (isOwner) await (asking = recordLists(options, ownClient(), categories))
       const listed = await listInstruments(db)
       return {
         instruments: listed.filter(({ category }) => (categories as readonly string[]).includes(category)),
@@ -164,13 +166,13 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
 }
 
 async function recordLists(
-  db: Kysely<Database>,
+  { db, signal, onResponse }: SessionOptions,
   client: ExchangeClient,
   categories: readonly TradedCategory[],
-  signal: AbortSignal,
 ): Promise<void> {
   for (const category of categories) {
     const page = await client.instruments({ category }, { signal })
+    await onResponse()
     // One list may be cut off, so that it removes nothing.
     await recordInstruments(db, category, page.rows, page.requestTime)
   }

@@ -38,6 +38,7 @@ test('a command that begins while the row of a living recorder has expired works
     db,
     url: database.url,
     openClient: (right) => openExchange(right, config, logger),
+    onResponse: () => Promise.resolve(),
     egress: 'a',
     folder,
     settleMs: 1,

@@ -30,6 +30,7 @@ it('adds and changes, and removes nothing by one list', async () => {
   const session = await openSession({
     db,
     url: test.url,
+    onResponse: () => Promise.resolve(),
     openClient: () => clientOf(simulator.url, 1),
     egress: 'test',
     folder,

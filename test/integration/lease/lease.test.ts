@@ -2,18 +2,14 @@ import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type pg from 'pg'
-import { pino } from 'pino'
 import { afterAll, beforeAll, describe, expect, test, type TestContext, vi } from 'vitest'
 import { acquireLease, type Lease } from '../../../src/lease/lease.js'
 import { leaseMs } from '../../../src/lease/right.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { type Disk, systemDisk } from '../../../src/runtime/disk.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { startTcpProxy } from '../../support/tcpProxy.js'
+import { aLookMs, anAddressOf, logger, within } from '../../support/leaseAddress.js'
 
-const logger = pino({ level: 'silent' })
-const within = { timeout: 60_000, interval: 20 }
 let database: TestDatabase
 
 beforeAll(async () => {
@@ -21,39 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-/** An address of its own for a test, a way to the database that the test can break, and a watch that never two send. */
-async function anAddress({ onTestFinished, task }: Pick<TestContext, 'onTestFinished' | 'task'>) {
-  const address = task.name
-  const proxy = await startTcpProxy(database.url)
-  const leases: Lease[] = []
-  let mostAtOnce = 0
-  const watch = setInterval(() => {
-    mostAtOnce = Math.max(mostAtOnce, leases.filter((lease) => lease.check()).length)
-  }, 10)
-  onTestFinished(async () => {
-    clearInterval(watch)
-    await proxy.restore()
-    await Promise.all(leases.map((lease) => lease.release()))
-    await proxy.close()
-    expect(mostAtOnce).toBeLessThanOrEqual(1)
-  })
-  const acquire = async (url = database.url, options: Partial<Parameters<typeof acquireLease>[2]> = {}) => {
-    const lease = await acquireLease(url, address, { logger, clock: systemClock, folder: tmpdir(), ...options })
-    leases.push(lease)
-    return lease
-  }
-  /** Resolves when somebody waits who was told so. */
-  const isWaitedFor = () =>
-    vi.waitFor(async () => {
-      const { rows } = await query('select from recorder.lease where egress = $1 and waited_until > now()', [address])
-      expect(rows).toHaveLength(1)
-    }, within)
-  const query = (text: string, values: readonly unknown[] = []) =>
-    database.database.pool.query<pg.QueryResultRow>(text, [...values])
-  return { address, proxy, acquire, proxied: proxy.through(database.url), isWaitedFor, query }
-}
-/** Longer than the owner takes to learn of something. */
-const aLookMs = 1_200
+const anAddress = (context: Pick<TestContext, 'onTestFinished' | 'task'>) => anAddressOf(database, context)
 
 describe('the right to send from an address', () => {
   // Those that wait for long do so side by side.
@@ -202,56 +166,6 @@ describe('the right to send from an address', () => {
     await proxy.refuse()
     expect((await waiting).maySend).toBe(true)
     expect(performance.now() - stalledMs).toBeGreaterThan(3 * leaseMs)
-  })
-
-  test.concurrent('is given up by a command to a recorder that waits, and not to another command', async (context) => {
-    const { acquire } = await anAddress(context)
-    let isWanted = false
-    const first = await acquire(database.url, { giveWay: () => (isWanted = true) })
-    let second: Lease | undefined
-    const ending = new AbortController()
-    const command = { giveWay: () => undefined, takeAfterMs: 3 * leaseMs, signal: ending.signal }
-    const following = acquire(database.url, command).then((lease) => (second = lease))
-    await sleep(leaseMs + aLookMs)
-    expect([isWanted, second]).toEqual([false, undefined])
-    const recorder = acquire()
-    await vi.waitFor(() => expect(isWanted).toBe(true), within)
-    await first.release()
-    expect((await recorder).maySend).toBe(true)
-    expect(second).toBeUndefined()
-    ending.abort(new Error('stopped'))
-    await following.catch(() => undefined)
-  })
-
-  test.concurrent('is had by a command at once from a command, and late from a recorder', async (context) => {
-    const { acquire } = await anAddress(context)
-    const command = { giveWay: () => undefined, takeAfterMs: 3 * leaseMs }
-    const recorder = await acquire()
-    let follower: Lease | undefined
-    const following = acquire(database.url, command).then((lease) => (follower = lease))
-    await sleep(aLookMs)
-    await recorder.release()
-    await sleep(leaseMs + aLookMs)
-    expect(follower).toBeUndefined()
-    const restarted = await acquire()
-    const releasedMs = performance.now()
-    await restarted.release()
-    const first = await following
-    expect(performance.now() - releasedMs).toBeGreaterThan(3 * leaseMs - aLookMs)
-    const second = acquire(database.url, { ...command, takeAfterMs: 2 ** 30 })
-    await sleep(aLookMs)
-    await first.release()
-    expect((await second).maySend).toBe(true)
-  })
-
-  test.concurrent('ends for a command with the silence of the database, for others may wait', async (context) => {
-    const { proxy, proxied, acquire } = await anAddress(context)
-    const first = await acquire(proxied, { giveWay: () => undefined })
-    const second = acquire(database.url, { giveWay: () => undefined })
-    await sleep(aLookMs)
-    proxy.stall()
-    expect((await second).maySend).toBe(true)
-    expect(first.check()).toBe(false)
   })
 
   test.concurrent('belongs to a row and not to a session', async (context) => {
