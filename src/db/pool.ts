@@ -32,6 +32,8 @@ export function openPool(options: DatabaseOptions): pg.Pool {
   if (!Number.isInteger(poolSize) || poolSize < 1) {
     throw new RangeError(`poolSize must be a whole number of at least 1, got ${poolSize}`)
   }
+  // The pool waits for the promise, which its types do not say.
+  const checked: object = options.check === undefined ? {} : { onConnect: options.check }
   const pool = new pg.Pool({
     // Read-only connections turn off jit. The planner overrates many small look-ups, and compiling would take longer.
     connectionString: connectionString(options.url, options.isReadOnly === true ? readOnlySettings : []),
@@ -40,7 +42,7 @@ export function openPool(options: DatabaseOptions): pg.Pool {
     connectionTimeoutMillis: connectTimeoutMs,
     keepAlive: true,
     types: { getTypeParser },
-    ...(options.check && { onConnect: options.check }),
+    ...checked,
     ...(options.statementTimeoutMs === undefined ? {} : { statement_timeout: options.statementTimeoutMs }),
   })
   // Without these handlers, a broken connection ends the process. The pool emits 'error' for idle clients. A client in

@@ -39,7 +39,11 @@ it('a want that failed before the clock was set back is tried again', async () =
   await wanted()
   const slice = await take('a')
   await settleSlice(test.database.db, slice, {
-    ...{ done: [], requests: 1, received: 0, inserted: 0, updated: 0 },
+    done: [],
+    requests: 1,
+    received: 0,
+    inserted: 0,
+    updated: 0,
     problem: 'away',
   })
   expect(await take('a')).toBeNull()
