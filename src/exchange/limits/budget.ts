@@ -157,9 +157,11 @@ export class Budget {
 /** The fastest time counts as the ordinary one after this many responses of about that time. */
 const minResponses = 30
 /**
- * Share by which each slower response raises the fastest time towards its own: half the way in some 1,400 responses.
+ * Share by which each slower response raises the fastest time towards its own: half the way in some 1,400 responses. A
+ * response counts as at most so many jitters slower, because those of a standstill would raise it at once.
  */
 const forgetting = 0.000_5
+const maxJitters = 4
 
 /** Measures the time from departure to response without any delay on the way: the fastest of recent responses. */
 export class RoundTrip {
@@ -186,6 +188,7 @@ export class RoundTrip {
       this.#fastestMs = ms
     }
     if (ms <= this.#fastestMs + this.#jitterMs) this.#count++
-    this.#fastestMs = Math.min(ms, this.#fastestMs + (ms - this.#fastestMs) * forgetting)
+    const slowerMs = Math.min(ms - this.#fastestMs, maxJitters * this.#jitterMs)
+    this.#fastestMs = Math.min(ms, this.#fastestMs + slowerMs * forgetting)
   }
 }
