@@ -6,6 +6,7 @@ import { FlakyTests } from './test/support/flakyTests.js'
 const longest = [
   'e2e/wrongClock',
   'e2e/alerts',
+  'e2e/foreignData',
   'browser/page',
   'e2e/chaos',
   'e2e/backfill',

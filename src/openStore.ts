@@ -2,6 +2,7 @@ import type { Config } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
 import { requireOwnFolder } from './runtime/disk.js'
 import type { Logger } from './runtime/logger.js'
+import { messageOf } from './runtime/text.js'
 import { systemClock, within } from './runtime/clock.js'
 import type { RecorderDatabase } from './db/database.js'
 import {
@@ -40,9 +41,11 @@ export async function openStore(
   { mayCreate = false, onLost }: { readonly mayCreate?: boolean; readonly onLost?: (error: Error) => void } = {},
 ): Promise<OpenStore> {
   const { url: configuredUrl, readUrl, dataDir, poolSize } = config.database
-  await requireOwnFolder(dataDir).catch((error: Error) => {
-    throw new ConfigError([`database.dataDir: ${error.message}`], { cause: error })
-  })
+  try {
+    requireOwnFolder(dataDir)
+  } catch (error) {
+    throw new ConfigError([`database.dataDir: ${messageOf(error)}`], { cause: error })
+  }
   if (configuredUrl === undefined && !mayCreate) await requireExisting(dataDir)
   const embedded =
     configuredUrl === undefined

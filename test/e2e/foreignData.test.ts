@@ -170,7 +170,7 @@ test('of nine data folders and databases of no, this and another service, nothin
       ).toEqual([])
     }
   }
-  await Promise.all(Object.entries(folders).map(tryAll))
+  for (const one of Object.entries(folders)) await tryAll(one)
   // Without another one configured, the embedded database of the other service is refused, too.
   const embedded = await start(ours, join(root, 'with the embedded database of another service'))
   const refused = await embedded.finished

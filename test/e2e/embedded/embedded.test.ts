@@ -229,7 +229,7 @@ describe('the embedded PostgreSQL', () => {
     try {
       const joining = startEmbeddedPostgres({ dataDir, joinWithinMs: 1_000 })
       await expect(joining).rejects.toThrow(
-        /^the embedded PostgreSQL is not ready: no response after \d+ s; see .*log$/,
+        /^the embedded PostgreSQL is not ready: no response after \d+ s: .*; see .*log$/,
       )
     } finally {
       process.kill(frozen, 'SIGCONT')
