@@ -176,4 +176,4 @@ test('of nine data folders and databases of no, this and another service, nothin
   const refused = await embedded.finished
   expect(refused.exitCode).toBe(2)
   expect(linesAbout(refused, /^error: the database holds what http:\/\/other\.example\.com sent/)).toHaveLength(1)
-})
+}, 900_000)
