@@ -67,14 +67,14 @@ function call<Name extends FieldStream, Names extends { readonly [Field in keyof
     format: {
       shape: anObject,
       fields: new Set(['symbol', ...read.map(({ name }) => name)]),
-      read(wire, { query, requestTime, receivedAt }, notes) {
+      read(wire, { query, ownTime, receivedAt }, notes) {
         const symbolOf = query.symbol === undefined ? requiredKey : optionalKey
         const symbol = symbolOf(wire['symbol'], 'symbol', notes)
         checkRepeated('symbol', symbol, query.symbol, notes)
         const row: Record<string, unknown> = {
           category: query.category,
           symbol: query.symbol ?? symbol,
-          ts: requestTime,
+          ts: ownTime,
           receivedAt,
           extra: noExtra,
         }

@@ -25,6 +25,8 @@ export interface RowContext<Query> {
   readonly query: Query
   /** The service's clock when it made the response, at most. What is over, and what may be claimed, is judged by it. */
   readonly requestTime: ServiceMs
+  /** The response's own time, as it says. Rows without a time of their own have it. */
+  readonly ownTime: ServiceMs
   /** Our clock when the last byte of the response arrived. */
   readonly receivedAt: MachineMs
 }
@@ -49,7 +51,7 @@ export interface Format<Query, Row, Wire = WireObject> {
 export const noExtra: Extra = Object.freeze({})
 
 /** The request that the rows respond to. */
-interface RowsRequest<Query> extends RowContext<Query> {
+interface RowsRequest<Query> extends Omit<RowContext<Query>, 'ownTime'> {
   readonly operation: string
   readonly parameters: Readonly<Record<string, string>>
 }
@@ -124,7 +126,7 @@ class RowReader<Query, Row, Wire> {
   /** Names of the fields that were left out of the last row, joined by commas. */
   leftOutFields = ''
   readonly #format: Format<Query, Row, Wire>
-  readonly #request: RowsRequest<Query>
+  readonly #request: RowContext<Query>
   /** The response's own time and the most by which a believed server may be behind the others, which make rows, too. */
   readonly #latestTime: number
   /** Findings about the row that is being read. It is empty between rows. */
@@ -134,7 +136,7 @@ class RowReader<Query, Row, Wire> {
 
   constructor(format: Format<Query, Row, Wire>, request: RowsRequest<Query>, ownTime: ServiceMs) {
     this.#format = format
-    this.#request = request
+    this.#request = { ...request, ownTime }
     this.#latestTime = ownTime + toleranceMs
   }
 

@@ -24,12 +24,12 @@ export const tickerFormat: Format<TickerQuery, Ticker> = {
   shape: anObject,
   fields: new Set(['category', 'symbol', 'ts', ...Object.keys(tickerFields)]),
   // The fields are written out for speed, because thousands of tickers come every few seconds.
-  read(wire, { query, requestTime, receivedAt }, notes) {
+  read(wire, { query, ownTime, receivedAt }, notes) {
     const ticker: Ticker = {
       category: query.category,
       symbol: requiredKey(wire['symbol'], 'symbol', notes),
       // Without a time of its own, a ticker takes that of the response, which may be a second or two later.
-      ts: optionalTime(wire['ts'], 'ts', notes) ?? requestTime,
+      ts: optionalTime(wire['ts'], 'ts', notes) ?? ownTime,
       lastPrice: decimal(wire['lastPrice'], 'lastPrice', notes),
       bid1Price: decimal(wire['bid1Price'], 'bid1Price', notes),
       bid1Size: amount(wire['bid1Size'], 'bid1Size', notes),

@@ -6,7 +6,7 @@ import { tickerFormat } from '../../../src/exchange/formats/tickers.js'
 
 const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 const noNotes = () => ({ problems: [], remarks: new Map<string, string>() })
-const at = { requestTime: 2_000, receivedAt: 3_000 }
+const at = { requestTime: 2_000, ownTime: 2_000, receivedAt: 3_000 }
 
 describe('a candle', () => {
   const wire = ['60000', '1', '2', '0.5', '1.50', '0', '0']
@@ -14,7 +14,7 @@ describe('a candle', () => {
     const query = { ...key, interval: '1m' } as const
     return candleFormat.read(
       wire,
-      { query: { ...query, settleMs }, requestTime, receivedAt: Number.MAX_SAFE_INTEGER },
+      { query: { ...query, settleMs }, requestTime, ownTime: requestTime, receivedAt: Number.MAX_SAFE_INTEGER },
       noNotes(),
     )
   }
