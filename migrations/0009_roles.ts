@@ -4,8 +4,8 @@ import { type Kysely, sql } from 'kysely'
  * Two group roles to grant to people and programs, each with the rights that it needs: market_reader sees all recorded
  * data, and recorder_writer records. Neither changes the schema. If the login may not create roles, as on many managed
  * services, a notice says so, and everything else works without them. Then rights are revoked that PostgreSQL gives
- * everybody and a reader does not need: temporary tables, large objects, messages in the log, and advisory locks, which fill the server's table of locks. `doctor` tells which of
- * these rights could not be revoked.
+ * everybody and a reader does not need: temporary tables, large objects, messages in the log, and advisory locks, which
+ * fill the server's table of locks. `doctor` tells which of these rights could not be revoked.
  */
 export async function up(db: Kysely<unknown>): Promise<void> {
   // A role belongs to the whole server, so another database may have created it, even at this very moment.

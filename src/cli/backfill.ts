@@ -67,34 +67,33 @@ Only what is missing is fetched, so running it again continues where it stopped.
 Exit code: 0 when everything is there, 1 when something is still missing.`
 
 export function backfillCommand(): Command {
-  return (
-    configuredCommand('backfill')
-      .addOption(
-        new Option(
-          '--stream <stream>',
-          'what to fetch (default: candles); fills and funding rates reach back 90 days',
-        ).choices(Object.keys(pastStreams)),
-      )
-      .addOption(namesOption('--category <categories...>', 'product lines', tradedCategories))
-      .option('--symbol <globs...>', 'symbols, as names or globs, in any case')
-      .addOption(namesOption('--interval <intervals...>', 'intervals', intervals))
-      .addOption(namesOption('--type <types...>', 'types of candles (default: market)', candleTypes))
-      .addOption(
-        new Option(
-          '--from <time>',
-          'first time, of candles their opening time: ISO 8601 (UTC unless it has a zone), or launch',
-        ).argParser((text) => (text === 'launch' ? text : moment(text))),
-      )
-      .addOption(new Option('--to <time>', 'end of the times, exclusive (default: now)').argParser(moment))
-      .option('--again', 'fetch stored candles again; changes are logged as revisions')
-      .option('--dry-run', 'print requests, minutes, rows and bytes, and fetch nothing')
-      .option('--cancel', 'end open backfills, or those of the given stream, symbols, intervals, types and categories')
-      // A dry run lists the instruments, which the database holds for one service, but must not move that.
-      .addOption(acceptNewUrlOption().conflicts('dryRun'))
-      .option('--json', 'print one JSON object at the end')
-      .addHelpText('after', examples)
-      .action(runBackfill)
-  )
+  // A dry run lists the instruments, which the database holds for one service, but must not move that.
+  const newUrl = acceptNewUrlOption().conflicts('dryRun')
+  return configuredCommand('backfill')
+    .addOption(
+      new Option(
+        '--stream <stream>',
+        'what to fetch (default: candles); fills and funding rates reach back 90 days',
+      ).choices(Object.keys(pastStreams)),
+    )
+    .addOption(namesOption('--category <categories...>', 'product lines', tradedCategories))
+    .option('--symbol <globs...>', 'symbols, as names or globs, in any case')
+    .addOption(namesOption('--interval <intervals...>', 'intervals', intervals))
+    .addOption(namesOption('--type <types...>', 'types of candles (default: market)', candleTypes))
+    .addOption(
+      new Option(
+        '--from <time>',
+        'first time, of candles their opening time: ISO 8601 (UTC unless it has a zone), or launch',
+      ).argParser((text) => (text === 'launch' ? text : moment(text))),
+    )
+    .addOption(new Option('--to <time>', 'end of the times, exclusive (default: now)').argParser(moment))
+    .option('--again', 'fetch stored candles again; changes are logged as revisions')
+    .option('--dry-run', 'print requests, minutes, rows and bytes, and fetch nothing')
+    .option('--cancel', 'end open backfills, or those of the given stream, symbols, intervals, types and categories')
+    .addOption(newUrl)
+    .option('--json', 'print one JSON object at the end')
+    .addHelpText('after', examples)
+    .action(runBackfill)
 }
 
 async function runBackfill(options: BackfillOptions): Promise<void> {

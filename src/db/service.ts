@@ -16,12 +16,16 @@ export interface OtherService {
  * if it is of another host. Resolves to null where nothing is mixed: the same host, two simulators, or none noted yet.
  */
 export async function compareService(db: Kysely<Database>, baseUrl: string): Promise<OtherService | null> {
+  await addRow(db)
+  return findOtherService(db, baseUrl)
+}
+
+async function addRow(db: Kysely<Database>): Promise<void> {
   await db
     .insertInto('recorder.service')
     .values({ base_url: null })
     .onConflict((conflict) => conflict.doNothing())
     .execute()
-  return findOtherService(db, baseUrl)
 }
 
 /** Resolves as `compareService`, and leaves the database as it is. */
@@ -41,18 +45,18 @@ export async function findOtherService(db: Kysely<Database>, baseUrl: string): P
  * that nobody replaces it beside a recorder. Resolves as `compareService`.
  */
 export async function noteService(db: Kysely<Database>, baseUrl: string): Promise<OtherService | null> {
-  const other = await compareService(db, baseUrl)
+  await addRow(db)
   await db
     .updateTable('recorder.service')
     .set(({ fn }) => ({ base_url: baseUrl, noted_at: fn('now') }))
     .where('base_url', 'is', null)
     .execute()
-  return other ?? compareService(db, baseUrl)
+  return findOtherService(db, baseUrl)
 }
 
 /** Replaces the noted service by one that it has moved to. Its former host is kept. */
 export async function moveService(db: Kysely<Database>, baseUrl: string): Promise<void> {
-  const other = await compareService(db, baseUrl)
+  const other = await findOtherService(db, baseUrl)
   if (other === null) return
   await db
     .updateTable('recorder.service')

@@ -115,8 +115,8 @@ const leavingMs = 1_500
  *
  * When a recorder joins, some instruments move to it. For the length of a lease, both owners request these instruments.
  * Each address has its own budget, so no limit is exceeded, and no instrument is left without requests. When a recorder
- * dies or is frozen, its lease does not change any more. The others take its part 3.5 s later, by their own clocks. A recorder that
- * stops tells the others and goes on for 1.5 s.
+ * dies or is frozen, its lease does not change any more. The others take its part 3.5 s later, by their own clocks. A
+ * recorder that stops tells the others and goes on for 1.5 s.
  */
 export class Fleet implements Sharing {
   readonly streamsDigest: string

@@ -38,14 +38,15 @@ export class WholeLists {
       return { ...batch, provesNothing: true }
     }
     const what = `${stream} list`
-    const [change, sinceDoubted] = [before.symbols, before.doubted].map((list) => list && changeOf(symbols, list))
-    if (isSmall(change) || isSmall(sinceDoubted)) {
+    const change = changeOf(symbols, before.symbols)
+    const agreesWithDoubted = before.doubted !== undefined && isSmall(changeOf(symbols, before.doubted))
+    if (isSmall(change) || agreesWithDoubted) {
       this.#lists.set(key, { symbols })
       this.#incidents.succeeded(what, key)
       return batch
     }
     this.#lists.set(key, { symbols: before.symbols, doubted: symbols })
-    const { lacksMuch = false, addsMuch = false, added = 0 } = change ?? {}
+    const { lacksMuch, addsMuch, added } = change
     const effects = [
       ...(lacksMuch ? ['what is missing counts as gone when the next list lacks it, too'] : []),
       ...(addsMuch ? [`${added} new symbols are left out until the next list has them, too`] : []),
@@ -78,6 +79,6 @@ function changeOf(list: ReadonlySet<string>, before: ReadonlySet<string>): Chang
   return { lacksMuch: missing > Math.max(1, believed), addsMuch: added > Math.max(bounds.newSymbols, believed), added }
 }
 
-function isSmall(change: Change | undefined): boolean {
-  return change !== undefined && !change.lacksMuch && !change.addsMuch
+function isSmall({ lacksMuch, addsMuch }: Change): boolean {
+  return !lacksMuch && !addsMuch
 }

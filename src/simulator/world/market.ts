@@ -30,7 +30,7 @@ export interface Market {
 
 type PriceVisitor = (priceTicks: number, firstIndex: number, count: number) => void
 
-/** @param common activity that all markets of a world share; null gives fills without the traits of a market */
+/** @param common activity that all markets of a world share */
 export function createMarket(seed: number, listing: Listing, burstiness: number, common: CommonFactor): Market {
   const key = mix(seed, listing.marketId, 0x3a4)
   // Markets of one coin move together. Their prices differ a little, because equal ones would hide mixed-up categories.
