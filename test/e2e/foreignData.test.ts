@@ -81,12 +81,12 @@ async function leaveResponses(baseUrl: string, dataDir: string): Promise<void> {
   await untilSpooling(join(dataDir, 'spool'), Date.now() + 60_000)
   await sleep(3_000)
   expect((await recorder.stop()).exitCode).toBe(0)
-  expect(await segments(dataDir)).toBeGreaterThan(0)
+  expect(await segments(dataDir)).not.toEqual([])
 }
 
-async function segments(dataDir: string): Promise<number> {
+async function segments(dataDir: string): Promise<readonly string[]> {
   const names = await readdir(join(dataDir, 'spool'), { recursive: true }).catch(() => [])
-  return names.filter((name) => name.endsWith('.seg')).length
+  return names.filter((name) => name.endsWith('.seg')).toSorted()
 }
 const linesAbout = ({ stdout, stderr }: Finished, pattern: RegExp) =>
   (stdout + stderr).split('\n').filter((line) => pattern.test(line))
@@ -100,7 +100,7 @@ async function wrongIn({ database }: TestDatabase, from: Simulator): Promise<rea
 test('a mistyped address while the database is away puts nothing into it, neither then nor later', async () => {
   const database = await newDatabase()
   tcp = await startTcpProxy(database.url)
-  const dataDir = join(root, 'mistyped')
+  const dataDir = join(root, `mistyped ${++count}`)
   await record(ours, dataDir, database.url)
   await tcp.refuse()
   const mistyped = await start(other, dataDir, tcp.through(database.url))
@@ -112,19 +112,23 @@ test('a mistyped address while the database is away puts nothing into it, neithe
   expect(ended.exitCode).toBe(2)
   expect(linesAbout(ended, /use another database .* or --accept-new-url/)).toHaveLength(1)
   const left = await segments(dataDir)
-  expect(left).toBeGreaterThan(0)
+  expect(left).not.toEqual([])
 
   const corrected = await record(ours, dataDir, tcp.through(database.url))
   expect(linesAbout(corrected, /responses in .*are of other\.example\.com; they are left there/)).toHaveLength(1)
-  expect(await segments(dataDir)).toBe(left)
+  expect(await segments(dataDir)).toEqual(expect.arrayContaining([...left]))
   expect(await wrongIn(database, simulator)).toEqual([])
   const { rows } = await database.database.pool.query('select from recorder.candle_revision')
   expect(rows).toEqual([])
 
   // They are not lost: a recorder of that service stores them.
   const theirs = await newDatabase()
-  await record(other, dataDir, theirs.url)
-  await vi.waitFor(async () => expect(await segments(dataDir)).toBe(0))
+  const recorder = await start(other, dataDir, theirs.url)
+  await vi.waitFor(async () => expect((await segments(dataDir)).filter((name) => left.includes(name))).toEqual([]), {
+    timeout: 60_000,
+    interval: 500,
+  })
+  expect((await recorder.stop()).exitCode).toBe(0)
   expect(await wrongIn(theirs, otherSimulator)).toEqual([])
 })
 
@@ -143,7 +147,7 @@ test('of nine data folders and databases of no, this and another service, nothin
     'of another service': async (url: string) => void (await record(other, join(root, `other ${++count}`), url)),
   }
   const tryAll = async ([folder, fill]: [string, (dataDir: string) => Promise<unknown>]) => {
-    const dataDir = join(root, folder)
+    const dataDir = join(root, `${folder} ${++count}`)
     await fill(dataDir)
     const left = await segments(dataDir)
     for (const [state, prepare] of Object.entries(inDatabases)) {
@@ -161,18 +165,21 @@ test('of nine data folders and databases of no, this and another service, nothin
       })
       expect(recorder.hasBegun, where).toBe(!isRefused)
       const named = linesAbout(finished, /responses in .*are of other\.example\.com/)
-      expect(named, where).toHaveLength(isRefused || left === 0 ? 0 : 1)
-      expect(await segments(dataDir), where).toBe(left)
+      expect(named, where).toHaveLength(isRefused || left.length === 0 ? 0 : 1)
+      // On a busy machine a recorder that ends early leaves segments of its own, for its next start.
+      expect(await segments(dataDir), where).toEqual(expect.arrayContaining([...left]))
       const wrong = await wrongIn(database, isRefused ? otherSimulator : simulator)
       expect(
         wrong.filter((line) => line.endsWith('never served')),
         where,
       ).toEqual([])
     }
+    return dataDir
   }
-  for (const one of Object.entries(folders)) await tryAll(one)
+  let last = ''
+  for (const one of Object.entries(folders)) last = await tryAll(one)
   // Without another one configured, the embedded database of the other service is refused, too.
-  const embedded = await start(ours, join(root, 'with the embedded database of another service'))
+  const embedded = await start(ours, last)
   const refused = await embedded.finished
   expect(refused.exitCode).toBe(2)
   expect(linesAbout(refused, /^error: the database holds what http:\/\/other\.example\.com sent/)).toHaveLength(1)
