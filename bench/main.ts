@@ -44,7 +44,8 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   },
   soak: {
     run: benchSoak,
-    summary: 'memory and event-loop lag of the daemon over an hour at live scale [--minutes 60]',
+    summary:
+      'what the daemon holds at each tenth of two hours, at live scale with the default configuration [--minutes 120]',
   },
   backfill: {
     run: benchBackfill,

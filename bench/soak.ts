@@ -1,78 +1,70 @@
+import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
+import pg from 'pg'
+import { embeddedFolder, startEmbeddedPostgres } from '../src/server/embedded/embedded.js'
 import { lastingPort } from '../src/server/embedded/port.js'
 import { startProgram } from '../test/support/program.js'
+import { printTable } from './tools/checks.js'
 import { configFile, readMetrics, withFolder } from './tools/recorder.js'
 import { startSimulatorChild } from './tools/simulator.js'
 
 /** As often as Prometheus usually asks. */
 const sampleEveryMs = 5_000
+const tenths = 10
 
-interface Sample {
-  readonly seconds: number
-  readonly residentBytes: number
-  readonly heapBytes: number
-  readonly lagP99Ms: number
-  readonly responses: number
-  readonly failures: number
-  readonly rows: number
-}
+/** Figures by their names. */
+type Figures = Readonly<Record<string, number>>
 
-/** Records at live scale for some time. Says whether the recorder's memory grows, and the lag of its event loop. */
+/**
+ * Records the live market with the default configuration, and says at each tenth of the time what the recorder holds.
+ * At the end it names what never fell in the second half, and is more than before. Linux only.
+ */
 export async function benchSoak(argv: readonly string[]): Promise<number> {
-  const { values } = parseArgs({
-    args: [...argv],
-    options: { minutes: { type: 'string', default: '60' }, tickers: { type: 'string', default: '*/15 * * * * *' } },
-  })
-  const minutes = Number(values.minutes)
-  if (!(minutes >= 5)) throw new Error('--minutes must be 5 or more')
-  const samples = await withFolder('soak', (folder) => sampleRecorder(folder, minutes, values.tickers))
-  const lastHalf = samples.slice(Math.floor(samples.length / 2))
-  const { slope, uncertainty } = trendOf(
-    lastHalf.map(({ seconds, residentBytes }) => ({ x: seconds / 3600, y: residentBytes / 1e6 })),
+  const { values } = parseArgs({ args: [...argv], options: { minutes: { type: 'string', default: '120' } } })
+  const rows = await withFolder('soak', (folder) => watchRecorder(folder, (Number(values.minutes) * 60_000) / tenths))
+  const names = [...new Set(rows.flatMap((row) => Object.keys(row)))].filter((name) => rows.some((row) => row[name]))
+  printTable(
+    ['at each tenth', ...rows.map((_, index) => String(index + 1)), ''],
+    names.map((name) => {
+      const line = rows.map((row) => row[name] ?? 0)
+      return [name, ...line.map((value) => value.toLocaleString('en', { maximumFractionDigits: 2 })), verdictOf(line)]
+    }),
   )
-  const isFlat = slope - uncertainty <= 0
-  const { responses = 0, failures = 0 } = samples.at(-1) ?? {}
-  console.log(
-    `slope of resident memory over the last half: ${slope.toFixed(2)} ± ${uncertainty.toFixed(2)} MB an hour: ` +
-      `${isFlat ? 'no growth that could be told from zero' : 'it grows'}; ${responses} responses, ${failures} requests failed`,
-  )
-  return isFlat ? 0 : 1
+  return 0
 }
 
-async function sampleRecorder(folder: string, minutes: number, tickers: string): Promise<Sample[]> {
+function verdictOf(line: readonly number[]): string {
+  const half = line.slice(line.length / 2)
+  const falls = half.some((value, index) => value < (half[index - 1] ?? value))
+  return falls || half.at(-1) === half[0] ? '' : 'grows'
+}
+
+async function watchRecorder(folder: string, tenthMs: number): Promise<Figures[]> {
   const simulator = await startSimulatorChild({ scale: 'live' })
   const port = await lastingPort()
-  const busiest = { select: { busiest: 100 } }
-  const config = await configFile(folder, 'soak', {
-    database: { dataDir: folder },
-    serve: { port },
-    streams: {
-      tickers: { schedule: tickers },
-      orderBooks: busiest,
-      fills: busiest,
-      rpiOrderBooks: { enabled: false },
-      candles: { enabled: false },
-    },
-  })
-  const env = { EXCHANGE_BASE_URL: simulator.url, LOG_LEVEL: 'warn' }
-  const recorder = startProgram(['start', '--config', config], env)
+  const config = await configFile(folder, 'soak', { database: { dataDir: folder }, serve: { port } })
+  const recorder = startProgram(['start', '--config', config], { EXCHANGE_BASE_URL: simulator.url, LOG_LEVEL: 'warn' })
   const ended = recorder.finished.then(({ stderr }) => {
     throw new Error(`the recorder ended by itself: ${stderr}`)
   })
   ended.catch(() => undefined)
-  const samples: Sample[] = []
   try {
-    const startedAt = performance.now()
-    const untilMs = startedAt + minutes * 60_000
-    while (performance.now() < untilMs) {
-      await Promise.race([sleep(sampleEveryMs), ended])
-      const sample = await readSample(port, (performance.now() - startedAt) / 1000)
-      if (sample === null) continue
-      samples.push(sample)
-      if (samples.length % 60 === 0) printSample(sample)
+    // It listens when its database is there. This process joins the server.
+    while ((await Promise.race([takeSamples(port, sampleEveryMs), ended])).length === 0);
+    const server = await startEmbeddedPostgres({ dataDir: embeddedFolder(folder) })
+    try {
+      const rows: Figures[] = []
+      while (rows.length < tenths) {
+        const samples = await Promise.race([takeSamples(port, tenthMs), ended])
+        const row = { ...figuresOf(samples), ...(await readServer(server.url)) }
+        rows.push(row)
+        console.log(`${new Date().toISOString()} ${rows.length}/${tenths} ${JSON.stringify(row)}`)
+      }
+      return rows
+    } finally {
+      await server.stop()
     }
-    return samples
   } finally {
     recorder.process.kill('SIGTERM')
     await recorder.finished
@@ -80,59 +72,71 @@ async function sampleRecorder(folder: string, minutes: number, tickers: string):
   }
 }
 
-/** Null while the recorder does not serve its metrics yet. */
-async function readSample(port: number, seconds: number): Promise<Sample | null> {
-  const metric = await readMetrics(`http://127.0.0.1:${port}`).catch(() => null)
-  if (metric === null) return null
+/** Reads the recorder's metrics for some time. Resolves to nothing if it does not serve them yet. */
+async function takeSamples(port: number, forMs: number): Promise<Figures[]> {
+  const samples: Figures[] = []
+  for (const untilMs = performance.now() + forMs; performance.now() < untilMs; await sleep(sampleEveryMs)) {
+    const metric = await readMetrics(`http://127.0.0.1:${port}`).catch(() => null)
+    if (metric === null) continue
+    samples.push({
+      atMs: performance.now(),
+      heap: metric('nodejs_heap_size_used_bytes'),
+      external: metric('nodejs_external_memory_bytes'),
+      resident: metric('process_resident_memory_bytes'),
+      descriptors: metric('process_open_fds'),
+      processor: metric('process_cpu_seconds_total'),
+      lag: metric('nodejs_eventloop_lag_max_seconds'),
+      responses: metric('market_recorder_stream_responses_total'),
+      failures: metric('market_recorder_stream_failures_total'),
+    })
+  }
+  return samples
+}
+
+function figuresOf(samples: readonly Figures[]): Figures {
+  const least = (name: string) => Math.min(...samples.map((sample) => sample[name] ?? Number.NaN))
+  const most = (name: string) => Math.max(...samples.map((sample) => sample[name] ?? Number.NaN))
+  const gained = (name: string) => most(name) - least(name)
   return {
-    seconds,
-    residentBytes: metric('process_resident_memory_bytes'),
-    heapBytes: metric('nodejs_heap_size_used_bytes'),
-    lagP99Ms: metric('nodejs_eventloop_lag_p99_seconds') * 1000,
-    responses: metric('market_recorder_stream_responses_total'),
-    failures: metric('market_recorder_stream_failures_total'),
-    rows: metric('market_recorder_rows_written_total'),
+    // Between two collections the heap grows: its lowest is what they leave.
+    'heap, lowest, MB': least('heap') / 1e6,
+    'external memory, lowest, MB': least('external') / 1e6,
+    'resident memory, highest, MB': most('resident') / 1e6,
+    'file descriptors, fewest': least('descriptors'),
+    "share of a core, the server's not counted": gained('processor') / (gained('atMs') / 1000),
+    'longest turn of the loop, ms': most('lag') * 1000,
+    'responses, thousands': gained('responses') / 1000,
+    'failed requests': gained('failures'),
   }
 }
 
-function printSample({ seconds, residentBytes, heapBytes, lagP99Ms, responses, rows }: Sample): void {
-  const [minutes, resident, heap] = [seconds / 60, residentBytes / 1e6, heapBytes / 1e6].map((n) => n.toFixed(0))
-  console.log(
-    `${minutes} min: ${resident} MB, heap ${heap} MB, lag p99 ${lagP99Ms.toFixed(1)} ms, ${responses} responses, ${rows} rows`,
-  )
-}
-
-/** A straight line through samples. */
-interface Trend {
-  /** Units of y per unit of x. */
-  readonly slope: number
-  /** Half the width of the slope's 95 % confidence interval. */
-  readonly uncertainty: number
-}
-
-/** Two-sided 95 % quantile of Student's distribution with 8 degrees of freedom: ten blocks, two parameters. */
-const student = 2.306
-const blocks = 10
-
 /**
- * Fits a line to the means of ten blocks of consecutive samples. Neighbouring samples of a process's memory depend on
- * each other: a slope of single samples would look surer than it is.
+ * The recorder names no statement, so the server keeps none prepared, and no other session could count them. What a
+ * server process keeps for a connection is its private memory.
  */
-function trendOf(samples: readonly { readonly x: number; readonly y: number }[]): Trend {
-  if (samples.length < blocks * 2) throw new Error(`a trend needs ${blocks * 2} samples, got ${samples.length}`)
-  const means = Array.from({ length: blocks }, (_, block) => {
-    const from = Math.floor((block * samples.length) / blocks)
-    const part = samples.slice(from, Math.floor(((block + 1) * samples.length) / blocks))
-    return { x: mean(part.map(({ x }) => x)), y: mean(part.map(({ y }) => y)) }
-  })
-  const meanX = mean(means.map(({ x }) => x))
-  const meanY = mean(means.map(({ y }) => y))
-  const spread = means.reduce((sum, { x }) => sum + (x - meanX) ** 2, 0)
-  const slope = means.reduce((sum, { x, y }) => sum + (x - meanX) * (y - meanY), 0) / spread
-  const residual = means.reduce((sum, { x, y }) => sum + (y - meanY - slope * (x - meanX)) ** 2, 0)
-  return { slope, uncertainty: student * Math.sqrt(residual / (blocks - 2) / spread) }
+async function readServer(url: string): Promise<Figures> {
+  const client = new pg.Client({ connectionString: url })
+  try {
+    await client.connect()
+    const text = `select pid from pg_stat_activity where application_name like 'market-recorder%'`
+    const sessions = (await client.query<{ pid: number }>(text)).rows
+    const memory = await Promise.all(sessions.map(({ pid }) => privateMegabytes(pid)))
+    const tables = await client.query<{ name: string; rows: string }>(countRows)
+    return {
+      'connections to the server': sessions.length,
+      "private memory of a connection's server process, highest, MB": Math.max(...memory),
+      ...Object.fromEntries(tables.rows.map(({ name, rows }) => [`rows of ${name}`, Number(rows)])),
+    }
+  } finally {
+    await client.end()
+  }
 }
 
-function mean(values: readonly number[]): number {
-  return values.reduce((sum, value) => sum + value, 0) / values.length
+const countRows = `select 'recorder.' || relname as name, (xpath('/row/c/text()',
+    query_to_xml('select count(*) as c from recorder.' || quote_ident(relname), false, true, '')))[1]::text as rows
+  from pg_class where relnamespace = 'recorder'::regnamespace and relkind = 'r' order by relname`
+
+async function privateMegabytes(pid: number): Promise<number> {
+  const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
+  return Number(/RssAnon:\s+(\d+)/.exec(status)?.[1] ?? 0) / 1024
 }
