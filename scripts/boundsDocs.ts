@@ -17,6 +17,7 @@ const rows: Readonly<Record<keyof typeof bounds, readonly [what: string, holder:
     'collect/universe/wholeLists.ts',
     'they wait until the next list has them, too',
   ],
+  connections: ['connections to the page', 'serve/connections.ts', 'the one that is silent for longest is closed'],
   locksOfSession: ['locks of a session of another login', 'db/locks.ts', 'the session is ended when no lock is left'],
 }
 

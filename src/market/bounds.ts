@@ -13,4 +13,6 @@ export const bounds = {
   newSymbols: 100,
   /** Locks of another login's session. One with more is ended when the server's table of locks is full. */
   locksOfSession: 1_000,
+  /** Connections to the page and its API. `maxPages` limits open pages, so that some are left for requests. */
+  connections: 512,
 } as const

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { MiddlewareHandler } from 'hono'
+import { bounds } from '../market/bounds.js'
 
 /** Limits on how long a connection may take to send a request, and how long it may stay idle. */
 const timeouts = {
@@ -11,8 +12,6 @@ const timeouts = {
 } as const
 /** A connection without traffic for this long is closed, even in the middle of a response. */
 const stalledMs = 30_000
-/** Largest number of connections. `maxPages` limits open pages, so that some connections are left for requests. */
-const maxConnections = 512
 /** Largest amount of rendered responses that wait for slow readers, over all connections. */
 const maxUnsentBytes = 32_000_000
 /** Requests ahead of a response that count as an attack. The connection is closed without the response. */
@@ -22,10 +21,26 @@ const maxRenderings = 200
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void
 
-/** Creates a server that limits its connections: their number, how long one may be idle, and how much waits for it. */
-export function createBoundedServer(listener: Listener): Server {
-  const server = createServer(timeouts, oneRequestAtATime(listener))
-  server.maxConnections = maxConnections
+/**
+ * Creates a server that limits its connections: their number, how long one may be idle, and how much waits for it. Beyond
+ * the number, the connection that has been silent for longest is closed. So a probe finds a place, because it asks at once.
+ *
+ * @param onRefused called for each connection that is closed for another
+ */
+export function createBoundedServer(listener: Listener, onRefused: () => void): Server {
+  const inHand = new Map<Socket, Set<ServerResponse>>()
+  /** Connections without a request in hand. The one that has been silent for longest is the first. */
+  const silent = new Set<Socket>()
+  const server = createServer(timeouts, oneRequestAtATime(listener, inHand, silent))
+  server.on('connection', (socket) => {
+    silent.add(socket)
+    socket.once('close', () => silent.delete(socket))
+    const [longest] = silent
+    if (silent.size + inHand.size <= bounds.connections || longest === undefined) return
+    silent.delete(longest)
+    longest.destroy()
+    onRefused()
+  })
   server.setTimeout(stalledMs)
   return server
 }
@@ -35,8 +50,11 @@ export function createBoundedServer(listener: Listener): Server {
  * before this process has ended it. If a client sends more requests, the connection is closed after the current
  * response. Otherwise thousands of responses could wait in memory for their reader.
  */
-function oneRequestAtATime(listener: Listener): Listener {
-  const inHand = new Map<Socket, Set<ServerResponse>>()
+function oneRequestAtATime(
+  listener: Listener,
+  inHand: Map<Socket, Set<ServerResponse>>,
+  silent: Set<Socket>,
+): Listener {
   /** Number of requests sent ahead, for each connection that is about to be closed. */
   const ahead = new WeakMap<Socket, number>()
   /** Connections with a request that waits for the response before it. */
@@ -71,9 +89,12 @@ function oneRequestAtATime(listener: Listener): Listener {
       return
     }
     inHand.set(socket, responses.add(response))
+    silent.delete(socket)
     response.once('close', () => {
       responses.delete(response)
-      if (responses.size === 0) inHand.delete(socket)
+      if (responses.size > 0) return
+      inHand.delete(socket)
+      if (!socket.destroyed) silent.add(socket)
     })
     let unsentBytes = 0
     for (const { writableLength } of inHand.keys()) unsentBytes += writableLength

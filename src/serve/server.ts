@@ -72,7 +72,8 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   if (password !== undefined) app.use(passwordGuard(password))
   addLimits(app)
   const hub = addRoutes(app, { database, clock, logger, status, marketNow: marketTime(source, database, clock) })
-  addMetricsAndHealth(app, options, reporter, () => hub.size)
+  let refusals = 0
+  addMetricsAndHealth(app, options, reporter, () => ({ pageClients: hub.size, refusedConnections: refusals }))
   addDescription(app, version)
   servePage(app)
   app.onError((error, context) => {
@@ -88,7 +89,10 @@ export async function startServer(options: ServerOptions): Promise<RunningServer
   })
 
   const listener = getRequestListener(app.fetch)
-  const server = createBoundedServer((request, response) => void listener(request, response))
+  const server = createBoundedServer(
+    (request, response) => void listener(request, response),
+    () => refusals++,
+  )
   const closeParts = async () => {
     hub.close()
     reporter.close()
@@ -129,13 +133,13 @@ function addMetricsAndHealth(
   app: OpenAPIHono,
   { metrics: { registry }, logger }: ServerOptions,
   reporter: StatusReporter,
-  openPages: () => number,
+  ofServer: () => { readonly pageClients: number; readonly refusedConnections: number },
 ): void {
   const statusMetrics = new StatusMetrics(registry)
   app.get('/metrics', async (context) => {
     const status = await reporter.report()
     const { backfills } = reporter
-    statusMetrics.update(status, { backfills, pageClients: openPages(), lostLogLines: lostLogLines(logger) })
+    statusMetrics.update(status, { backfills, ...ofServer(), lostLogLines: lostLogLines(logger) })
     return context.body(await registry.metrics(), 200, { 'Content-Type': registry.contentType })
   })
   app.openapi(healthz, (context) => context.json({ ok: true, reasons: [], notices: [] }, 200))

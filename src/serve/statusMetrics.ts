@@ -11,6 +11,8 @@ interface BesideStatus {
   readonly backfills: readonly BackfillStatus[]
   /** Number of open pages. */
   readonly pageClients: number
+  /** Number of connections that were closed for others. */
+  readonly refusedConnections: number
   /** Number of log lines that could not be written. */
   readonly lostLogLines: number
 }
@@ -23,13 +25,14 @@ export class StatusMetrics {
     this.#metrics = define(registry)
   }
 
-  update(status: Status, { backfills, pageClients, lostLogLines }: BesideStatus): void {
+  update(status: Status, { backfills, pageClients, refusedConnections, lostLogLines }: BesideStatus): void {
     const m = this.#metrics
     const { budget, database, backlog, spool, time } = status
     m.ready.set(status.problems.some(({ isBlocking }) => isBlocking) ? 0 : 1)
     m.ownsBudget.set(status.phase === 'waiting' || !status.maySend ? 0 : 1)
     m.start.set(status.startedAt / milli)
     m.clients.set(pageClients)
+    setCounter(m.refusedConnections, {}, refusedConnections)
     setCounter(m.lostLogLines, {}, lostLogLines)
     this.#updateStreams(status)
 
@@ -241,6 +244,10 @@ function define(registry: Registry) {
       'Estimated time left of the backfill that takes longest; 0 while none is known.',
     ),
     clients: gauge('page_clients', 'Pages that are open.'),
+    refusedConnections: counter(
+      'connections_refused_total',
+      'Connections to the page that were closed because others had no place.',
+    ),
     lostLogLines: counter('log_lines_lost_total', 'Lines of the log that could not be written.'),
   }
 }

@@ -143,7 +143,7 @@ async function judged(name: Polled) {
   const report = { now, nowMs, instanceId: 'i', version: 'v', source, sampler, limits, database, backfills: [] }
   const status = statusReport(report)
   const registry = new Registry()
-  new StatusMetrics(registry).update(status, { backfills: [], pageClients: 0, lostLogLines: 0 })
+  new StatusMetrics(registry).update(status, { backfills: [], pageClients: 0, refusedConnections: 0, lostLogLines: 0 })
   const metric = await registry.getSingleMetric('market_recorder_stream_failing')?.get()
   return {
     line: status.problems

@@ -1,18 +1,22 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect } from 'node:net'
+import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { bounds } from '../../../src/market/bounds.js'
 import { createBoundedServer } from '../../../src/serve/connections.js'
 
 /** Sends so many requests at once on one connection. Resolves to the number of responses when it is closed or all are there. */
 async function responsesTo(count: number): Promise<{ responses: number; handled: number }> {
   let handled = 0
-  const server = createBoundedServer((_, response) => {
-    handled += 1
-    // All of the body is there before the response ends, as with a stream.
-    response.writeHead(200, { 'content-length': 2 }).write('ok')
-    void sleep(20).then(() => response.end())
-  }).listen(0, '127.0.0.1')
+  const server = createBoundedServer(
+    (_, response) => {
+      handled += 1
+      // All of the body is there before the response ends, as with a stream.
+      response.writeHead(200, { 'content-length': 2 }).write('ok')
+      void sleep(20).then(() => response.end())
+    },
+    () => undefined,
+  ).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
   let text = ''
@@ -39,4 +43,37 @@ test('a request that comes as the response before it ends gets its response on t
 
 test('a client that sends several ahead gets one response, and the connection is closed', async () => {
   expect(await responsesTo(10)).toEqual({ responses: 1, handled: 1 })
+})
+
+test('a client that asks has a place, while more silent ones than places come again and again', async () => {
+  let refused = 0
+  const server = createBoundedServer(
+    (_, response) => response.end('ok'),
+    () => refused++,
+  ).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const silent = new Set<Socket>()
+  let isOver = false
+  const come = () => {
+    if (isOver) return
+    const socket = connect(port, '127.0.0.1')
+    silent.add(socket.on('error', () => undefined))
+    socket.on('close', () => {
+      silent.delete(socket)
+      setTimeout(come, 5)
+    })
+  }
+  for (let count = 0; count < bounds.connections + 88; count++) come()
+  try {
+    while (refused < 88) await sleep(5)
+    for (let probe = 0; probe < 50; probe++) {
+      const response = await fetch(`http://127.0.0.1:${port}/healthz`, { headers: { connection: 'close' } })
+      expect(await response.text()).toBe('ok')
+    }
+  } finally {
+    isOver = true
+    for (const socket of silent) socket.destroy()
+    server.close()
+  }
 })
