@@ -7,7 +7,7 @@ import { certifyCommand } from './archiveCertify.js'
 import { type OpenParts, tableOption, withArchive, withTarget } from './openArchive.js'
 import { Failed, reportProblems } from './end.js'
 import { type CommonOptions, configuredCommand, day } from './options.js'
-import { progressLine, writeOut } from './output.js'
+import { progressLine, tell, writeJson, writeOut } from './output.js'
 import { pruneArchive, type VerifiedDay, verifyArchive } from '../files/archive/verify.js'
 import { readHints, readPointers } from '../files/iceberg/catalog.js'
 import { publishedTables } from '../files/iceberg/tables.js'
@@ -84,7 +84,7 @@ async function runIt(options: RunOptions): Promise<void> {
       ...result.problems,
     ]
     reportProblems(problems)
-    if (options.json === true) return writeOut(`${JSON.stringify({ ...result, ...removal })}\n`)
+    if (options.json === true) return writeJson({ ...result, ...removal })
     if (isDryRun) {
       for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)
       return writeOut(`${counted(result.due.length, 'day')} of tables due; nothing was written\n`)
@@ -225,7 +225,7 @@ async function reportVerified(
     if (isJson) results.push(result)
     else for (const problem of result.problems) await writeOut(`${result.table} of ${result.day}: ${problem}\n`)
   }
-  if (isJson) await writeOut(`${JSON.stringify(results)}\n`)
+  if (isJson) await writeJson(results)
   else {
     const { days, rows, compared, problems } = count
     if (database === undefined) await writeOut('the database was not asked which days it has archived\n')
@@ -262,7 +262,7 @@ async function runRestore({ into, ...options }: RestoreOptions): Promise<void> {
       { tables, pointers, from, to },
       {
         signal,
-        onDay: ({ table, day: done, rows }) => process.stderr.write(`${table} of ${done}: ${counted(rows, 'row')}\n`),
+        onDay: ({ table, day: done, rows }) => tell(`${table} of ${done}: ${counted(rows, 'row')}`),
       },
     )
     if (restored.length + problems.length === 0) {
@@ -270,7 +270,7 @@ async function runRestore({ into, ...options }: RestoreOptions): Promise<void> {
     }
     reportProblems(problems)
     const rows = sum(restored.map((one) => one.rows))
-    if (options.json === true) return writeOut(`${JSON.stringify(restored)}\n`)
+    if (options.json === true) return writeJson(restored)
     await writeOut(`${counted(restored.length, 'day')} of tables restored, ${counted(rows, 'row')}\n`)
   }
   await withArchive(options, restore, { isPreparing: true, url: into })

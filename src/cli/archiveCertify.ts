@@ -8,8 +8,8 @@ import { publishedTables } from '../files/iceberg/tables.js'
 import { tableOption, withTarget } from './openArchive.js'
 import { Failed, reportProblems } from './end.js'
 import { type CommonOptions, configuredCommand, day, namesOption, requireOptions } from './options.js'
-import { writeOut } from './output.js'
-import { counted, printable } from '../runtime/text.js'
+import { writeJson, writeOut } from './output.js'
+import { counted } from '../runtime/text.js'
 
 type Table = Certificate['tables'][number]
 type Series = Table['series'][number]
@@ -67,14 +67,14 @@ async function runCertify(options: CertifyOptions): Promise<void> {
     })
     reportProblems(problems)
     if (certificate === null) throw new Failed()
-    await writeOut(options.json === true ? `${JSON.stringify(certificate, null, 1)}\n` : certificateText(certificate))
+    await (options.json === true ? writeJson(certificate, 1) : writeOut(certificateText(certificate)))
   })
 }
 
 /** Formats a certificate as Markdown, to read and to attach. */
 function certificateText({ from, to, tables }: Certificate): string {
   const head = [`# What was recorded from ${from} to ${to} (not included), UTC`, '']
-  return printable(`${[...head, ...tables.flatMap(tableLines)].join('\n')}\n`)
+  return `${[...head, ...tables.flatMap(tableLines)].join('\n')}\n`
 }
 
 function tableLines({ table, rows, days, missing, series }: Table): string[] {

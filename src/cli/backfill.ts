@@ -35,7 +35,7 @@ import {
   readConfig,
   requireOptions,
 } from './options.js'
-import { writeJson, writeOut } from './output.js'
+import { tell, writeJson, writeOut } from './output.js'
 
 interface BackfillOptions extends CommonOptions {
   readonly stream?: keyof typeof pastStreams
@@ -111,7 +111,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     session = await openBackfill(config, store, logger, stop.signal)
     const { instruments, serviceNow } = await session.instruments(request.categories)
     const { series: requested, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
-    for (const line of skipped) process.stderr.write(`left out: ${line}\n`)
+    for (const line of skipped) tell(`left out: ${line}`)
     if (requested.length === 0) {
       if (skipped.length > 0) throw new Error(nothingLeft(skipped))
       throw new Error(
@@ -134,10 +134,10 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     // The recorder may still hold rows that the counts lack, so there is no summary yet.
     else if (!goesOn) await printSummary(summary, options.stream ?? 'candles')
     if (stop.signal.aborted) {
-      process.stderr.write(goesOn ? goesOnLines : stoppedLines(commandLine()))
-    } else for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
+      tell(goesOn ? goesOnLine : stoppedLines(commandLine()))
+    } else for (const line of missingLines(summary)) tell(line)
     const gone = await gapsOfGone(store.database.db, request, series)
-    for (const line of gone) process.stderr.write(`${line}\n`)
+    for (const line of gone) tell(line)
     if (summary.left > 0 || summary.failed.length > 0 || gone.length > 0) throw new Failed()
   } finally {
     await session?.close()
@@ -157,8 +157,8 @@ function withoutRemoved(
   if (retentionDays === undefined || isArchived) return series
   const keptSince = addMs(now, -retentionDays * dayMs)
   if (series.every(({ range }) => range.from >= keptSince)) return series
-  process.stderr.write(
-    `left out: everything before ${new Date(keptSince).toISOString()}, which would be removed again: storage.${streamTraits[stream].options}.retentionDays is ${retentionDays}\n`,
+  tell(
+    `left out: everything before ${new Date(keptSince).toISOString()}, which would be removed again: storage.${streamTraits[stream].options}.retentionDays is ${retentionDays}`,
   )
   return series.map((one) => {
     const from = laterOf(one.range.from, keptSince)
@@ -171,8 +171,8 @@ function warnOfFinal(planned: readonly PlannedSeries[]): void {
   const left = planned.filter(({ final }) => final.length > 0)
   if (left.length === 0) return
   const hours = sum(left.map(({ final }) => totalMs(final))) / hourMs
-  process.stderr.write(
-    `left out: ${Math.ceil(hours)} hours of ${left.length} series, whose rows have left the database for good: archive restore brings them into another one\n`,
+  tell(
+    `left out: ${Math.ceil(hours)} hours of ${left.length} series, whose rows have left the database for good: archive restore brings them into another one`,
   )
 }
 
@@ -186,17 +186,15 @@ function nothingLeft(skipped: readonly string[]): string {
 function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries[]): void {
   const begin = smallest(series.map(({ range }) => range.from))
   if (from !== 'launch' && from < begin)
-    process.stderr.write(
-      `left out: everything before ${new Date(begin).toISOString()}, which the service does not give\n`,
-    )
+    tell(`left out: everything before ${new Date(begin).toISOString()}, which the service does not give`)
 }
 
 function stoppedLines(command: string): string {
-  return `stopped; continue with: ${command}\nWhat is still wanted is also fetched by market-recorder start.\n`
+  return `stopped; continue with: ${command}\nWhat is still wanted is also fetched by market-recorder start.`
 }
 
-const goesOnLines =
-  'the recorder on this host goes on with it; see market-recorder status, and end it with market-recorder backfill --cancel\n'
+const goesOnLine =
+  'the recorder on this host goes on with it; see market-recorder status, and end it with market-recorder backfill --cancel'
 
 /** Builds the request. Throws if options are missing, and names all of them. */
 function requestOf(options: BackfillOptions): BackfillRequest {

@@ -7,7 +7,7 @@ import { packageFile } from '../runtime/process.js'
 import { countRows } from '../ledger/read/overview.js'
 import { sleepUnlessStopped } from './end.js'
 import { positiveSeconds } from './options.js'
-import { welcomeLines } from './output.js'
+import { print, welcomeLines } from './output.js'
 import { openRecording } from './recording.js'
 import { streamNames, streamTraits } from '../market/stream.js'
 import { addMs, dayMs } from '../market/values.js'
@@ -57,7 +57,7 @@ async function runDemo(options: DemoOptions): Promise<void> {
 }
 
 function printWelcome(recorder: Recorder, simulatorUrl: string): void {
-  console.log(`
+  print(`
 Recording a simulated exchange (${simulatorUrl}) into an embedded PostgreSQL.
 
 ${welcomeLines(recorder)}
@@ -68,12 +68,12 @@ Ctrl-C stops it; run it again to continue with the same data.
 
 /** Prints the number of rows per table. Leaves out tables of streams that are off, unless an earlier run left rows. */
 function printCounts(counts: Readonly<Record<string, number>>, config: Config): void {
-  console.log('\nRows stored:')
+  print('\nRows stored:')
   const off = streamNames.filter((name) => !config.streams[streamTraits[name].options].enabled)
   const shown = Object.entries(counts).filter(([name, count]) => count > 0 || !off.some((one) => one === name))
   const width = Math.max(...shown.map(([name]) => name.length))
   for (const [name, count] of shown) {
-    console.log(`  ${name.padEnd(width)}  ${grouped(count).padStart(10)}`)
+    print(`  ${name.padEnd(width)}  ${grouped(count).padStart(10)}`)
   }
 }
 

@@ -28,6 +28,7 @@ import { messageOf, withoutLogin } from '../runtime/text.js'
 import { askService, findDatabase, type FoundDatabase } from './askService.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
+import { print, writeJson } from './output.js'
 
 interface DoctorOptions extends CommonOptions {
   readonly json?: boolean
@@ -44,8 +45,8 @@ const marks: Readonly<Record<Finding['verdict'], string>> = { ok: 'ok  ', warnin
 
 async function printFindings(options: DoctorOptions): Promise<void> {
   const findings = await runDoctor(await readConfig(options), createLogger('silent'))
-  if (options.json === true) console.log(JSON.stringify(findings, null, 2))
-  else for (const { verdict, what, detail } of findings) console.log(`${marks[verdict]}  ${what.padEnd(14)} ${detail}`)
+  if (options.json === true) await writeJson(findings, 2)
+  else for (const { verdict, what, detail } of findings) print(`${marks[verdict]}  ${what.padEnd(14)} ${detail}`)
   if (findings.some((finding) => finding.verdict === 'failure')) throw new Failed()
 }
 

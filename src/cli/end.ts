@@ -1,4 +1,5 @@
 import { longestTimerMs, systemClock } from '../runtime/clock.js'
+import { tell } from './output.js'
 
 export const exitCodes = { done: 0, failed: 1, wrongUsage: 2 } as const
 
@@ -11,7 +12,7 @@ export class Failed extends Error {
 
 /** Prints the problems of a command that did the rest. The program then ends as a failure. */
 export function reportProblems(problems: readonly string[]): void {
-  for (const problem of problems) process.stderr.write(`error: ${problem}\n`)
+  for (const problem of problems) tell(`error: ${problem}`)
   if (problems.length > 0) process.exitCode = exitCodes.failed
 }
 
@@ -29,7 +30,7 @@ export class FailedAt extends Error {
 /** Returns the error of a resumable command. After a stop, prints advice and returns `Failed` instead. */
 export function failedOrStopped(error: unknown, stop: AbortSignal): unknown {
   if (!stop.aborted) return error
-  process.stderr.write('stopped: the same command goes on from here\n')
+  tell('stopped: the same command goes on from here')
   return new Failed()
 }
 
@@ -52,7 +53,7 @@ export function endWithin(timeoutMs: number): void {
 /** Ends the process after this time, whatever it is doing. The returned function cancels that. */
 export function endBy(timeoutMs: number): () => void {
   const end = () => {
-    process.stderr.write(`error: not everything ended within ${timeoutMs / 1000} s; the process ends now\n`)
+    tell(`error: not everything ended within ${timeoutMs / 1000} s; the process ends now`)
     endNow(1)
   }
   const timer = setTimeout(end, timeoutMs).unref()

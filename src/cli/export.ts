@@ -12,7 +12,7 @@ import { type ExportProgress, runExport } from '../files/export/run.js'
 import { describeSource, endOfRows, knownSymbols } from '../files/export/request.js'
 import { failedOrStopped } from './end.js'
 import { type CommonOptions, configuredCommand, moment, namesOption, readConfig } from './options.js'
-import { progressLine, warnings } from './output.js'
+import { print, progressLine, warnings, writeJson } from './output.js'
 import { counted } from '../runtime/text.js'
 
 interface ExportOptions extends CommonOptions {
@@ -111,11 +111,11 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
       throw new Error(`no rows match --symbol ${options.symbol.join(' ')} there: market.instruments lists the symbols`)
     }
     if (options.json === true) {
-      console.log(JSON.stringify({ ...result, folder: resolve(out) }))
+      await writeJson({ ...result, folder: resolve(out) })
       return
     }
     const skipped = result.partsSkipped === 0 ? '' : `; ${counted(result.partsSkipped, 'day')} had been exported before`
-    console.log(`${counted(result.rows, 'row')} in ${counted(result.files, 'file')} in ${out}${skipped}`)
+    print(`${counted(result.rows, 'row')} in ${counted(result.files, 'file')} in ${out}${skipped}`)
   } catch (error) {
     progress.end()
     throw failedOrStopped(error, stop.signal)

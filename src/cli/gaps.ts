@@ -12,7 +12,6 @@ import type { Config } from '../config/resolve.js'
 import { openStore, type OpenStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
-import { printable } from '../runtime/text.js'
 import { stopSignal } from '../runtime/process.js'
 import { type Gap, type GapFilter, listGaps, newestGaps } from '../ledger/gaps.js'
 import { rangeOutcomes } from '../ledger/wants.js'
@@ -20,7 +19,7 @@ import { missingLines, printSummary } from './backfillSummary.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, namesOption, readConfig } from './options.js'
-import { writeJson, writeOut } from './output.js'
+import { tell, writeJson, writeOut } from './output.js'
 
 interface GapsOptions extends CommonOptions {
   readonly repair?: boolean
@@ -105,7 +104,7 @@ async function repairGaps(
       const [stream = 'rows', ...others] = new Set(gaps.map((gap) => gap.stream))
       await printSummary(summary, others.length === 0 ? stream : 'rows')
     }
-    for (const line of missingLines(summary)) process.stderr.write(`${line}\n`)
+    for (const line of missingLines(summary)) tell(line)
     const rest = left === 0 ? '' : `; ${left} not yet, see above and market-recorder gaps`
     if (!isJson) await writeOut(`${repaired} of ${gaps.length} gaps repaired${rest}\n`)
     if (left > 0) throw new Failed()
@@ -133,5 +132,5 @@ function gapText(gap: Gap): string {
     candles === null
       ? instrumentText(gap)
       : `${seriesText(candles)} (${Math.round((to - from) / intervalMs[candles.interval])} candles)`
-  return printable(`${what} ${text(from)} to ${text(to)}`)
+  return `${what} ${text(from)} to ${text(to)}`
 }

@@ -9,6 +9,7 @@ import { messageOf } from '../runtime/text.js'
 import { exitCodes, Failed } from './end.js'
 import { namesOption, wholeNumber } from './options.js'
 import { planOf } from './plan.js'
+import { print, tell } from './output.js'
 
 /** A user's decisions. An option without a decision keeps its default, and is not written. */
 interface Decisions {
@@ -63,7 +64,7 @@ export function initCommand(): Command {
 
 async function runInit({ out, yes, force, ...given }: InitOptions): Promise<void> {
   if (force !== true && existsSync(out)) {
-    process.stderr.write(`error: ${out} exists; give another file with --out, or overwrite it with --force\n`)
+    tell(`error: ${out} exists; give another file with --out, or overwrite it with --force`)
     throw new Failed(exitCodes.wrongUsage)
   }
   const isAsking = yes !== true && process.stdin.isTTY && process.stdout.isTTY
@@ -76,9 +77,9 @@ async function runInit({ out, yes, force, ...given }: InitOptions): Promise<void
       cause,
     })
   })
-  console.log(`${out}:\n\n${text}`)
-  console.log(`What it takes of the service's limits and of the disk:\n\n${await planOf(config)}\n`)
-  console.log(nextSteps(out, config))
+  print(`${out}:\n\n${text}`)
+  print(`What it takes of the service's limits and of the disk:\n\n${await planOf(config)}\n`)
+  print(nextSteps(out, config))
 }
 
 async function askForRest(given: Decisions): Promise<Decisions> {
@@ -95,7 +96,7 @@ async function askForRest(given: Decisions): Promise<Decisions> {
     return reply === '' || reply === byDefault ? undefined : reply
   }
   try {
-    console.log('Press Enter for what is in brackets. Separate several words by spaces.\n')
+    print('Press Enter for what is in brackets. Separate several words by spaces.\n')
     const knownUrl = process.env.EXCHANGE_BASE_URL ?? 'set it later'
     return defined({
       url: given.url ?? (await ask("The service's address", knownUrl)),
@@ -120,7 +121,7 @@ async function askFrom<Name extends string>(ask: Ask, question: string, names: r
     if (replies.join() === 'all') return names
     const known = names.filter((name) => replies.includes(name))
     if (known.length === replies.length) return known
-    console.log(`  Unknown: ${replies.filter((reply) => !names.some((name) => name === reply)).join(' ')}`)
+    print(`  Unknown: ${replies.filter((reply) => !names.some((name) => name === reply)).join(' ')}`)
   }
 }
 
@@ -128,7 +129,7 @@ async function askDays(ask: Ask): Promise<number | undefined> {
   for (;;) {
     const reply = await ask('Days to keep', 'for ever')
     if (reply === undefined || /^[1-9]\d{0,3}$/.test(reply)) return reply === undefined ? undefined : Number(reply)
-    console.log('  Give a number of days, such as 90.')
+    print('  Give a number of days, such as 90.')
   }
 }
 

@@ -3,6 +3,7 @@ import { pendingChanges, prepareStore } from '../prepareStore.js'
 import { openStore } from '../openStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
+import { print } from './output.js'
 
 interface MigrateOptions extends CommonOptions {
   readonly dryRun?: boolean
@@ -20,8 +21,8 @@ async function runMigrate(options: MigrateOptions): Promise<void> {
   const store = await openStore(config, createLogger(config.log.level), { mayCreate: options.dryRun !== true })
   try {
     const changes = await pendingChanges(store, config)
-    for (const change of changes) console.log(`${options.dryRun === true ? 'would' : 'will'} ${change}`)
-    if (changes.length === 0) console.log('nothing to change')
+    for (const change of changes) print(`${options.dryRun === true ? 'would' : 'will'} ${change}`)
+    if (changes.length === 0) print('nothing to change')
     if (options.dryRun !== true) await prepareStore(store, config, createLogger('silent'))
   } finally {
     await store.close()

@@ -1,11 +1,11 @@
 import { once } from 'node:events'
-import { printable } from '../runtime/text.js'
+import { printable, printableJson } from '../runtime/text.js'
 import type { Recorder } from '../app.js'
 
 let isGuarded = false
 
 /** Writes to standard output, and waits for a slow reader. If the reader has gone, as `head` does, the program ends. */
-export async function writeOut(text: string): Promise<void> {
+export async function writeData(text: string): Promise<void> {
   if (!isGuarded) {
     isGuarded = true
     process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -16,19 +16,30 @@ export async function writeOut(text: string): Promise<void> {
   if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain')
 }
 
-/** Writes a line of JSON. Type and interval of a series are null where it has none, as in the views. */
-export async function writeJson(value: unknown): Promise<void> {
-  const orNull = (name: string, part: unknown) =>
-    part === '' && (name === 'type' || name === 'interval') ? null : part
-  await writeOut(`${JSON.stringify(value, orNull)}\n`)
+/** Writes text for people to standard output, and waits. Text of others cannot control their terminal. */
+export async function writeOut(text: string): Promise<void> {
+  await writeData(printable(text))
 }
 
-function complain(message: string): void {
-  process.stderr.write(`${printable(message)}\n`)
+/** Writes a line of JSON. Type and interval of a series are null where it has none, as in the views. */
+export async function writeJson(value: unknown, indent = 0): Promise<void> {
+  const orNull = (name: string, part: unknown) =>
+    part === '' && (name === 'type' || name === 'interval') ? null : part
+  await writeData(`${printableJson(JSON.stringify(value, orNull, indent))}\n`)
+}
+
+/** Prints lines for people on standard output, and does not wait. */
+export function print(text: string): void {
+  process.stdout.write(`${printable(text)}\n`)
+}
+
+/** Prints lines for people on standard error. */
+export function tell(text: string): void {
+  process.stderr.write(`${printable(text)}\n`)
 }
 
 /** Logger for short commands. It only shows warnings and errors, as lines on standard error. */
-export const warnings = { info: () => undefined, warn: complain, error: complain }
+export const warnings = { info: () => undefined, warn: tell, error: tell }
 
 interface ProgressLine {
   /** Shows progress if it is time for that. `text` is only called then. */
@@ -53,12 +64,14 @@ export function progressLine(): ProgressLine {
       if (now - shownAt < everyMs) return
       shownAt = now
       // Cuts the line, because a wrapped line could not be overwritten.
-      stderr.write(stderr.isTTY ? `\r\u001b[K${text().slice(0, stderr.columns - 1)}` : `${text()}\n`)
+      stderr.write(
+        stderr.isTTY ? `\r\u001b[K${printable(text()).slice(0, stderr.columns - 1)}` : `${printable(text())}\n`,
+      )
       isOpen = stderr.isTTY
     },
     note(text) {
       end()
-      stderr.write(`${text}\n`)
+      tell(text)
     },
     end,
   }

@@ -20,6 +20,7 @@ import { recentFillRates } from '../ledger/read/instruments.js'
 import { askService, findDatabase, type FoundDatabase } from './askService.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig, wholeNumber } from './options.js'
+import { print, tell, writeJson } from './output.js'
 
 interface PlanOptions extends CommonOptions {
   readonly offline?: boolean
@@ -44,7 +45,8 @@ async function runPlan(options: PlanOptions): Promise<void> {
   const config = await readConfig(options)
   const market = options.offline === true ? assumed() : await marketToPlanFor(config)
   const plan = fleetPlan(config, market, options.egresses ?? config.collector.egresses)
-  console.log(options.json === true ? JSON.stringify(plan, null, 2) : planText(plan))
+  if (options.json === true) await writeJson(plan, 2)
+  else print(planText(plan))
   if (!plan.fits) throw new Failed()
 }
 
@@ -80,7 +82,7 @@ export function refuseOverload(
       if (options.wait !== true) {
         throw new Error(`${error.message}; not started, --wait starts and keeps asking`, { cause: error })
       }
-      process.stderr.write(`warning: ${error.message}; waiting for it\n`)
+      tell(`warning: ${error.message}; waiting for it`)
       return
     }
     // How chance distributes the instruments is not known yet, and is no reason to refuse.
@@ -91,12 +93,12 @@ export function refuseOverload(
       ...plan.advice.map(adviceLine),
       '  not started; change the configuration, or start with --allow-overload',
     ]
-    process.stderr.write(`${lines.join('\n')}\n`)
+    tell(lines.join('\n'))
     throw new Failed()
   }
 }
 
-const warnOfMissing = (error: Error) => void process.stderr.write(`warning: ${error.message}\n`)
+const warnOfMissing = (error: Error) => tell(`warning: ${error.message}`)
 
 /** The market to plan for, and who lists it. */
 interface PlannedMarket {
@@ -125,10 +127,10 @@ async function marketToPlanFor(config: Config): Promise<PlannedMarket> {
     const notAsked = `the service was not asked: ${outcome.notAsked}`
     const recorded = await readWithin(found, (db) => recordedUniverse(db))
     if (recorded !== null) return { universe: recorded.planned(), source: 'database', notAsked }
-    process.stderr.write(`warning: ${notAsked}; planning for assumed instruments\n`)
+    tell(`warning: ${notAsked}; planning for assumed instruments`)
   } catch (error) {
     const reason = messageOf(error)
-    process.stderr.write(`warning: the service did not list its instruments, planning for assumed ones: ${reason}\n`)
+    tell(`warning: the service did not list its instruments, planning for assumed ones: ${reason}`)
   } finally {
     if (found.kind === 'open') await found.store.close()
   }

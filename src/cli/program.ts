@@ -1,9 +1,8 @@
 import { Command, CommanderError } from 'commander'
 import { ConfigError } from '../config/configError.js'
-import { printable } from '../runtime/text.js'
 import { packageVersion } from '../runtime/process.js'
 import { exitCodes, Failed, FailedAt } from './end.js'
-import { writeOut } from './output.js'
+import { tell, writeOut } from './output.js'
 
 /**
  * Creates the command line. It only loads the commands that `isNeeded` names. For --help and the advice on a misspelt
@@ -20,7 +19,9 @@ export async function createProgram(isNeeded: (name: string) => boolean = () => 
   }
   // Commander does not pass these settings on to commands that were created separately.
   for (const command of [program, ...program.commands]) {
-    command.exitOverride().configureOutput({ writeOut: (text) => void writeOut(text) })
+    command
+      .exitOverride()
+      .configureOutput({ writeOut: (text) => void writeOut(text), writeErr: (text) => tell(text.trimEnd()) })
   }
   // List commands by name only, because the arguments of commands that are not loaded are unknown.
   return program.configureHelp({ subcommandTerm: (command) => command.name() })
@@ -38,11 +39,11 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
     // Commander has already printed the error.
     if (error instanceof CommanderError) return error.exitCode === 0 ? exitCodes.done : exitCodes.wrongUsage
     if (error instanceof ConfigError) {
-      for (const problem of error.problems) process.stderr.write(`error: ${problem}\n`)
+      for (const problem of error.problems) tell(`error: ${problem}`)
       return exitCodes.wrongUsage
     }
-    process.stderr.write(`error: ${printable((await describe(error)).replaceAll(/\s*\n\s*/g, ' '))}\n`)
-    if (error instanceof FailedAt) for (const line of error.excerpt) process.stderr.write(`${printable(line)}\n`)
+    tell(`error: ${(await describe(error)).replaceAll(/\s*\n\s*/g, ' ')}`)
+    if (error instanceof FailedAt) for (const line of error.excerpt) tell(line)
     return exitCodes.failed
   }
 }

@@ -12,7 +12,7 @@ import {
 } from '../db/readOnlyQuery.js'
 import { FailedAt } from './end.js'
 import { type CommonOptions, configuredCommand, positiveSeconds, readConfig, wholeNumber } from './options.js'
-import { warnings, writeOut } from './output.js'
+import { warnings, writeData } from './output.js'
 import { startTable } from './rowsTable.js'
 
 interface QueryOptions extends CommonOptions {
@@ -79,13 +79,13 @@ function tableOf(maxRows: number) {
       if (rows.length > 0) {
         const head = table === undefined
         table ??= startTable(columns, rows, process.stdout.columns)
-        await writeOut((head ? table.head() : '') + table.lines(rows))
+        await writeData((head ? table.head() : '') + table.lines(rows))
       }
       if (isTruncated) break
     }
-    await writeOut(table?.end() ?? '')
+    await writeData(table?.end() ?? '')
     const count = counted(printed, 'row')
-    await writeOut(isTruncated ? `the first ${count}; --rows, --csv and --json give more\n` : `${count}\n`)
+    await writeData(isTruncated ? `the first ${count}; --rows, --csv and --json give more\n` : `${count}\n`)
   }
 }
 
@@ -93,8 +93,8 @@ async function printCsv(columns: readonly QueryColumn[], batches: Batches): Prom
   // Control characters are escaped on a terminal only. Files and programs get each character as it is.
   const shown = (text: string) => (process.stdout.isTTY ? printable(text) : text)
   const line = (row: QueryRow) => `${csvLine(row.map((value, i) => csvText(columns[i], value)))}\n`
-  await writeOut(shown(`${csvLine(columns.map(({ name }) => name))}\n`))
-  for await (const rows of batches) await writeOut(shown(rows.map(line).join('')))
+  await writeData(shown(`${csvLine(columns.map(({ name }) => name))}\n`))
+  for await (const rows of batches) await writeData(shown(rows.map(line).join('')))
 }
 
 async function printJson(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
@@ -107,9 +107,9 @@ async function printJson(columns: readonly QueryColumn[], batches: Batches): Pro
       separator = ','
       return text
     })
-    await writeOut(printableJson(objects.join('')))
+    await writeData(printableJson(objects.join('')))
   }
-  await writeOut(separator === '[' ? '[]\n' : '\n]\n')
+  await writeData(separator === '[' ? '[]\n' : '\n]\n')
 }
 
 /** Formats a boolean for CSV as `true` or `false`. PostgreSQL's `t` would be a text to other programs. */

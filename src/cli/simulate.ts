@@ -8,6 +8,7 @@ import { type Scale, scales } from '../simulator/world/catalogue.js'
 import { wholeNumber } from './options.js'
 import { sleepUnlessStopped } from './end.js'
 import { messageOf } from '../runtime/text.js'
+import { print, tell } from './output.js'
 
 interface SimulateOptions {
   readonly port: number
@@ -66,11 +67,11 @@ async function simulate(options: SimulateOptions): Promise<void> {
       journal: options.journal ?? false,
       ...(options.latency ? { latencyMs: options.latency } : {}),
     })
-    process.stdout.write(`${simulator.url}\n`)
-    process.stderr.write(`record it with: EXCHANGE_BASE_URL=${simulator.url} market-recorder start\n`)
+    print(simulator.url)
+    tell(`record it with: EXCHANGE_BASE_URL=${simulator.url} market-recorder start`)
     await sleepUnlessStopped(undefined, stop.signal)
     await simulator.close()
-    process.stdout.write(`${reportTable(simulator.control.report())}\n`)
+    print(reportTable(simulator.control.report()))
   } finally {
     stop.release()
   }

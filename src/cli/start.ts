@@ -12,7 +12,7 @@ import {
 } from './options.js'
 import { refuseOverload } from './plan.js'
 import { openRecording } from './recording.js'
-import { welcomeLines } from './output.js'
+import { print, welcomeLines } from './output.js'
 
 interface StartOptions extends CommonOptions {
   readonly for?: number
@@ -57,7 +57,7 @@ async function runStart(options: StartOptions): Promise<void> {
     })
     if (recorder === undefined) return
     // Programs that read a service's output expect only log lines.
-    if (process.stdout.isTTY) console.log(`\n${welcomeLines(recorder)}\n\nCtrl-C stops it.\n`)
+    if (process.stdout.isTTY) print(`\n${welcomeLines(recorder)}\n\nCtrl-C stops it.\n`)
     const { serviceClock } = recorder
     const archiving = startArchiving(config, {
       configText: text,

@@ -9,6 +9,7 @@ import { Failed, sleepUnlessStopped } from './end.js'
 import { type CommonOptions, configuredCommand, positiveSeconds, readConfig } from './options.js'
 import { type Screen, statusText, type StoredState, storedText } from './statusText.js'
 import { asIfService } from '../market/values.js'
+import { writeData } from './output.js'
 
 interface StatusOptions extends CommonOptions {
   readonly url?: string
@@ -51,7 +52,7 @@ async function runStatus(options: StatusOptions): Promise<void> {
   const config = await readConfig(options)
   if (options.watch !== undefined) return watch(config, options)
   const response = await ask(config, options)
-  console.log(options.json === true ? JSON.stringify(response, null, 2) : textOf(response))
+  await writeData(`${options.json === true ? JSON.stringify(response, null, 2) : textOf(response)}\n`)
   if (!isRecording(response)) throw new Failed()
 }
 
@@ -65,7 +66,7 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
       const screen = process.stdout.isTTY ? { columns, rows: rows - 1 } : undefined
       const text = textOf(await ask(config, options), screen)
       // Draws from the top left corner down, so that the screen does not flicker.
-      console.log(process.stdout.isTTY ? `\u001b[H\u001b[2J${text}` : `${text}\n`)
+      await writeData(process.stdout.isTTY ? `\u001b[H\u001b[2J${text}\n` : `${text}\n\n`)
       await sleepUnlessStopped(seconds, stop.signal)
     }
   } finally {

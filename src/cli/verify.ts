@@ -7,10 +7,9 @@ import { explainMissing } from '../db/readOnlyQuery.js'
 import { openStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
 import { createLogger } from '../runtime/logger.js'
-import { printable } from '../runtime/text.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
-import { writeOut } from './output.js'
+import { writeJson, writeOut } from './output.js'
 import { seriesText } from '../market/candle.js'
 
 interface VerifyOptions extends CommonOptions {
@@ -59,7 +58,7 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   } finally {
     await store.close()
   }
-  if (options.json === true) await writeOut(`${JSON.stringify(results)}\n`)
+  if (options.json === true) await writeJson(results)
   if (!isAnything && options.symbol.join() !== '*')
     throw new Error(`nothing is stored of symbols like ${options.symbol.join(', ')}`)
   if (!isSound) throw new Failed()
@@ -68,5 +67,5 @@ async function runVerify(options: VerifyOptions): Promise<void> {
 function describe({ series, range: { from, to }, count, detail }: Disagreement): string {
   const text = (time: number) => new Date(time).toISOString().slice(0, 19)
   const many = count === 1 ? '' : ` (${count} candles)`
-  return printable(`${seriesText(series)} ${text(from)} to ${text(to)}${many}: ${detail}`)
+  return `${seriesText(series)} ${text(from)} to ${text(to)}${many}: ${detail}`
 }

@@ -57,6 +57,13 @@ describe('the recorder', () => {
   })
 })
 
+describe('a command', () => {
+  test('prints by functions that escape what would control a terminal', () => {
+    const others = sources.filter(({ path }) => /^src\/cli\/(?!output)/.test(path))
+    expect(linesMatching(others, /\bstd(?:out|err)\.write\(|\bconsole\./)).toEqual([])
+  })
+})
+
 describe('the right to send', () => {
   test('is made by the lease and by the lock of a data folder alone', () => {
     const shipped = sources.filter(({ path }) => path.startsWith('src/'))

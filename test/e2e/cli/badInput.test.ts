@@ -37,6 +37,8 @@ describe('what is wrong with the configuration is said in one line, exit code 2'
     ['an unknown key', 'streams: { orderBook: { depth: 5 } }', /orderBook.*did you mean.*orderBooks/],
     ['an unsupported interval', 'streams: { candles: { intervals: [7m] } }', /streams\.candles\.intervals/],
     ['broken YAML', 'streams: [', /recorder\.yaml/],
+    ['a name that turns the line', 'streams: { "fi\u202ells": {} }', /streams\.fi\\u202ells is not an option/],
+    ['a value that turns the line', 'log: { level: "\u202e" }', /not "\\u202e"/],
     ['no service', 'log: { level: info }', /exchange\.baseUrl.*EXCHANGE_BASE_URL/],
   ] as const)('%s', async ([, yaml, pattern]) => {
     const finished = await withConfig(yaml)
@@ -47,6 +49,7 @@ describe('what is wrong with the configuration is said in one line, exit code 2'
   test.for([
     ['an unknown command', ['strat']],
     ['an unknown option', ['start', '--fast']],
+    ['an option that turns the line', ['start', '--\u202etsaf']],
     ['a missing argument', ['query']],
     ['a wrong number', ['demo', '--for', 'ever']],
     [
@@ -58,6 +61,7 @@ describe('what is wrong with the configuration is said in one line, exit code 2'
     const { exitCode, stderr } = await runProgram(args)
     expect(exitCode).toBe(2)
     expect(stderr).toMatch(/^error: /)
+    expect(stderr).not.toContain('\u202e')
     expect(stderr).not.toMatch(/^\s+at /m)
   })
 })

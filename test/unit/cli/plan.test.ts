@@ -44,8 +44,9 @@ function captureOutput() {
     errors += String(text)
     return true
   })
-  vi.spyOn(console, 'log').mockImplementation((text: unknown) => {
+  vi.spyOn(process.stdout, 'write').mockImplementation((text) => {
     output += String(text)
+    return true
   })
   return { errors: () => errors, output: () => output }
 }
