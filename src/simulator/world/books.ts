@@ -1,5 +1,6 @@
 import type { TimeMs } from '../../market/values.js'
-import { fixed, fixedWithTail, mixWide } from './hash.js'
+import { fixed, fixedWithTail, mix, mixWide } from './hash.js'
+import { isTrading } from './listing.js'
 import type { Market } from './market.js'
 
 /** A book is rebuilt this often, in milliseconds. Requests that follow sooner get the same snapshot. */
@@ -14,7 +15,25 @@ export interface BookRow {
   readonly ts: string
 }
 
-export type BookKind = 'plain' | 'rpi'
+type BookKind = 'plain' | 'rpi'
+
+interface BookOptions {
+  readonly limit: number
+  readonly kind: BookKind
+  readonly isEmpty: boolean
+  /** Largest time by which a book's time may be ahead of the moment. */
+  readonly aheadMs: number
+}
+
+/** Returns the book as the service gives it at a moment. */
+export function bookRow(market: Market, at: TimeMs, { limit, kind, isEmpty, aheadMs }: BookOptions): BookRow {
+  const { book: trait, launchTime } = market.listing
+  const now = Math.floor(at / bookStepMs) * bookStepMs
+  const state = trait === 'still' || trait === 'frozen' ? launchTime : now
+  const ts = String((trait === 'frozen' ? state : now) + (mix(market.key, 0xa4ead) % (aheadMs + 1)))
+  if (isEmpty || trait === 'empty' || !isTrading(market.listing, now)) return { a: [], b: [], ts }
+  return { a: bookSide(market, 'ask', state, limit, kind), b: bookSide(market, 'bid', state, limit, kind), ts }
+}
 
 /** Returns one side of the book at a moment: at most `depth` levels, the best first. */
 export function bookSide(

@@ -38,7 +38,7 @@ class RecentlyUsed<Value> {
 }
 
 /** Keeps the candles of hours that are over, and of their minutes, because such candles never change. */
-interface HourCache {
+export interface HourCache {
   readonly hours: RecentlyUsed<Bar | null>
   readonly minutes: RecentlyUsed<readonly (Bar | null)[]>
 }

@@ -59,7 +59,7 @@ const shapes: Readonly<Record<Scale, Shape>> = {
   },
 }
 
-interface Catalogue {
+export interface Catalogue {
   readonly listings: readonly Listing[]
   /** Completes one further instrument. */
   complete(request: ListingRequest, marketId: number): Listing

@@ -3,7 +3,7 @@ import { minuteOf, type TimeMs } from '../../market/values.js'
 import type { Quirks } from './quirks.js'
 import { fixed, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
-import type { Market, TrueFill } from './market.js'
+import { fillAt, type Market, type TrueFill } from './market.js'
 
 /** A public fill as the operation gives it. `execLinkId` and `isRPI` may be missing. */
 export interface FillRow {
@@ -34,12 +34,38 @@ function idPrefix({ listing }: Market): string {
 }
 
 /** Returns the index of the first fill whose id is not below this one. Any number is accepted. */
-export function indexOfId(market: Market, id: bigint): number {
+function indexOfId(market: Market, id: bigint): number {
   const index = id - BigInt(idPrefix(market)) * 10n ** BigInt(numberDigits)
   return index <= 0n ? 0 : index < 10n ** BigInt(numberDigits) ? Number(index) : Infinity
 }
 
-export function pastFillRow(market: Market, fill: TrueFill, quirks: Quirks): PastFillRow {
+interface PastFillRange {
+  readonly from: TimeMs
+  readonly to: TimeMs
+  readonly idBelow: bigint | null
+  /** The oldest fills are wanted instead of the newest. */
+  readonly isFromOldest?: boolean
+}
+
+/** Returns fills of a half-open range with ids below `idBelow`, as the history gives them, in their order. */
+export function pastFillRows(
+  market: Market,
+  { from, to, idBelow, isFromOldest = false }: PastFillRange,
+  limit: number,
+  quirks: Quirks,
+): readonly PastFillRow[] {
+  const [first, end] = market.fillRange(from, to + largestShiftMs(quirks))
+  const stop = idBelow === null ? end : Math.min(end, indexOfId(market, idBelow))
+  const rows: PastFillRow[] = []
+  for (let place = 0; first + place < stop && rows.length < limit; place++) {
+    const fill = fillAt(market, isFromOldest ? first + place : stop - 1 - place)
+    const ts = Number(fillRow(market, fill, quirks).ts)
+    if (ts >= from && ts < to) rows.push(pastFillRow(market, fill, quirks))
+  }
+  return rows
+}
+
+function pastFillRow(market: Market, fill: TrueFill, quirks: Quirks): PastFillRow {
   const { listing, key } = market
   const { capitalisedSides, spotHistoryInSeconds } = quirks
   const isCapital = capitalisedSides === 'mixed' ? unit(mixWide(key ^ 0x51de, fill.index)) < 0.5 : capitalisedSides
@@ -75,7 +101,7 @@ function shownTime(
 }
 
 /** Returns the most by which the true time of a fill is later than the time that responses give for it. */
-export function largestShiftMs({ fillsEarlierMs, crowdedFills }: Quirks): number {
+function largestShiftMs({ fillsEarlierMs, crowdedFills }: Quirks): number {
   return Math.max(fillsEarlierMs, ...crowdedFills.map(({ from, to }) => to - from))
 }
 
@@ -93,7 +119,12 @@ export function historySymbol({ category, symbol }: Pick<Listing, 'category' | '
   return category === 'COIN-FUTURES' && symbol.endsWith('_CM') ? symbol.slice(0, -3) : symbol
 }
 
-export function fillRow(market: Market, fill: TrueFill, quirks: Quirks): FillRow {
+/** Returns the fills with the indices [from, to), as the operation gives them. */
+export function fillRows(market: Market, from: number, to: number, quirks: Quirks): FillRow[] {
+  return Array.from({ length: to - from }, (_, i) => fillRow(market, fillAt(market, from + i), quirks))
+}
+
+function fillRow(market: Market, fill: TrueFill, quirks: Quirks): FillRow {
   const { listing, key } = market
   const chance = (what: number): number => unit(mixWide(key ^ what, fill.index))
   const upper = quirks.isRpiUpperCase === 'mixed' ? chance(0x0bbe4) < 0.5 : quirks.isRpiUpperCase

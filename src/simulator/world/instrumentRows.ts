@@ -8,100 +8,132 @@ import { withFields } from './traits.js'
 /** An instrument as the operation gives it. An absent field is one of the spellings of "not set". */
 export type InstrumentRow = Readonly<Record<string, string | null>>
 
-export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): InstrumentRow {
-  const key = mixText(listing.marketId, listing.category)
-  const futures = listing.category.endsWith('FUTURES')
-  const margin = listing.category === 'MARGIN'
-  const spot = listing.category === 'SPOT'
-  const row: Record<string, string | null> = {}
+/** A row in the making, with the instrument's draws. */
+class RowMaker {
+  readonly row: Record<string, string | null> = {}
+  readonly key: number
 
-  const set = (name: string, value: string | null | undefined): void => {
-    if (value !== undefined) row[name] = value
+  constructor(
+    readonly listing: Listing,
+    private readonly quirks: Quirks,
+  ) {
+    this.key = mixText(listing.marketId, listing.category)
   }
-  /** Sets a field to a spelling of "not set". Fields with `wide` were seen in all five spellings. */
-  const notSet = (name: string, wide = false): void => {
-    if (quirks.notSetSpellings === 'empty') return set(name, '')
+
+  /** Returns true for one instrument of `count`. */
+  isOneOf(what: number, count: number): boolean {
+    return mix(this.key, what) % count === 0
+  }
+
+  set(fields: Readonly<Record<string, string>>): void {
+    Object.assign(this.row, fields)
+  }
+
+  /** Sets a field, or a spelling of "not set". Fields with `wide` were seen in all five spellings. */
+  setOr(name: string, value: string | number | null, wide = false): void {
     const spellings = wide ? ['', '0', '-1', null, undefined] : ['', null, undefined]
-    set(name, spellings[mixText(key, name) % spellings.length])
+    const notSet = this.quirks.notSetSpellings === 'empty' ? '' : spellings[mixText(this.key, name) % spellings.length]
+    const shown = value === null ? notSet : String(value)
+    if (shown !== undefined) this.row[name] = shown
   }
-  const setOr = (name: string, value: string | null, wide = false): void =>
-    value === null ? notSet(name, wide) : set(name, value)
-  const time = (at: TimeMs | null): string | null => (at === null ? null : String(at))
+}
 
-  set('category', listing.category)
-  set('symbol', listing.symbol)
-  set('baseCoin', listing.baseCoin)
-  set('quoteCoin', listing.quoteCoin)
-  set('status', statusOf(listing, at))
-  set('symbolType', listing.symbolType)
-  set('buyLimitPriceRatio', futures ? '0.05' : '0.1')
-  set('sellLimitPriceRatio', futures ? '0.05' : '0.1')
-  set('pricePrecision', String(listing.priceDecimals))
-  set('quantityPrecision', String(listing.sizeDecimals))
-  if (mix(key, 2) % 11 === 0) notSet('quotePrecision', true)
-  else set('quotePrecision', String(Math.min(8, listing.priceDecimals + 2)))
-  set('minOrderAmount', listing.category === 'COIN-FUTURES' ? '1' : mix(key, 3) % 2 === 0 ? '5' : '1')
-  notSet('maxSymbolOrderNum')
-  set('maxProductOrderNum', futures ? '400' : '500')
+/** Returns an instrument as the operation gives it. */
+export function instrumentRow(listing: Listing, at: TimeMs, quirks: Quirks): InstrumentRow {
+  const maker = new RowMaker(listing, quirks)
+  const isFuture = listing.category.endsWith('FUTURES')
+  const isMargin = listing.category === 'MARGIN'
+  const isSpot = listing.category === 'SPOT'
+  setCommon(maker, isFuture, at)
+  if (isFuture || (isSpot && quirks.futuresFieldsOnSpot)) setTrading(maker, isFuture)
+  if (isFuture) setFuture(maker, at, quirks)
+  if (isFuture || isMargin)
+    maker.set({ maxLeverage: String([5, 10, 20, 50, 75, 125][mix(maker.key, 7) % 6]), maxPositionNum: '150' })
+  if (isMargin) setMargin(maker)
+  if (isSpot) setSpot(maker, quirks)
+  if (quirks.unknownNewFields && maker.isOneOf(10, 6)) maker.set({ tradingSchedule: '24/7' })
+  return withFields(maker.row, listing.rowFields)
+}
+
+function setCommon(maker: RowMaker, isFuture: boolean, at: TimeMs): void {
+  const { listing } = maker
+  maker.set({
+    category: listing.category,
+    symbol: listing.symbol,
+    baseCoin: listing.baseCoin,
+    quoteCoin: listing.quoteCoin,
+    status: statusOf(listing, at),
+    symbolType: listing.symbolType,
+    buyLimitPriceRatio: isFuture ? '0.05' : '0.1',
+    sellLimitPriceRatio: isFuture ? '0.05' : '0.1',
+    pricePrecision: String(listing.priceDecimals),
+    quantityPrecision: String(listing.sizeDecimals),
+  })
+  maker.setOr('quotePrecision', maker.isOneOf(2, 11) ? null : Math.min(8, listing.priceDecimals + 2), true)
+  maker.set({ minOrderAmount: listing.category === 'COIN-FUTURES' || !maker.isOneOf(3, 2) ? '1' : '5' })
+  maker.setOr('maxSymbolOrderNum', null)
+  maker.set({ maxProductOrderNum: isFuture ? '400' : '500' })
   // Symbols listed long ago have no launch time on the live service.
-  setOr(
-    'launchTime',
-    mix(key, 4) % 13 === 0 && listing.removeTime === null && !listing.isReality
-      ? null
-      : time(shownLaunchTime(listing, at)),
-    true,
-  )
+  const isOld = maker.isOneOf(4, 13) && listing.removeTime === null && !listing.isReality
+  maker.setOr('launchTime', isOld ? null : shownLaunchTime(listing, at), true)
+}
 
-  if (futures || (spot && quirks.futuresFieldsOnSpot)) {
-    set('makerFeeRate', futures ? '0.0002' : '0.001')
-    set('takerFeeRate', futures ? '0.0006' : '0.001')
-    set('minOrderQty', fixed(1, listing.sizeDecimals))
-    if (mix(key, 5) % 5 === 0) notSet('maxOrderQty', true)
-    else set('maxOrderQty', fixed(listing.meanSizeLots * 1_000, listing.sizeDecimals))
-    setOr('offTime', time(listing.offTime), true)
-    setOr('limitOpenTime', time(listing.limitOpenTime), true)
+function setTrading(maker: RowMaker, isFuture: boolean): void {
+  const { sizeDecimals, meanSizeLots, offTime, limitOpenTime } = maker.listing
+  maker.set({
+    makerFeeRate: isFuture ? '0.0002' : '0.001',
+    takerFeeRate: isFuture ? '0.0006' : '0.001',
+    minOrderQty: fixed(1, sizeDecimals),
+  })
+  maker.setOr('maxOrderQty', maker.isOneOf(5, 5) ? null : fixed(meanSizeLots * 1_000, sizeDecimals), true)
+  maker.setOr('offTime', offTime, true)
+  maker.setOr('limitOpenTime', limitOpenTime, true)
+}
+
+function setFuture(maker: RowMaker, at: TimeMs, quirks: Quirks): void {
+  const { listing } = maker
+  const { contract, deliveryTime, sizeDecimals } = listing
+  maker.set({
+    ...(contract !== null && { type: contract }),
+    feeRateUpRatio: '0.005',
+    openCostUpRatio: '0.01',
+    priceMultiplier: fixed(1, listing.priceDecimals),
+    quantityMultiplier: fixed(1, sizeDecimals),
+    maxMarketOrderQty: fixed(listing.meanSizeLots * 400, sizeDecimals),
+    fundInterval: String(fundingHours(listing)),
+    minLeverage: '1',
+  })
+  maker.setOr('maintainTime', null, true)
+  if (quirks.futuresFieldsOnSpot) maker.set({ isRwa: listing.isRwa ? 'YES' : 'NO' })
+  if (contract === 'delivery' && deliveryTime !== null) {
+    maker.set({
+      deliveryTime: String(deliveryTime),
+      deliveryStartTime: String(deliveryTime - 600_000),
+      deliveryPeriod: deliveryTime - at < 91 * dayMs ? 'this_quarter' : 'next_quarter',
+    })
+  } else if (quirks.notSetSpellings === 'mixed') {
+    for (const name of ['deliveryTime', 'deliveryStartTime', 'deliveryPeriod']) maker.setOr(name, null)
   }
-  if (futures) {
-    set('type', listing.contract)
-    set('feeRateUpRatio', '0.005')
-    set('openCostUpRatio', '0.01')
-    set('priceMultiplier', fixed(1, listing.priceDecimals))
-    set('quantityMultiplier', fixed(1, listing.sizeDecimals))
-    set('maxMarketOrderQty', fixed(listing.meanSizeLots * 400, listing.sizeDecimals))
-    set('fundInterval', String(fundingHours(listing)))
-    set('minLeverage', '1')
-    notSet('maintainTime', true)
-    if (quirks.futuresFieldsOnSpot) set('isRwa', listing.isRwa ? 'YES' : 'NO')
-    if (listing.contract === 'delivery' && listing.deliveryTime !== null) {
-      set('deliveryTime', time(listing.deliveryTime))
-      set('deliveryStartTime', time(listing.deliveryTime - 600_000))
-      set('deliveryPeriod', listing.deliveryTime - at < 91 * dayMs ? 'this_quarter' : 'next_quarter')
-    } else if (quirks.notSetSpellings === 'mixed') {
-      for (const name of ['deliveryTime', 'deliveryStartTime', 'deliveryPeriod']) notSet(name)
-    }
-  }
-  if (futures || margin) {
-    set('maxLeverage', String([5, 10, 20, 50, 75, 125][mix(key, 7) % 6]))
-    set('maxPositionNum', '150')
-  }
-  if (margin) {
-    set('isIsolatedBaseBorrowable', mix(key, 8) % 2 === 0 ? 'YES' : 'NO')
-    set('isIsolatedQuotedBorrowable', 'YES')
-    set('warningRiskRatio', '0.8')
-    set('liquidationRiskRatio', '1')
-    set('maxCrossedLeverage', '3')
-    set('maxIsolatedLeverage', '10')
-    set('userMinBorrow', '0.00000001')
-  }
-  if (spot) {
-    if (!quirks.futuresFieldsOnSpot) set('isRwa', listing.isRwa ? 'YES' : 'NO')
-    set('isReality', listing.isReality ? 'yes' : 'no')
-    set('maxMarketOrderAmount', '200000')
-    const inArea = mix(key, 9) % 17 === 0
-    if (!quirks.lowerCaseAreaSymbol) set('areaSymbol', inArea ? 'YES' : undefined)
-    // Rows of crypto leave out `areaSymbol`.
-    else if (listing.isReality) set('areaSymbol', inArea ? 'yes' : 'no')
-  }
-  if (quirks.unknownNewFields && mix(key, 10) % 6 === 0) set('tradingSchedule', '24/7')
-  return withFields(row, listing.rowFields)
+}
+
+function setMargin(maker: RowMaker): void {
+  maker.set({
+    isIsolatedBaseBorrowable: maker.isOneOf(8, 2) ? 'YES' : 'NO',
+    isIsolatedQuotedBorrowable: 'YES',
+    warningRiskRatio: '0.8',
+    liquidationRiskRatio: '1',
+    maxCrossedLeverage: '3',
+    maxIsolatedLeverage: '10',
+    userMinBorrow: '0.00000001',
+  })
+}
+
+function setSpot(maker: RowMaker, quirks: Quirks): void {
+  const { isRwa, isReality } = maker.listing
+  if (!quirks.futuresFieldsOnSpot) maker.set({ isRwa: isRwa ? 'YES' : 'NO' })
+  maker.set({ isReality: isReality ? 'yes' : 'no', maxMarketOrderAmount: '200000' })
+  const isInArea = maker.isOneOf(9, 17)
+  if (!quirks.lowerCaseAreaSymbol) maker.set(isInArea ? { areaSymbol: 'YES' } : {})
+  // Rows of crypto leave out `areaSymbol`.
+  else if (isReality) maker.set({ areaSymbol: isInArea ? 'yes' : 'no' })
 }

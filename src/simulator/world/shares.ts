@@ -49,13 +49,6 @@ export function createShares(key: number, { depth, blockTotal, spread }: ShareOp
     counts[0] = extra
   }
 
-  const leftOf = (node: number, count: number): number => {
-    if (count === 0) return 0
-    const hash = mix(blockKey, node)
-    const share = 0.5 + spread * ((hash >>> 16) / 65_536 - 0.5)
-    return Math.floor(count * share + (hash & 0xffff) / 65_536)
-  }
-
   /** Goes down to a member. `befores` and `counts` then hold the extra units at each level of the way. */
   const goTo = (block: number, position: number): void => {
     if (block !== knownBlock) enter(block)
@@ -64,7 +57,7 @@ export function createShares(key: number, { depth, blockTotal, spread }: ShareOp
       const node = (1 << level) | (position >> (depth - level))
       const count = counts[level] ?? 0
       const before = befores[level] ?? 0
-      const left = leftOf(node, count)
+      const left = leftOf(blockKey, node, count, spread)
       const isRight = (position >> (depth - level - 1)) & 1
       befores[level + 1] = isRight ? before + left : before
       counts[level + 1] = isRight ? count - left : left
@@ -87,7 +80,7 @@ export function createShares(key: number, { depth, blockTotal, spread }: ShareOp
       let count = extra
       let node = 1
       for (let width = perBlock; width > 1;) {
-        const left = leftOf(node, count)
+        const left = leftOf(blockKey, node, count, spread)
         width /= 2
         const leftTotal = left + width
         if (amount < before + leftTotal) {
@@ -109,7 +102,7 @@ export function createShares(key: number, { depth, blockTotal, spread }: ShareOp
           if (before >= from && before + 1 + count <= to) visit({ position: start, before, value: count + 1 })
           return
         }
-        const left = leftOf(node, count)
+        const left = leftOf(blockKey, node, count, spread)
         const half = width / 2
         descend(node * 2, start, half, before, left)
         descend(node * 2 + 1, start + half, half, before + half + left, count - left)
@@ -117,4 +110,12 @@ export function createShares(key: number, { depth, blockTotal, spread }: ShareOp
       descend(1, 0, perBlock, 0, extra)
     },
   }
+}
+
+/** Returns how many of `count` extra units go to the left half. */
+function leftOf(blockKey: number, node: number, count: number, spread: number): number {
+  if (count === 0) return 0
+  const hash = mix(blockKey, node)
+  const share = 0.5 + spread * ((hash >>> 16) / 65_536 - 0.5)
+  return Math.floor(count * share + (hash & 0xffff) / 65_536)
 }
