@@ -10,6 +10,8 @@ import type { Operation } from '../market/operation.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import type { Quirks } from './world/quirks.js'
 import { type ServedInterval, servedIntervals, specifiedIntervals } from './world/intervals.js'
+import { isRemoved, isShown, type Listing } from './world/listing.js'
+import type { World } from './world/world.js'
 
 /** Thrown for a failure in the service's own terms: its code and message become the response. */
 export class ServiceFailure extends Error {
@@ -155,4 +157,20 @@ export function candleQueryOf(operation: 'candles' | 'history-candles', query: Q
     }
   }
   return parsed
+}
+
+/** Returns the listing that a request names. Throws a failure in the service's terms if it does not list it. */
+export function requireListing(
+  world: World,
+  operation: Operation,
+  category: Category,
+  symbol: string,
+  at: TimeMs,
+): Listing {
+  const listing = world.find(category, symbol)
+  if (listing && isRemoved(listing, at)) throw new ServiceFailure('40309', 'The symbol has been removed')
+  if (!listing || !isShown(listing, at))
+    throw new ServiceFailure(operation === 'orderbook' ? '25100' : '40034', `Parameter ${symbol} does not exist`)
+  if (listing.failsWith !== null) throw new ServiceFailure(listing.failsWith, `${symbol} cannot be answered for`)
+  return listing
 }

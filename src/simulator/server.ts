@@ -5,8 +5,8 @@ import type { TimeMs } from '../market/values.js'
 import { type Control, respondToControl } from './control.js'
 import { compressed, connectionsLookedAt, deliver, deliverSlowly, deliverTorn, type Outgoing } from './delivery.js'
 import { StallWatch } from './faults.js'
-import { type Query, queryOf } from './parameters.js'
-import { createService, type ServiceOptions } from './service.js'
+import { queryOf } from './parameters.js'
+import { createService, type Reply, type ServiceOptions } from './service.js'
 import { createRandom } from './world/hash.js'
 import type { Quirks } from './world/quirks.js'
 import type { World } from './world/world.js'
@@ -109,30 +109,6 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const service = createService(options, time, () => onFaults())
   const { control, world } = service
 
-  const serve = async (
-    operation: Operation,
-    query: Query,
-    address: string,
-    arrivedMs: number,
-    request: IncomingMessage,
-    response: ServerResponse,
-  ): Promise<void> => {
-    const reply = await service.respond(operation, query, address, arrivedMs)
-    if (reply.kind === 'noResponse') return
-    if (reply.kind === 'reset') {
-      response.socket?.resetAndDestroy()
-      return
-    }
-    const { outgoing: plain, fault } = reply
-    if (plain.status === 429) return deliver(response, plain, reply.begin())
-    const outgoing = service.quirks().brotli ? await compressed(plain, request.headers['accept-encoding']) : plain
-    await connectionsLookedAt()
-    const watch = reply.begin()
-    if (fault?.kind === 'tornBody') return deliverTorn(response, outgoing, fault.cut, watch)
-    if (fault?.kind === 'slowBody') return deliverSlowly(response, outgoing, fault.overMs, watch)
-    deliver(response, outgoing, watch)
-  }
-
   const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
     const target = `http://simulator${request.url ?? '/'}`
     const url = URL.canParse(target) ? new URL(target) : new URL('http://simulator/')
@@ -146,7 +122,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     const arrivesMs = performance.now() + latencyMs
     const address = (request.socket.remoteAddress ?? '').replace(/^::ffff:/, '')
     if (latencyMs > 0) await pause(latencyMs)
-    return serve(operation, queryOf(url.searchParams), address, arrivesMs, request, response)
+    const reply = await service.respond(operation, queryOf(url.searchParams), address, arrivesMs)
+    return send(reply, service.quirks(), request, response)
   }
 
   const server = createServer((request, response) => {
@@ -184,6 +161,22 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       await listener.setOpen(false)
     },
   }
+}
+
+async function send(reply: Reply, quirks: Quirks, request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (reply.kind === 'noResponse') return
+  if (reply.kind === 'reset') {
+    response.socket?.resetAndDestroy()
+    return
+  }
+  const { outgoing: plain, fault } = reply
+  if (plain.status === 429) return deliver(response, plain, reply.begin())
+  const outgoing = quirks.brotli ? await compressed(plain, request.headers['accept-encoding']) : plain
+  await connectionsLookedAt()
+  const watch = reply.begin()
+  if (fault?.kind === 'tornBody') return deliverTorn(response, outgoing, fault.cut, watch)
+  if (fault?.kind === 'slowBody') return deliverSlowly(response, outgoing, fault.overMs, watch)
+  deliver(response, outgoing, watch)
 }
 
 const notFound: Outgoing = {

@@ -55,7 +55,7 @@ interface ServiceTime {
 }
 
 /** Decision of the service about a request that has arrived. */
-type Reply =
+export type Reply =
   | { readonly kind: 'reset' }
   | { readonly kind: 'noResponse' }
   | {
@@ -107,31 +107,6 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
     return clocks[Math.floor(randomServer() * clocks.length)] ?? 0
   }
 
-  const contentOf = async (
-    operation: Operation,
-    query: Query,
-    at: TimeMs,
-  ): Promise<ResponseData & { outgoing: Outgoing }> => {
-    const headers = { 'content-type': 'application/json;charset=UTF-8' }
-    try {
-      const outgoing = await responder(operation, query, at)
-      const body =
-        outgoing.text === null ? [] : envelope(quirks.current, '00000', 'success', at + serverAheadMs(), outgoing.text)
-      return { ...outgoing, outgoing: { status: 200, headers, body } }
-    } catch (error) {
-      if (!(error instanceof ServiceFailure)) throw error
-      const body = envelope(quirks.current, error.code, error.message, at, 'null')
-      return { data: null, text: 'null', outgoing: { status: quirks.current.errorHttpStatus, headers, body } }
-    }
-  }
-
-  const cutShort = (operation: Operation, content: ResponseData & { outgoing: Outgoing }, keep: number) => {
-    if ((operation !== 'instruments' && operation !== 'rpi-symbols') || !Array.isArray(content.data)) return content
-    const data: unknown[] = content.data.slice(0, Math.ceil(content.data.length * keep))
-    const body = envelope(quirks.current, '00000', 'success', serviceNow(), JSON.stringify(data))
-    return { data, outgoing: { ...content.outgoing, body } }
-  }
-
   const respond = async (operation: Operation, query: Query, address: string, arrivedMs: number): Promise<Reply> => {
     const { accepted, remaining } = limiter.admit(address, operation, arrivedMs)
     const atMs = serviceNow()
@@ -158,8 +133,9 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
       return { kind: fault.kind }
     }
     const lacking = lackingOf(operation, quirks.current)
-    const content = lacking ?? (await contentOf(operation, query, atMs))
-    const { data, outgoing: whole } = fault?.kind === 'shortList' ? cutShort(operation, content, fault.keep) : content
+    const content = lacking ?? (await contentOf(responder, quirks.current, operation, query, atMs, serverAheadMs))
+    const isShort = fault?.kind === 'shortList' && (operation === 'instruments' || operation === 'rpi-symbols')
+    const { data, outgoing: whole } = isShort ? cutShort(quirks.current, content, fault.keep, serviceNow()) : content
     const headers = { ...whole.headers, 'x-mbx-used-remain-limit': String(remaining) }
     const other = fault ? spoiled(fault, { ...whole, headers }, atMs, quirks.current.errorHttpStatus) : null
     const outgoing = other ?? { ...whole, headers }
@@ -177,8 +153,39 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
   }
 }
 
+type Content = ResponseData & { readonly outgoing: Outgoing }
+
+/** @param aheadMs returns how far the clock of the server that makes the response is ahead */
+async function contentOf(
+  responder: ReturnType<typeof createResponder>,
+  quirks: Quirks,
+  operation: Operation,
+  query: Query,
+  at: TimeMs,
+  aheadMs: () => number,
+): Promise<Content> {
+  const headers = { 'content-type': 'application/json;charset=UTF-8' }
+  try {
+    const content = await responder(operation, query, at)
+    const body = content.text === null ? [] : envelope(quirks, '00000', 'success', at + aheadMs(), content.text)
+    return { ...content, outgoing: { status: 200, headers, body } }
+  } catch (error) {
+    if (!(error instanceof ServiceFailure)) throw error
+    const body = envelope(quirks, error.code, error.message, at, 'null')
+    return { data: null, text: 'null', outgoing: { status: quirks.errorHttpStatus, headers, body } }
+  }
+}
+
+/** Returns the first rows of a list, as a share of them. */
+function cutShort(quirks: Quirks, content: Content, keep: number, at: TimeMs): Pick<Content, 'data' | 'outgoing'> {
+  if (!Array.isArray(content.data)) return content
+  const data: unknown[] = content.data.slice(0, Math.ceil(content.data.length * keep))
+  const body = envelope(quirks, '00000', 'success', at, JSON.stringify(data))
+  return { data, outgoing: { ...content.outgoing, body } }
+}
+
 /** Returns the response of a service that lacks the operation; null if the service has it. */
-function lackingOf(operation: Operation, quirks: Quirks): (ResponseData & { outgoing: Outgoing }) | null {
+function lackingOf(operation: Operation, quirks: Quirks): Content | null {
   const { noFillsHistory, lackingOperations, errorHttpStatus } = quirks
   const how = operation.endsWith('fills-history') ? noFillsHistory : null
   if (how === null && !lackingOperations.includes(operation)) return null
