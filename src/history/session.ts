@@ -71,83 +71,49 @@ const takeAfterMs = 15_000
 const hearEveryMs = 3_000
 
 export async function openSession(options: SessionOptions): Promise<BackfillSession> {
-  const { db, url, openClient, egress, folder, clock, serviceNow, logger } = options
+  const { db, egress, clock, serviceNow } = options
   const giveUp = new AbortController()
   const signal = AbortSignal.any([options.signal, giveUp.signal])
-  let wanted = new AbortController()
-  let makingWay: Promise<void> = Promise.resolve()
-  const openLease = (more: { readonly takeAfterMs?: number } = {}) => {
-    wanted = new AbortController()
-    const giveWay = () => {
-      if (wanted.signal.aborted) return
-      wanted.abort()
-      makingWay = makeWay()
-    }
-    return new Lease(egress, { logger, clock, folder, giveWay, ...more })
-  }
-  let lease = openLease()
-  let client: ExchangeClient | undefined
-  // Only an owner needs a client, and the address of the service.
-  const ownClient = () => (client ??= openClient(lease))
-  let isOwner = false
-  const acquire = async (onStandby?: () => void, until = signal) => {
-    await lease.acquire(url, { signal: until, ...(onStandby && { onStandby }) })
-    isOwner = true
-  }
   let worker: HistoryWorker | undefined
   let asking: Promise<unknown> = Promise.resolve()
-  const makeWay = async () => {
-    // A list takes seconds, and the command could not begin without it.
-    await asking.catch(() => undefined)
-    isOwner = false
-    // The recorder need not wait until the received pages are stored.
-    const stopped = worker?.stop()
+  const stopWork = async () => {
+    const stopped = worker
     worker = undefined
-    await lease.release()
-    client?.close()
-    client = undefined
-    lease = openLease({ takeAfterMs })
-    await stopped
+    await stopped?.stop()
   }
-  let working: Promise<void> = Promise.resolve()
-  if (!(await isLeaseHeld(db, egress))) {
-    ownClient()
-    // The row of a recorder may look given up only because its database was away for a moment.
-    const renewed = new AbortController()
-    await acquire(() => renewed.abort(), AbortSignal.any([signal, renewed.signal])).catch((error: unknown) => {
-      if (signal.aborted || !renewed.signal.aborted) throw error
-    })
-  }
-  if (!isOwner) {
-    client?.close()
-    client = undefined
-    lease = openLease({ takeAfterMs })
-  }
+  const right = new CommandRight(options, { end: () => asking, stop: stopWork })
+  if (!(await isLeaseHeld(db, egress))) await right.acquireUnlessRenewed(signal)
+  if (!right.isOwner) right.takeOverLater()
 
   const fetchWanted = async () => {
     for (;;) {
-      await makingWay
-      if (!isOwner) await acquire()
-      const until = AbortSignal.any([signal, wanted.signal])
-      const own = { client: ownClient(), states: new OperationStates(clock), incidents: new Incidents(logger, clock) }
+      await right.givenAway
+      if (!right.isOwner) await right.acquire(signal)
+      const until = AbortSignal.any([signal, right.wanted])
+      const own = {
+        client: right.client,
+        states: new OperationStates(clock),
+        incidents: new Incidents(options.logger, clock),
+      }
       if (await isHeard(own.client, serviceNow, clock, until))
         worker = new HistoryWorker({ ...options, ...own, series: () => [] })
       while (await sleepFor(clock, longestTimerMs, until));
       signal.throwIfAborted()
     }
   }
+  let working: Promise<void> = Promise.resolve()
   const now = async () => serviceNow() ?? (await newestKnown(db)) ?? asIfService(clock.now())
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))
     await working.catch(() => undefined)
-    await makingWay
+    await right.givenAway
     await worker?.stop()
   }
   return {
-    isOwner: () => isOwner,
+    isOwner: () => right.isOwner,
     async instruments(categories) {
       // If another process owns the budget, that process reads the lists.
-      if (isOwner) await (asking = recordLists(options, ownClient(), categories))
+      if (right.isOwner) await (asking = recordLists(options, right.client, categories))
       const listed = await listInstruments(db)
       return {
         instruments: listed.filter(({ category }) => (categories as readonly string[]).includes(category)),
@@ -159,9 +125,87 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     rest,
     async close() {
       await rest()
-      client?.close()
-      await lease.release()
+      await right.close()
     },
+  }
+}
+
+/** The right of a command to send. It gives the right to a recorder that waits for it, and takes it again later. */
+class CommandRight {
+  isOwner = false
+  /** Resolves when the right has been given to a recorder that wants it. */
+  givenAway: Promise<void> = Promise.resolve()
+  readonly #options: SessionOptions
+  readonly #work: { end(): Promise<unknown>; stop(): Promise<void> }
+  #wanted = new AbortController()
+  #lease: Lease
+  #client: ExchangeClient | undefined
+
+  /** @param work requests that must end before the right is given away, and how the others are stopped */
+  constructor(options: SessionOptions, work: { end(): Promise<unknown>; stop(): Promise<void> }) {
+    this.#options = options
+    this.#work = work
+    this.#lease = this.#openLease({})
+  }
+
+  /** Aborts when a recorder wants the right. */
+  get wanted(): AbortSignal {
+    return this.#wanted.signal
+  }
+
+  /** The client of an owner. Nobody else needs one, or the address of the service. */
+  get client(): ExchangeClient {
+    return (this.#client ??= this.#options.openClient(this.#lease))
+  }
+
+  async acquire(signal: AbortSignal, onStandby?: () => void): Promise<void> {
+    await this.#lease.acquire(this.#options.url, { signal, ...(onStandby && { onStandby }) })
+    this.isOwner = true
+  }
+
+  /** Acquires the right, unless a recorder renews it meanwhile. */
+  async acquireUnlessRenewed(signal: AbortSignal): Promise<void> {
+    void this.client
+    // The row of a recorder may look given up only because its database was away for a moment.
+    const renewed = new AbortController()
+    await this.acquire(AbortSignal.any([signal, renewed.signal]), () => renewed.abort()).catch((error: unknown) => {
+      if (signal.aborted || !renewed.signal.aborted) throw error
+    })
+  }
+
+  /** Prepares to take the right from an owner that is gone for good. */
+  takeOverLater(): void {
+    this.#client?.close()
+    this.#client = undefined
+    this.#lease = this.#openLease({ takeAfterMs })
+  }
+
+  async close(): Promise<void> {
+    this.#client?.close()
+    await this.#lease.release()
+  }
+
+  #openLease(more: { readonly takeAfterMs?: number }): Lease {
+    const { egress, logger, clock, folder } = this.#options
+    const wanted = new AbortController()
+    this.#wanted = wanted
+    const giveWay = () => {
+      if (wanted.signal.aborted) return
+      wanted.abort()
+      this.givenAway = this.#giveAway()
+    }
+    return new Lease(egress, { logger, clock, folder, giveWay, ...more })
+  }
+
+  async #giveAway(): Promise<void> {
+    // A list takes seconds, and the command could not begin without it.
+    await this.#work.end().catch(() => undefined)
+    this.isOwner = false
+    // The recorder need not wait until the received pages are stored.
+    const stopped = this.#work.stop()
+    await this.#lease.release()
+    this.takeOverLater()
+    await stopped
   }
 }
 

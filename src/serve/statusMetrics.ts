@@ -123,16 +123,39 @@ const streamCounters = [
 ]
 
 function define(registry: Registry) {
+  const make = createMaker(registry)
+  return {
+    ...ofRecorder(make),
+    ...ofStreams(make),
+    ...ofBudget(make),
+    ...ofBacklog(make),
+    ...ofFleet(make),
+    ...ofDatabase(make),
+  }
+}
+
+function createMaker(registry: Registry) {
   const registers = [registry]
-  const gauge = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
-    new Gauge({ name: `${metricPrefix}${name}`, help, labelNames, registers })
-  const counter = <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
-    new Counter({ name: `${metricPrefix}${name}`, help, labelNames, registers })
+  return {
+    gauge: <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+      new Gauge({ name: `${metricPrefix}${name}`, help, labelNames, registers }),
+    counter: <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
+      new Counter({ name: `${metricPrefix}${name}`, help, labelNames, registers }),
+  }
+}
+
+type Maker = ReturnType<typeof createMaker>
+
+function ofRecorder({ gauge }: Maker) {
   return {
     ready: gauge('ready', 'Whether /readyz passes.'),
     ownsBudget: gauge('owns_budget', 'Whether this recorder owns the budget of its egress.'),
     start: gauge('start_timestamp_seconds', 'When the recorder was started, Unix time.'),
+  }
+}
 
+function ofStreams({ gauge, counter }: Maker) {
+  return {
     targets: gauge('stream_targets', 'Instruments, series or lists that a stream covers.', 'stream'),
     quietTargets: gauge(
       'stream_quiet_targets',
@@ -185,7 +208,11 @@ function define(registry: Registry) {
     rowsUnchanged: counter('rows_unchanged_total', 'Rows that were stored already.', 'stream'),
     rowsRejected: counter('rows_rejected_total', 'Rows that could not be understood.', 'stream'),
     gapsFound: counter('gaps_found_total', 'Gaps found by the live streams.', 'stream'),
+  }
+}
 
+function ofBudget({ gauge }: Maker) {
+  return {
     used: gauge('budget_used_requests', 'Requests of the last second.', 'operation'),
     left: gauge('budget_left_requests', 'Requests that the limit of the last second left unused.', 'operation'),
     allowed: gauge('budget_limit_requests', 'Requests that a second allows.', 'operation'),
@@ -202,7 +229,11 @@ function define(registry: Registry) {
       'class',
     ),
     inFlight: gauge('in_flight_requests', 'Requests under way.'),
+  }
+}
 
+function ofBacklog({ gauge, counter }: Maker) {
+  return {
     batches: gauge('backlog_batches', 'Responses in memory that are not committed yet.'),
     rows: gauge('backlog_rows', 'Rows of those responses.'),
     backlogAge: gauge('backlog_oldest_seconds', 'Age of the oldest of those responses; 0 without any.'),
@@ -210,7 +241,11 @@ function define(registry: Registry) {
     spoolLimit: gauge('spool_limit_bytes', 'Size at which the spool drops its oldest responses.'),
     spoolAge: gauge('spool_age_seconds', 'How long responses have gone to the disk; 0 while the database takes them.'),
     rowsDropped: counter('rows_dropped_total', 'Rows lost because neither database nor spool took them.', 'stream'),
+  }
+}
 
+function ofFleet({ gauge }: Maker) {
+  return {
     fleetRecorders: gauge(
       'fleet_recorders',
       'Recorders that share the work, as this one sees them; gone: ended within the last day without signing off.',
@@ -223,7 +258,11 @@ function define(registry: Registry) {
     fleetSilence: gauge('fleet_silent_seconds', 'Time since a recorder last renewed its lease.', 'egress'),
     fleetInstruments: gauge('fleet_instruments', 'Instruments that a recorder requests, counted per stream.', 'egress'),
     fleetRequests: gauge('fleet_demand_requests', 'Requests per second that these take, as far as is known.', 'egress'),
+  }
+}
 
+function ofDatabase({ gauge, counter }: Maker) {
+  return {
     databaseUp: gauge('database_up', 'Whether the database responded when last checked.'),
     latency: gauge('database_latency_seconds', 'How long it took to respond; absent when it did not.'),
     lag: gauge('database_read_lag_seconds', 'How far the standby that is read is behind; absent without one.'),

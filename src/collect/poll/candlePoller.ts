@@ -1,4 +1,4 @@
-import type { CandleTarget } from '../../ledger/batch.js'
+import type { Batch, CandleTarget } from '../../ledger/batch.js'
 import {
   type Candle,
   type CandleSeries,
@@ -9,7 +9,7 @@ import {
   seriesText,
 } from '../../market/candle.js'
 import { hourMs, minuteMs, type ServiceMs, smallest } from '../../market/values.js'
-import { momentOf, sleepFor } from '../../runtime/clock.js'
+import { type Clock, momentOf, sleepFor } from '../../runtime/clock.js'
 import { candlesPerPage, CandleSchedule } from '../schedule/candleSchedule.js'
 import type { onSchedule } from '../schedule/cron.js'
 import type { InstrumentStream } from '../streams/stream.js'
@@ -48,18 +48,8 @@ export function candlePoller(
   let due: CandleTarget[] = []
   /** Series that are due because a ticker claims that there is news. */
   const claimed = new Set<string>()
-  /** Time since which all responses of a series are empty bodies, on the monotonic clock. */
-  const doubted = new Map<string, number>()
+  const doubts = createDoubts(clock)
 
-  // An empty body may come from a proxy. If the service has no candle of the series, later bodies are empty, too.
-  const isBelieved = (target: CandleTarget, hasEnvelope: boolean) => {
-    const key = seriesText(target)
-    const now = clock.monotonicMs()
-    const since = doubted.get(key) ?? now
-    if (hasEnvelope) doubted.delete(key)
-    else doubted.set(key, since)
-    return hasEnvelope || now - since >= believedAfterMs
-  }
   const report = () => {
     const { quiet, late } = candles.counts(clock.monotonicMs())
     Object.assign(stats[stream.name], { targets: candles.size, quietTargets: quiet, lateTargets: late })
@@ -85,7 +75,7 @@ export function candlePoller(
         const gone = new Set(removed.map(seriesText))
         due = [...due.filter((target) => !gone.has(seriesText(target))), ...added]
         for (const target of removed) {
-          doubted.delete(seriesText(target))
+          doubts.forget(target)
           claimed.delete(seriesText(target))
         }
         report()
@@ -103,20 +93,15 @@ export function candlePoller(
           if (polled.failure === 'unsupported-interval') candles.refused(target, clock.monotonicMs())
           else if (polled.failure !== undefined) candles.failed(target, clock.monotonicMs())
           hasResponded ||= polled.batch !== null
-          return polled.batch !== null && polled.isKept && isBelieved(target, polled.hasEnvelope) ? polled.batch : null
+          return polled.batch !== null && polled.isKept && doubts.isBelieved(target, polled.hasEnvelope)
+            ? polled.batch
+            : null
         }
         const limit = candles.limitFor(target, clock.now())
         // Read the sign before the request: any later change of the ticker is then noticed as new.
         const sign = universe.tradeSign(target)
-        let batch = await ask(limit)
-        if (batch === null || !candles.has(target)) return hasResponded
-        // After a silence, a response begins with the first candle after it. Only a response that also shows the last
-        // candle before the silence proves it.
-        const last = candles.newestOpenTime(target)
-        const oldest = smallest(batch.rows.map(({ openTime }) => openTime))
-        if (last !== null && oldest < Infinity && oldest > closeTime(last, target.interval) && limit < candlesPerPage) {
-          batch = (await ask(candles.candlesSince(last, batch.requestTime, target.interval))) ?? batch
-        }
+        const batch = await askBackToLast(ask, candles, target, limit)
+        if (batch === null) return hasResponded
         const { rows, requestTime, receivedAt } = batch
         const received = { wall: receivedAt, ms: respondedMs(clock, batch) }
         const silentSince = candles.responded(target, { rows, requestTime, received, isClaimed, sign })
@@ -135,4 +120,42 @@ export function candlePoller(
 function closeSchedule(interval: Interval): string {
   const minutes = intervalMs[interval] / minuteMs
   return minutes < 60 ? `0 */${minutes} * * * *` : '0 0 * * * *'
+}
+
+/**
+ * Requests a series. After a silence, a response begins with the first candle after it. Only a response that also shows
+ * the last candle before the silence proves it, so such a series is requested once more.
+ */
+async function askBackToLast(
+  ask: (limit: number) => Promise<CandleBatch | null>,
+  candles: CandleSchedule<CandleTarget>,
+  target: CandleTarget,
+  limit: number,
+): Promise<CandleBatch | null> {
+  const batch = await ask(limit)
+  if (batch === null || !candles.has(target)) return null
+  const last = candles.newestOpenTime(target)
+  const oldest = smallest(batch.rows.map(({ openTime }) => openTime))
+  if (last === null || oldest === Infinity || oldest <= closeTime(last, target.interval)) return batch
+  if (limit >= candlesPerPage) return batch
+  return (await ask(candles.candlesSince(last, batch.requestTime, target.interval))) ?? batch
+}
+
+type CandleBatch = Batch<CandleTarget, Candle>
+
+/** An empty body may come from a proxy. If the service has no candle of the series, later bodies are empty, too. */
+function createDoubts(clock: Clock) {
+  /** Time since which all responses of a series are empty bodies, on the monotonic clock. */
+  const doubted = new Map<string, number>()
+  return {
+    isBelieved(target: CandleTarget, hasEnvelope: boolean): boolean {
+      const key = seriesText(target)
+      const now = clock.monotonicMs()
+      const since = doubted.get(key) ?? now
+      if (hasEnvelope) doubted.delete(key)
+      else doubted.set(key, since)
+      return hasEnvelope || now - since >= believedAfterMs
+    },
+    forget: (target: CandleTarget) => doubted.delete(seriesText(target)),
+  }
 }

@@ -1,3 +1,4 @@
+import type { Turn } from '../../exchange/sender.js'
 import { type Category, type InstrumentKey, instrumentText } from '../../market/category.js'
 import type { Fill } from '../../market/rows.js'
 import { streamTraits } from '../../market/stream.js'
@@ -30,7 +31,7 @@ export function fillsPoller(
   stream: InstrumentStream<InstrumentKey, Fill>,
   { minPollMs, maxPollMs, allowedPerSecond }: Extract<Trigger, { kind: 'overlap' }>,
 ): FillsPoller {
-  const { client, clock, universe, stats, incidents, logger } = context
+  const { clock, universe, stats } = context
   const schedule = new FillSchedule<InstrumentKey>(instrumentText, {
     groupOf: ({ category }) => category,
     minPollMs,
@@ -51,9 +52,7 @@ export function fillsPoller(
       onTick() {
         learnTrades()
         Object.assign(stats[stream.name], schedule.counts(clock.monotonicMs()))
-        const shortage = fillShortage(schedule.fillsPerSecond(), allowedPerSecond)
-        if (shortage === null) incidents.succeeded('fills budget')
-        else incidents.failed('fills budget', shortage)
+        reportShortage(context, fillShortage(schedule.fillsPerSecond(), allowedPerSecond))
       },
       retarget(targets) {
         schedule.retarget(targets, clock.monotonicMs())
@@ -67,15 +66,7 @@ export function fillsPoller(
         const now = clock.monotonicMs()
         return schedule.upcoming(now).dueMs - now
       },
-      async turn(signal) {
-        const { deadlineMs } = schedule.upcoming(clock.monotonicMs())
-        try {
-          return await client.turn(streamTraits.fills.operation, { signal, deadline: deadlineMs })
-        } catch (error) {
-          if (!signal.aborted) logger.debug(`${stream.name}: ${messageOf(error)}`)
-          return null
-        }
-      },
+      turn: (signal) => waitForTurn(context, schedule.upcoming(clock.monotonicMs()).deadlineMs, signal),
       take() {
         const chosen = schedule.choose(clock.monotonicMs())
         if (chosen === null) return []
@@ -112,4 +103,23 @@ export function fillsPoller(
     },
     tickersCame: () => learnTrades(),
   }
+}
+
+/** Waits for a place within the limits. Resolves to null if there is none. */
+async function waitForTurn(
+  { client, logger }: PollContext,
+  deadline: number,
+  signal: AbortSignal,
+): Promise<Turn | null> {
+  try {
+    return await client.turn(streamTraits.fills.operation, { signal, deadline })
+  } catch (error) {
+    if (!signal.aborted) logger.debug(`fills: ${messageOf(error)}`)
+    return null
+  }
+}
+
+function reportShortage({ incidents }: PollContext, shortage: string | null): void {
+  if (shortage === null) incidents.succeeded('fills budget')
+  else incidents.failed('fills budget', shortage)
 }

@@ -61,32 +61,16 @@ export function createPoller<Target>(
   { clock, signal: stopping }: { readonly clock: Clock; readonly signal: AbortSignal },
   make: (wake: () => void) => Strategy<Target>,
 ): Poller<Target> {
-  let wake = () => {}
-  // A new AbortController for each pause would cost ten times as much as its timer.
-  const pause = (ms: number) =>
-    new Promise<void>((resolve) => {
-      const stopTimer = clock.after(ms, resolve)
-      wake = () => {
-        stopTimer()
-        resolve()
-      }
-    })
-  const strategy = make(() => wake())
+  const { pause, wake } = createPause(clock)
+  const strategy = make(wake)
   const { maxPauseMs = minuteMs, keyOf } = strategy
   const ended = new AbortController()
   const { signal } = ended
-  const running = new Map<string, { readonly ending: LightEnding; readonly work: Promise<boolean> }>()
+  const requests = new Requests()
   let targets: readonly Target[] = []
 
-  /** Returns null when the last request of the target is still under way. */
-  const start = (target: Target, turn?: Turn): Promise<boolean> | null => {
-    const key = keyOf(target)
-    if (running.has(key)) return null
-    const ending = new LightEnding()
-    const work = strategy.request(target, ending, turn).finally(() => running.delete(key))
-    running.set(key, { ending, work })
-    return work
-  }
+  const request = (target: Target, turn?: Turn) =>
+    requests.startOrJoin(keyOf(target), (ending) => strategy.request(target, ending, turn))
   const keepTicking = async () => {
     if (strategy.onTick === undefined) return
     do strategy.onTick()
@@ -105,9 +89,10 @@ export function createPoller<Target>(
         continue
       }
       const started = strategy.take().filter((target) => {
-        if (start(target, turn) !== null) return true
-        strategy.skipped(target)
-        return false
+        const isRunning = requests.has(keyOf(target))
+        if (isRunning) strategy.skipped(target)
+        else void request(target, turn)
+        return !isRunning
       })
       if (started.length > 0) continue
       turn?.release()
@@ -117,7 +102,7 @@ export function createPoller<Target>(
   const end = () => {
     ended.abort()
     strategy.end?.()
-    for (const { ending } of running.values()) ending.abort()
+    requests.endAllBut(new Set())
     wake()
   }
   const forget = onAbort(stopping, end)
@@ -128,13 +113,11 @@ export function createPoller<Target>(
     retarget(next, places = Infinity) {
       targets = next
       strategy.retarget(next, places)
-      const wanted = new Set(next.map(keyOf))
-      for (const [key, { ending }] of running) if (!wanted.has(key)) ending.abort()
+      requests.endAllBut(new Set(next.map(keyOf)))
       wake()
     },
     async pollAll() {
-      const requests = targets.map((target) => start(target) ?? running.get(keyOf(target))?.work)
-      const responded = await Promise.all(requests.filter((work) => work !== undefined))
+      const responded = await Promise.all(targets.map((target) => request(target)))
       if (responded.every(Boolean)) return 'all'
       return responded.some(Boolean) ? 'some' : 'none'
     },
@@ -146,7 +129,52 @@ export function createPoller<Target>(
       forget()
       end()
       await loops
-      await Promise.all([...running.values()].map(({ work }) => work))
+      await requests.finished()
     },
+  }
+}
+
+/** Requests under way: one of each target. */
+class Requests {
+  readonly #running = new Map<string, { readonly ending: LightEnding; readonly work: Promise<boolean> }>()
+
+  has(key: string): boolean {
+    return this.#running.has(key)
+  }
+
+  /** Starts the request of a target, unless one is under way. Resolves to its result. */
+  startOrJoin(key: string, request: (ending: LightEnding) => Promise<boolean>): Promise<boolean> {
+    const known = this.#running.get(key)
+    if (known !== undefined) return known.work
+    const ending = new LightEnding()
+    const work = request(ending).finally(() => this.#running.delete(key))
+    this.#running.set(key, { ending, work })
+    return work
+  }
+
+  /** Ends the requests that have not departed, of all targets but these. */
+  endAllBut(keys: ReadonlySet<string>): void {
+    for (const [key, { ending }] of this.#running) if (!keys.has(key)) ending.abort()
+  }
+
+  async finished(): Promise<void> {
+    await Promise.all([...this.#running.values()].map(({ work }) => work))
+  }
+}
+
+/** Returns a function that waits, and one that ends the present wait. */
+function createPause(clock: Clock): { pause(ms: number): Promise<void>; wake(): void } {
+  let endPause = () => {}
+  return {
+    // A new AbortController for each pause would cost ten times as much as its timer.
+    pause: (ms) =>
+      new Promise((resolve) => {
+        const stopTimer = clock.after(ms, resolve)
+        endPause = () => {
+          stopTimer()
+          resolve()
+        }
+      }),
+    wake: () => endPause(),
   }
 }

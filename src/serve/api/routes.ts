@@ -49,18 +49,30 @@ const marketEveryMs = 4_000
 /** Largest number of open pages. Each holds a connection, and a browser opens at most six per host. */
 const maxPages = 200
 
+const fresh = { 'Cache-Control': 'no-store' }
+
 /** Adds the API. It only reads, and can change nothing. Returns the hub of its events. */
 export function addRoutes(
   app: OpenAPIHono,
   { database: { db }, clock, logger, status, marketNow }: ApiContext,
 ): EventHub {
-  const fresh = { 'Cache-Control': 'no-store' }
   const hub = new EventHub(
     { status, instrument: async (series) => instrumentNow(db, series, await marketNow()) },
     clock,
     logger,
   )
+  addEvents(app, hub)
+  app.openapi(endpoints['/api/status'], async (context) => context.json(await status(), 200, fresh))
 
+  addInstruments(app, db, marketNow)
+  addMarket(app, db, clock, marketNow)
+  addCoverage(app, db, marketNow)
+  return hub
+}
+
+type Db = RecorderDatabase['db']
+
+function addEvents(app: OpenAPIHono, hub: EventHub): void {
   app.openapi(events, (context) => {
     const { category, symbol, type, interval } = context.req.valid('query')
     if ((category === undefined) !== (symbol === undefined)) {
@@ -72,9 +84,9 @@ export function addRoutes(
     const series = category === undefined || symbol === undefined ? null : { category, symbol, type, interval }
     return streamEvents(context, hub, series)
   })
+}
 
-  app.openapi(endpoints['/api/status'], async (context) => context.json(await status(), 200, fresh))
-
+function addInstruments(app: OpenAPIHono, db: Db, marketNow: ApiContext['marketNow']): void {
   app.openapi(endpoints['/api/instruments'], async (context) => {
     const { search, category, limit } = context.req.valid('query')
     return context.json(
@@ -99,7 +111,9 @@ export function addRoutes(
     ])
     return context.json({ instrument, ...shown }, 200, fresh)
   })
+}
 
+function addMarket(app: OpenAPIHono, db: Db, clock: Clock, marketNow: ApiContext['marketNow']): void {
   // All open pages share one result, because the query reads the newest ticker of thousands of instruments.
   let market: Promise<MarketRow[]> | undefined
   let marketMs = -Infinity
@@ -144,7 +158,9 @@ export function addRoutes(
     const points = await tickerHistory(db, key, { from: addMs(now, -hours * hourMs), to: addMs(now, 60_000) }, stepMs)
     return context.json({ points, stepMs }, 200, fresh)
   })
+}
 
+function addCoverage(app: OpenAPIHono, db: Db, marketNow: ApiContext['marketNow']): void {
   app.openapi(endpoints['/api/calendar'], async (context) => {
     const { search, days, to, ...filter } = context.req.valid('query')
     const now = await marketNow()
@@ -172,7 +188,6 @@ export function addRoutes(
     const [ranges, empty] = await Promise.all([seriesRanges(db, series, range), emptyRanges(db, series, range)])
     return context.json({ covered: [...ranges.covered], empty, gaps: [...ranges.gaps] }, 200, fresh)
   })
-  return hub
 }
 
 /** Error for a request that the API cannot serve. The message says what to change. */
@@ -181,7 +196,7 @@ function badRequest(message: string): HTTPException {
 }
 
 async function candlesResponse(
-  db: RecorderDatabase['db'],
+  db: Db,
   series: CandleSeries,
   before: ServiceMs,
   limit: number,
@@ -216,11 +231,7 @@ function streamEvents(context: Context, hub: EventHub, series: CandleSeries | nu
 }
 
 /** Reads the newest data of an instrument, for open pages that show it. */
-async function instrumentNow(
-  db: RecorderDatabase['db'],
-  series: CandleSeries,
-  now: ServiceMs,
-): Promise<MarketResponses['event']> {
+async function instrumentNow(db: Db, series: CandleSeries, now: ServiceMs): Promise<MarketResponses['event']> {
   const [shown, candles] = await Promise.all([
     readInstrument(db, series, now, 15),
     newestCandles(db, series, { before: addMs(now, hourMs), limit: 3 }),
@@ -229,12 +240,7 @@ async function instrumentNow(
 }
 
 /** Reads ticker, book and fills of a time: the newest of the last day and hour, or those within a range. */
-async function readInstrument(
-  db: RecorderDatabase['db'],
-  key: InstrumentKey,
-  time: ServiceMs | TimeRange,
-  depth: number,
-) {
+async function readInstrument(db: Db, key: InstrumentKey, time: ServiceMs | TimeRange, depth: number) {
   // Rows may be newer than the time that is known of the service.
   const since = (ms: number) => (typeof time === 'number' ? { from: addMs(time, -ms), to: addMs(time, hourMs) } : time)
   const [ticker, book, fills] = await Promise.all([

@@ -52,14 +52,7 @@ export function Calendar({ view, change }: ViewProps) {
     <Panel
       id="coverage"
       title="Coverage by day"
-      csv={
-        response === null
-          ? undefined
-          : {
-              name: 'coverage',
-              rows: () => [[...csvColumns, ...datesOf(response).map(dayText)], ...response.series.map(csvRow)],
-            }
-      }
+      csv={response === null ? undefined : csvOf(response)}
       aside={
         <div class="choices">
           <Choice
@@ -93,38 +86,53 @@ export function Calendar({ view, change }: ViewProps) {
         <Legend
           keys={Object.fromEntries(Object.entries(meanings).map(([name, meaning]) => [`day ${name}`, meaning]))}
         />
-        {response !== null && (
-          <div class="chart-buttons">
-            <button onClick={() => setEnd(response.from - 1)}>Earlier days</button>
-            <button
-              disabled={end === undefined}
-              onClick={() => {
-                const next = response.to + days * dayMs - 1
-                setEnd(next < Date.now() ? next : undefined)
-              }}
-            >
-              Later days
-            </button>
-          </div>
-        )}
-        {pages > 1 && (
-          <div class="chart-buttons">
-            <button disabled={page === 0} onClick={() => setPage(page - 1)} aria-label="Previous series">
-              ←
-            </button>
-            <span class="dim">
-              {page + 1} / {pages}
-            </span>
-            <button disabled={page + 1 >= pages} onClick={() => setPage(page + 1)} aria-label="More series">
-              →
-            </button>
-          </div>
-        )}
+        {response !== null && <Days response={response} days={days} end={end} setEnd={setEnd} />}
+        {pages > 1 && <Pages page={page} pages={pages} setPage={setPage} />}
       </div>
       {view.series !== null && view.day !== null && (
         <CoverageDetail series={view.series} day={view.day} change={change} />
       )}
     </Panel>
+  )
+}
+
+interface DaysProps {
+  readonly response: MarketResponses['calendar']
+  readonly days: number
+  readonly end: number | undefined
+  readonly setEnd: (end: number | undefined) => void
+}
+
+/** Buttons that lead to earlier and later days. */
+function Days({ response, days, end, setEnd }: DaysProps) {
+  const toLater = () => {
+    const next = response.to + days * dayMs - 1
+    setEnd(next < Date.now() ? next : undefined)
+  }
+  return (
+    <div class="chart-buttons">
+      <button onClick={() => setEnd(response.from - 1)}>Earlier days</button>
+      <button disabled={end === undefined} onClick={toLater}>
+        Later days
+      </button>
+    </div>
+  )
+}
+
+/** Buttons that lead to other pages of series. */
+function Pages({ page, pages, setPage }: { page: number; pages: number; setPage: (page: number) => void }) {
+  return (
+    <div class="chart-buttons">
+      <button disabled={page === 0} onClick={() => setPage(page - 1)} aria-label="Previous series">
+        ←
+      </button>
+      <span class="dim">
+        {page + 1} / {pages}
+      </span>
+      <button disabled={page + 1 >= pages} onClick={() => setPage(page + 1)} aria-label="More series">
+        →
+      </button>
+    </div>
   )
 }
 
@@ -224,6 +232,11 @@ function clamp(value: number, length: number): number {
 
 const provenStreams = streamNames.filter((name) => 'isProven' in streamTraits[name])
 const csvColumns = ['stream', 'category', 'symbol', 'type', 'interval']
+
+function csvOf(response: MarketResponses['calendar']) {
+  const rows = () => [[...csvColumns, ...datesOf(response).map(dayText)], ...response.series.map(csvRow)]
+  return { name: 'coverage', rows }
+}
 
 function csvRow({ stream, category, symbol, type, interval, days }: Series) {
   return [stream, category, symbol, type, interval, ...days]

@@ -1,4 +1,5 @@
 import './candlePanel.css'
+import type { RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { MarketResponses } from '../api/marketContract.js'
 import { isTradedCategory } from '../../market/category.js'
@@ -27,7 +28,7 @@ const restMs = 250
 
 /** Shows candles and volume. Missing candles are marked, and the forming candle is pale. */
 export function CandlePanel({ view, change, live, instrument, onMoment }: Props) {
-  const { category, symbol, interval, at } = view
+  const { symbol, interval, at } = view
   const precision = instrument?.pricePrecision ?? null
   const { isTraded, error, current, candles, loadOlder, loadNewer, reload } = useCandles(view, live)
   const [pointed, setPointed] = useState<number | null>(null)
@@ -61,13 +62,7 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
   useEffect(() => {
     if (candles.length > 0) kept.current = null
   }, [candles])
-  // The moment is the one that was asked for while that is in view, and else the end of the candle at the right edge.
-  const isAtSeen = at !== null && (seen === null || (seen.from <= at && at <= seen.to))
-  const pastAt = isAtSeen ? at : seen === null ? null : seen.to + lengthMs
-  useEffect(() => {
-    const timer = setTimeout(() => onMoment(pastAt), restMs)
-    return () => clearTimeout(timer)
-  }, [pastAt])
+  useMoment(at, seen, lengthMs, onMoment)
   const toNewest = () => {
     if (at !== null) return change({ at: null })
     if (current?.hasNewest === true) return chart.current?.toNewest()
@@ -77,20 +72,11 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
   const isElsewhere = at !== null && !candles.some(({ openTime }) => Math.abs(openTime - at) <= 60 * lengthMs)
   const last = seen === null ? candles.at(-1) : candles.findLast(({ openTime }) => openTime <= seen.to)
   const shown = candles.find(({ openTime }) => openTime === pointed) ?? (isElsewhere ? null : (last ?? null))
-  const rows = () => [
-    csvColumns,
-    ...candles.map((candle) => [timeText(candle), ...csvFields.map((name) => candle[name])]),
-  ]
-
   return (
     <Panel
       id="candles"
       title="Candles"
-      csv={
-        candles.length === 0
-          ? undefined
-          : { name: `${category ?? ''}-${symbol ?? ''}-candles-${view.type}-${interval}`, rows }
-      }
+      csv={csvOf(view, candles)}
       aside={
         <Choices
           view={view}
@@ -116,29 +102,51 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
             <span>{`price in ${instrument.quoteCoin ?? '?'}, volume in ${instrument.baseCoin ?? '?'}`}</span>
           )}
         </Legend>
-        <div class="chart-buttons">
-          <label>
-            Go to{' '}
-            <input
-              type="text"
-              size={16}
-              placeholder="2026-11-20 14:03"
-              title="UTC. Enter goes there."
-              // Drawn anew only with another time, so that live events leave alone what is being typed.
-              key={at}
-              defaultValue={at === null ? '' : minuteText(at).replace('T', ' ')}
-              onChange={(event) => change({ at: timeOf(event.currentTarget.value) })}
-            />
-          </label>
-          {moves.map(([label, sign, move]) => (
-            <button key={label} onClick={() => chart.current && move(chart.current)} aria-label={label}>
-              {sign}
-            </button>
-          ))}
-          <button onClick={toNewest}>Newest</button>
-        </div>
+        <ChartButtons chart={chart} at={at} change={change} toNewest={toNewest} />
       </div>
     </Panel>
+  )
+}
+
+/** Tells which moment the chart shows: the requested one while it is in view, else the end of the last candle. */
+function useMoment(at: number | null, seen: TimeRange | null, lengthMs: number, onMoment: Props['onMoment']): void {
+  const isAtSeen = at !== null && (seen === null || (seen.from <= at && at <= seen.to))
+  const pastAt = isAtSeen ? at : seen === null ? null : seen.to + lengthMs
+  useEffect(() => {
+    const timer = setTimeout(() => onMoment(pastAt), restMs)
+    return () => clearTimeout(timer)
+  }, [pastAt])
+}
+
+interface ButtonsProps extends Pick<ViewProps, 'change'> {
+  readonly chart: RefObject<CandleChart | null>
+  readonly at: number | null
+  readonly toNewest: () => void
+}
+
+function ChartButtons({ chart, at, change, toNewest }: ButtonsProps) {
+  return (
+    <div class="chart-buttons">
+      <label>
+        Go to{' '}
+        <input
+          type="text"
+          size={16}
+          placeholder="2026-11-20 14:03"
+          title="UTC. Enter goes there."
+          // Drawn anew only with another time, so that live events leave alone what is being typed.
+          key={at}
+          defaultValue={at === null ? '' : minuteText(at).replace('T', ' ')}
+          onChange={(event) => change({ at: timeOf(event.currentTarget.value) })}
+        />
+      </label>
+      {moves.map(([label, sign, move]) => (
+        <button key={label} onClick={() => chart.current && move(chart.current)} aria-label={label}>
+          {sign}
+        </button>
+      ))}
+      <button onClick={toNewest}>Newest</button>
+    </div>
   )
 }
 
@@ -208,6 +216,15 @@ function CandleLine({ candle }: { candle: Candle }) {
 
 const csvFields = ['open', 'high', 'low', 'close', 'baseVolume', 'quoteTurnover', 'isClosed'] as const
 const csvColumns = ['open_time', 'open', 'high', 'low', 'close', 'base_volume', 'quote_turnover', 'is_closed']
+
+function csvOf({ category, symbol, type, interval }: View, candles: readonly Candle[]) {
+  if (candles.length === 0) return undefined
+  const rows = () => [
+    csvColumns,
+    ...candles.map((candle) => [timeText(candle), ...csvFields.map((name) => candle[name])]),
+  ]
+  return { name: `${category ?? ''}-${symbol ?? ''}-candles-${type}-${interval}`, rows }
+}
 
 function timeText({ openTime }: Candle): string {
   return new Date(openTime).toISOString()

@@ -1,7 +1,8 @@
-import type { ComponentChildren } from 'preact'
+import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import './header.css'
 import type { Status } from '../api/contract.js'
+import type { MarketResponses } from '../api/marketContract.js'
 import { clockTime, day } from './format.js'
 import { type Live, useResponse } from './loaded.js'
 import { useWindowEvent } from './panel.js'
@@ -131,7 +132,7 @@ const pauseMs = 120
 function Search({ change }: { change: ChangeView }) {
   const input = useRef<HTMLInputElement>(null)
   const [text, setText] = useState('')
-  const [asked, setAsked] = useState('')
+  const asked = useSettled(text.trim())
   const [isOpen, setOpen] = useState(false)
   const [active, setActive] = useState(0)
   const question = { search: asked, limit: 12 }
@@ -141,22 +142,13 @@ function Search({ change }: { change: ChangeView }) {
   const [isEntered, setEntered] = useState(false)
   const found = isOpen ? (response?.instruments ?? []) : []
 
-  useEffect(() => {
-    const timer = setTimeout(() => setAsked(text.trim()), pauseMs)
-    return () => clearTimeout(timer)
-  }, [text])
   useEffect(() => setActive(0), [response])
   useEffect(() => {
     if (!isEntered || !isCurrent) return
     setEntered(false)
     choose(0)
   }, [isEntered, isCurrent])
-  useWindowEvent('keydown', (event) => {
-    const isTyping = event.target instanceof HTMLInputElement && event.target.type !== 'radio'
-    if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return
-    event.preventDefault()
-    input.current?.focus()
-  })
+  useSlash(input)
 
   const choose = (index: number) => {
     const chosen = found[index]
@@ -207,24 +199,56 @@ function Search({ change }: { change: ChangeView }) {
           {asked === '' ? 'No instrument is known yet.' : `Nothing matches “${asked}”.`}
         </p>
       )}
-      <ul id="found" role="listbox" aria-label="Instruments" hidden={found.length === 0}>
-        {found.map(({ category, symbol, status, disappearedAt }, index) => (
-          <li
-            key={`${category} ${symbol}`}
-            id={`found-${index}`}
-            role="option"
-            aria-selected={index === active}
-            // Runs before the field loses the focus, because the list then closes.
-            onMouseDown={(event) => {
-              event.preventDefault()
-              choose(index)
-            }}
-          >
-            <strong>{symbol}</strong> <span>{category}</span>{' '}
-            <span class="dim">{disappearedAt === null ? (status === 'online' ? '' : status) : 'no longer listed'}</span>
-          </li>
-        ))}
-      </ul>
+      <Matches found={found} active={active} choose={choose} />
     </div>
+  )
+}
+
+/** Returns a text once it has stayed the same for a moment. */
+function useSettled(text: string): string {
+  const [settled, setSettled] = useState('')
+  useEffect(() => {
+    const timer = setTimeout(() => setSettled(text), pauseMs)
+    return () => clearTimeout(timer)
+  }, [text])
+  return settled
+}
+
+/** Moves to a text field when "/" is typed elsewhere. */
+function useSlash(input: RefObject<HTMLInputElement | null>): void {
+  useWindowEvent('keydown', (event) => {
+    const isTyping = event.target instanceof HTMLInputElement && event.target.type !== 'radio'
+    if (event.key !== '/' || isTyping || event.ctrlKey || event.metaKey || event.altKey) return
+    event.preventDefault()
+    input.current?.focus()
+  })
+}
+
+interface MatchesProps {
+  readonly found: MarketResponses['instruments']['instruments']
+  readonly active: number
+  readonly choose: (index: number) => void
+}
+
+function Matches({ found, active, choose }: MatchesProps) {
+  return (
+    <ul id="found" role="listbox" aria-label="Instruments" hidden={found.length === 0}>
+      {found.map(({ category, symbol, status, disappearedAt }, index) => (
+        <li
+          key={`${category} ${symbol}`}
+          id={`found-${index}`}
+          role="option"
+          aria-selected={index === active}
+          // Runs before the field loses the focus, because the list then closes.
+          onMouseDown={(event) => {
+            event.preventDefault()
+            choose(index)
+          }}
+        >
+          <strong>{symbol}</strong> <span>{category}</span>{' '}
+          <span class="dim">{disappearedAt === null ? (status === 'online' ? '' : status) : 'no longer listed'}</span>
+        </li>
+      ))}
+    </ul>
   )
 }
