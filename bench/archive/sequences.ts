@@ -1,5 +1,5 @@
 import { runSequence } from '../../test/support/archiveSequence.js'
-import { asAdmin, databaseUrl } from '../../test/support/databaseServer.js'
+import { asAdmin, closeDatabase, databaseUrl } from '../../test/support/databaseServer.js'
 import { openDatabase } from '../../src/db/database.js'
 import { migrateToLatest } from '../../src/db/migrate.js'
 import { type Check, check, none } from '../tools/checks.js'
@@ -24,6 +24,7 @@ export async function runSequences(
   const migrated = openDatabase({ url: databaseUrl(url, template) })
   await migrateToLatest(migrated)
   await migrated.close()
+  await closeDatabase(url, template)
   const until = performance.now() + minutes * 60_000
   let [done, violated] = [0, 0]
   const maxViolated = stopsAtFirst ? 1 : Infinity

@@ -8,7 +8,7 @@ import { type Batch, withoutOldRows } from '../../src/ledger/batch.js'
 import { storeBatch } from '../../src/ledger/storeBatches.js'
 import { storePastFills } from '../../src/ledger/storePastFills.js'
 import { openDatabase, type RecorderDatabase } from '../../src/db/database.js'
-import { asAdmin, databaseUrl, dropDatabase } from './databaseServer.js'
+import { asAdmin, closeDatabase, databaseUrl, dropDatabase } from './databaseServer.js'
 import { archiveAll, temporaryArchive } from './archives.js'
 import { ArchiveMarket, candleSeries, type FillSeries, fillSeries } from './archiveMarket.js'
 import { archivedRows, archiveViolations, type Truth } from './archiveTruth.js'
@@ -24,7 +24,7 @@ const pageRows = 20
 export interface SequenceServer {
   /** Address of a database from which others can be created and dropped. */
   readonly adminUrl: string
-  /** A migrated database to clone, which nobody uses. */
+  /** A migrated database to clone, which nobody can open. */
   readonly template: string
 }
 
@@ -202,7 +202,10 @@ class Sequence {
     const name = `${this.#name}_dump`
     await this.#opened.close()
     await dropDatabase(this.#server.adminUrl, name)
+    await closeDatabase(this.#server.adminUrl, this.#current)
     await this.#admin(`create database ${name} template ${this.#current}`)
+    await closeDatabase(this.#server.adminUrl, name)
+    await this.#admin(`alter database ${this.#current} allow_connections true`)
     this.#database = openDatabase({ url: databaseUrl(this.#server.adminUrl, this.#current) })
     this.#dump = { name, truth: { fills: new Map(this.#truth.fills), candles: new Map(this.#truth.candles) } }
   }

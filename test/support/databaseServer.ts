@@ -23,6 +23,15 @@ export async function asAdmin(url: string, statement: string): Promise<void> {
   }
 }
 
+/**
+ * Ends the sessions of a database, and lets nobody open others: a database with sessions cannot be cloned, and
+ * TimescaleDB's background workers open some.
+ */
+export async function closeDatabase(adminUrl: string, name: string): Promise<void> {
+  await asAdmin(adminUrl, `alter database ${name} allow_connections false`)
+  await asAdmin(adminUrl, `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`)
+}
+
 /** The server's own autovacuum may be at work in it, whose process nobody but a superuser may end. */
 export async function dropDatabase(adminUrl: string, name: string): Promise<void> {
   for (let attempt = 1; ; attempt++) {

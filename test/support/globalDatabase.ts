@@ -8,7 +8,7 @@ import { startEmbeddedPostgres } from '../../src/server/embedded/embedded.js'
 import { embeddedPaths, hasUsers } from '../../src/server/embedded/process.js'
 import { migrateToLatest } from '../../src/db/migrate.js'
 import { reconcile } from '../../src/server/timescale/reconcile.js'
-import { asAdmin, databaseUrl, testStorage } from './databaseServer.js'
+import { asAdmin, closeDatabase, databaseUrl, testStorage } from './databaseServer.js'
 import { endSchedules } from './schedules.js'
 
 declare module 'vitest' {
@@ -98,9 +98,7 @@ async function createTemplate(adminUrl: string): Promise<string> {
   } finally {
     await database.close()
   }
-  // A database with sessions in it cannot be cloned, and TimescaleDB's background workers open some.
-  await asAdmin(adminUrl, `alter database ${template} allow_connections false`)
-  await asAdmin(adminUrl, `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${template}'`)
+  await closeDatabase(adminUrl, template)
   return template
 }
 
