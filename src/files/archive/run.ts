@@ -140,7 +140,7 @@ async function newDays({ db }: RecorderDatabase, table: ArchivedTable, { now, se
   const newest = await newestNotedDay(db, table.name)
   if (table.timeColumn === undefined) {
     const day = dayOf(now)
-    return newest === null || newest < day ? [day] : []
+    return newest === day ? [] : [day]
   }
   const from = newest === null ? await firstTime(db, table) : dayEnd(newest)
   if (from === null || dayStart(dayOf(from)) + dayMs > settledAt) return []

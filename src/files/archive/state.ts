@@ -1,7 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
-import type { DatabaseMs } from '../../market/values.js'
 import { systemClock } from '../../runtime/clock.js'
 import type { ArchiveFile } from '../layout/archiveFile.js'
 import type { Day } from '../layout/tables.js'
@@ -30,13 +29,17 @@ export async function readArchivedDays(db: Kysely<Database>, table: string): Pro
   return new Map(rows.map((row) => [row.day, row as unknown as ArchivedDay]))
 }
 
+/** Time between two writings of a day. A day that is due later than that was noted before the clock was set back. */
+const pause = sql.raw(`interval '6 hours'`)
+const isDue = sql<boolean>`coalesce(due_at <= now() or due_at > now() + ${pause}, false)`
+
 function archivedDays(db: Kysely<Database>, table: string) {
   return db
     .selectFrom('recorder.archived_day')
     .select([
       'files',
       sql<string>`day::text`.as('day'),
-      sql<boolean>`coalesce(due_at <= now(), false)`.as('isDue'),
+      isDue.as('isDue'),
       sql<boolean>`archived_at is not null`.as('isArchived'),
       sql<boolean>`removed_at is not null`.as('isRemoved'),
     ])
@@ -46,9 +49,7 @@ function archivedDays(db: Kysely<Database>, table: string) {
 
 /** Reads the due days of a table, ascending. */
 export async function readDueDays(db: Kysely<Database>, table: string): Promise<ArchivedDay[]> {
-  const rows = await archivedDays(db, table)
-    .where('due_at', '<=', sql<DatabaseMs>`now()`)
-    .execute()
+  const rows = await archivedDays(db, table).where(isDue).execute()
   return rows as unknown as ArchivedDay[]
 }
 
@@ -76,7 +77,7 @@ export async function takeMarks(db: Kysely<Database>): Promise<void> {
     insert into recorder.archived_day as a (table_name, day, due_at)
     select distinct table_name, day, now() from marks
     on conflict (table_name, day) do update
-      set due_at = least(a.due_at, greatest(a.archived_at + interval '6 hours', excluded.due_at))`.execute(db)
+      set due_at = least(a.due_at, greatest(least(a.archived_at, now()) + ${pause}, excluded.due_at))`.execute(db)
 }
 
 /** Reads the days that are marked, without taking the marks. */
@@ -84,7 +85,7 @@ export async function readMarkedDays(db: Kysely<Database>, table: string): Promi
   const { rows } = await sql<{ day: string }>`
     select distinct c.day::text as day from recorder.changed_day c
     left join recorder.archived_day a on a.table_name = c.table_name and a.day = c.day
-    where c.table_name = ${table} and coalesce(a.archived_at + interval '6 hours' <= now(), true)
+    where c.table_name = ${table} and coalesce(a.archived_at + ${pause} <= now(), true)
     order by 1`.execute(db)
   return rows.map(({ day }) => day)
 }
