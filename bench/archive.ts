@@ -1,5 +1,5 @@
 import { parseArgs } from 'node:util'
-import { benchGrowth } from './archive/growth.js'
+import { benchGrowth, benchIdle } from './archive/growth.js'
 import { killInBucket, killInFolder } from './archive/kills.js'
 import { runSequences } from './archive/sequences.js'
 import { measureBigDay, measureSize } from './archive/sizes.js'
@@ -27,6 +27,7 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
     size: (bench) => measureSize(bench, Number(values.candles), Number(values.books)),
     day: (bench) => measureBigDay(bench, Number(values.fills)),
     growth: benchGrowth,
+    idle: benchIdle,
     sequences: (bench) =>
       runSequences(bench, {
         first: Number(values.seed),

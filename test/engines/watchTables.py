@@ -7,7 +7,8 @@ import sys
 from pyiceberg.catalog.sql import SqlCatalog
 
 request = json.load(sys.stdin)
-url = request["url"].replace("postgresql://", "postgresql+psycopg2://") + "?options=-csearch_path%3Diceberg"
+given = request["url"].replace("postgresql://", "postgresql+psycopg2://")
+url = given + ("&" if "?" in given else "?") + "options=-csearch_path%3Diceberg"
 catalog = SqlCatalog("recorder", uri=url, init_catalog_tables="false", **request["options"])
 rounds, reads, unreadable = 0, 0, []
 read = set()

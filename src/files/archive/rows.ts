@@ -17,21 +17,15 @@ const rowsPerFetch = 2_000
 interface SnapshotOptions {
   /** Table whose rows are read. Without it, no rows of the market are read. */
   readonly table?: ArchivedTable
-  /**
-   * True when the transaction may change rows. It changes rows only as they were read, and does not touch later rows.
-   * The server refuses a change (40001) if another transaction has changed the row meanwhile. Default: the transaction
-   * is read-only.
-   */
-  readonly canWrite?: boolean
   /** After an abort, no further statement is sent. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** Runs `work` in a transaction. Values come in the server's own text form, times in UTC. */
+/** Runs `work` in a transaction that only reads. Values come in the server's own text form, times in UTC. */
 export async function withSnapshot<Result>(
   { pool }: Pick<RecorderDatabase, 'pool'>,
   work: (snapshot: Snapshot) => Promise<Result>,
-  { table, canWrite = false, signal }: SnapshotOptions = {},
+  { table, signal }: SnapshotOptions = {},
 ): Promise<Result> {
   const client = await pool.connect()
   const query = async (text: string, values: readonly unknown[] = []) => {
@@ -39,7 +33,7 @@ export async function withSnapshot<Result>(
     return (await queryText(client, text, values)).rows
   }
   try {
-    await client.query(`begin isolation level repeatable read ${canWrite ? 'read write' : 'read only'};
+    await client.query(`begin isolation level repeatable read read only;
       set local timezone = 'UTC'; set local jit = off; set local statement_timeout = 0`)
     // Rows that move into chunks are hidden from an older snapshot. This lock waits for the move, or keeps it waiting.
     if (table !== undefined) await client.query(`lock table only market.${table.name} in access share mode`)

@@ -95,24 +95,30 @@ const maxWaitMs = 60_000
 const askEveryMs = 50
 
 /**
- * Waits until every transaction has ended that may have written before days were noted, and so without a mark. Throws
- * if one stays open.
+ * Waits until every transaction has ended that may have written before days were noted, and so without a mark. Such a
+ * transaction locks the tables that it writes. Throws if one stays open.
  */
 export async function waitForWriters(db: Kysely<Database>): Promise<void> {
-  const read = async () => {
-    const { rows } = await sql<{ oldest: string; next: string }>`
-      select pg_snapshot_xmin(s)::text as oldest, pg_snapshot_xmax(s)::text as next
-      from pg_current_snapshot() as s`.execute(db)
-    return { oldest: BigInt(rows[0]?.oldest ?? 0), next: BigInt(rows[0]?.next ?? 0) }
-  }
-  const { next } = await read()
   const since = systemClock.monotonicMs()
-  while ((await read()).oldest < next) {
+  let open: readonly string[] | null = null
+  for (;;) {
+    const { rows } = await sql<{ id: string; pid: number | null }>`
+      select distinct virtualtransaction as id, pid from pg_locks
+      where locktype = 'relation' and mode = 'RowExclusiveLock' and granted
+        and database = (select oid from pg_database where datname = current_database())
+        and relation in (
+          select oid from pg_class where relnamespace in ('market'::regnamespace, 'recorder'::regnamespace))`.execute(
+      db,
+    )
+    const left: typeof rows = rows.filter(({ id }) => open?.includes(id) ?? true)
+    const [first] = left
+    if (first === undefined) return
     if (systemClock.monotonicMs() - since > maxWaitMs) {
       throw new Error(
-        'a transaction that writes has been open for a minute: end it; the same command goes on from here',
+        `process ${first.pid ?? 'of a prepared transaction'} has been writing in one transaction for a minute: end it; the same command goes on from here`,
       )
     }
+    open = left.map(({ id }) => id)
     await systemClock.sleep(askEveryMs)
   }
 }

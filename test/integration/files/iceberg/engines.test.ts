@@ -140,8 +140,10 @@ describe.skipIf(!isAny).each(places)('a month of the archive in $place', ({ plac
     request = { ...(await publish(target)), warehouse, s3 }
   }, patienceMs)
 
-  test.each(engines.map((one) => ({ ...one, hint: one.hint + noBucket })))(
-    'is the same to PostgreSQL and $name$hint',
+  test.each(
+    engines.map(({ name, python, hint }) => ({ name, python, hint: hint + noBucket, title: name + hint + noBucket })),
+  )(
+    'is the same to PostgreSQL and $title',
     async ({ name, python, hint }) => {
       if (python === null || isMissing) return
       const dialect = dialects[name]
