@@ -10,7 +10,6 @@ import { type CommonOptions, configuredCommand, day } from './options.js'
 import { progressLine, tell, writeJson, writeOut } from './output.js'
 import { pruneArchive, type VerifiedDay, verifyArchive } from '../files/archive/verify.js'
 import { readHints, readPointers } from '../files/iceberg/catalog.js'
-import { publishedTables } from '../files/iceberg/tables.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { timeTables } from '../market/stream.js'
 import { type Config, storageOf } from '../config/resolve.js'
@@ -215,7 +214,7 @@ async function reportVerified(
 ): Promise<void> {
   const results: VerifiedDay[] = []
   const count = { days: 0, rows: 0, compared: 0, problems: 0 }
-  const pointers = database === undefined ? await readHints(target, publishedTables) : await readPointers(database.db)
+  const pointers = database === undefined ? await readHints(target) : await readPointers(database.db)
   if (database !== undefined) await requireOwnArchive(database.db, target, pointers)
   for await (const result of verifyArchive(target, { pointers, tables, from, to, database, signal })) {
     count.days++
@@ -255,7 +254,7 @@ function restoreCommand(): Command {
 async function runRestore({ into, ...options }: RestoreOptions): Promise<void> {
   const restore = async ({ config, target, store, signal }: OpenParts) => {
     const { table: tables = config.archive.tables, from, to } = options
-    const pointers = await readHints(target, publishedTables)
+    const pointers = await readHints(target)
     const { restored, problems } = await restoreArchive(
       store.database,
       target,

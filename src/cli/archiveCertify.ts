@@ -4,7 +4,6 @@ import { categories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { type Certificate, certify } from '../files/archive/certify.js'
 import { readHints } from '../files/iceberg/catalog.js'
-import { publishedTables } from '../files/iceberg/tables.js'
 import { tableOption, withTarget } from './openArchive.js'
 import { Failed, reportProblems } from './end.js'
 import { type CommonOptions, configuredCommand, day, namesOption, requireOptions } from './options.js'
@@ -53,7 +52,7 @@ async function runCertify(options: CertifyOptions): Promise<void> {
     wanted === undefined || value === '' || wanted.includes(value)
   await withTarget(options, async ({ config, target, signal }) => {
     const { certificate, problems } = await certify(target, {
-      pointers: await readHints(target, publishedTables),
+      pointers: await readHints(target),
       tables: options.table ?? config.archive.tables,
       from,
       to,

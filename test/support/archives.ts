@@ -5,7 +5,7 @@ import { sql } from 'kysely'
 import { fileRows } from '../../src/files/archive/file.js'
 import { serverRow } from '../../src/files/layout/rowText.js'
 import { readHints, shownFiles } from '../../src/files/iceberg/catalog.js'
-import { publishedTable, publishedTables } from '../../src/files/iceberg/tables.js'
+import { publishedTable } from '../../src/files/iceberg/tables.js'
 import { runArchive } from '../../src/files/archive/run.js'
 import { marketTables } from '../../src/market/stream.js'
 import { type ArchiveTarget, folderTarget } from '../../src/files/layout/target.js'
@@ -39,7 +39,7 @@ export async function archiveAll(
 
 /** The pointers that the archive itself has, as readers by path find them. */
 export function hintsOf(target: ArchiveTarget) {
-  return readHints(target, publishedTables)
+  return readHints(target)
 }
 
 /** The files that a table shows, by path. */

@@ -9,10 +9,8 @@ import { type Day, dayEnd, dayOf, dayStart } from '../layout/tables.js'
 import type { ArchiveTarget } from '../layout/target.js'
 import { fileRows } from './file.js'
 import { requireSameService, takeOwnership } from './owner.js'
-import { candleKey, ledgerKey, relationOf, restoreGaps, valuesOf } from './restore.js'
+import { ledgerKey, proofTakers, type Relation, relationOf, type Take, valuesOf } from './restore.js'
 import { withArchiveLock } from './state.js'
-
-type Relation = ReturnType<typeof relationOf>
 
 const rowsPerStatement = 2_000
 
@@ -28,7 +26,7 @@ export async function adoptArchive(
 ): Promise<{ readonly days: number }> {
   return withArchiveLock(db, async () => {
     await requireSameService(db, target)
-    const [before, hints] = [await readPointers(db), await readHints(target, publishedTables)]
+    const [before, hints] = [await readPointers(db), await readHints(target)]
     const found: { readonly source: string; readonly day: Day; readonly file: ArchiveFile }[] = []
     // Coverage comes first: what it holds needs no moments of its own.
     const isCoverage = ({ name }: { readonly name: string }) => name === 'coverage'
@@ -108,8 +106,8 @@ async function takeCoverage(db: Kysely<Database>, relation: Relation): Promise<v
 }
 
 /** Makes final the moments of rows that no claim has, as a removal does. */
-function takeMoments(stream: string) {
-  return (db: Kysely<Database>, relation: Relation) =>
+function takeMoments(stream: string): Take {
+  return (db, relation) =>
     sql`
     select recorder.add_final(${stream}, category, symbol, '', '', moments) from (
       select r.category, r.symbol, range_agg(tstzrange(r.ts, r.ts + interval '1 millisecond')) as moments
@@ -120,41 +118,20 @@ function takeMoments(stream: string) {
     ) as unclaimed`.execute(db)
 }
 
-const takers: Readonly<Record<string, (db: Kysely<Database>, relation: Relation) => Promise<unknown>>> = {
+/** Coverage does not come back as it was, and neither does silence. */
+const takers: Readonly<Record<string, Take | undefined>> = {
+  ...proofTakers,
+  coverage: takeCoverage,
+  no_trade: undefined,
   fills: takeMoments('fills'),
   funding_rates: takeMoments('funding_rates'),
   liquidations: takeMoments('liquidations'),
-  coverage: takeCoverage,
-  gaps: restoreGaps,
-  candle_revisions: (db, relation) => takeOfCandles(db, 'candle_revision', relation, ['open_time', 'revised_at']),
-  restatements: (db, relation) => takeOfCandles(db, 'restatement', relation, ['from_time', 'to_time', 'detected_at']),
-}
-
-/** Inserts the rows that the database does not have. `times` tell the rows of a series apart. */
-async function takeOfCandles(
-  db: Kysely<Database>,
-  table: 'candle_revision' | 'restatement',
-  relation: Relation,
-  times: readonly string[],
-): Promise<void> {
-  const columns = proofTables.find(({ name }) => name === `${table}s`)?.columns.slice(5) ?? []
-  const names = sql.join(columns.map(({ name }) => sql.ref(name)))
-  const isSame = sql.join(
-    times.map((name) => sql`${sql.ref(`k.${name}`)} = ${sql.ref(`r.${name}`)}`),
-    sql` and `,
-  )
-  await sql`
-    insert into ${sql.table(`recorder.${table}`)} (category, symbol, type, interval, ${names})
-    select ${candleKey}, ${sql.join(columns.map(({ name }) => sql.ref(`r.${name}`)))} from ${relation} as r
-    where not exists (
-      select from ${sql.table(`recorder.${table}`)} k
-      where (k.category, k.symbol, k.type, k.interval) = (${candleKey}) and ${isSame})`.execute(db)
 }
 
 /** Returns a function that inserts the rows of a list that the database does not have. */
-function takeList(table: string, columns: readonly { readonly name: string }[]) {
+function takeList(table: string, columns: readonly { readonly name: string }[]): Take {
   const names = sql.join(columns.map(({ name }) => sql.ref(name)))
-  return (db: Kysely<Database>, relation: Relation) =>
+  return (db, relation) =>
     sql`insert into ${sql.table(`market.${table}`)} (${names}) select ${names} from ${relation} as r
       on conflict do nothing`.execute(db)
 }

@@ -1,5 +1,4 @@
 import type { QueryRow } from '../../db/readOnlyQuery.js'
-import { publishedTable } from '../iceberg/tables.js'
 import type { ArchiveFile } from '../layout/archiveFile.js'
 import { type ArchiveReader, type FileFooter, fileRows } from './file.js'
 import { archivedOrder, withoutArchived } from './finalRows.js'
@@ -17,14 +16,8 @@ async function readDay(reader: ArchiveReader, { day, files }: DayFiles): Promise
   const footers = new Map<ArchiveFile, FileFooter>()
   const problems: string[] = []
   for (const file of files) {
-    const { timeColumn } = publishedTable(file.table)
     try {
-      for await (const { footer } of fileRows(reader, {
-        ...file,
-        day: timeColumn === undefined ? null : day,
-        timeColumn,
-      }))
-        footers.set(file, footer)
+      for await (const { footer } of fileRows(reader, { ...file, day })) footers.set(file, footer)
     } catch (error) {
       if (!(error instanceof DamagedArchive)) throw error
       problems.push(error.message)
@@ -83,8 +76,7 @@ async function compareRows(
     const selection = { day, category, symbols: symbols.get(category) ?? [] }
     const stored = rowsOf(snapshot, table, parquetColumns(columns), selection)
     const final = ofCategory.filter(({ isFinal }) => isFinal)
-    const fresh =
-      order === null ? stored : withoutArchived(stored, { reader, table, day, files: final, order, columns })
+    const fresh = order === null ? stored : withoutArchived(stored, { reader, day, files: final, order, columns })
     if (!(await hasRows(owned, fresh, more.length))) return `${category}: the rows are others`
   }
   return null

@@ -133,13 +133,12 @@ export class DayWriter {
   /** Moves a file to its place and reads it back. */
   async #publish(day: Day, { localPath, ...file }: StagedFile): Promise<ArchiveFile> {
     const { target, signal } = this.#context
-    const { divider, timeColumn } = publishedTable(file.table)
+    const { divider } = publishedTable(file.table)
     const path = `${tableFolder(file.table)}data/day=${day}/${divider}=${file.divider}/${randomName(12)}.parquet`
     await target.publish(localPath, path)
     const published = { ...file, path }
     try {
-      const expected = { ...published, day: timeColumn === undefined ? null : day, timeColumn }
-      for await (const _ of fileRows({ target, signal }, expected));
+      for await (const _ of fileRows({ target, signal }, { ...published, day }));
       return published
     } catch (error) {
       if (!(error instanceof DamagedArchive)) throw error

@@ -144,10 +144,8 @@ interface FileBatch {
 /** The file that a reader expects. Without a digest, that of the file itself counts. */
 export interface ExpectedFile extends Pick<ArchiveFile, 'path' | 'table' | 'divider' | 'rows'> {
   readonly sha256?: string
-  /** Null for a table that is archived whole. */
+  /** Counts for nothing where a table is archived whole. */
   readonly day: Day | null
-  /** Column whose days the partitions are. */
-  readonly timeColumn?: string | undefined
 }
 
 /**
@@ -194,17 +192,19 @@ export async function* fileRows(reader: ArchiveReader, expected: ExpectedFile): 
 /** Returns why a file is not the expected one; null if it is. */
 function contradiction(footer: FileFooter, expected: ExpectedFile, columns: readonly string[]): string | null {
   const { table, divider, rows, day, sha256 = footer.sha256 } = expected
-  const isSame = footer.table === table && footer.divider === divider && (day === null || footer.day === day)
+  const isWhole = publishedTable(table).timeColumn === undefined
+  const isSame = footer.table === table && footer.divider === divider && (isWhole || footer.day === day)
   if (!isSame) return `is of ${footer.table} of ${footer.day}, ${footer.divider}`
   if (footer.rows !== rows || footer.sha256 !== sha256) return 'is not what was written: it has other rows'
   return columns.join() === footer.columns.map(({ name }) => name).join() ? null : 'has other columns than it names'
 }
 
 function placeCheck(expected: ExpectedFile, columns: readonly StoredColumn[]): (row: FileRow) => boolean {
-  const { day, timeColumn } = expected
-  const dividerAt = columns.findIndex(({ name }) => name === publishedTable(expected.table).divider)
+  const { day } = expected
+  const { timeColumn, divider } = publishedTable(expected.table)
+  const dividerAt = columns.findIndex(({ name }) => name === divider)
   const timeAt = columns.findIndex(({ name }) => name === timeColumn)
-  if (day === null) return (row) => row[dividerAt] === expected.divider
+  if (timeColumn === undefined || day === null) return (row) => row[dividerAt] === expected.divider
   const [start, end] = [BigInt(dayStart(day)) * 1000n, BigInt(dayEnd(day)) * 1000n]
   return (row) => {
     const time = row[timeAt]

@@ -1,7 +1,7 @@
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import { compareDecimals } from '../parquet/decimals.js'
 import type { ArchiveFile } from '../layout/archiveFile.js'
-import { type ArchiveReader, fileRows } from './file.js'
+import { type ArchiveReader, type ExpectedFile, fileRows } from './file.js'
 import { serverRow, type StoredColumn } from '../layout/rowText.js'
 import { byBytes, type Snapshot } from './rows.js'
 import type { ArchivedTable, Day } from '../layout/tables.js'
@@ -44,7 +44,6 @@ async function textOrder(snapshot: Snapshot, type: string): Promise<(a: string, 
 
 interface FinalFiles {
   readonly reader: ArchiveReader
-  readonly table: ArchivedTable
   readonly day: Day
   /** Final files of one category. */
   readonly files: readonly ArchiveFile[]
@@ -56,9 +55,9 @@ interface FinalFiles {
 /** Leaves out the rows with a key that a final file has, whatever their values. What is final stays. */
 export async function* withoutArchived(
   own: AsyncIterable<readonly QueryRow[]>,
-  { reader, table, day, files, order, columns }: FinalFiles,
+  { reader, day, files, order, columns }: FinalFiles,
 ): AsyncGenerator<readonly QueryRow[], void> {
-  const archived = files.map((file) => keysOf(reader, { ...file, day, timeColumn: table.timeColumn }, columns))
+  const archived = files.map((file) => keysOf(reader, { ...file, day }, columns))
   const next = await Promise.all(archived.map(async (keys) => (await keys.next()).value))
   for await (const batch of own) {
     const fresh: QueryRow[] = []
@@ -79,7 +78,7 @@ export async function* withoutArchived(
 /** Reads the rows of a file with the columns of the database. Columns that the file lacks are null. */
 async function* keysOf(
   reader: ArchiveReader,
-  file: ArchiveFile & { readonly day: Day; readonly timeColumn: string | undefined },
+  file: ExpectedFile,
   columns: readonly StoredColumn[],
 ): AsyncGenerator<QueryRow, undefined> {
   for await (const { footer, rows } of fileRows(reader, file)) {

@@ -4,7 +4,6 @@ import { belongsTo, type Identity, type OwnDatabase, readIdentity, serviceOf } f
 import type { Database } from '../../db/schema.js'
 import { type Pointers, readHints, versionOf } from '../iceberg/catalog.js'
 import { putFile } from '../iceberg/commit.js'
-import { publishedTables } from '../iceberg/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 
 /** File that says whose the archive is: an `Identity`. */
@@ -30,7 +29,7 @@ export async function requireOwnArchive(
       `the archive in ${target.name} belongs to ${whose}: archive adopt takes it over; or name another place for the archive of this database`,
     )
   }
-  for (const [name, hint] of await readHints(target, publishedTables)) {
+  for (const [name, hint] of await readHints(target)) {
     if (versionOf(hint) <= versionOf(pointers.get(name) ?? '')) continue
     throw new Error(
       `the archive in ${target.name} knows more than this database: archive adopt makes final what the archive has; or name another place for the archive of this database`,

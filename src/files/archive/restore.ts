@@ -123,7 +123,7 @@ async function restoreDay(
         for (let i = 0; i < rows.length; i += rowsPerStatement) {
           const values = valuesOf(footer.columns, rows.slice(i, i + rowsPerStatement))
           if (file.table === table) await insertRows(trx, table, footer.columns, values)
-          else await restoreProof(trx, file.table, footer.columns, values)
+          else await proofTakers[file.table]?.(trx, relationOf(footer.columns, values))
         }
       }
     }
@@ -181,54 +181,54 @@ function castOf({ type }: StoredColumn) {
 export const ledgerKey = sql.raw(
   `r.stream, r.category::market.category, r.symbol, coalesce(r.type, ''), coalesce(r.interval, '')`,
 )
-export const candleKey = sql.raw(
+const candleKey = sql.raw(
   'r.category::market.category, r.symbol, r.type::market.candle_type, r.interval::market.candle_interval',
 )
 
-/** Restores rows of a table of proof to where they came from. */
-async function restoreProof(
-  db: Kysely<Database>,
-  table: string,
-  columns: readonly StoredColumn[],
-  values: Values,
-): Promise<void> {
-  const relation = relationOf(columns, values)
-  const key = sql.raw('stream, category, symbol, type, interval, verdict')
-  const plain = columns
-    .map(({ name }) => name)
-    .filter((name) => !['category', 'symbol', 'stream', 'type', 'interval'].includes(name))
-  const ofCandles = (name: 'candle_revision' | 'restatement') => sql`
-    insert into ${sql.table(`recorder.${name}`)} (category, symbol, type, interval, ${sql.join(plain.map((one) => sql.ref(one)))})
-    select ${candleKey}, ${sql.join(plain.map((one) => sql.ref(`r.${one}`)))} from ${relation} as r`
-  switch (table) {
-    case 'coverage':
-      await sql`
-        insert into recorder.ledger as k (${key}, ranges)
-        select ${ledgerKey}, 'recorded', range_agg(tstzrange(r.from_time, r.to_time)) from ${relation} as r
-        group by 1, 2, 3, 4, 5 ${addingRanges}`.execute(db)
-      break
-    case 'no_trade':
-      // Silence is kept in parts of 1,440 candles.
-      await sql`
-        insert into recorder.ledger as k (${key}, part, ranges)
-        select ${ledgerKey}, case when r.is_confirmed then 'no trade' else 'silent' end,
-          date_bin(market.interval_length(r.interval::market.candle_interval) * 1440, r.from_time, timestamptz 'epoch'),
-          range_agg(tstzrange(r.from_time, r.to_time))
-        from ${relation} as r group by 1, 2, 3, 4, 5, 6, 7 ${addingRanges}`.execute(db)
-      break
-    case 'gaps':
-      await restoreGaps(db, relation)
-      break
-    case 'candle_revisions':
-      await ofCandles('candle_revision').execute(db)
-      break
-    default:
-      await ofCandles('restatement').execute(db)
-  }
+export type Relation = ReturnType<typeof relationOf>
+export type Take = (db: Kysely<Database>, relation: Relation) => Promise<unknown>
+
+const keyOfRanges = sql.raw('stream, category, symbol, type, interval, verdict')
+
+/** Brings rows of a table of proof back to where they came from. */
+export const proofTakers: Readonly<Record<string, Take>> = {
+  coverage: (db, relation) =>
+    sql`
+      insert into recorder.ledger as k (${keyOfRanges}, ranges)
+      select ${ledgerKey}, 'recorded', range_agg(tstzrange(r.from_time, r.to_time)) from ${relation} as r
+      group by 1, 2, 3, 4, 5 ${addingRanges}`.execute(db),
+  // Silence is kept in parts of 1,440 candles.
+  no_trade: (db, relation) =>
+    sql`
+      insert into recorder.ledger as k (${keyOfRanges}, part, ranges)
+      select ${ledgerKey}, case when r.is_confirmed then 'no trade' else 'silent' end,
+        date_bin(market.interval_length(r.interval::market.candle_interval) * 1440, r.from_time, timestamptz 'epoch'),
+        range_agg(tstzrange(r.from_time, r.to_time))
+      from ${relation} as r group by 1, 2, 3, 4, 5, 6, 7 ${addingRanges}`.execute(db),
+  gaps: takeGaps,
+  candle_revisions: takeOfCandles('candle_revision', ['open_time', 'revised_at']),
+  restatements: takeOfCandles('restatement', ['from_time', 'to_time', 'detected_at']),
 }
 
-/** Restores gaps. A piece that goes on where a day before has ended becomes a part of the same gap. */
-export async function restoreGaps(db: Kysely<Database>, relation: ReturnType<typeof relationOf>): Promise<void> {
+/** Returns a function that inserts the rows that the database does not have. `times` tell the rows of a series apart. */
+function takeOfCandles(table: 'candle_revision' | 'restatement', times: readonly string[]): Take {
+  const columns = proofTables.find(({ name }) => name === `${table}s`)?.columns.slice(5) ?? []
+  const listed = (alias: string) => sql.join(columns.map(({ name }) => sql.ref(`${alias}${name}`)))
+  const isSame = sql.join(
+    times.map((name) => sql`${sql.ref(`k.${name}`)} = ${sql.ref(`r.${name}`)}`),
+    sql` and `,
+  )
+  return (db, relation) =>
+    sql`
+      insert into ${sql.table(`recorder.${table}`)} (category, symbol, type, interval, ${listed('')})
+      select ${candleKey}, ${listed('r.')} from ${relation} as r
+      where not exists (
+        select from ${sql.table(`recorder.${table}`)} k
+        where (k.category, k.symbol, k.type, k.interval) = (${candleKey}) and ${isSame})`.execute(db)
+}
+
+/** Brings back gaps. A piece that goes on where a day before has ended becomes a part of the same gap. */
+async function takeGaps(db: Kysely<Database>, relation: Relation): Promise<void> {
   const verdict = sql.raw(`case r.state when 'open' then 'missing' else r.state end`)
   await sql`
     with pieces as materialized (select ${ledgerKey}, ${verdict} as verdict, r.from_time, r.to_time, r.reason,

@@ -1,19 +1,12 @@
+import type { Kysely } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
+import type { Database } from '../../db/schema.js'
 import { dayMs, hourMs } from '../../market/values.js'
 import { readPointers } from '../iceberg/catalog.js'
 import { noteOwner, requireOwnArchive } from './owner.js'
 import { type CommitContext, writeHints } from '../iceberg/commit.js'
 import { DayWriter, type WrittenDay } from './dayWriter.js'
-import {
-  newestNotedDay,
-  noteNewDays,
-  readArchivedDays,
-  readDueDays,
-  readMarkedDays,
-  takeMarks,
-  waitForWriters,
-  withArchiveLock,
-} from './state.js'
+import { newestNotedDay, noteNewDays, readDueDays, takeMarks, waitForWriters, withArchiveLock } from './state.js'
 import {
   archivedTable,
   type ArchivedTable,
@@ -66,14 +59,10 @@ export async function runArchive(
   return withArchiveLock(db, async () => {
     const pointers = await readPointers(db)
     await requireOwnArchive(db, target, pointers)
-    const settledAt = now() - request.afterHours * hourMs
-    if (request.isDryRun === true)
-      return { written: [], problems: [], due: await dueDays(database, request, { settledAt, now: now() }) }
+    const times = { settledAt: now() - request.afterHours * hourMs, now: now() }
+    if (request.isDryRun === true) return { written: [], problems: [], due: await tryToNote(db, request, times) }
     await noteOwner(db, target, pointers)
-    for (const name of request.tables) {
-      await noteNewDays(db, name, await newDays(database, archivedTable(name), { settledAt, now: now() }))
-    }
-    await takeMarks(db)
+    await noteDue(db, request, times)
     await waitForWriters(db)
     const context: CommitContext = {
       db,
@@ -111,19 +100,23 @@ export async function runArchive(
   })
 }
 
-/** Lists the days that a run would write. */
-async function dueDays(database: RecorderDatabase, { tables }: ArchiveRequest, times: Times) {
-  const due: { table: string; day: Day }[] = []
-  for (const table of tables) {
-    const known = await readArchivedDays(database.db, table)
-    const days = [
-      ...(await newDays(database, archivedTable(table), times)),
-      ...(await readMarkedDays(database.db, table)),
-      ...[...known.values()].filter(({ isDue }) => isDue).map(({ day }) => day),
-    ]
-    for (const day of [...new Set(days)].toSorted()) due.push({ table, day })
+/** Notes what is new, and what has changed. */
+async function noteDue(db: Kysely<Database>, { tables }: ArchiveRequest, times: Times): Promise<void> {
+  for (const name of tables) await noteNewDays(db, name, await newDays(db, archivedTable(name), times))
+  await takeMarks(db)
+}
+
+/** Lists the days that a run would write, and leaves nothing noted. */
+async function tryToNote(db: Kysely<Database>, request: ArchiveRequest, times: Times): Promise<ArchiveResult['due']> {
+  const trx = await db.startTransaction().execute()
+  try {
+    await noteDue(trx, request, times)
+    const due: { table: string; day: Day }[] = []
+    for (const table of request.tables) for (const { day } of await readDueDays(trx, table)) due.push({ table, day })
+    return due
+  } finally {
+    await trx.rollback().execute()
   }
-  return due
 }
 
 interface Times {
@@ -136,7 +129,7 @@ interface Times {
  * Finds settled days that were never noted. Writes to a noted day mark it, so only days after the newest one can be new.
  * A table that is archived whole has the day on which it was read.
  */
-async function newDays({ db }: RecorderDatabase, table: ArchivedTable, { now, settledAt }: Times): Promise<Day[]> {
+async function newDays(db: Kysely<Database>, table: ArchivedTable, { now, settledAt }: Times): Promise<Day[]> {
   const newest = await newestNotedDay(db, table.name)
   if (table.timeColumn === undefined) {
     const day = dayOf(now)

@@ -92,7 +92,7 @@ async function stageRows(
       })
       const own = rowsOf(snapshot, table, writer.columns, { day, category, symbols: named })
       const archived = finalFiles.filter(({ table: of, divider }) => of === table.name && divider === category)
-      const fresh = order === null ? own : withoutArchived(own, { reader, table, day, files: archived, order, columns })
+      const fresh = order === null ? own : withoutArchived(own, { reader, day, files: archived, order, columns })
       await writeAll(writer, fresh, (written) => onRows?.(rows + written))
       rows += writer.rows
       files.push(...writer.files)

@@ -80,16 +80,6 @@ export async function takeMarks(db: Kysely<Database>): Promise<void> {
       set due_at = least(a.due_at, greatest(least(a.archived_at, now()) + ${pause}, excluded.due_at))`.execute(db)
 }
 
-/** Reads the days that are marked, without taking the marks. */
-export async function readMarkedDays(db: Kysely<Database>, table: string): Promise<Day[]> {
-  const { rows } = await sql<{ day: string }>`
-    select distinct c.day::text as day from recorder.changed_day c
-    left join recorder.archived_day a on a.table_name = c.table_name and a.day = c.day
-    where c.table_name = ${table} and coalesce(a.archived_at + ${pause} <= now(), true)
-    order by 1`.execute(db)
-  return rows.map(({ day }) => day)
-}
-
 /** Longest wait for transactions that were open when days were noted. */
 const maxWaitMs = 60_000
 const askEveryMs = 50

@@ -5,7 +5,7 @@ import { type Day, type DayRange, isInRange } from '../layout/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 import { type DataFile, entryStatus, type ListedManifest, type ManifestEntry, readAvro } from './manifests.js'
 import { currentSnapshot, type TableMetadata } from './metadata.js'
-import { dayOfFile, type PublishedTable } from './tables.js'
+import { dayOfFile, type PublishedTable, publishedTables } from './tables.js'
 
 /** Catalog and namespace by which engines find the tables, as in `recorder.market.fills`. */
 const catalog = 'recorder'
@@ -26,9 +26,9 @@ export async function readPointers(db: Kysely<Database>): Promise<Pointers> {
 }
 
 /** Reads the pointers that the archive itself has, for readers by path. They may be older than those of its database. */
-export async function readHints(target: ArchiveTarget, tables: readonly PublishedTable[]): Promise<Pointers> {
+export async function readHints(target: ArchiveTarget): Promise<Pointers> {
   const found = new Map<string, string>()
-  for (const { name } of tables) {
+  for (const { name } of publishedTables) {
     const version = (await target.read(hintPath(name)))?.toString().trim()
     if (version !== undefined) found.set(name, `${urlOf(target)}/${metadataFolder(name)}v${version}.metadata.json`)
   }
@@ -137,7 +137,6 @@ export interface ShownFile {
   readonly divider: string
   /** Null for a table that is archived whole. */
   readonly day: Day | null
-  readonly timeColumn?: string | undefined
   readonly rows: number
   readonly bytes: number
 }
@@ -178,7 +177,6 @@ function shownFile(target: ArchiveTarget, table: PublishedTable, file: DataFile)
   return {
     path: pathOf(target, file.file_path),
     table: table.name,
-    timeColumn: table.timeColumn,
     divider: String(file.partition[table.divider]),
     day: dayOf(table, file),
     rows: file.record_count,

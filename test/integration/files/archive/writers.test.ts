@@ -37,11 +37,8 @@ async function write({ url }: TestDatabase): Promise<pg.Client> {
 test('a day waits for those who wrote to it before it was noted, and for nobody in another database', async () => {
   const [writer, stranger] = [await write(source), await write(other)]
   const request = { tables: ['fills'], afterHours: 1, snapshotDays: 30 }
-  let isOver = false
-  const run = runArchive(source.database, archive.target, request, { now: () => ts + 2 * dayMs }).finally(() => {
-    isOver = true
-  })
-  for (let asked = 0; asked < 3 && !isOver; await sleep(20)) {
+  const run = runArchive(source.database, archive.target, request, { now: () => ts + 2 * dayMs })
+  for (let asked = 0; asked < 3; await sleep(20)) {
     const { rows } = await other.database.pool.query(
       `select from pg_stat_activity where query like '%pg_locks%' and pid <> pg_backend_pid()`,
     )
@@ -53,5 +50,5 @@ test('a day waits for those who wrote to it before it was noted, and for nobody 
   await stranger.query('rollback')
   await stranger.end()
   const fills = await rowsOf(archive.target, 'fills')
-  expect(fills.map((fill) => fill['exec_id']).toSorted()).toEqual(['early', 'slow'])
+  expect(new Set(fills.map((fill) => fill['exec_id']))).toEqual(new Set(['early', 'slow']))
 })
