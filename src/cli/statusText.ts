@@ -41,8 +41,7 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
       : paint(counted(problems.length, 'problem'), problems.some(({ isBlocking }) => isBlocking) ? 'red' : 'yellow')
   const running = inWords(status.time - status.startedAt)
   const leftOut = leftOutLines(status.streams)
-  const isByDisk = !database.isReachable || spool.since !== null
-  const table = streamTable(status.streams, isByDisk, paint, screen.columns < wideColumns)
+  const table = streamTable(status, paint, screen.columns < wideColumns)
   const [head = '', ...streams] = table.split('\n')
   const off = streams.filter((_, index) => status.streams[index]?.state === 'off')
   const operations = inLines(
@@ -130,7 +129,7 @@ export function storedText({ newest, gaps, bytes, jobs }: StoredState, now: Serv
 
 interface Column {
   readonly name: string
-  readonly cell: (stream: StreamStatus, paint: Paint, isByDisk: boolean) => string
+  readonly cell: (stream: StreamStatus, paint: Paint, status: Status) => string
   /** True if a narrow screen leaves the column out. */
   readonly isWideOnly?: boolean
 }
@@ -139,8 +138,10 @@ const columns: readonly Column[] = [
   { name: 'stream', cell: ({ name }) => name },
   {
     name: 'state',
-    cell: ({ state }, paint, isByDisk) =>
-      isByDisk && state === 'fresh' ? paint('by disk', 'yellow') : paint(state, colourOf[state]),
+    cell: ({ state }, paint, { database, spool }) =>
+      state === 'fresh' && (!database.isReachable || spool.since !== null)
+        ? paint('by disk', 'yellow')
+        : paint(state, colourOf[state]),
   },
   { name: 'covers', cell: covers },
   { name: 'age', cell: ({ ageMs }) => (ageMs === null ? '' : inWords(ageMs)) },
@@ -154,7 +155,11 @@ const columns: readonly Column[] = [
   { name: 'failed', cell: ({ failures }, paint) => trouble(failures, paint) },
   { name: 'skipped', cell: ({ skippedPolls }, paint) => trouble(skippedPolls, paint), isWideOnly: true },
   { name: 'rejected', cell: ({ rowsRejected, rowsDropped }, paint) => trouble(rowsRejected + rowsDropped, paint) },
-  { name: 'gaps', cell: ({ gapsFound }, paint) => trouble(gapsFound, paint) },
+  {
+    name: 'gaps',
+    cell: ({ name }, paint, { gaps }) =>
+      trouble(sum(gaps.map((gap) => (gap.stream === name && gap.state !== 'repaired' ? gap.count : 0))), paint),
+  },
 ]
 
 const colourOf = { fresh: 'green', stale: 'red', failing: 'red', starting: 'dim', idle: 'dim', off: 'dim' } as const
@@ -163,14 +168,13 @@ function trouble(count: number, paint: Paint): string {
   return count > 0 ? paint(grouped(count), 'yellow') : '0'
 }
 
-/** @param isByDisk true while rows go to the disk, until the database takes them */
-function streamTable(streams: readonly StreamStatus[], isByDisk: boolean, paint: Paint, isNarrow: boolean): string {
+function streamTable(status: Status, paint: Paint, isNarrow: boolean): string {
   const shown = columns.filter(({ isWideOnly = false }) => !isNarrow || !isWideOnly)
   const table = plainTable(
     shown.map(({ name }) => name),
     shown.map((_, index) => (index < 2 ? 'left' : 'right')),
   )
-  for (const stream of streams) table.push(shown.map(({ cell }) => cell(stream, paint, isByDisk)))
+  for (const stream of status.streams) table.push(shown.map(({ cell }) => cell(stream, paint, status)))
   return table.toString()
 }
 

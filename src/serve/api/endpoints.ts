@@ -90,7 +90,7 @@ export const events = createRoute({
   method: 'get',
   path: '/api/events',
   summary:
-    'Server-sent events. `status` each second: as /api/status. With a symbol `instrument` each two seconds: its newest ticker, book, fills and candles.',
+    'Server-sent events: status each second, as /api/status; with a symbol instrument each two seconds: its newest ticker, book, fills and candles.',
   request: { query: queries.events },
   responses: {
     200: {

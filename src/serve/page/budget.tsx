@@ -28,13 +28,6 @@ export function Budget({ status }: { status: Status | null }) {
   const isUsed = ({ operation, perSecond: mean }: Status['budget']['operations'][number]) =>
     on.has(operation) || mean > 0
   const unused = budget?.operations.filter((operation) => !isUsed(operation)) ?? []
-  const notes =
-    budget === undefined
-      ? []
-      : [
-          ...(budget.pausedMs > 0 ? [`paused for ${duration(budget.pausedMs)} after a rejection`] : []),
-          ...(budget.rate < 1 ? [`at ${Math.round(budget.rate * 100)} % speed after a rejection`] : []),
-        ]
   return (
     <Panel
       id="budget"
@@ -56,11 +49,8 @@ export function Budget({ status }: { status: Status | null }) {
             </details>
           )}
           <p class="note dim">Waiting for their turn: {budget.waiting.map(waitingText).join(' · ')}</p>
-          {notes.map((note) => (
-            <p key={note} class="warn note">
-              {note}
-            </p>
-          ))}
+          {budget.pausedMs > 0 && <p class="warn note">paused for {duration(budget.pausedMs)} after a rejection</p>}
+          {budget.rate < 1 && <p class="warn note">at {Math.round(budget.rate * 100)} % speed after a rejection</p>}
         </>
       )}
     </Panel>

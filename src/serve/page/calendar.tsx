@@ -248,7 +248,7 @@ function datesOf({ from, to }: MarketResponses['calendar']): number[] {
 
 /** Returns the number of days that fit into the window beside the names, whose width the style sheet has, too. */
 function daysThatFit(): number {
-  const [around, label, cell] = innerWidth > 620 ? [64, 304, 18] : [46, 142, 19]
+  const [around, label, cell] = innerWidth > 620 ? [64, 322, 18] : [46, 142, 19]
   const room = Math.min(innerWidth, 1720) - around - label
   return Math.max(7, Math.min(92, Math.floor(room / cell)))
 }
@@ -262,9 +262,9 @@ function rowsThatFit(): number {
 function dateMark(date: number, index: number): string {
   const at = new Date(date)
   if (at.getUTCDate() === 1) return at.toLocaleDateString('en-GB', { month: 'short', timeZone: 'UTC' })
-  // The name of a month leaves no room for a number right after it.
-  const isMonday = at.getUTCDay() === 1 && at.getUTCDate() > 3
-  return index === 0 || isMonday ? String(at.getUTCDate()) : ''
+  // The name of a month leaves no room for a number right after it, and would seem to belong to one right before it.
+  const isByMonth = at.getUTCDate() <= 3 || new Date(date + 2 * dayMs).getUTCDate() <= 2
+  return (index === 0 || at.getUTCDay() === 1) && !isByMonth ? String(at.getUTCDate()) : ''
 }
 
 function seriesId({ stream, category, symbol, type, interval }: Series): string {

@@ -185,11 +185,9 @@ function useChart({ candles, chartGaps, lengthMs, precision, focus }: Shown, giv
 function Choices({ view, change, choose }: ViewProps & { choose: (interval: Interval) => void }) {
   return (
     <div class="choices">
-      <label class="hidden" for="candle-type">
-        Type of candles
-      </label>
       <select
         id="candle-type"
+        aria-label="Type of candles"
         value={view.type}
         onChange={(event) => change({ type: event.currentTarget.value as View['type'] })}
       >
@@ -206,10 +204,13 @@ function CandleLine({ candle }: { candle: Candle }) {
   const { openTime, open, high, low, close, baseVolume, isClosed } = candle
   return (
     <>
-      <time>{moment(openTime).slice(0, 16)}</time> <span>O</span> {decimal(open)} <span>H</span> {decimal(high)}{' '}
-      <span>L</span> {decimal(low)} <span>C</span> {decimal(close)} <span>Vol</span>{' '}
-      {baseVolume === null ? '–' : decimal(baseVolume)}
-      {!isClosed && <em> forming</em>}
+      <time>{moment(openTime).slice(0, 16)}</time>
+      {Object.entries({ O: open, H: high, L: low, C: close, Vol: baseVolume }).map(([name, value]) => (
+        <b key={name}>
+          <span class="dim">{name}</span> {value === null ? '–' : decimal(value)}
+        </b>
+      ))}
+      {!isClosed && <em>forming</em>}
     </>
   )
 }
@@ -221,13 +222,9 @@ function csvOf({ category, symbol, type, interval }: View, candles: readonly Can
   if (candles.length === 0) return undefined
   const rows = () => [
     csvColumns,
-    ...candles.map((candle) => [timeText(candle), ...csvFields.map((name) => candle[name])]),
+    ...candles.map((candle) => [new Date(candle.openTime).toISOString(), ...csvFields.map((name) => candle[name])]),
   ]
   return { name: `${category ?? ''}-${symbol ?? ''}-candles-${type}-${interval}`, rows }
-}
-
-function timeText({ openTime }: Candle): string {
-  return new Date(openTime).toISOString()
 }
 
 /** Explains why there are no candles, and how to get them if that can work. */

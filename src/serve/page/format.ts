@@ -7,12 +7,6 @@ const locale = 'en-GB'
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })
 const rate = new Intl.NumberFormat(locale, { maximumFractionDigits: 1 })
 
-const significant = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 4 })
-
-export function short(value: number): string {
-  return significant.format(value)
-}
-
 export function count(value: number): string {
   return value < 10_000 ? grouped(value) : compact.format(value)
 }

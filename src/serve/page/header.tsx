@@ -1,7 +1,6 @@
 import type { ComponentChildren, RefObject } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import './header.css'
-import type { Status } from '../api/contract.js'
 import type { MarketResponses } from '../api/marketContract.js'
 import { clockTime, day } from './format.js'
 import { type Live, useResponse } from './loaded.js'
@@ -89,10 +88,7 @@ interface Health {
 function healthOf({ status, isConnected }: Live): Health {
   if (!isConnected) return { level: 'bad', text: 'No connection' }
   if (status === null) return { level: 'unknown', text: 'Connecting' }
-  return recorderHealth(status)
-}
-
-function recorderHealth({ phase, problems }: Status): Health {
+  const { phase, problems } = status
   if (phase === 'waiting') return { level: 'warn', text: 'Standing by' }
   if (phase === 'starting') return { level: 'warn', text: 'Starting' }
   if (phase === 'stopping') return { level: 'warn', text: 'Stopping' }

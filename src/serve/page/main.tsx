@@ -48,11 +48,13 @@ function App() {
           <>
             <Tiles status={status} />
             <div class="columns status">
-              <Streams status={status} />
+              <div class="stack">
+                <Streams status={status} />
+                <Incidents status={status} now={now} />
+              </div>
               <div class="stack">
                 <Budget status={status} />
                 <Backfills status={status} />
-                <Incidents status={status} now={now} />
               </div>
             </div>
           </>

@@ -206,7 +206,7 @@ function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: Rows
                 </th>
                 <Cells row={row} now={now} />
                 <td>
-                  <Curve prices={curves.get(id) ?? []} />
+                  <Curve prices={curves.get(id) ?? []} change={row.price24hPcnt} />
                 </td>
               </tr>
             )
@@ -268,15 +268,15 @@ function Space({ px }: { px: number }) {
   )
 }
 
-function Curve({ prices }: { prices: readonly (string | null)[] }) {
+/** Draws the price in the colour of the change beside it, also where a part of the day is not known. */
+function Curve({ prices, change }: { prices: readonly (string | null)[]; change: string | null }) {
   const values = prices.flatMap((price, at) => (price === null ? [] : [{ at, value: approximate(price) }]))
-  const [first, last] = [values[0], values.at(-1)]
-  if (first === undefined || last === undefined || first === last) return null
+  if (values.length < 2) return null
   const lowest = Math.min(...values.map(({ value }) => value))
   const range = Math.max(...values.map(({ value }) => value)) - lowest || 1
   const points = values.map(({ at, value }) => `${at},${(17 - ((value - lowest) / range) * 16).toFixed(1)}`)
   return (
-    <svg class={`curve ${last.value < first.value ? 'down' : 'up'}`} viewBox="0 0 96 18" aria-hidden="true">
+    <svg class={`curve ${approximate(change ?? '0') < 0 ? 'down' : 'up'}`} viewBox="0 0 96 18" aria-hidden="true">
       <polyline points={points.join(' ')} />
     </svg>
   )

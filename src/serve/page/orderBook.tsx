@@ -1,13 +1,13 @@
 import './orderBook.css'
 import type { MarketResponses } from '../api/marketContract.js'
-import { approximate, clockTime, decimal, moment as momentText, short } from './format.js'
+import { approximate, clockTime, decimal, moment as momentText } from './format.js'
 import { Head, Legend, Panel } from './panel.js'
 
 type Book = NonNullable<MarketResponses['instrument']['book']>
 type Side = Book['bids']
 
-/** As many as fit beside the chart. */
-const levels = innerHeight < 900 ? 8 : 12
+/** As many levels of a side as fit beside the chart. */
+const levels = Math.max(8, Math.min(13, Math.floor((innerHeight - 345) / 47)))
 
 interface MomentProps {
   /** Moment of the past that is shown; null for now. */
@@ -28,7 +28,7 @@ export function OrderBook({ book, isKnown, moment, fileName }: BookProps) {
     <Panel
       id="book"
       title="Order book"
-      aside={<p class="aside">{book === null ? '' : `${at}${hasRpi(book) ? ' · with RPI' : ''}`}</p>}
+      aside={<p class="aside">{book === null ? '' : `${at}${book.bids.rpiSizes !== null ? ' · with RPI' : ''}`}</p>}
       csv={book === null ? undefined : { name: `${fileName}-book`, rows: () => bookRows(book) }}
     >
       {book !== null ? (
@@ -55,24 +55,28 @@ function bookRows({ ts, bids, asks }: Book) {
 function Levels({ book }: { book: Book }) {
   const { bids, asks } = book
   const largest = Math.max(...sizes(bids), ...sizes(asks), Number.MIN_VALUE)
+  // All sums have the decimals of the sizes, but five significant digits of the largest one at most.
+  const decimals = Math.max(0, ...[...bids.sizes, ...asks.sizes].map((size) => size.split('.')[1]?.length ?? 0))
+  const highest = Math.max(...sums(bids), ...sums(asks), Number.MIN_VALUE)
+  const digits = Math.max(0, Math.min(decimals, 4 - Math.floor(Math.log10(highest))))
   return (
     <>
       <table class="book">
         <Head columns={[['Price'], ['Visible'], ['RPI'], ['Sum']]} />
-        <tbody class="asks">{rows(asks, largest).toReversed()}</tbody>
+        <tbody class="asks">{rows(asks, largest, digits).toReversed()}</tbody>
         <tbody class="middle">
           <tr>
             <td colSpan={4}>{spreadText(book)}</td>
           </tr>
         </tbody>
-        <tbody class="bids">{rows(bids, largest)}</tbody>
+        <tbody class="bids">{rows(bids, largest, digits)}</tbody>
       </table>
       <Legend keys={{ visible: 'visible to all', rpi: 'RPI, for retail only' }} />
     </>
   )
 }
 
-function rows(side: Side, largest: number) {
+function rows(side: Side, largest: number, digits: number) {
   const { prices, sizes: visible, rpiSizes } = side
   const total = sums(side)
   return prices.slice(0, levels).map((price, index) => {
@@ -85,16 +89,10 @@ function rows(side: Side, largest: number) {
         <td class="price">{decimal(price)}</td>
         <td>{decimal(size)}</td>
         <td class="rpi">
-          {rpi === null ? (
-            <span class="dim">–</span>
-          ) : approximate(rpi) === 0 ? (
-            <span class="dim">0</span>
-          ) : (
-            decimal(rpi)
-          )}
+          {rpi === null || approximate(rpi) === 0 ? <span class="dim">{rpi === null ? '–' : 0}</span> : decimal(rpi)}
         </td>
         <td class="sum">
-          {short(total[index] ?? 0)}
+          {decimal((total[index] ?? 0).toFixed(digits))}
           <span class="depth" aria-hidden="true">
             <span class="visible" style={{ width: `${visibleShare}%` }} />
             <span class="rpi" style={{ width: `${rpiShare}%` }} />
@@ -113,10 +111,6 @@ function sizes({ sizes: visible, rpiSizes }: Side): number[] {
 function sums(side: Side): number[] {
   let total = 0
   return sizes(side).map((size) => (total += size))
-}
-
-function hasRpi({ bids }: Book): boolean {
-  return bids.rpiSizes !== null
 }
 
 function spreadText({ bids, asks }: Book): string {

@@ -27,7 +27,6 @@ const columns = [
 
 /** Shows how fresh each stream is, how fast it grows, and what failed. */
 export function Streams({ status }: { status: Status | null }) {
-  const isByDisk = status !== null && (!status.database.isReachable || status.spool.since !== null)
   const isFolded = ({ state }: StreamStatus) => state === 'off' || state === 'idle'
   const folded = (status?.streams ?? []).filter(isFolded)
   const reasons = (status?.streams ?? []).flatMap(({ name, leftOut }) => {
@@ -43,7 +42,7 @@ export function Streams({ status }: { status: Status | null }) {
             {status?.streams
               .filter((stream) => !isFolded(stream))
               .map((stream) => (
-                <Row key={stream.name} stream={stream} isByDisk={isByDisk} />
+                <Row key={stream.name} stream={stream} status={status} />
               ))}
           </tbody>
         </table>
@@ -68,16 +67,18 @@ export function Streams({ status }: { status: Status | null }) {
   )
 }
 
-function Row({ stream, isByDisk }: { stream: StreamStatus; isByDisk: boolean }) {
+function Row({ stream, status }: { stream: StreamStatus; status: Status }) {
   const { name, state, targets, ageMs, freshnessLimitMs, rowsPerSecond, rowsWritten, history } = stream
   const leftOut = sum(Object.values(stream.leftOut))
+  const isByDisk = !status.database.isReachable || status.spool.since !== null
+  const gaps = status.gaps.filter((gap) => gap.stream === name && gap.state !== 'repaired')
   return (
     <tr data-stream={name} class={state}>
       <th scope="row">{streamTraits[name].title}</th>
       <td>
         {isByDisk && state === 'fresh' ? (
           <span class="state warn" title="Its rows go to the disk until the database takes them. None is lost.">
-            fresh, by way of the disk
+            fresh<span>, by way of the disk</span>
           </span>
         ) : (
           <span class={`state ${levelOf[state]}`}>{state}</span>
@@ -104,10 +105,13 @@ function Row({ stream, isByDisk }: { stream: StreamStatus; isByDisk: boolean }) 
       <td class="number" title={grouped(rowsWritten)}>
         {count(rowsWritten)}
       </td>
-      <Trouble value={stream.failures} what="requests failed" />
-      <Trouble value={stream.skippedPolls} what="polls were left out" />
-      <Trouble value={stream.rowsRejected + stream.rowsDropped} what="rows were not understood, or dropped" />
-      <Trouble value={stream.gapsFound} what="gaps were found" />
+      <Trouble value={stream.failures} what="requests failed since the start" />
+      <Trouble value={stream.skippedPolls} what="polls were left out since the start" />
+      <Trouble
+        value={stream.rowsRejected + stream.rowsDropped}
+        what="rows were not understood, or dropped, since the start"
+      />
+      <Trouble value={sum(gaps.map((gap) => gap.count))} what="gaps are open or lost" />
     </tr>
   )
 }
@@ -139,7 +143,7 @@ function Age({ ageMs, limitMs }: { ageMs: number | null; limitMs: number }) {
 
 function Trouble({ value, what }: { value: number; what: string }) {
   return (
-    <td class={`number ${value > 0 ? 'trouble' : 'none'}`} title={`${grouped(value)} ${what} since the start`}>
+    <td class={`number ${value > 0 ? 'trouble' : 'none'}`} title={`${grouped(value)} ${what}`}>
       {count(value)}
     </td>
   )

@@ -26,14 +26,14 @@ export function Tiles({ status }: { status: Status | null }) {
         {fresh}
         <small> / {on.length}</small>
       </Tile>
-      <Tile name="Rows stored" note={`${count(stored)} since the start`}>
+      <Tile name="Rows stored" note={`${count(stored)} since start`}>
         {perSecond(rows)}
         <small> /s</small>
       </Tile>
       <Tile
         name="Requests"
         level={used > 0.98 ? 'warn' : undefined}
-        note={`${Math.round(used * 100)} % of ${grouped(budget.overall.limit)} a minute`}
+        note={`${Math.round(used * 100)} % of ${grouped(budget.overall.limit)}`}
       >
         {grouped(budget.overall.used)}
         <small> /min</small>
@@ -56,14 +56,13 @@ export function Tiles({ status }: { status: Status | null }) {
       <Tile
         name="Not yet stored"
         level={spool.since !== null || spool.bytes > 0 ? 'warn' : undefined}
-        note={`${inBytes(spool.bytes)} spooled on disk`}
+        note={`${inBytes(spool.bytes)} on the disk`}
       >
         {count(backlog.rows)}
         <small> rows</small>
       </Tile>
-      <Tile name="Process" note={`${inBytes(process.residentBytes)} of memory`}>
-        {duration(process.eventLoopLagP99Ms)}
-        <small> lag p99</small>
+      <Tile name="Memory" note={`lag p99 ${duration(process.eventLoopLagP99Ms)}`}>
+        {inBytes(process.residentBytes)}
       </Tile>
     </dl>
   )

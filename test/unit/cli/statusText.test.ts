@@ -41,6 +41,7 @@ describe('the status on a terminal', () => {
     expect(shown).toMatch(/^tickers +fresh +1 list +4 s +40 s/m)
     expect(shown).toMatch(/^order_books +fresh +\d+ +4 s/m)
     expect(shown).toMatch(/^Gaps {7}0 open, 1,234 lost, 0 repaired$/m)
+    expect(shown).toMatch(/^fills .* 1,234$/m)
     expect(shown).toContain('12 MB on disk')
   })
 

@@ -66,10 +66,11 @@ export class LineChart {
 /** Returns a place on the axis for each step, with or without a value. */
 function placesOf(values: ReadonlyMap<number, number>, { from, to }: TimeRange, stepMs: number) {
   const places: (LineData<UTCTimestamp> | WhitespaceData<UTCTimestamp>)[] = []
+  const newest = [...values.keys()].at(-1) ?? 0
   for (let at = Math.ceil(from / stepMs) * stepMs; at < to; at += stepMs) {
     const time = (at / 1000) as UTCTimestamp
     const value = values.get(at)
-    const isBeforeGap = at + stepMs < to && !values.has(at + stepMs)
+    const isBeforeGap = at < newest && !values.has(at + stepMs)
     if (value === undefined) places.push({ time })
     // The line must not cross a gap, because the values in it are unknown.
     else places.push({ time, value, ...(isBeforeGap && { color: 'transparent' }) })
