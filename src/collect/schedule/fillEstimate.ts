@@ -1,6 +1,6 @@
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { dayMs, serviceMs, type ServiceMs } from '../../market/values.js'
-import { ClaimRecord, ErrorRecord } from './estimateRecords.js'
+import { ClaimRecord } from './claimRecord.js'
 
 /** A fill of a response, with the time of the service's clock. */
 export interface SeenFill {
@@ -28,7 +28,7 @@ const minSpanMs = 5_000
 const maxClaimed = 1.5 * fillsPerPage
 
 /**
- * Estimates the number of fills of one instrument that no response has shown, and the error of such estimates.
+ * Estimates the number of fills of one instrument that no response has shown.
  *
  * Responses give the exact times of fills. Tickers come for all instruments at once and give the volume between two
  * moments. A full page shows only the newest 100 fills, so all fills that the tickers claimed count as confirmed.
@@ -49,7 +49,6 @@ export class FillEstimate {
   /** Rates at `#atMs`, updated by the tickers since the last response. */
   readonly #rates = new FillRates()
   readonly #claims = new ClaimRecord()
-  readonly #errors = new ErrorRecord()
   #atMs = -Infinity
   /** Fills between the last response and `#atMs`. */
   #unseen = 0
@@ -94,11 +93,6 @@ export class FillEstimate {
     return this.#rates.ahead(1_000) / 1_000
   }
 
-  /** Error of this instrument's estimates relative to the usual error: about 1, more where fills come in bursts. */
-  get unevenness(): number {
-    return this.#errors.unevenness
-  }
-
   /** Number of fills by `at` that the last response did not show; 0 before the first response. */
   unseen(at: ServiceMs): number {
     if (this.#responseAt === -Infinity) return 0
@@ -118,7 +112,6 @@ export class FillEstimate {
     if (isFirst) this.#seen.set(this.#firstRate(fresh, shownMs))
     else {
       const expected = this.#unseen + this.#rates.ahead(Math.max(0, serviceTime - this.#atMs))
-      this.#errors.judge(fresh, expected)
       // Fills that a full page hides are assumed to have come at the expected rate. With the rest of the expected
       // number instead, an estimate that is too high would confirm itself.
       const expectedRate = expected / Math.max(1, serviceTime - this.#responseAt)

@@ -1,7 +1,6 @@
 import { backoffMs } from '../../runtime/clock.js'
 import { serviceMs, type ServiceMs } from '../../market/values.js'
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
-import { maxUnevenness } from './estimateRecords.js'
 import { FillEstimate, type SeenFill } from './fillEstimate.js'
 import { type FailureRun, failingWaitMs, GroupOutcomes, isFailingAlone } from './failures.js'
 import { longestWaitMs } from './fillShare.js'
@@ -37,9 +36,6 @@ interface Entry<Target> {
 export const shortestPollMs = 50
 /** An instrument with fewer unseen fills than this is not worth a request yet. */
 const dueFills = 3
-/** Unseen fills are multiplied by the unevenness to this power, because uneven instruments may fill a page early. */
-const unevennessPower = 0.25
-const maxUnevennessFactor = 1.01 * maxUnevenness ** unevennessPower
 const maxBackoffMs = 30_000
 /** Every fourth choice goes to the instrument that is overdue for longest, every second to one without a response. */
 const overdueEvery = 4
@@ -55,8 +51,8 @@ const missedAtFirst = 0.25
  * The schedule maximises the number of captured fills. A response shows the newest 100, so it chooses the instrument
  * with the largest number of unseen fills. On recorded tapes, a schedule with exact numbers captured 99 % of the fills
  * that one with foresight did. With numbers a second old it captured 91 to 95 %. The choice therefore uses the number
- * that is expected at the moment of the request. Instruments whose estimates are often far off count a little more.
- * Nothing is decided ahead: a ticker that arrives while a request waits changes the choice.
+ * that is expected at the moment of the request. Nothing is decided ahead: a ticker that arrives while a request waits
+ * changes the choice.
  *
  * No instrument starves. Instruments without a response get every second choice, the busiest first. For n such
  * instruments this takes 2 n requests. An instrument that has waited for its longest time is overdue. Overdue
@@ -253,12 +249,8 @@ export class FillSchedule<Target> {
       }
       const overdueMs = nowMs - entry.respondedMs - longestWaitMs(entry.empty, this.#options.maxPollMs)
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
-      const { estimate } = entry
       const unseen = this.#unseen(entry, nowMs)
-      // Skips an instrument that could not be the busiest even at the largest unevenness, because powers are costly.
-      if (unseen * maxUnevennessFactor < most) continue
-      const atStake = unseen * estimate.unevenness ** unevennessPower
-      if (atStake >= most) [busiest, most] = [entry, atStake]
+      if (unseen >= most) [busiest, most] = [entry, unseen]
     }
     if (failing !== null && turn % failingEvery === 0) return failing
     if (overdue !== null && (busiest === null || turn % overdueEvery === 0)) return overdue

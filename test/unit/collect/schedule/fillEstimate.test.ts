@@ -53,27 +53,6 @@ describe('fills that no response showed', () => {
   })
 })
 
-describe('how far estimates are out', () => {
-  /** Answers every ten seconds with so many new fills. */
-  function unevennessAfter(counts: readonly number[]): number {
-    const estimate = estimateOf(500)
-    for (const [index, count] of counts.entries()) {
-      const at = service + (index + 1) * 10_000
-      estimate.responded(
-        Array.from({ length: count }, (_, fill) => ({ ts: at - (fill * 9_000) / count, size: '2' })),
-        at,
-      )
-    }
-    return estimate.unevenness
-  }
-
-  test('is little where fills come evenly, and much where they come in bursts', () => {
-    expect(unevennessAfter([])).toBeCloseTo(1, 12)
-    expect(unevennessAfter(Array<number>(40).fill(20))).toBeLessThan(0.6)
-    expect(unevennessAfter(Array.from({ length: 40 }, (_, index) => (index % 8 === 0 ? 90 : 1)))).toBeGreaterThan(1.2)
-  })
-})
-
 test('a size or a volume that no market has spoils nothing', () => {
   const estimate = estimateOf(100)
   const huge = `1${'0'.repeat(400)}`
@@ -107,7 +86,7 @@ test('whatever comes, an estimate is a number, and never negative', () => {
           }))
           estimate.responded(page, service + at)
         }
-        for (const value of [estimate.unseen(service + at + 1_000), estimate.rate, estimate.unevenness])
+        for (const value of [estimate.unseen(service + at + 1_000), estimate.rate])
           if (!(value >= 0 && Number.isFinite(value))) throw new Error(`${value} after ${at} ms`)
       }
     }),

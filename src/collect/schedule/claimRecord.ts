@@ -61,35 +61,3 @@ export class ClaimRecord {
     }
   }
 }
-
-/** Usual squared relative error of an estimate. Estimates of one fill or less are not judged. */
-const usualError = 0.7
-/** Number of responses that the usual error counts for at first. */
-const usualErrorCount = 10
-/** Share of the record of errors that is kept at each response. */
-const errorKept = 0.97
-/** Largest squared relative error that is counted for one response. */
-const maxError = 25
-export const maxUnevenness = 4
-
-/**
- * A record of how far the estimates of an instrument were off. Its weight in the choice raises the share of knowing the
- * present from 0.977 to 0.979 in `simulator, even`, and by at most as much elsewhere (`npm run bench -- fills`).
- */
-export class ErrorRecord {
-  #sum = 0
-  #count = 0
-
-  /** Error relative to the usual one: about 1, more where fills come in bursts. */
-  get unevenness(): number {
-    const error = (this.#sum + usualError * usualErrorCount) / (this.#count + usualErrorCount)
-    return Math.min(maxUnevenness, error / usualError)
-  }
-
-  judge(fresh: number, expected: number): void {
-    if (expected <= 1) return
-    const relative = (fresh - expected) / expected
-    this.#sum = this.#sum * errorKept + Math.min(maxError, relative * relative)
-    this.#count = this.#count * errorKept + 1
-  }
-}
