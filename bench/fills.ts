@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { countUntil, type FillMarket, maxWithin, syntheticMarket } from './fills/market.js'
-import { clairvoyant, knowingLastSecond, knowingPresent, proportional, recorder, roundRobin } from './fills/pollers.js'
+import { knowingPresent, proportional, recorder } from './fills/pollers.js'
 import { type FillPoller, type RunResult, runPoller, type Truth, usualWatchMs } from './fills/run.js'
 import { scenarios, tapeMarket } from './fills/scenarios.js'
 import { readTapes, splitTapes } from './fills/tapes.js'
@@ -9,18 +9,15 @@ import { printTable } from './tools/checks.js'
 /** Number of instruments that always fail, and the share of the others' fills that they may cost. */
 const [failingBeside, maxFailingCost] = [300, 0.02]
 const pollers: Readonly<Record<string, (truth: Truth) => FillPoller>> = {
-  'round robin': roundRobin,
   proportional,
   'this recorder': (truth) => recorder(truth),
   'beside those that fail': (truth) => recorder(truth, failingBeside),
-  'knowing a second ago': knowingLastSecond,
   'knowing the present': knowingPresent,
-  'knowing the future': clairvoyant,
 }
 const ours = 'this recorder'
 const beside = 'beside those that fail'
-/** The recorder is judged by its own choice without any error, and compared with foresight. */
-const [present, future] = ['knowing the present', 'knowing the future']
+/** The recorder is judged by its own choice without any error. */
+const present = 'knowing the present'
 /** By when every instrument must have had a response. */
 const firstWithinMs = 60_000
 
@@ -35,7 +32,6 @@ const columns = [
   'poller',
   'captured %',
   'of the present',
-  'of the future',
   'gaps',
   'requests/s',
   'looks/s',
@@ -149,7 +145,6 @@ function rowOf(
     name,
     (share(runs) * 100).toFixed(1),
     shareOf(present),
-    shareOf(future),
     mean(({ gaps }) => gaps).toFixed(0),
     mean(({ perSecond }) => perSecond).toFixed(1),
     mean(({ looksPerSecond }) => looksPerSecond).toFixed(1),
@@ -179,9 +174,9 @@ function judge(
   watchMs: number,
 ): Verdict[] {
   const own = results.get(ours) ?? []
-  const [ofPresent, ofFuture, ofProportional] = [present, future, 'proportional'].map(
+  const [ofPresent, ofProportional] = [present, 'proportional'].map(
     (other) => share(own) / share(results.get(other) ?? []),
-  ) as [number, number, number]
+  ) as [number, number]
   const firstMs = Math.max(...own.map((run) => run.firstMs))
   const most = (value: (run: RunResult) => number) => Math.max(...own.map(value)) / 1000
   const [medianS, p99S] = [most(({ delay }) => delay.medianMs), most(({ delay }) => delay.p99Ms)]
@@ -196,7 +191,7 @@ function judge(
       ? [
           {
             isMet: ofPresent >= minShare,
-            text: `${name}: ${ofPresent.toFixed(3)} of ${present} (${ofFuture.toFixed(3)} of ${future}), ${minShare} wanted`,
+            text: `${name}: ${ofPresent.toFixed(3)} of ${present}, ${minShare} wanted`,
           },
         ]
       : []),

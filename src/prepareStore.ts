@@ -187,7 +187,7 @@ export async function prepareOrWait(
     } catch (error) {
       await endLockHolders(store.database.db, error).catch(() => undefined)
       problem = error as Error
-      // Whoever held all locks was ended, if that was possible.
+      // Sessions that held all locks were ended, if that was possible.
       if (isLockTableFull(error) && attempt === 1) return prepare(2)
       throw error
     }

@@ -1,17 +1,7 @@
-import { fillsPerPage } from '../../src/market/rows.js'
 import { worthOfTickers } from '../../src/collect/schedule/fillShare.js'
 import { FillSchedule } from '../../src/collect/schedule/fillSchedule.js'
 import { countUntil, type Flow } from './market.js'
 import type { FillPoller, Truth } from './run.js'
-
-/** One after the other. */
-export function roundRobin({ flows }: Truth): FillPoller {
-  let next = -1
-  return {
-    choose: () => (next = (next + 1) % flows.length),
-    responded: () => undefined,
-  }
-}
 
 interface Learned {
   isAsked: boolean
@@ -63,40 +53,7 @@ export function proportional({ flows }: Truth): FillPoller {
 }
 
 /**
- * Knows the present and the future. It chooses the instrument that would lose most until the next request can be sent,
- * or would lose first. It is no strict bound: where requests do not suffice by far, it does not plan what to give up.
- */
-export function clairvoyant({ flows, latencyMs, slotMs, shownUpTo }: Truth): FillPoller {
-  const pending = flows.map(() => 0)
-  return {
-    choose(nowMs) {
-      const arrivesMs = nowMs + latencyMs / 2
-      let first = -1
-      let most = 0
-      let soonest = Infinity
-      for (let instrument = 0; instrument < flows.length; instrument++) {
-        const { times } = flows[instrument] as Flow
-        const happened = countUntil(times, arrivesMs)
-        const more = countUntil(times, arrivesMs + slotMs) - happened
-        const shown = Math.max(pending[instrument] as number, shownUpTo(instrument))
-        const behind = Math.min(fillsPerPage, happened - shown)
-        const averted = Math.max(0, behind + more - fillsPerPage) - Math.max(0, more - fillsPerPage)
-        const losesAt = averted > 0 ? arrivesMs : (times[shown + fillsPerPage] ?? Infinity)
-        if (averted > most || (averted === most && losesAt < soonest)) {
-          first = instrument
-          most = averted
-          soonest = losesAt
-        }
-      }
-      if (first !== -1) pending[first] = countUntil((flows[first] as Flow).times, arrivesMs)
-      return first
-    },
-    responded: () => undefined,
-  }
-}
-
-/**
- * Knows the present, but not the future. It chooses the instrument with the most fills that no response has shown, as
+ * Knows the present. It chooses the instrument with the most fills that no response has shown, as
  * the recorder's schedule would do if its estimates were exact. The distance to it is the cost of not knowing.
  */
 export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoller {
@@ -118,39 +75,6 @@ export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoll
       return best
     },
     responded: () => undefined,
-  }
-}
-
-/** Length of the time over which the rate is averaged. */
-const knownRateMs = 20_000
-
-/**
- * Knows of every instrument how many fills there were until a second ago, and at which rate. It chooses the one with
- * the most that no response has shown. No ticker tells more: a schedule by tickers that foresees no bursts reaches this
- * at best.
- */
-export function knowingLastSecond({ flows, latencyMs, shownUpTo }: Truth): FillPoller {
-  const respondedMs = flows.map(() => -Infinity)
-  const isAsked = flows.map(() => false)
-  return {
-    choose(nowMs) {
-      let best = -1
-      let most = -1
-      for (const [instrument, { times }] of flows.entries()) {
-        if (isAsked[instrument] === true) continue
-        const knownMs = Math.max(nowMs - 1_000, (respondedMs[instrument] as number) - latencyMs / 2)
-        const known = countUntil(times, knownMs)
-        const perMs = (known - countUntil(times, knownMs - knownRateMs)) / knownRateMs
-        const unseen = Math.max(0, known - shownUpTo(instrument)) + perMs * (nowMs + latencyMs / 2 - knownMs)
-        if (unseen > most) [best, most] = [instrument, unseen]
-      }
-      if (best !== -1) isAsked[best] = true
-      return best
-    },
-    responded(instrument, _newestFirst, _serviceTime, nowMs) {
-      respondedMs[instrument] = nowMs
-      isAsked[instrument] = false
-    },
   }
 }
 

@@ -1,6 +1,6 @@
 import { printableValue } from '../runtime/text.js'
 import type { Status } from '../serve/api/contract.js'
-import { pageUser } from '../serve/protection.js'
+import { pageUser } from '../serve/security.js'
 
 const patienceMs = 5_000
 /** Largest response that is read. A recorder of all instruments sends a tenth of it. */

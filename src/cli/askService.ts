@@ -34,7 +34,7 @@ export async function findDatabase(config: Config, logger: Logger): Promise<Foun
 }
 
 /** The result of a question to the service, or why it was not asked. */
-export type Asked<Result> = { readonly asked: Result } | { readonly notAsked: string }
+type Asked<Result> = { readonly asked: Result } | { readonly notAsked: string }
 
 /** Longest wait for the right. A recorder that was killed leaves it to others after 3.5 s. */
 const rightWithinMs = 10_000

@@ -174,7 +174,7 @@ function streamOf(name: string, record: readonly string[], { category, symbol }:
   const options = defaultStreams[name as keyof typeof defaultStreams]
   const selects = 'select' in options
   const hasCategories = 'categories' in options
-  // What has no categories to choose from records all futures.
+  // A stream without categories to choose from records all futures.
   const possible: readonly string[] = selects
     ? options.select.categories
     : hasCategories

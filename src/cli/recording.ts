@@ -9,7 +9,7 @@ import { endBy, Failed } from './end.js'
 const endWithinMs = 10_000
 
 /** A recording of a command, from its start to its end. */
-export interface Recording {
+interface Recording {
   /** Aborts when the user stops the recording, or when nothing more can be stored. */
   readonly signal: AbortSignal
   /** Resolves to the recorder; to undefined if the user stopped it before it could send. */

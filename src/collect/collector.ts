@@ -29,7 +29,7 @@ import type { Ownership } from './universe/planUniverse.js'
 import { Universe } from './universe/universe.js'
 import { WholeLists } from './universe/wholeLists.js'
 
-export interface CollectorDependencies {
+interface CollectorDependencies {
   readonly config: Config
   readonly client: ExchangeClient
   /** Where responses become durable. It stays open when the collector has stopped. */

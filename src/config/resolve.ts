@@ -118,11 +118,6 @@ function nearestOption(parent: Path, key: string): string {
   if (nearest && nearest.edits <= Math.max(2, nearest.name.length / 2)) {
     return `did you mean ${dotted([...parent, nearest.name])}?`
   }
-  // `sort` is stable, so the first of equally near names in the file wins.
-  const [elsewhere] = optionPaths(schemaRoot(), [])
-    .filter((path) => edits(String(path.at(-1)), key) <= 1)
-    .sort((a, b) => edits(String(a.at(-1)), key) - edits(String(b.at(-1)), key) || a.length - b.length)
-  if (elsewhere) return `did you mean ${dotted(elsewhere)}?`
   return `options here are ${siblings.join(', ')}; remove it`
 }
 
@@ -130,13 +125,6 @@ function nearestOption(parent: Path, key: string): string {
 function edits(a: string, b: string): number {
   const plain = (text: string) => text.toLowerCase().replace(/[-_]/g, '')
   return distance(plain(a), plain(b))
-}
-
-function optionPaths(node: SchemaNode, path: Path): Path[] {
-  return Object.entries(propertiesOf(node)).flatMap(([key, child]) => {
-    const here = [...path, key]
-    return [here, ...optionPaths(child, here)]
-  })
 }
 
 function nodeAt(path: Path): SchemaNode | undefined {

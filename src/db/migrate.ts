@@ -12,10 +12,12 @@ import * as identity from '../../migrations/0010_identity.js'
 import * as earlier from '../../migrations/0011_earlier.js'
 import { callFunction, type RecorderDatabase } from './database.js'
 import { traitsOf } from './databaseError.js'
-import { areFunctions, areNewer, ownFunctions, replaceFunctions } from './functions.js'
 import type { Database } from './schema.js'
 import { systemClock } from '../runtime/clock.js'
 import { messageOf } from '../runtime/text.js'
+import { createHash } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { packageFile, packageVersion } from '../runtime/process.js'
 
 /** The migrations in order. A released one never changes. New ones are added at the end. */
 const migrations: Readonly<Record<string, Migration>> = {
@@ -149,4 +151,66 @@ function requireKnown(executed: readonly string[]): void {
   throw new Error(
     `the database was migrated by a newer market-recorder (it has ${unknown.join(', ')}); upgrade this one, or use another database`,
   )
+}
+
+/**
+ * The functions of the database are files in SQL, `migrations/functions/*.sql`. They are no migrations: they are made
+ * anew as a whole whenever one of them differs from what the database has. The list of migrations has one row for them,
+ * with the version of the program and a digest of the files.
+ */
+const folder = 'migrations/functions/'
+const label = 'functions'
+
+interface FunctionFile {
+  readonly name: string
+  readonly text: string
+}
+
+/** Returns the row of the list of migrations that stands for the functions of this program. */
+function ownFunctions(): string {
+  const hash = createHash('sha256')
+  for (const { name, text } of functionFiles()) hash.update(`${name}\0${text}\0`)
+  return `${label} ${packageVersion()} ${hash.digest('hex').slice(0, 16)}`
+}
+
+/** Returns true for a row of the list of migrations that stands for functions. */
+function areFunctions(migration: string): boolean {
+  return migration.startsWith(`${label} `)
+}
+
+/** Returns true if a program with a higher version made these functions. */
+function areNewer(functions: string): boolean {
+  const numbersOf = (version = '') => version.split(/[.-]/).map(Number)
+  const [own, other] = [numbersOf(packageVersion()), numbersOf(functions.split(' ')[1])]
+  const place = own.findIndex((number, index) => number !== other[index])
+  return place >= 0 && (other[place] ?? 0) > (own[place] ?? 0)
+}
+
+/**
+ * Drops the functions of schema `recorder`, because another version of one may have other parameters. A trigger stays.
+ * Functions of schema `market` are only replaced, because views of users may depend on them.
+ */
+const dropOwnFunctions = sql`
+  do $$
+  declare
+    old regprocedure;
+  begin
+    for old in
+      select oid from pg_proc where pronamespace = 'recorder'::regnamespace and prorettype <> 'trigger'::regtype
+    loop
+      execute format('drop function %s', old);
+    end loop;
+  end
+  $$`
+
+/** Makes all functions, in place of other versions of them. Their files may name one another in any order. */
+async function replaceFunctions(trx: Kysely<Database>): Promise<void> {
+  await sql`set local check_function_bodies = off`.execute(trx)
+  await dropOwnFunctions.execute(trx)
+  for (const { text } of functionFiles()) await sql.raw(text).execute(trx)
+}
+
+function functionFiles(): FunctionFile[] {
+  const names = readdirSync(packageFile(folder)).filter((name) => name.endsWith('.sql'))
+  return names.toSorted().map((name) => ({ name, text: readFileSync(packageFile(`${folder}${name}`), 'utf8') }))
 }

@@ -123,7 +123,7 @@ interface AddedColumns {
   fills: { category: Category; source: Generated<FillSource> }
 }
 
-/** What fills came from: the responses of live recording, or the service's history. */
+/** Where fills came from: the responses of live recording, or the service's history. */
 type FillSource = 'live' | 'history'
 
 /** Columns of an order book that the database computes. */

@@ -36,7 +36,7 @@ const replaceAfterMs = 60_000
 const boundToleranceMs = 1_000
 /** Number of responses that bound the time of the next one. */
 const maxWitnesses = 128
-/** Of fewer responses, chance may have made most come from one server. The lowest bound counts then. */
+/** Chance may have made most of fewer responses come from one server. The lowest bound counts then. */
 const fewWitnesses = 32
 /** Until this many responses have come in at least this time, our clock bounds the service's time, too. */
 const responsesToBound = 16

@@ -120,7 +120,7 @@ export class SliceRunner {
       states.note(operation, 'unusable')
       incidents.failed(operation, refusalOfAll)
     } else if (subtract(ranges, refused).length > 0) incidents.succeeded(operation)
-    // What is read again is recorded already, so all of it counts as requested.
+    // Candles that are read again are recorded already, so all of the slice counts as requested.
     return finished(again ? ranges : refused, refusalOfAll)
   }
 }

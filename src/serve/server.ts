@@ -12,20 +12,22 @@ import { randomName } from '../runtime/randomness.js'
 import type { Clock } from '../runtime/clock.js'
 import { type Logger, lostLogLines } from '../runtime/logger.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
-import { openDatabase } from '../db/database.js'
+import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError, isOfDatabase } from '../db/databaseError.js'
 import { describeApi, healthz, readyz } from './api/endpoints.js'
 import { wrongParameters } from './api/parameters.js'
 import { addRoutes } from './api/routes.js'
-import { marketTime } from './marketNow.js'
 import { createBoundedServer, renderOnce } from './connections.js'
 import { patienceMs } from './databaseProbe.js'
-import { passwordGuard, requirePassword } from './protection.js'
+import { passwordGuard, requirePassword } from './security.js'
 import { StatusReporter } from './reporter.js'
 import { guardsAgainstSites } from './security.js'
 import { type RecorderSource, respondingAddress } from './source.js'
 import { StatusMetrics } from './statusMetrics.js'
 import { existsSync } from 'node:fs'
+import { newestKnown } from '../ledger/read/overview.js'
+import { asIfService, type ServiceMs } from '../market/values.js'
+import { readNowAndThen } from './nowAndThen.js'
 
 interface ServerOptions {
   readonly config: Config
@@ -241,4 +243,20 @@ export async function refuseTakenAddress(
     throw new Error(`a recorder works in ${folder} already: its page is at ${url}; stop it, or give another --data-dir`)
   }
   if (!takesNextPort) await requireFreePort(serve)
+}
+
+const everyMs = 10_000
+
+/**
+ * Returns a function that tells the time of the market, from which the page looks back. The service's clock tells it.
+ * Before the first response the newest recorded time does, and this machine's clock only in an empty database. A clock
+ * that is wrong by hours would otherwise empty the page.
+ */
+function marketTime(
+  { serviceNow }: Pick<RecorderSource, 'serviceNow'>,
+  { db }: RecorderDatabase,
+  clock: Clock,
+): () => Promise<ServiceMs> {
+  const known = readNowAndThen(clock, everyMs, null, () => newestKnown(db))
+  return async () => serviceNow() ?? (await known()) ?? asIfService(clock.now())
 }

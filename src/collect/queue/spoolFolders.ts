@@ -1,9 +1,14 @@
-import { basename, join } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { belongsTo, type DatabaseIdentity, type Identity, type OwnDatabase } from '../../db/identity.js'
 import { type Disk, readNote, syncToDisk, writeNote } from '../../runtime/disk.js'
 import { becomeFileOwner } from '../../runtime/fileOwner.js'
 import type { Logger } from '../../runtime/logger.js'
 import { parseSegmentName } from './segmentName.js'
+import type { Kysely } from 'kysely'
+import { hostname } from 'node:os'
+import { describeDatabaseError } from '../../db/databaseError.js'
+import type { Database } from '../../db/schema.js'
+import { isSpoolNoted, noteSpool, readSpool } from '../../lease/leaseRow.js'
 
 /**
  * Whose the segments of a spool are. Each folder below the root of all spools has the segments of one service and one
@@ -142,4 +147,44 @@ async function move(source: string, target: string, disk: Disk): Promise<void> {
 /** Accepts that another recorder has moved a segment meanwhile. */
 function unlessGone(error: NodeJS.ErrnoException): void {
   if (error.code !== 'ENOENT') throw error
+}
+
+const hostPrefix = () => `${hostname()}:`
+const rootOf = (dataDir: string) => join(resolve(dataDir), 'spool')
+
+/** Returns true if the database has noted that a recorder of this host keeps in this data folder what waits for it. */
+export function isSpoolOf(db: Kysely<Database>, dataDir: string): Promise<boolean> {
+  return isSpoolNoted(db, hostPrefix() + rootOf(dataDir))
+}
+
+interface FormerSpoolOptions {
+  readonly egress: string
+  readonly dataDir: string
+  readonly disk: Disk
+  readonly logger: Logger
+}
+
+/**
+ * Warns if the address had another data folder. It stays noted, and each start warns, while responses wait there. Never
+ * rejects.
+ */
+export async function reportFormerSpool(
+  db: Kysely<Database>,
+  { egress, dataDir, disk, logger }: FormerSpoolOptions,
+): Promise<void> {
+  const root = rootOf(dataDir)
+  const prefix = hostPrefix()
+  try {
+    const former = await readSpool(db, egress)
+    const isOther = former !== null && former !== prefix + root
+    const hasLeft = isOther && (former.startsWith(prefix) ? await hasSegments(disk, former.slice(prefix.length)) : null)
+    if (hasLeft !== true) await noteSpool(db, egress, prefix + root)
+    if (hasLeft === false) return
+    logger.warn(
+      `database.dataDir was another one: responses ${hasLeft === true ? 'wait' : 'may wait'} in ${former}; stop the recorder and move ` +
+        `the files from there to ${root}`,
+    )
+  } catch (error) {
+    logger.debug(`the former data folder is not known: ${describeDatabaseError(error)}`)
+  }
 }

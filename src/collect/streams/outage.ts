@@ -23,7 +23,7 @@ interface Run {
 }
 
 /** Categories of a stream that bring nothing, with the newest reason. */
-export interface LastingOutage {
+interface LastingOutage {
   readonly categories: readonly string[]
   readonly forMs: number
   readonly message: string

@@ -4,7 +4,7 @@ import type { TimeMs } from '../../market/values.js'
 
 /** Views of the page besides that of an instrument. The address names them. */
 const tabs = ['status', 'market', 'coverage', 'api'] as const
-export type Tab = (typeof tabs)[number] | 'instrument'
+type Tab = (typeof tabs)[number] | 'instrument'
 
 /** State of the page. The address holds all of it, so that a link shows the same to everybody. */
 export interface View {

@@ -175,7 +175,7 @@ export class EmbeddedServer {
         await sleep(watchEveryMs, undefined, { signal: this.#signal, ref: false })
         const state = await readServerState(this.#dataDir)
         if (state?.status === 'stopping') {
-          // Told by somebody else, as this process still uses it. It would wait for its clients, and refuse new ones.
+          // Somebody else told it, as this process still uses it. It would wait for its clients, and refuse new ones.
           stoppingSince ??= performance.now()
           const isLate = performance.now() - stoppingSince > stoppingWithinMs
           signalServer(state.pid, isLate ? 'SIGQUIT' : 'SIGINT')

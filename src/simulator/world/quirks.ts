@@ -39,7 +39,7 @@ export const quirksSchema = z.strictObject({
   envelopeOrderVaries: z.boolean().default(true),
   /** RPI books hold strings instead of numbers. */
   rpiBookAsStrings: z.boolean().default(false),
-  /** Whether fills spell `YES` and `NO` in upper case: always, never, or some of them. */
+  /** Fills spell `YES` and `NO` in upper case: always, never, or some of them. */
   isRpiUpperCase: z.union([z.boolean(), z.literal('mixed')]).default('mixed'),
   /** Share of the fills without `execLinkId`, and without `isRPI`. */
   missingExecLinkId: share.default(0.25),
@@ -114,7 +114,7 @@ export const quirksSchema = z.strictObject({
   fillsHistoryDays: z.number().positive().default(90),
   /** The ids in the history of fills: those of the newest fills, or others. Categories may differ. */
   fillsHistoryIds: z.union([ids, z.partialRecord(z.enum(tradedCategories), ids)]).default('same'),
-  /** Whether the history of fills spells `Buy` and `Sell` with a capital: always, never, or some of them. */
+  /** The history of fills spells `Buy` and `Sell` with a capital: always, never, or some of them. */
   capitalisedSides: z.union([z.boolean(), z.literal('mixed')]).default('mixed'),
   /** The history of spot fills gives times in whole seconds, as its documentation says. */
   spotHistoryInSeconds: z.boolean().default(false),

@@ -138,7 +138,6 @@ describe('problems', () => {
       'database:\n  data_dir: here',
       'recorder.yaml:2: database.data_dir is not an option; did you mean database.dataDir?',
     ],
-    ['orderBooks: {}', 'recorder.yaml:1: orderBooks is not an option; did you mean streams.orderBooks?'],
     [
       '\nzzzzzz: 1',
       'recorder.yaml:2: zzzzzz is not an option; options here are database, exchange, collector, streams, storage, archive, serve, log; remove it',
