@@ -1,6 +1,14 @@
 import { type Kysely, sql } from 'kysely'
 
 /**
+ * Condition for the functions of the server that everybody may call and a reader does not need: large objects, messages
+ * in the log, and advisory locks.
+ */
+export const isUnneededFunction = `pronamespace = 'pg_catalog'::regnamespace
+  and (proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
+    or proname ~ '^pg_(try_)?advisory_(xact_)?lock')`
+
+/**
  * Two group roles to grant to people and programs, each with the rights that it needs: market_reader sees all recorded
  * data, and recorder_writer records. Neither changes the schema. If the login may not create roles, as on many managed
  * services, a notice says so, and everything else works without them. Then rights are revoked that PostgreSQL gives
@@ -65,9 +73,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         select 'revoke create on schema public from public' where to_regnamespace('public') is not null
         union all
         select format('revoke execute on function %s from public', oid::regprocedure) from pg_proc
-        where pronamespace = 'pg_catalog'::regnamespace
-          and (proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
-            or proname ~ '^pg_(try_)?advisory_(xact_)?lock')
+        where ${sql.raw(isUnneededFunction)}
       loop
         begin
           execute statement;

@@ -39,7 +39,8 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
   files: ['server', 'db', 'market', 'runtime'],
   ledger: ['db', 'market'],
   lease: ['db', 'runtime'],
-  server: ['db', 'market', 'runtime'],
+  // The embedded server takes rights that no migration can.
+  server: ['db', 'market', 'runtime', 'migrations'],
   db: ['market', 'runtime', 'migrations'],
   config: ['market', 'runtime'],
   // Clocks give times of this machine.

@@ -44,7 +44,7 @@ async function identityOf(root: string, name: string, disk: Disk): Promise<Ident
 }
 
 /** Resolves to true if responses wait in the folders below a root; null if it cannot be read. */
-export async function hasSegments(disk: Disk, root: string): Promise<boolean | null> {
+async function hasSegments(disk: Disk, root: string): Promise<boolean | null> {
   const names = await disk.readdir(root).catch(() => null)
   if (names === null) return null
   for (const name of names) {

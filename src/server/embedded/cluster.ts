@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, constants, openSync } from 'node:fs'
 import { chmod, chown, link, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
+import { isUnneededFunction } from '../../../migrations/0009_roles.js'
 import { isRunning } from '../../runtime/process.js'
 import { type Account, type Binaries, canEnter, findBinaries, serverAccount } from './binaries.js'
 import { type Cluster, clusterPath, lastError, serverEnvironment } from './keeper.js'
@@ -193,8 +194,8 @@ const maxReaders = 12
 const maxPageConnections = 8
 
 /**
- * Takes rights from public that readers do not need: temporary tables, large objects and messages in the log. The
- * rights on functions also hold for databases created later.
+ * Takes rights from public that readers do not need, and that only a superuser can take. The rights on functions also
+ * hold for databases created later.
  */
 const closeToPublic = `
   do $$
@@ -204,12 +205,7 @@ const closeToPublic = `
     for name in select datname from pg_database where datname <> 'template0' loop
       execute format('revoke temporary on database %I from public', name);
     end loop;
-    for name in
-      select oid::regprocedure::text from pg_proc
-      where pronamespace = 'pg_catalog'::regnamespace
-        and (proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
-          or proname ~ '^pg_(try_)?advisory_(xact_)?lock')
-    loop
+    for name in select oid::regprocedure::text from pg_proc where ${isUnneededFunction} loop
       execute format('revoke execute on function %s from public', name);
     end loop;
   end
