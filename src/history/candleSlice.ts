@@ -28,11 +28,11 @@ import { type CandlePage, CandleWriter } from './candleWriter.js'
 import { fetchRange, type FetchTask } from './fetchRange.js'
 import { Reach } from './reach.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
-import type { Concluding, SliceContext, SliceRequests, SliceWork } from './sliceWork.js'
+import type { Concluding, SliceContext, SliceRequests } from './sliceWork.js'
 import { ExchangeError } from '../exchange/errors.js'
 import { failureTraits } from '../exchange/outcomes.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
-import type { RequestOptions } from '../exchange/sender.js'
+import type { Asking } from './workload.js'
 import { candleSource, pageParameters, type PageRequest, type PageResponse } from './sources.js'
 
 /** Fetches slices of candles. All slices share what is learned about the reach of an operation. */
@@ -45,15 +45,20 @@ export class CandleFetcher {
   }
 
   /** Fetches the missing candles of a slice. Whatever happens, the received candles are committed and counted. */
-  async fetch(series: CandleSeries, slice: Slice, work: SliceWork): Promise<Concluding> {
+  async fetch(
+    series: CandleSeries,
+    slice: Slice,
+    requests: SliceRequests,
+    onAsk: (operation: Asking) => void,
+  ): Promise<Concluding> {
     const { db, client, clock, logger, settleMs } = this.#context
-    const { requests, request, counts, onAsk, signal } = work
+    const { signal } = requests
     const task = await this.#taskOf(series, slice)
     const reach = this.#reachOf(series)
     const revisionBefore = slice.again ? await lastRevision(db) : 0
     const writer = new CandleWriter(db, { series, clock, logger, signal })
     const store = (page: CandlePage) => writer.add(page)
-    const source = new PageSource({ client, series, settleMs, request, requests, store })
+    const source = new PageSource({ client, series, settleMs, requests, store })
     try {
       const { empty, silent, anchor } = await fetchRange(task, {
         ask: (page) => {
@@ -84,7 +89,7 @@ export class CandleFetcher {
     } finally {
       await writer.finish().catch(() => undefined)
       const { inserted, updated } = writer.counts
-      Object.assign(counts, { received: source.received, inserted, updated })
+      Object.assign(requests.counts, { received: source.received, inserted, updated })
     }
   }
 
@@ -212,7 +217,6 @@ interface PageSourceOptions {
   readonly series: CandleSeries
   /** How long after its close a candle counts as final. */
   readonly settleMs: number
-  readonly request: RequestOptions
   readonly requests: SliceRequests
   /** Stores a page; resolves when another page may come. */
   readonly store: (page: CandlePage) => Promise<void>
@@ -262,11 +266,13 @@ class PageSource {
   }
 
   async #request(page: PageRequest): Promise<Page<Candle>> {
-    const { client, series, settleMs, request, requests } = this.#options
+    const { client, series, settleMs, requests } = this.#options
     const { category, symbol, type, interval } = series
     const query = { category, symbol, type, interval, settleMs, ...pageParameters(page, intervalMs[interval]) }
     return requests.ask(() =>
-      page.operation === 'candles' ? client.candles(query, request) : client.historyCandles(query, request),
+      page.operation === 'candles'
+        ? client.candles(query, requests.request)
+        : client.historyCandles(query, requests.request),
     )
   }
 }

@@ -1,7 +1,6 @@
 import type { Kysely } from 'kysely'
 import { ExchangeError } from '../exchange/errors.js'
 import { failureTraits } from '../exchange/outcomes.js'
-import type { RequestOptions } from '../exchange/sender.js'
 import { isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import { type Ranges, subtract } from '../market/timeRange.js'
@@ -17,14 +16,7 @@ import { multirangeText } from '../ledger/verdicts.js'
 import { CandleFetcher } from './candleSlice.js'
 import { fillHistory } from './pastFills.js'
 import { fundingHistory, liquidationHistory } from './pastFutures.js'
-import {
-  type Concluding,
-  type EventHistory,
-  type EventSeries,
-  type SliceContext,
-  SliceRequests,
-  type SliceWork,
-} from './sliceWork.js'
+import { type Concluding, type EventHistory, type EventSeries, type SliceContext, SliceRequests } from './sliceWork.js'
 import type { Asking } from './workload.js'
 
 /** Fetches slices from the histories of their streams. */
@@ -54,12 +46,10 @@ export class SliceRunner {
     const { db, clock, serviceNow } = this.#context
     const now = serviceNow()
     if (now === null) throw new Error('slices wait for the time of the service')
-    const counts = { received: 0, inserted: 0, updated: 0 }
-    const requests = new SliceRequests(clock, now, signal)
-    const request: RequestOptions = { priority: slice.kind === 'repair' ? 'repair' : 'backfill', signal }
-    const counted = (): WantCounts => ({ requests: requests.sent, ...counts })
+    const requests = new SliceRequests(clock, now, slice.kind === 'repair' ? 'repair' : 'backfill', signal)
+    const counted = (): WantCounts => ({ requests: requests.sent, ...requests.counts })
     try {
-      const conclude = await this.#fetch(slice, { requests, request, counts, onAsk, signal })
+      const conclude = await this.#fetch(slice, requests, onAsk)
       return await db.transaction().execute(async (trx) => {
         // Slices are concluded one at a time, because each replaces the verdicts on the time around it.
         await lockInTransaction(trx, lockNames.wants)
@@ -78,21 +68,22 @@ export class SliceRunner {
     }
   }
 
-  #fetch(slice: Slice, work: SliceWork): Promise<Concluding> {
+  #fetch(slice: Slice, requests: SliceRequests, onAsk: (operation: Asking) => void): Promise<Concluding> {
     const { series } = slice
     const candles = candlesOf(series)
-    if (candles !== null) return this.#candles.fetch(candles, slice, work)
+    if (candles !== null) return this.#candles.fetch(candles, slice, requests, onAsk)
     const history = this.#events[series.stream]
     const { category } = series
     if (history === undefined || !isTradedCategory(category)) throw new RangeError(`no history of ${series.stream}`)
-    return this.#fetchEvents(history, { ...series, category }, slice, work)
+    return this.#fetchEvents(history, { ...series, category }, slice, requests, onAsk)
   }
 
   async #fetchEvents(
     history: EventHistory,
     series: EventSeries,
     { ranges, again }: Slice,
-    { requests, request, counts, onAsk }: SliceWork,
+    requests: SliceRequests,
+    onAsk: (operation: Asking) => void,
   ): Promise<Concluding> {
     const { db, client, states, incidents } = this.#context
     const operation = history.operationOf(series.category)
@@ -114,6 +105,7 @@ export class SliceRunner {
         throw error
       }
     }
+    const { request, counts } = requests
     const context = { client, request, ask, now: () => requests.now(), counts }
     const { refused, refusalOfAll } = await history.fetch(series, ranges, context)
     if (refusalOfAll !== undefined) {

@@ -14,7 +14,6 @@ import type { Database } from '../db/schema.js'
 import type { Series } from '../db/series.js'
 import type { SliceResult } from '../ledger/slices.js'
 import type { OperationStates } from './reach.js'
-import type { Asking } from './workload.js'
 
 /** The objects and settings that all slices of a process share. */
 export interface SliceContext {
@@ -29,15 +28,6 @@ export interface SliceContext {
   readonly settleMs: number
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
-}
-
-/** Objects that the work on one slice uses. */
-export interface SliceWork {
-  readonly requests: SliceRequests
-  readonly request: RequestOptions
-  readonly counts: { received: number; inserted: number; updated: number }
-  readonly onAsk: (operation: Asking) => void
-  readonly signal: AbortSignal
 }
 
 /** An instrument's series of rows that have times of their own, such as fills or settled funding rates. */
@@ -80,17 +70,20 @@ const retry: Backoff = { minMs: 500, maxMs: 15_000 }
 /** A slice that gets no response for this long makes room for others. */
 const patienceMs = 180_000
 
-/** Repeats the requests of one slice while the service is away, and counts them. */
+/** Sends the requests of one slice, repeats them while the service is away, and counts what they bring. */
 export class SliceRequests {
   sent = 0
+  readonly counts = { received: 0, inserted: 0, updated: 0 }
+  readonly signal: AbortSignal
+  readonly request: RequestOptions
   readonly #clock: Clock
-  readonly #signal: AbortSignal
   /** The time of the service as the last response told it, and when that was on the monotonic clock. */
   #told: { readonly at: ServiceMs; readonly ms: number }
 
-  constructor(clock: Clock, serviceNow: ServiceMs, signal: AbortSignal) {
+  constructor(clock: Clock, serviceNow: ServiceMs, priority: 'repair' | 'backfill', signal: AbortSignal) {
     this.#clock = clock
-    this.#signal = signal
+    this.request = { priority, signal }
+    this.signal = signal
     this.#told = { at: serviceNow, ms: clock.monotonicMs() }
   }
 
@@ -112,7 +105,7 @@ export class SliceRequests {
         const isAway = this.#clock.monotonicMs() - this.#told.ms > patienceMs
         if (isAway) throw new Postponed(error.message, { cause: error })
       }
-      await this.#clock.sleep(backoffMs(failures, retry), this.#signal)
+      await this.#clock.sleep(backoffMs(failures, retry), this.signal)
     }
   }
 }
