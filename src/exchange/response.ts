@@ -4,8 +4,7 @@ import { bounds } from '../market/bounds.js'
 import { type Operation, type OperationTraits, operationTraits } from '../market/operation.js'
 import { oneLine, serviceMs, type ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
-import { ExchangeError } from './errors.js'
-import { type ExchangeErrorKind, isOfCategory, kindOfFailure, mayLack } from './outcomes.js'
+import { ExchangeError, type ExchangeErrorKind, isOfCategory, kindOfFailure, mayLack } from './errors.js'
 import { type SplitResponse, splitRows } from './splitRows.js'
 
 /** Deepest nesting of JSON. The service sends less, and no recursive reader runs out of stack at this depth. */

@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import { ExchangeError } from '../exchange/errors.js'
-import { failureTraits } from '../exchange/outcomes.js'
+import { ExchangeError, failureTraits } from '../exchange/errors.js'
 import { isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import { type Ranges, subtract } from '../market/timeRange.js'

@@ -1,5 +1,4 @@
-import { ExchangeError } from '../../exchange/errors.js'
-import { type ExchangeErrorKind, failureTraits } from '../../exchange/outcomes.js'
+import { ExchangeError, type ExchangeErrorKind, failureTraits } from '../../exchange/errors.js'
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { StreamName } from '../../market/stream.js'

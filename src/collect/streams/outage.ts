@@ -1,4 +1,4 @@
-import { type ExchangeErrorKind, failureTraits } from '../../exchange/outcomes.js'
+import { type ExchangeErrorKind, failureTraits } from '../../exchange/errors.js'
 
 /** A failed request of a stream. */
 interface FailedPoll {

@@ -1,6 +1,5 @@
 import type { ExchangeClient, Page } from '../../exchange/client.js'
-import { ExchangeError } from '../../exchange/errors.js'
-import { failureTraits } from '../../exchange/outcomes.js'
+import { ExchangeError, failureTraits } from '../../exchange/errors.js'
 import {
   categories,
   type Category,

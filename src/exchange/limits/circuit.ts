@@ -1,5 +1,5 @@
 import { backoffMs } from '../../runtime/clock.js'
-import { type ExchangeErrorKind, type FailureTraits, failureTraits } from '../outcomes.js'
+import { type ExchangeErrorKind, type FailureTraits, failureTraits } from '../errors.js'
 import type { Departure } from './penalty.js'
 
 /** An operation counts as out of order after this many failures in a row, over at least this time. */

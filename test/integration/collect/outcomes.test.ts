@@ -4,7 +4,7 @@ import { type PollContext, pollAndStore } from '../../../src/collect/poll/pollAn
 import { streams } from '../../../src/collect/streams/streams.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
-import { type ExchangeErrorKind, failureTraits } from '../../../src/exchange/outcomes.js'
+import { type ExchangeErrorKind, failureTraits } from '../../../src/exchange/errors.js'
 import { outcomeFor } from '../../../src/exchange/limits/circuit.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { Outage } from '../../../../src/collect/streams/outage.js'
-import type { ExchangeErrorKind } from '../../../../src/exchange/outcomes.js'
+import type { ExchangeErrorKind } from '../../../../src/exchange/errors.js'
 
 function outage() {
   const one = new Outage()

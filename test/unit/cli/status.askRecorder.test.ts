@@ -1,7 +1,7 @@
 import { createServer, type RequestListener, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach, expect, test } from 'vitest'
-import { askRecorder } from '../../../src/cli/askRecorder.js'
+import { askRecorder } from '../../../src/cli/status.js'
 
 let server: Server | undefined
 afterEach(async () => {
