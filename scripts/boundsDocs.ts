@@ -1,24 +1,59 @@
 import { readFileSync } from 'node:fs'
 import { bounds } from '../src/market/bounds.js'
 
-/** What each bound is about, the module that holds it, and what becomes of more. */
-const rows: Readonly<Record<keyof typeof bounds, readonly [what: string, holder: string, excess: string]>> = {
-  decimalDigits: ['digits of a decimal', 'exchange/formats/fields.ts', 'the row or field is rejected'],
-  rowBytes: ['bytes of a row', 'exchange/formats/rows.ts', 'the row is rejected'],
+const rejected = 'rows_rejected_total'
+
+/** What each bound is about, the module that holds it, what becomes of more, and the metric that counts it. */
+const rows: Readonly<
+  Record<keyof typeof bounds, readonly [what: string, holder: string, excess: string, counter: string | null]>
+> = {
+  responseBytes: [
+    'bytes of a response, after decompression',
+    'exchange/response.ts',
+    'it fails as `too-large`; most operations have a lower bound',
+    'requests_total',
+  ],
+  responseRows: ['rows of a response', 'exchange/response.ts', 'further ones are only counted', rejected],
+  jsonDepth: ['levels of JSON', 'exchange/response.ts', 'the row is rejected', rejected],
+  rowBytes: ['bytes of a row', 'exchange/formats/rows.ts', 'the row is rejected', rejected],
+  rejectedRows: ['rejected rows that are kept of a response', 'exchange/formats/rows.ts', 'as rows', rejected],
+  decimalDigits: [
+    'digits of a decimal; sizes and volumes are not negative',
+    'exchange/formats/fields.ts',
+    'the row is rejected, or stored without the field',
+    rejected,
+  ],
   unknownFields: [
     'unknown fields of a row',
     'exchange/formats/rows.ts',
-    'further ones are left out, the row is stored',
+    'the row is stored without further ones; `recorder.rejected_row` says so',
+    null,
   ],
-  unknownBytes: ['bytes of these fields', 'exchange/formats/rows.ts', 'further ones are left out, the row is stored'],
-  rejectedRows: ['rejected rows of a response', 'exchange/formats/rows.ts', 'further ones are only counted'],
+  unknownBytes: ['bytes of these fields', 'exchange/formats/rows.ts', 'as fields', null],
   newSymbols: [
     'new symbols of a list',
     'collect/universe/wholeLists.ts',
-    'they wait until the next list has them, too',
+    'they wait until the next list has them, too; an incident says so',
+    rejected,
   ],
-  connections: ['connections to the page', 'serve/connections.ts', 'the one that is silent for longest is closed'],
-  locksOfSession: ['locks of a session of another login', 'db/locks.ts', 'the session is ended when no lock is left'],
+  connections: [
+    'connections to the page',
+    'serve/connections.ts',
+    'the one that is silent for longest is closed',
+    'connections_refused_total',
+  ],
+  locksOfSession: [
+    'locks of a session of another login',
+    'db/locks.ts',
+    'the session is ended when no lock is left; the log says so',
+    null,
+  ],
+  turnMs: [
+    'milliseconds of the event loop without a turn',
+    'exchange/splitRows.ts',
+    'shown by the metric',
+    'nodejs_eventloop_lag_max_seconds',
+  ],
 }
 
 const [begin, end] = [
@@ -32,8 +67,8 @@ export function reliabilityPage(): string {
   const [before = '', rest = ''] = page.split(begin)
   const [, after = ''] = rest.split(end)
   const lines = Object.entries(rows).map(
-    ([name, [what, holder, excess]]) =>
-      `| ${what} | ${bounds[name as keyof typeof bounds].toLocaleString('en')} | \`${holder}\` | ${excess} |`,
+    ([name, [what, holder, excess, counter]]) =>
+      `| ${what} | ${bounds[name as keyof typeof bounds].toLocaleString('en')} | \`${holder}\` | ${excess} | ${counter === null ? '' : `\`${counter}\``} |`,
   )
-  return `${before}${begin}\n\n| what comes in | bound | held by | beyond it |\n|---|---|---|---|\n${lines.join('\n')}\n\n${end}${after}`
+  return `${before}${begin}\n\n| what comes in | bound | held by | beyond it | counted by |\n|---|---|---|---|---|\n${lines.join('\n')}\n\n${end}${after}`
 }

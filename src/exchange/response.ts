@@ -7,9 +7,6 @@ import { messageOf } from '../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind, isOfCategory, kindOfFailure, mayLack } from './errors.js'
 import { type SplitResponse, splitRows } from './splitRows.js'
 
-/** Deepest nesting of JSON. The service sends less, and no recursive reader runs out of stack at this depth. */
-const maxDepth = 32
-
 /**
  * Parses the JSON of a response. Most responses hold their decimals as strings. A number below the envelope may have
  * more digits than a double holds. A text with such numbers is parsed again, and each becomes a `LosslessNumber`, which
@@ -24,6 +21,8 @@ export function parseJson(text: string, depth = 0): unknown {
   return parse(text, null, { onDuplicateKey: ({ newValue }) => newValue })
 }
 
+class TooDeep extends SyntaxError {}
+
 /** Depth of a row in its response. */
 export const rowDepth = 2
 
@@ -31,7 +30,7 @@ export const rowDepth = 2
 function holdsNumbers(value: unknown, depth: number): boolean {
   if (typeof value === 'number') return depth > 1
   if (typeof value !== 'object' || value === null) return false
-  if (depth >= maxDepth) throw new SyntaxError(`it is nested more than ${maxDepth} levels deep`)
+  if (depth >= bounds.jsonDepth) throw new TooDeep(`it is nested more than ${bounds.jsonDepth} levels deep`)
   let found = false
   // The walk does not stop at the first number, because the depth must be checked everywhere.
   if (Array.isArray(value)) for (const inner of value) found = holdsNumbers(inner, depth + 1) || found
@@ -69,12 +68,13 @@ interface ResponseLimits {
 }
 
 const mebibyte = 1_048_576
+const longest = { bytes: bounds.responseBytes, rows: bounds.responseRows }
 const oneBook = { bytes: bounds.rowBytes, rows: 1 }
 
 /** The service's longest lists have some 3,400 rows in 1.7 MB, books 1,000 levels, fills 100 rows, candles 1,000. */
 const limitsOfSome: Readonly<Partial<Record<Operation, ResponseLimits>>> = {
-  instruments: { bytes: 8 * mebibyte, rows: 20_000 },
-  tickers: { bytes: 8 * mebibyte, rows: 20_000 },
+  instruments: longest,
+  tickers: longest,
   orderbook: oneBook,
   'rpi-orderbook': oneBook,
   fills: { bytes: mebibyte, rows: 1_000 },
@@ -142,9 +142,9 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   let split: SplitResponse | undefined
   let envelope: unknown
   try {
-    split = isOneRow === true ? undefined : splitLong(raw.body, rowsField, maxRows)
     if (!isUtf8(raw.body)) throw new SyntaxError('it is not UTF-8 text')
-    envelope = parseJson((split?.envelope ?? raw.body).toString('utf8'))
+    const findRows = () => (isOneRow === true ? undefined : splitRows(raw.body, rowsField, maxRows))
+    ;({ split, envelope } = parseBody(raw.body, findRows))
   } catch (error) {
     const [kind, what, more] = withoutEnvelope(request.operation, raw, notJson(raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
@@ -178,12 +178,21 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   }
 }
 
-/** Splits a response that is too long to be parsed at once. Throws a `SyntaxError` if its rows cannot be found. */
-function splitLong(body: Buffer, rowsField: string | undefined, maxRows: number): SplitResponse | undefined {
-  if (body.length <= bounds.rowBytes) return undefined
-  const split = splitRows(body, rowsField, maxRows)
-  if (split !== undefined && split.envelope.length <= bounds.rowBytes) return split
-  throw new SyntaxError(`its ${body.length} bytes have no whole array of rows`)
+/**
+ * Parses a response as a whole. One that is too long for that, or in which something is nested too deep, is parsed
+ * without its rows. Throws a `SyntaxError` if these cannot be found.
+ */
+function parseBody(body: Buffer, findRows: () => SplitResponse | undefined) {
+  let problem = new SyntaxError(`its ${body.length} bytes have no whole array of rows`)
+  try {
+    if (body.length <= bounds.rowBytes) return { envelope: parseJson(body.toString('utf8')), split: undefined }
+  } catch (error) {
+    if (!(error instanceof TooDeep)) throw error
+    problem = error
+  }
+  const split = findRows()
+  if (split === undefined || split.envelope.length > bounds.rowBytes) throw problem
+  return { envelope: parseJson(split.envelope.toString('utf8')), split }
 }
 
 /**

@@ -2,6 +2,11 @@
 export const bounds = {
   /** Digits of a decimal besides zeros before it. A DECIMAL of the archive's engines has as many. */
   decimalDigits: 38,
+  /** Bytes of a response after decompression, and its rows. Most operations have lower bounds. */
+  responseBytes: 8_388_608,
+  responseRows: 20_000,
+  /** Deepest nesting of JSON. The service sends less, and no recursive reader runs out of stack at this depth. */
+  jsonDepth: 32,
   /** Bytes of a row. A longer response is parsed row by row, because parsing cannot be interrupted. */
   rowBytes: 524_288,
   /** Unspecified fields of a row that are kept: their number, and their bytes as JSON with names. */
@@ -15,4 +20,6 @@ export const bounds = {
   locksOfSession: 1_000,
   /** Connections to the page and its API. `maxPages` limits open pages, so that some are left for requests. */
   connections: 512,
+  /** Milliseconds of the event loop without a turn for others, whatever comes in. The fuzz of responses measures it. */
+  turnMs: 500,
 } as const

@@ -2,7 +2,7 @@ import http from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Mode } from './modes.js'
 
-/** A service that is honest, because it asks a simulator, until it is told to attack; then one operation is the attacker's. */
+/** A service that is honest, because it asks a simulator, until it is told to attack; then one operation is the attacker's, or all are. */
 export interface HostileService {
   readonly url: string
   /** Answers that the attacker has given since the last change. */
@@ -18,7 +18,8 @@ export async function startHostileService(honestUrl: string): Promise<HostileSer
   let attacks = 0
   const server = http.createServer((request, response) => {
     const path = request.url ?? '/'
-    const isAttacked = mode !== null && path.startsWith(`/api/v3/market/${mode.operation}`)
+    const isAttacked =
+      mode !== null && (mode.operation === undefined || path.startsWith(`/api/v3/market/${mode.operation}`))
     response.on('error', () => undefined)
     const asked = http.get(new URL(path, honestUrl), { agent }, (honest) => {
       const chunks: Buffer[] = []

@@ -11,7 +11,8 @@ export interface Attacked {
 
 export interface Mode {
   readonly name: string
-  readonly operation: Operation
+  /** All operations without it. */
+  readonly operation?: Operation
   attack(attacked: Attacked): void
 }
 

@@ -1,14 +1,15 @@
-import { readFile, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import http from 'node:http'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import type { Operation } from '../../src/market/operation.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { type Running, startProgram } from '../support/program.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
 import { type HostileService, startHostileService } from './hostileService.js'
 import { evilPrice, type Mode, modes, pausingModes } from './modes.js'
+import { residentBytes, watchHealth } from './watch.js'
 
 /** How long each mode goes on after its first answer, which is read meanwhile: what it asks for is asked for every second. */
 const attackMs = 400
@@ -40,10 +41,10 @@ beforeAll(async () => {
   const [, url = ''] = await recorder.printed(/the page is at (http:\/\/[\d.:]+)/)
   pageUrl = url
   await isFresh(['tickers', 'order_books', 'fills'])
-  const watch = watchHealth()
+  const watch = watchHealth(pageUrl, recorder.process.pid)
   await sleep(5_000)
   honestHealthMs = await watch.stop()
-  honestMemory = await residentBytes()
+  honestMemory = await residentBytes(recorder.process.pid)
 }, 180_000)
 
 afterAll(async () => {
@@ -68,53 +69,6 @@ streams:
 serve: { port: 0 }
 `
 
-/**
- * How long a response of /healthz, from the outside and on a connection of its own, had to wait for what the recorder does: at most
- * the processor time that it used meanwhile. What it waits for the processor of a busy machine is not its doing.
- */
-function watchHealth(): { stop(): Promise<number> } {
-  let slowestMs = 0
-  const over = new AbortController()
-  const watching = (async () => {
-    while (!over.signal.aborted) {
-      const [startedMs, usedMs] = [performance.now(), await processorMs()]
-      const status = await healthz()
-      if (status !== 200) throw new Error(`/healthz says ${status}`)
-      slowestMs = Math.max(slowestMs, Math.min(performance.now() - startedMs, (await processorMs()) - usedMs))
-      await sleep(100)
-    }
-  })()
-  return {
-    async stop() {
-      over.abort()
-      await watching
-      return slowestMs
-    },
-  }
-}
-
-function healthz(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const asked = http.get(`${pageUrl}/healthz`, { agent: false }, (response) => {
-      response.resume().on('end', () => resolve(response.statusCode ?? 0))
-    })
-    asked.on('error', reject)
-  })
-}
-
-/** What the recorder has used so far, in user and system mode. */
-async function processorMs(): Promise<number> {
-  const stat = await readFile(`/proc/${recorder.process.pid}/stat`, 'utf8')
-  // Behind the name, which may hold spaces: the state is the third field, the times are the 14th and the 15th, in hundredths.
-  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-  return (Number(fields[11]) + Number(fields[12])) * 10
-}
-
-async function residentBytes(): Promise<number> {
-  const status = await readFile(`/proc/${recorder.process.pid}/status`, 'utf8')
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1024
-}
-
 type Table = 'tickers' | 'order_books' | 'fills'
 
 /** New rows have come since now in each of the tables. */
@@ -131,7 +85,7 @@ async function isFresh(tables: readonly Table[]): Promise<void> {
   )
 }
 
-const attackedTables: Readonly<Partial<Record<Mode['operation'], Table>>> = {
+const attackedTables: Readonly<Partial<Record<Operation, Table>>> = {
   tickers: 'tickers',
   orderbook: 'order_books',
   fills: 'fills',
@@ -154,7 +108,7 @@ async function noFalseRow(): Promise<void> {
 }
 
 async function endure(mode: Mode, others: readonly Table[]): Promise<void> {
-  const watch = watchHealth()
+  const watch = watchHealth(pageUrl, recorder.process.pid)
   service.attack(mode)
   await vi.waitFor(() => expect(service.attacks).toBeGreaterThan(0), { timeout: recoveryMs, interval: 20 })
   const startedMs = performance.now()
@@ -162,7 +116,7 @@ async function endure(mode: Mode, others: readonly Table[]): Promise<void> {
   await sleep(Math.max(0, attackMs - (performance.now() - startedMs)))
   // A hostile response that held the recorder up would do so for longer than a busy machine does.
   expect(await watch.stop()).toBeLessThan(Math.max(5_000, 5 * honestHealthMs))
-  expect(await residentBytes()).toBeLessThan(honestMemory + 400_000_000)
+  expect(await residentBytes(recorder.process.pid)).toBeLessThan(honestMemory + 400_000_000)
 }
 
 test('there are enough ways to be hostile', () => {
@@ -180,7 +134,7 @@ function mixed(all: readonly Mode[]): readonly Mode[] {
 
 describe('the recorder answers, and records what is not attacked', () => {
   test.each(mixed(modes).map((mode) => [mode.name, mode] as const))('%s', async (_name, mode) => {
-    const attacked = attackedTables[mode.operation]
+    const attacked = mode.operation && attackedTables[mode.operation]
     await endure(
       mode,
       (['tickers', 'order_books', 'fills'] as const).filter((table) => table !== attacked),
@@ -205,5 +159,5 @@ test('an honest service is recorded afterwards as if nothing had been', async ()
   )
   expect(rows[0]?.bytes).toBeLessThan(20_000_000)
   expect(recorder.process.exitCode).toBeNull()
-  expect(await residentBytes()).toBeLessThan(honestMemory + 400_000_000)
+  expect(await residentBytes(recorder.process.pid)).toBeLessThan(honestMemory + 400_000_000)
 })
