@@ -35,16 +35,18 @@ describe('what one response may hold', () => {
   it.each([
     ['of 200,000 unknown fields', Object.entries(unknown(200_000))],
     ['of 100,000 levels', [['x', '[]']]],
+    ['among few, of 100,000 levels', [['x', '[]']]],
     ['that is no JSON', [['x', 'nothing']]],
   ])('a row %s costs none of the others, and the start of its text is kept', async (what, fields) => {
-    const sound = Array.from({ length: 5_000 }, (_, i) => instrument({ symbol: `S${i}`, size: 'x'.repeat(100) }))
+    const count = what.startsWith('among few') ? 3 : 5_000
+    const sound = Array.from({ length: count }, (_, i) => instrument({ symbol: `S${i}`, size: 'x'.repeat(100) }))
     const nested = what.endsWith('levels') ? `${'['.repeat(100_000)}${']'.repeat(100_000)}` : undefined
     const spelled = fields.map(([name, value]) => `"${name}":${nested ?? (value === 'nothing' ? value : `"${value}"`)}`)
     const bad = `{"category":"SPOT","symbol":"EVIL",${spelled.join()}}`
     const [first, ...others] = sound.map((row) => JSON.stringify(row))
     await exchange.answering(envelope(`[${[first, bad, ...others].join()}]`))
     const page = await exchange.client.instruments({ category: 'SPOT' })
-    expect(page.rows).toHaveLength(5_000)
+    expect(page.rows).toHaveLength(count)
     expect(page.rejected).toMatchObject([{ rawBytes: bad.length, raw: bad.slice(0, 4_096) }])
     expect(page.unkept).toBe(0)
   })
