@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { symbolMatcher } from '../market/instrument.js'
-import { dayMs, serviceMs } from '../market/values.js'
+import { instrumentText } from '../market/category.js'
+import { dayMs, serviceMs, sum } from '../market/values.js'
 import { verify } from '../ledger/verify.js'
 import type { Disagreement } from '../ledger/verify.js'
 import { explainMissing } from '../db/readOnlyQuery.js'
@@ -23,7 +24,7 @@ export function verifyCommand(): Command {
     .option('--json', 'print one JSON array')
     .addHelpText(
       'after',
-      "\nExample:\n  market-recorder verify --symbol 'BTC*'\n\nExit code: 0 when everything agrees, 1 when anything does not.",
+      "\nExample:\n  market-recorder verify --symbol 'BTC*'\n\nExit code: 0 when everything agrees, 1 when anything does not. Odd rows are only counted.",
     )
     .action(runVerify)
 }
@@ -40,11 +41,18 @@ async function runVerify(options: VerifyOptions): Promise<void> {
   const results: unknown[] = []
   try {
     for await (const result of verify(store.database.db, ({ symbol }) => isWanted(symbol), keptSince)) {
-      const { check, series, disagreements } = result
+      const { check, series, disagreements, oddRows } = result
       isSound &&= disagreements.length === 0
-      isAnything ||= series > 0
+      isAnything ||= series > 0 && oddRows === undefined
       if (options.json === true) {
         results.push(result)
+        continue
+      }
+      if (oddRows !== undefined) {
+        const [first, ...others] = oddRows.toSorted((a, b) => b.count - a.count)
+        const most =
+          first && `, most of them of ${instrumentText(first)} and ${others.length} more, as the service sent them`
+        await writeOut(`${check}: ${sum(oddRows.map(({ count }) => count))}${most ?? ''}\n`)
         continue
       }
       const found = disagreements.length === 0 ? 'ok' : `${disagreements.length} disagreement(s)`

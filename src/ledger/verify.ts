@@ -1,5 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { type CandleSeries, intervalMs } from '../market/candle.js'
+import { type InstrumentKey, instrumentText } from '../market/category.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { type ServiceMs, serviceMs } from '../market/values.js'
 import { candleStream, instrumentStream, ofCandles, ofSeries } from '../db/series.js'
@@ -15,11 +16,17 @@ export interface Disagreement {
   readonly detail: string
 }
 
+/** Rows of an instrument that are odd, and may be true: they are stored as they came. */
+export interface OddRows extends InstrumentKey {
+  readonly count: number
+}
+
 interface Verified {
   readonly check: string
-  /** Number of series that were checked. */
+  /** Number of series that were checked, or of instruments. */
   readonly series: number
   readonly disagreements: readonly Disagreement[]
+  readonly oddRows?: readonly OddRows[]
 }
 
 interface Check {
@@ -49,14 +56,23 @@ const checks: readonly Check[] = [
   },
 ]
 
+const crossed = sql<boolean>`bid_prices[1] >= ask_prices[1]`
+const oddities = [
+  { check: 'order books that are crossed', table: 'market.order_books', isOdd: crossed },
+  { check: 'RPI order books that are crossed', table: 'market.rpi_order_books', isOdd: crossed },
+  { check: 'fills at a price of 0', table: 'market.fills', isOdd: sql<boolean>`price = 0` },
+  { check: 'candles with a price of 0', table: 'market.candles', isOdd: sql<boolean>`low = 0` },
+  { check: 'tickers with a last price of 0', table: 'market.tickers', isOdd: sql<boolean>`last_price = 0` },
+] as const
+
 /**
- * Compares stored rows with the claims about them, and candles with fills and with shorter candles.
+ * Compares stored rows with the claims about them, and candles with fills and with shorter candles. Counts odd rows.
  *
  * @param keptSince nothing is claimed before this time, because older candles may be removed. Default: all are kept.
  */
 export async function* verify(
   db: Kysely<Database>,
-  isWanted: (series: CandleSeries) => boolean,
+  isWanted: (series: Pick<CandleSeries, 'symbol'>) => boolean,
   keptSince = serviceMs(0),
 ): AsyncGenerator<Verified> {
   const all = (await candleSeries(db)).filter(isWanted)
@@ -65,6 +81,19 @@ export async function* verify(
     const disagreements: Disagreement[] = []
     for (const series of concerned) for (const found of await run(db, series, keptSince)) disagreements.push(found)
     yield { check: name, series: concerned.length, disagreements }
+  }
+  const listed = await db.selectFrom('market.instruments').select(['category', 'symbol']).execute()
+  const known = [...all, ...listed.filter(isWanted)].map((key) => [instrumentText(key), key] as const)
+  const instruments = [...new Map<string, InstrumentKey>(known).values()]
+  for (const { check, table, isOdd } of oddities) {
+    const oddRows: OddRows[] = []
+    for (const { category, symbol } of instruments) {
+      const ofInstrument = sql`category = ${category} and symbol = ${symbol}`
+      const { rows } = await sql<{ count: number }>`
+        select count(*) from ${sql.table(table)} where ${ofInstrument} and ${isOdd} having count(*) > 0`.execute(db)
+      for (const { count } of rows) oddRows.push({ category, symbol, count })
+    }
+    yield { check, series: instruments.length, disagreements: [], oddRows }
   }
 }
 

@@ -47,7 +47,8 @@ afterAll(async () => {
 
 async function verified(): Promise<Record<string, readonly string[]>> {
   const results: Record<string, readonly string[]> = {}
-  for await (const { check, disagreements } of verify(test.database.db, () => true)) {
+  for await (const { check, disagreements, oddRows } of verify(test.database.db, () => true)) {
+    if (oddRows !== undefined) continue
     results[check] = disagreements.map(
       ({ series, count, detail }) => `${series.symbol} ${series.interval} ${count} ${detail}`,
     )
@@ -155,6 +156,30 @@ describe('verify', () => {
       `update market.candles c set (base_volume, quote_turnover) = (select base_volume, quote_turnover from unknown) where ${candle}`,
     )
     await sql('drop table unknown')
+  })
+})
+
+it('counts odd rows, which are no disagreement', async () => {
+  const at = `'2026-06-01 00:00Z'::timestamptz`
+  await sql(`insert into market.order_books
+      (category, symbol, ts, bid_prices, bid_sizes, ask_prices, ask_sizes, received_at)
+    values ('SPOT', 'BTCUSDT', ${at}, '{2,1}', '{1,1}', '{2}', '{1}', now()),
+      ('SPOT', 'BTCUSDT', ${at} + interval '1 s', '{2,1}', '{1,1}', '{3}', '{1}', now()),
+      ('SPOT', 'BTCUSDT', ${at} + interval '2 s', '{}', '{}', '{3}', '{1}', now())`)
+  await sql(`insert into market.tickers (category, symbol, ts, last_price, received_at)
+    values ('COIN-FUTURES', 'BTCUSD_CM', ${at}, 0, now()), ('COIN-FUTURES', 'BTCUSD_CM', ${at} + interval '1 s', 1, now())`)
+  const found: Record<string, unknown> = {}
+  for await (const { check, disagreements, oddRows } of verify(test.database.db, () => true)) {
+    if (oddRows === undefined) continue
+    expect(disagreements).toEqual([])
+    found[check] = oddRows
+  }
+  expect(found).toEqual({
+    'order books that are crossed': [{ category: 'SPOT', symbol: 'BTCUSDT', count: 1 }],
+    'RPI order books that are crossed': [],
+    'fills at a price of 0': [],
+    'candles with a price of 0': [],
+    'tickers with a last price of 0': [{ category: 'COIN-FUTURES', symbol: 'BTCUSD_CM', count: 1 }],
   })
 })
 
