@@ -1,6 +1,8 @@
 import { parse, stringify } from 'lossless-json'
 import { responseLimits } from '../../src/exchange/response.js'
+import { bounds } from '../../src/market/bounds.js'
 import { type Operation, type OperationTraits, operationTraits } from '../../src/market/operation.js'
+import { sum } from '../../src/market/values.js'
 
 /** A number of at least 0 and below 1, from a seed. */
 export type Random = () => number
@@ -138,11 +140,13 @@ export function changeResponse(honest: string, operation: Operation, random: Ran
     left -= text.length
     return text
   })
-  const times = random() < 0.05 && texts.length > 0 ? Math.ceil(size(random) / texts.length) : 1
+  // Twice what the largest response may have shows what more would.
+  const most = Math.ceil((2 * bounds.responseBytes) / Math.max(1, sum(texts.map(({ length }) => length))))
+  const times = random() < 0.05 && texts.length > 0 ? Math.min(most, Math.ceil(size(random) / texts.length)) : 1
   const all = traits.isOneRow === true ? texts : Array.from({ length: times }, () => texts).flat()
   const body = objectText(members.map(([name, text]) => [name, name === 'data' ? withRows(all) : text]))
-  const { bytes, rows: most } = responseLimits(operation)
-  const isWhole = Buffer.byteLength(body) <= bytes && all.length <= most
+  const { bytes, rows: maxRows } = responseLimits(operation)
+  const isWhole = Buffer.byteLength(body) <= bytes && all.length <= maxRows
   return {
     body,
     good: isWhole ? withTexts(rows.filter((_, at) => isChanged[at] !== true)) : [],

@@ -1,8 +1,12 @@
 import type pg from 'pg'
 import { keyOf, type RecordedTable, trimmed, type TruthRow } from './servedTruth.js'
 
-/** Every row of a table as text in the spelling of the truth, by key. Fails when a key is there twice. */
-export async function storedRows(pool: pg.Pool, table: RecordedTable): Promise<Map<string, TruthRow>> {
+/** Every row of a table as text in the spelling of the truth, by key. Fails when a key is there twice, unless told otherwise. */
+export async function storedRows(
+  pool: pg.Pool,
+  table: RecordedTable,
+  { isOnceEach = true }: { readonly isOnceEach?: boolean } = {},
+): Promise<Map<string, TruthRow>> {
   const { rows: columns } = await pool.query<{ name: string; type: string }>(
     `select attname as name, format_type(atttypid, null) as type from pg_attribute
       where attrelid = $1::regclass and attnum > 0 and not attisdropped`,
@@ -20,7 +24,7 @@ export async function storedRows(pool: pg.Pool, table: RecordedTable): Promise<M
       ]),
     )
     const key = keyOf(table, trimmedRow)
-    if (byKey.has(key)) throw new Error(`market.${table} holds ${key} twice`)
+    if (isOnceEach && byKey.has(key)) throw new Error(`market.${table} holds ${key} twice`)
     byKey.set(key, trimmedRow)
   }
   return byKey
