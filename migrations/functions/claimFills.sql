@@ -12,6 +12,14 @@ returns text language sql immutable set search_path = pg_catalog, pg_temp as $$
   end
 $$;
 
+-- Returns the time of the first fill that a response showed. asked_since is later than it by the disorder of its response,
+-- which is less than a minute.
+create or replace function recorder.first_fill(of_category market.category, of_symbol text, asked_since timestamptz)
+returns timestamptz language sql stable as $$
+  select pg_catalog.min(t.ts) from market.fills t
+  where t.category = of_category and t.symbol = of_symbol and t.ts >= asked_since - interval '1 minute'
+$$;
+
 -- Claims ranges of fills of a series that the caller has locked. What evidence speaks against is not claimed. Gaps in the
 -- claim are closed, and of a live claim what is left between it and the claims around it is noted as gaps. at, by: when and by what
 -- the fills came, live or history. after_what: what a live response came after, as in reason_for_missed.
@@ -184,7 +192,9 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     on (asked.stream, asked.category, asked.symbol, asked.type, asked.interval) = ('fills', of_category, i.symbol, '', '')
       and asked.verdict = 'unsettled'
   cross join lateral (
-    select max(upper(k.ranges)) as until from recorder.ledger k
+    select coalesce(max(upper(k.ranges)),
+      recorder.first_fill(of_category, i.symbol, asked.asked_since) + interval '1 millisecond') as until
+    from recorder.ledger k
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, i.symbol, '', '')
       and k.verdict in ('recorded', 'final')
   ) known

@@ -29,12 +29,14 @@ create type recorder.compared_page as (
   inserted integer, differing integer,
   -- Number and milliseconds of stored fills that the page lacks although it covers their time.
   left_out integer, hidden tstzmultirange,
-  -- True if a fill of the page was stored before, or has left; if responses dispute fills of the instrument.
-  is_shared boolean, is_disputed boolean,
+  -- Time of the newest fill of the page that was stored before, or has left; true if responses dispute fills.
+  shared timestamptz, is_disputed boolean,
   -- Claimed ranges of the newest part, or of all parts if the page begins before the newest, and what has left.
   claimed tstzmultirange,
   -- Ranges that are proven and not claimed yet, and the tail of the newest run; service time of the newest response.
-  unsettled tstzmultirange, tail tstzrange, asked timestamptz
+  unsettled tstzmultirange, tail tstzrange, asked timestamptz,
+  -- Time of the first fill of all that responses showed before, if none is claimed before the page.
+  first timestamptz
 );
 
 -- Judges a whole page with fills. run: what it proves with all that it joins, settled or not; gap: what it shows to be
@@ -48,8 +50,12 @@ declare
   newest constant timestamptz := least(p.newest, p.requested);
   ends constant timestamptz := newest - p.disorder;
   before timestamptz;
+  -- The newest run, as far as it was not claimed when it came. Fills are missing since, or since the first one of all.
+  last constant tstzrange := (
+    select r from unnest(p.unsettled * tstzmultirange(tstzrange(lower(p.tail) - interval '1 minute', null))
+      + tstzmultirange(p.tail)) as r order by r desc limit 1);
   -- It goes on from the newest run, or from what is proven beyond its own edge.
-  does_join constant boolean := p.is_shared and exists (
+  does_join constant boolean := p.shared is not null and exists (
     select from unnest(p.claimed + p.unsettled + tstzmultirange(p.tail)) as r
     where r @> p.oldest and (r @> p.edge + p.disorder or r @> p.tail and not isempty(p.tail)));
   begins constant timestamptz := p.edge + a_ms + case when does_join then interval '0' else p.disorder end;
@@ -68,11 +74,20 @@ begin
     end if;
   end if;
   -- Fills of one time prove nothing. If none of them was stored before, others were missed before them.
-  if lower(run) = begins or run is null and not p.is_shared then
+  if lower(run) = begins or run is null and p.shared is null then
     -- The millisecond of a fill that has left ends before the run that begins after this fill.
     before := (
-      select max(upper(r)) from unnest(p.claimed) as r where upper(r) <= begins and not (p.is_shared and r @> p.oldest));
-    if before < begins then gap := tstzrange(before, begins); end if;
+      select max(upper(r)) from unnest(p.claimed) as r
+      where upper(r) <= begins and not (p.shared is not null and r @> p.oldest));
+    if p.shared is null then
+      before := coalesce(least(before, case when lower(last) < begins then lower(last) end), p.first + a_ms);
+    elsif before is null and p.shared <= p.edge then
+      before := (select max(upper(r)) from unnest(p.unsettled + tstzmultirange(p.tail)) as r where upper(r) <= begins);
+    end if;
+    gap := tstzrange(least(before, begins), greatest(before, begins));
+  elsif upper(last) + a_ms < lower(run) then
+    -- It joins what history has claimed since the last run.
+    gap := tstzrange(lower(last), lower(run));
   end if;
 end
 $$;
@@ -163,7 +178,7 @@ begin
     ), shown as (
       select c.page, count(*) as fills, count(*) filter (where c.differs) as differing,
         -- A fill that is dated ahead joins nothing.
-        bool_or(c.ts <= a.requested) as is_shared
+        max(c.ts) filter (where c.ts <= a.requested) as shared
       from compared c join asked a using (page) where c.is_known group by c.page
     ), hidden as (
       select k.page, count(*) as fills, range_agg(tstzrange(k.ts, k.ts + a_ms)) as ranges
@@ -171,18 +186,24 @@ begin
     )
     select a.page, a.category, a.symbol, a.requested, a.received, a.after_what, a.unread, a.oldest, a.newest, a.edge, a.disorder,
       (a.fills - coalesce(s.fills, 0))::integer, coalesce(s.differing, 0)::integer,
-      coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), coalesce(s.is_shared, false),
+      coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), s.shared,
       exists (
         select from recorder.ledger d
         where (d.stream, d.category, d.symbol, d.type, d.interval) = ('fills', a.category, a.symbol, '', '')
           and d.verdict = 'disputed'),
-      coalesce(case when lower(last.ranges) < a.oldest then last.ranges else whole.ranges end, '{}')
+      coalesce(case when last.is_enough then last.ranges else whole.ranges end, '{}')
         + coalesce(f.ranges, '{}'),
       coalesce(o.ranges * tstzmultirange(tstzrange(null, o.settled_at)), '{}'),
-      coalesce(range_merge(o.ranges) * tstzrange(o.settled_at, null), 'empty'), o.noted_at
+      coalesce(range_merge(o.ranges) * tstzrange(o.settled_at, null), 'empty'), o.noted_at,
+      case when a.oldest > coalesce(lower(last.ranges), lower(whole.ranges)) then null
+        else recorder.first_fill(a.category, a.symbol, o.asked_since) end
     from asked a left join shown s using (page) left join hidden h using (page) left join final f using (page)
+    left join recorder.ledger o
+      on (o.stream, o.category, o.symbol, o.type, o.interval) = ('fills', a.category, a.symbol, '', '') and o.verdict = 'unsettled' and o.part = '-infinity'
     left join lateral (
-      select c.ranges from recorder.ledger c
+      select c.ranges, lower(c.ranges) < a.oldest
+        and coalesce(lower(c.ranges) < o.settled_at - interval '1 minute', true) as is_enough
+      from recorder.ledger c
       where (c.stream, c.category, c.symbol, c.type, c.interval) = ('fills', a.category, a.symbol, '', '')
         and c.verdict = 'recorded'
       order by c.part desc limit 1
@@ -191,10 +212,8 @@ begin
       select range_agg(r) as ranges from recorder.ledger c cross join lateral unnest(c.ranges) as r
       where (c.stream, c.category, c.symbol, c.type, c.interval) = ('fills', a.category, a.symbol, '', '')
         and c.verdict = 'recorded'
-        and not coalesce(lower(last.ranges) < a.oldest, false)
+        and not coalesce(last.is_enough, false)
     ) whole on true
-    left join recorder.ledger o
-      on (o.stream, o.category, o.symbol, o.type, o.interval) = ('fills', a.category, a.symbol, '', '') and o.verdict = 'unsettled' and o.part = '-infinity'
   loop
     claim := nothing; unsettled := p.unsettled; tail := p.tail; gap := nothing; conflicts := nothing;
     if p.differing > 0 then
@@ -209,8 +228,6 @@ begin
         (select array_agg(r) from unnest(p.hidden) as r), hidden_reason);
     elsif p.oldest is not null then
       judged := recorder.judge_fills(p);
-      -- History may have filled a part of it since the response before.
-      gap := coalesce(tstzmultirange(judged.gap), nothing) - p.claimed;
       if judged.run is not null and p.unread is not null then
         if p.is_disputed then
           perform recorder.end_evidence('fills', p.category, p.symbol, '', '', 'disputed',
@@ -225,6 +242,8 @@ begin
             unread_reason);
         end if;
       end if;
+      -- History may have filled a part of it since the response before.
+      gap := coalesce(tstzmultirange(judged.gap), nothing) - p.claimed - claim;
       -- Drops the unsettled ends of old runs, because no page will join them any more.
       unsettled := (unsettled - claim - p.claimed) * tstzmultirange(tstzrange(least(p.newest, p.requested) - reach, null));
     end if;

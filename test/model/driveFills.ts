@@ -11,7 +11,7 @@ import { minuteMs } from '../../src/market/values.js'
 import { batchOf } from '../support/batches.js'
 import { aCandle, aFill, someTime } from '../support/marketRows.js'
 import { type Fill, FillModel, type Operation, type Page } from './fills.js'
-import { intersect, type Span, subtract } from './spans.js'
+import { intersect, type Span, subtract, unite } from './spans.js'
 
 /** What happens to the recorder, and how the service answers it. */
 type Step =
@@ -243,9 +243,10 @@ class Drive {
 
   async #compare(): Promise<string | null> {
     const claims = await this.#ranges('coverage')
-    const both = intersect(claims, await this.#ranges('gaps'))
+    const gaps = await this.#ranges('gaps')
+    const both = intersect(claims, gaps)
     if (both.length > 0) return `both claimed and a gap: ${textOf(both)}`
-    const judged = this.#models.map((model) => ({ model, wrong: judge(model, claims) }))
+    const judged = this.#models.map((model) => ({ model, wrong: judge(model, claims, gaps) }))
     const agreeing = judged.filter(({ wrong }) => wrong === null)
     if (agreeing.length > 0) this.#models = agreeing.map(({ model }) => model)
     return agreeing.length > 0 ? null : (judged[0]?.wrong ?? null)
@@ -274,13 +275,16 @@ function lieOf(rows: readonly Fill[], { leavesOut, changes }: Lie): Fill[] {
     .filter((_, index) => index !== at(leavesOut))
 }
 
-function judge(model: FillModel, claims: readonly Span[]): string | null {
+function judge(model: FillModel, claims: readonly Span[], gaps: readonly Span[]): string | null {
   const beyond = subtract(claims, model.mayClaim())
   if (beyond.length > 0) return `claimed without proof: ${textOf(beyond)} of ${textOf(claims)}`
   const refuted = model.refuted(claims)
   if (refuted.length > 0) return `claimed against a candle: ${textOf(refuted)}`
   const lacking = subtract(model.mustClaim(), claims)
   if (lacking.length > 0) return `not claimed: ${textOf(lacking)}, only ${textOf(claims)}`
+  const silent = subtract(model.mustAccountFor(), unite([...claims, ...gaps]))
+  if (silent.length > 0)
+    return `neither claimed nor in a gap: ${textOf(silent)}, only ${textOf(claims)} and ${textOf(gaps)}`
   return null
 }
 

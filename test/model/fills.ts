@@ -116,6 +116,17 @@ export class FillModel {
     return this.must
   }
 
+  /** What is claimed or in a gap: all time between live responses that no row joins. */
+  mustAccountFor(): Span[] {
+    const live = this.seen.filter(({ page }) => page.operation === 'live' && page.rows.length > 0)
+    const hulls = groupsOf(live, (row, other) => other !== undefined && row.id === other.id)
+      .filter((group) => group.some(({ isUnbroken }) => isUnbroken))
+      .map((group) => group.flatMap(({ page }) => page.rows.map(({ time }) => time)))
+      .map((times): Span => [Math.min(...times), Math.max(...times) + 1])
+    const shown = unite(hulls)
+    return subtract([[shown[0]?.[0] ?? 0, shown.at(-1)?.[1] ?? 0]], shown)
+  }
+
   /** The milliseconds and minutes that no claim may touch. */
   contradictions(): Span[] {
     return unite([
@@ -139,14 +150,7 @@ export class FillModel {
 
   /** The runs of all groups of responses that rows join. A millisecond where two only touch is in neither. */
   private joinedRuns(): Span[] {
-    const groups: Seen[][] = []
-    for (const seen of this.unbroken()) {
-      const own = new Map(seen.page.rows.map((row) => [row.id, row]))
-      const doShare = ({ page }: Seen) => page.rows.some((row) => sameValues(row, own.get(row.id)))
-      const joined = groups.filter((group) => group.some(doShare))
-      for (const group of joined) groups.splice(groups.indexOf(group), 1)
-      groups.push([seen, ...joined.flat()])
-    }
+    const groups = groupsOf(this.unbroken(), sameValues)
     const alone = this.unbroken().map((seen) => [seen])
     return [...groups.map((group) => runOfGroup(group)), ...alone.map((group) => runOfGroup(group))].flat()
   }
@@ -257,6 +261,20 @@ export class FillModel {
     }
     return [...latest.values()]
   }
+}
+
+/** Groups of responses of which each shares a row with another one. */
+function groupsOf(responses: readonly Seen[], isShared: (row: Fill, other: Fill | undefined) => boolean): Seen[][] {
+  const groups: Seen[][] = []
+  for (const seen of responses) {
+    const own = new Map(seen.page.rows.map((row) => [row.id, row]))
+    const joined = groups.filter((group) =>
+      group.some(({ page }) => page.rows.some((row) => isShared(row, own.get(row.id)))),
+    )
+    for (const group of joined) groups.splice(groups.indexOf(group), 1)
+    groups.push([seen, ...joined.flat()])
+  }
+  return groups
 }
 
 const sameValues = (one: Fill, other: Fill | undefined) =>

@@ -19,8 +19,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a loss between two responses is no gap',
     file: 'migrations/functions/storeFills.sql',
-    find: 'if before < begins then gap',
-    replace: "if before < begins - interval '1 hour' then gap",
+    find: 'gap := tstzrange(least(before, begins), greatest(before, begins));',
+    replace: "gap := 'empty';",
   },
   {
     name: 'a response is proven up to when it was asked for',
@@ -150,6 +150,13 @@ export const mutations: readonly Mutation[] = [
     file: 'src/ledger/storePastFills.ts',
     find: "isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : 'incomplete'",
     replace: "isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : null",
+  },
+  {
+    name: 'a loss before the first claim is no gap',
+    foundBy: 'rule',
+    file: 'migrations/functions/storeFills.sql',
+    find: 'lower(last) end), p.first + a_ms);',
+    replace: 'lower(last) end), null);',
   },
   {
     name: 'claims of any response forget the evidence against them',

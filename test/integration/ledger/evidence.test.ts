@@ -9,6 +9,7 @@ import { addCoverage } from '../../../src/ledger/verdicts.js'
 import type { Fill } from '../../../src/market/rows.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { addMs, minuteMs, serviceMs } from '../../../src/market/values.js'
+import { callFunction } from '../../../src/db/database.js'
 import { instrumentStream } from '../../../src/db/series.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -259,18 +260,45 @@ describe('a minute whose candle agrees with the fills', () => {
 })
 
 describe('an instrument that leaves the list', () => {
-  it('has a gap from its last claim to its last response, with that reason', async () => {
+  it.each([
+    ['its last claim', 40, [[10.501, 39]], [39, 41]],
+    ['its first fill, if none is claimed,', 11, [], [10.501, 12]],
+  ])('has a gap from %s to its last response, with that reason', async (_, last, claims, gap) => {
     const { db } = test.database
     await sql`truncate market.instruments, market.instrument_history`.execute(db)
     const at = serviceMs(start)
     await recordInstruments(db, 'SPOT', [anInstrument(), anInstrument({ symbol: 'ETHUSDT' })], at, { complete: true })
-    await storePage(10, 40, { requested: 41 })
-    expect(await claimed()).toEqual([[10.501, 39]])
+    await storePage(10, last, { requested: last + 1 })
+    expect(await claimed()).toEqual(claims)
     expect(await open()).toEqual([])
     const others = [anInstrument({ symbol: 'ETHUSDT' })]
     await recordInstruments(db, 'SPOT', others, addMs(at, 60_000), { complete: true })
-    expect(await open()).toEqual([[39, 41]])
+    expect(await open()).toEqual([gap])
     const { rows } = await sql<{ reason: string }>`select reason from market.gaps`.execute(db)
     expect(rows.map(({ reason }) => reason).join()).toMatch(/^the instrument left the list/)
+  })
+})
+
+describe('time that history has claimed since the newest live response', () => {
+  it.each([
+    [
+      'after',
+      300,
+      [
+        [79, 200],
+        [230, 300.501],
+      ],
+    ],
+    ['joined to', 229, [[79, 200]]],
+  ])('hides no gap before it from a live response %s it', async (_, from, gaps) => {
+    await storePage(40, 80, { requested: 81 })
+    const fills = Array.from({ length: 31 }, (_fill, index) => fill(200 + index))
+    await insertFills(test.database.db, fills)
+    const claim = `{[${new Date(start + 200_000).toISOString()},${new Date(start + 230_000).toISOString()})}`
+    const at = new Date(start + 300_000)
+    await callFunction(test.database.db, 'recorder.cover_fills', ['SPOT'], ['BTCUSDT'], [claim], at, 'history')
+    expect(await open()).toEqual([])
+    await storePage(from, from + 30)
+    expect(await open()).toEqual(gaps)
   })
 })
