@@ -51,6 +51,7 @@ it('a service without them has idle streams, and no incident', async () => {
   await expect.poll(() => collector.phase, patience).toBe('collecting')
   for (const stream of ['funding_rates', 'funding_forecasts', 'liquidations'] as const)
     await expect.poll(() => collector.stats[stream].lastIdleAt, patience).not.toBeNull()
-  expect(collector.incidents.recent()).toEqual([])
+  // A slow machine has incidents of its own: a write that takes long.
+  expect(collector.incidents.recent().filter(({ what }) => what !== 'storing')).toEqual([])
   expect(await symbolsOf('funding_forecasts')).toEqual([])
 })

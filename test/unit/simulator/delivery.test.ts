@@ -1,7 +1,10 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { Agent, createServer, get } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { expect, test, vi } from 'vitest'
@@ -62,10 +65,11 @@ test('it is told when the client closes the connection after an answer, without 
   server.close()
 })
 
-/** A client that goes away: without looking for the answer, or with the answer unread before it. */
-const impatient = (port: number, when: 'before the answer' | 'with the answer unread') => `
+/** A client that goes away: without looking for the answer, or with the answer unread before it. Then it makes a file. */
+const impatient = (port: number, when: 'before the answer' | 'with the answer unread', gone: string) => `
   const socket = require('node:net').connect(${port}, '127.0.0.1')
   if (${when === 'with the answer unread'}) socket.pause()
+  socket.on('close', () => require('node:fs').writeFileSync(${JSON.stringify(gone)}, ''))
   socket.write('GET / HTTP/1.1\\r\\nHost: test\\r\\n\\r\\n', () => {
     setTimeout(() => socket.destroy(), ${when === 'before the answer' ? 50 : 400})
   })`
@@ -74,9 +78,10 @@ test.for(['before the answer', 'with the answer unread'] as const)(
   'an answer to a client that gave up %s is not complete, although this process was too busy to see it',
   async (when) => {
     let said: Outcome | undefined
+    const gone = join(mkdtempSync(join(tmpdir(), 'delivery-')), 'gone')
     const server = createServer((_request, response) => {
       const until = performance.now() + 200
-      while (performance.now() < until) continue
+      while (performance.now() < until || (when === 'before the answer' && !existsSync(gone))) continue
       void connectionsLookedAt().then(() =>
         deliver(response, answer, (outcome) => {
           said = outcome
@@ -86,12 +91,13 @@ test.for(['before the answer', 'with the answer unread'] as const)(
     server.listen(0, '127.0.0.1')
     await once(server, 'listening')
     const { port } = server.address() as AddressInfo
-    const client = spawn(process.execPath, ['-e', impatient(port, when)], { stdio: 'ignore' })
+    const client = spawn(process.execPath, ['-e', impatient(port, when, gone)], { stdio: 'ignore' })
     await once(client, 'exit')
     await vi.waitFor(() => expect(said).toBe('torn'), 60_000)
     await new Promise((resolve) => {
       server.close(resolve)
       server.closeAllConnections()
     })
+    rmSync(dirname(gone), { recursive: true })
   },
 )
