@@ -20,7 +20,7 @@ from numba import njit
 
 # What is traded, and guessed: time between two quotes, their size, and the latency each way.
 every_ns, size, latency_ns = 10_000_000_000, 0.01, 50_000_000
-of_instrument = "category = %(category)s::market.category and symbol = %(symbol)s"
+length, of_instrument = "%(period)s::interval", "category = %(category)s::market.category and symbol = %(symbol)s"
 
 
 def rows_between(table, since="%(since)s", until="%(until)s"):
@@ -28,18 +28,15 @@ def rows_between(table, since="%(since)s", until="%(until)s"):
 
 
 completeness = f"""
-    select since, until, (
-      select coalesce(sum(extract(epoch from least(to_time, until) - greatest(from_time, since))), 0)
-      from market.coverage where stream = 'fills' and {of_instrument} and from_time < until and to_time > since
-    ) / extract(epoch from until - since) as proven, (
-      select max(extract(epoch from later - ts)) from (
-        select ts, lead(ts, 1, until) over (order by ts) as later
-        from (select since as ts union select ts {rows_between("order_books", "since", "until")}) as moments
-      ) as pauses
-    ) as pause
-    from (select %(from)s::timestamptz as first, %(to)s::timestamptz as last, %(period)s::interval as length) as asked
-    cross join generate_series(first, last - length, length) as since
-    cross join lateral (select since + length as until) as period"""
+    select since, until,
+      (select coalesce(sum(extract(epoch from least(to_time, until) - greatest(from_time, since))), 0)
+       from market.coverage where stream = 'fills' and {of_instrument} and from_time < until and to_time > since)
+        / extract(epoch from until - since) as proven,
+      (select max(extract(epoch from later - ts)) from (
+         select ts, lead(ts, 1, until) over (order by ts) as later
+         from (select since as ts union select ts {rows_between("order_books", "since", "until")}) as t) as t) as pause
+    from generate_series(%(from)s::timestamptz, %(to)s::timestamptz - {length}, {length}) as since
+    cross join lateral (select since + {length} as until) as period"""
 
 
 def events_of(books, fills):
@@ -50,8 +47,7 @@ def events_of(books, fills):
             if prices:
                 rows.append((hft.DEPTH_CLEAR_EVENT | side, ms, prices[-1], 0))
                 rows.extend((hft.DEPTH_SNAPSHOT_EVENT | side, ms, price, size) for price, size in zip(prices, sizes))
-    sides = {"buy": hft.BUY_EVENT, "sell": hft.SELL_EVENT}
-    rows.extend((hft.TRADE_EVENT | sides[side], *rest) for side, *rest in fills)
+    rows.extend((hft.TRADE_EVENT | (hft.BUY_EVENT if side == "buy" else hft.SELL_EVENT), *row) for side, *row in fills)
     rows.sort(key=lambda row: row[1])
     events = np.zeros(len(rows), hft.event_dtype)
     kinds, times, events["px"], events["qty"] = (np.array(column) for column in zip(*rows))
@@ -96,37 +92,32 @@ def run(query, tick, lot, fee):
     backtest = hft.HashMapMarketDepthBacktest([asset.tick_size(tick).lot_size(lot)])
     held = np.zeros((int((books[-1][0] - books[0][0]) * 1e6 / every_ns), 3))
     held = held[: make_market(backtest, held)]
-    state, price = backtest.state_values(0), held[-1, 2]
-    result = state.balance + state.position * price - state.fee
-    for at_ms, rate in rates:
-        at = np.searchsorted(held[:, 0], at_ms * 1e6) - 1
-        result -= 0 if at < 0 else held[at, 1] * held[at, 2] * rate
-    backtest.close()
+    state = backtest.state_values(0)
+    result = state.balance + state.position * held[-1, 2] - state.fee
+    settled = ((np.searchsorted(held[:, 0], at_ms * 1e6) - 1, rate) for at_ms, rate in rates)
+    result -= sum(held[at, 1] * held[at, 2] * rate for at, rate in settled if at >= 0)
     return len(books), len(fills), state.num_trades, result
 
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("symbol")
 parser.add_argument("--category", default="USDT-FUTURES", choices=["SPOT", "USDT-FUTURES", "USDC-FUTURES"])
-parser.add_argument("--from", required=True, dest="since")
-parser.add_argument("--to", required=True)
+for name in ("--from", "--to"):
+    parser.add_argument(name, required=True)
 parser.add_argument("--period", default="1 day", help="length of what is judged and run as a whole")
 parser.add_argument("--pause", type=float, default=60, help="longest time without a book, seconds")
-options = parser.parse_args()
+asked = vars(parser.parse_args())
 
 with psycopg.connect(os.environ["DATABASE_URL"], options="-c timezone=UTC") as connection:
-    asked = {"category": options.category, "symbol": options.symbol, "from": options.since, "to": options.to}
-    days = connection.execute(completeness, {**asked, "period": options.period}).fetchall()
+    days = connection.execute(completeness, asked).fetchall()
     columns = "10.0 ^ -price_precision, 10.0 ^ -quantity_precision, coalesce(maker_fee_rate, 0)"
     found = connection.execute(f"select {columns} from market.instruments where {of_instrument}", asked).fetchone()
     if found is None:
         raise SystemExit(f"{options.category} {options.symbol} is not recorded")
-    used = []
+    used = [(since, until) for since, until, proven, pause in days if proven == 1 and pause <= asked["pause"]]
     for since, until, proven, pause in days:
-        is_whole = proven == 1 and pause <= options.pause
         what = f"{proven:.2%} of the time proven for fills, at most {pause:.1f} s without a book"
-        print(f"{since:%F %T}: {what}: {'used' if is_whole else 'left out'}")
-        used += [(since, until)] if is_whole else []
+        print(f"{since:%F %T}: {what}: {'used' if (since, until) in used else 'left out'}")
     print(f"{len(used)} of {len(days)} are used; books say nothing of what happened between two of them\n")
     for since, until in used:
         query = lambda sql: connection.execute(sql, {**asked, "since": since, "until": until}).fetchall()
