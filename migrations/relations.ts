@@ -70,11 +70,20 @@ export function wholeSum(column: string): string {
   return `case when count(${column}) = count(*) then sum(${column}) end`
 }
 
-/** Returns the last columns of a view of rollups. They follow from the others, of a relation named `r`. */
-export function completeness(length: string): string {
+/**
+ * Returns the last columns of a view of rollups. They follow from the others, of a relation named `r`. Stored rollups may
+ * lack candles that came since. Such a bucket counts as complete only where no more minutes are stored than it has.
+ */
+export function completeness(length: string, source: 'stored' | 'computed' = 'computed'): string {
+  const lacksNone = `
+      and r.minutes >= (select count(*) from market.candles c where c.category = r.category and c.symbol = r.symbol
+        and c.type = 'market' and c.interval = '1m' and c.is_closed
+        and c.open_time >= r.open_time and c.open_time < r.open_time + interval '${length}')`
   return `extract(epoch from interval '${length}')::bigint / 60 as expected_minutes,
     r.minutes = extract(epoch from interval '${length}')::bigint / 60 or exists (
       select from market.coverage v where v.category = r.category and v.symbol = r.symbol and v.stream = 'candles'
         and v.type = 'market' and v.interval = '1m'
-        and v.from_time <= r.open_time and v.to_time >= r.open_time + interval '${length}') as is_complete`
+        and v.from_time <= r.open_time and v.to_time >= r.open_time + interval '${length}')${
+          source === 'stored' ? lacksNone : ''
+        } as is_complete`
 }

@@ -19,7 +19,8 @@ drop function if exists market.ohlcv(market.category, text, interval, timestampt
 -- Where the server keeps rollups, the hours or five minutes that lie wholly in the range are rolled up further, with the
 -- minutes before and after them. On other servers the views group all of the past, because no bound passes a grouping:
 -- there the minutes of the range are rolled up. Each call is planned with its values, so that a branch that does not
--- apply costs nothing. The end of a range in the future cuts no hour in two.
+-- apply costs nothing. Of the last day the minutes are read everywhere, because rollups may lack what was just stored.
+-- For the same reason a bucket of rollups counts as complete only where no more minutes are stored than it has.
 create function market.ohlcv(
   category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz,
   origin timestamptz default 'epoch'
@@ -48,8 +49,7 @@ begin
   if step is not null then
     whole_from := case when isfinite(from_time)
       then date_bin(step, from_time + step - interval '1 microsecond', timestamptz 'epoch') else from_time end;
-    whole_to := greatest(whole_from,
-      case when to_time >= now() then to_time else date_bin(step, to_time, timestamptz 'epoch') end);
+    whole_to := greatest(whole_from, date_bin(step, least(to_time, now() - interval '24 hours'), timestamptz 'epoch'));
   end if;
   select range_agg(tstzrange(v.from_time, v.to_time)) into known from market.coverage v
   where v.category = ohlcv.category and v.symbol = ohlcv.symbol and v.stream = 'candles' and v.type = 'market'
@@ -58,7 +58,12 @@ begin
   return query
   select b.open_time, b.open, b.high, b.low, b.close, b.base_volume, b.quote_turnover, b.minutes, e.minutes,
     b.open_time >= ohlcv.from_time and b.open_time + span <= ohlcv.to_time
-      and (b.minutes = e.minutes or coalesce(known @> tstzrange(b.open_time, b.open_time + span), false))
+      and (b.minutes = e.minutes or coalesce(known @> tstzrange(b.open_time, b.open_time + span), false)
+        and (step is null or b.open_time >= whole_to or b.minutes >= (
+          select count(*) from market.candles c
+          where c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market' and c.interval = '1m'
+            and c.is_closed and c.open_time >= b.open_time and c.open_time < b.open_time + span
+            and c.open_time >= ohlcv.from_time and c.open_time < ohlcv.to_time)))
   from (
     select date_bin(span, s.open_time, origin) as open_time, (array_agg(s.open order by s.open_time))[1] as open,
       max(s.high) as high, min(s.low) as low, (array_agg(s.close order by s.open_time desc))[1] as close,
@@ -161,7 +166,9 @@ returns table (
     coalesce((select k.ranges from known k)
       @> tstzrange(g.step, least(g.step + market.interval_length(candle_interval), f.next_open)), false)
   from followed f
-  cross join lateral generate_series(f.first_step, least(f.next_open, to_time, now()) - interval '1 microsecond',
+  -- The time of a transaction stands still, so that rows and proofs may be younger than now().
+  cross join lateral generate_series(f.first_step, least(to_time,
+      coalesce(f.next_open, greatest(now(), (select upper(k.ranges) from known k)))) - interval '1 microsecond',
     market.interval_length(candle_interval)) as g (step)
   where f.first_step < coalesce(f.next_open, to_time)
   order by 1

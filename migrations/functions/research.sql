@@ -11,47 +11,68 @@ comment on function market.universe_at is
   'The instruments that were listed at a moment, also those that have gone since, each with the specification that '
   'held then. Selecting from it keeps survivors from being the only ones in a study.';
 
--- A small x is not added to 1 alone: ln(1 + x) would have few of its digits.
+-- A small x is not added to 1 alone: ln(1 + x) would have few of its digits. A large fall is not added to 1 at all. The
+-- close before the range is looked for in a week, because chunks without a row of the instrument cost time, too.
 create or replace function market.log_returns(
   category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz
 )
 returns table (open_time timestamptz, close numeric, log_return double precision)
 language sql stable parallel safe as $$
+  -- A day has 24 hours, whatever the time zone of the session.
+  with grid as (
+    select s.span, case when isfinite(from_time)
+      then date_bin(s.span, from_time + s.span - interval '1 microsecond', timestamptz 'epoch') else from_time end as first_step
+    from (select make_interval(secs => extract(epoch from width)::float8) as span) s
+  ), known as materialized (
+    select range_agg(tstzrange(v.from_time, v.to_time)) as ranges from market.coverage v
+    where v.category = log_returns.category and v.symbol = log_returns.symbol and v.stream = 'candles'
+      and v.type = 'market' and v.interval = '1m'
+      and v.to_time > log_returns.from_time - interval '168 hours' and v.from_time < log_returns.to_time
+  ), before as (
+    select m.open_time + interval '1 minute' as closed_at, m.close from grid g cross join market.candles m
+    where m.category = log_returns.category and m.symbol = log_returns.symbol and m.type = 'market'
+      and m.interval = '1m' and m.is_closed
+      -- The planner leaves out chunks by the range's own bounds.
+      and m.open_time >= from_time - interval '168 hours' and m.open_time < from_time + width and m.open_time < g.first_step
+    order by m.open_time desc limit 1
+  ), bucket as (
+    select o.open_time, o.close, o.is_complete, lead(o.open_time) over (order by o.open_time) as next_open
+    from grid g cross join lateral market.ohlcv(log_returns.category, log_returns.symbol, width, g.first_step, to_time) o
+  ), followed as (
+    select b.open_time, b.close, b.open_time + g.span as first_step, b.next_open,
+      -- The end of the last minute with a candle. It need not be known where the next bucket follows at once.
+      case when b.is_complete and b.next_open = b.open_time + g.span then b.next_open else (
+        select max(m.open_time) + interval '1 minute' from market.candles m
+        where m.category = log_returns.category and m.symbol = log_returns.symbol and m.type = 'market'
+          and m.interval = '1m' and m.is_closed and m.open_time >= b.open_time and m.open_time < b.open_time + g.span
+          and m.open_time >= from_time and m.open_time < to_time) end as closed_at
+    from grid g cross join bucket b
+    union all
+    select null, e.close, g.first_step, (select min(b.open_time) from bucket b), e.closed_at from grid g cross join before e
+  )
   select r.open_time, r.close,
-    case when r.is_known and r.change > -1
-      then case when 1 + r.change = 1 then r.change else r.change * ln(1 + r.change) / ((1 + r.change) - 1) end end
+    case when r.is_known and r.close / nullif(r.close_before, 0) > 0
+      then case when r.change not between -0.5 and 1 then ln((r.close / r.close_before)::float8)
+        when 1 + r.change = 1 then r.change else r.change * ln(1 + r.change) / ((1 + r.change) - 1) end end
   from (
-    select c.open_time, c.close, (c.close - c.close_before)::float8 / nullif(c.close_before, 0)::float8 as change,
-      c.is_complete and c.close_before is not null and (c.is_complete_before or exists (
-        select from (
-          select max(m.open_time) + interval '1 minute' as closed_at from market.candles m
-          where m.category = log_returns.category and m.symbol = log_returns.symbol and m.type = 'market'
-            and m.interval = '1m' and m.is_closed and m.open_time >= c.open_time - c.span and m.open_time < c.open_time
-            -- The planner leaves out chunks by these bounds, not by those of each candle.
-            and m.open_time >= from_time - width * 2 and m.open_time < to_time
-        ) l
-        where l.closed_at >= c.open_time or exists (
-          select from market.coverage v
-          where v.category = log_returns.category and v.symbol = log_returns.symbol and v.stream = 'candles'
-            and v.type = 'market' and v.interval = '1m' and v.from_time <= l.closed_at and v.to_time >= c.open_time)
-      )) as is_known
-    from (
-      select o.open_time, o.close, o.is_complete, s.span,
-        case when lag(o.open_time) over w = o.open_time - s.span then lag(o.close) over w end as close_before,
-        lag(o.is_complete) over w as is_complete_before
-      -- A day has 24 hours, whatever the time zone of the session.
-      from (select make_interval(secs => extract(epoch from width)::float8) as span) s
-      cross join lateral market.ohlcv(log_returns.category, log_returns.symbol, width, from_time - s.span, to_time) o
-      window w as (order by o.open_time)
-    ) c
-    where c.open_time >= from_time
+    select b.open_time, b.close, f.close as close_before,
+      b.is_complete and (f.closed_at >= b.open_time or k.ranges @> tstzrange(f.closed_at, b.open_time)) as is_known,
+      (b.close - f.close)::float8 / nullif(f.close, 0)::float8 as change
+    from bucket b cross join known k left join followed f on f.next_open = b.open_time
+    union all
+    select s.step, f.close, f.close, true, 0
+    from followed f cross join grid g cross join known k
+    cross join lateral generate_series(f.first_step,
+      least(f.next_open, to_time, coalesce(upper(k.ranges), f.first_step)) - g.span, g.span) as s (step)
+    where k.ranges @> tstzrange(f.closed_at, s.step + g.span)
   ) r
   order by r.open_time
 $$;
 comment on function market.log_returns is
-  'Logarithm of the close of each candle over the close of the candle before it, from closed 1m candles. NULL unless '
-  'each minute between the two closes is recorded, or proven to be without trade: no return spans a gap, and a candle '
-  'that is not complete has none. Begin the range at a multiple of width.';
+  'Logarithm of the close of each candle over the last close before it, from closed 1m candles. A step that is proven '
+  'to be without trade repeats the close, and its return is 0. NULL unless each minute since the close before is '
+  'recorded, or proven to be without trade: no return spans a gap, and a candle that is not complete has none. Nor has '
+  'the first of the range, when the close before is more than 168 hours older. Begin the range at a multiple of width.';
 
 create or replace function market.realized_volatility(
   category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz
@@ -63,7 +84,7 @@ returns double precision language sql stable parallel safe as $$
 $$;
 comment on function market.realized_volatility is
   'Realized volatility of a half-open range as a fraction a year of 365 days: the root of the mean square of the '
-  'log returns of candles of this width. NULL without a return.';
+  'log returns of this width. Steps that are proven to be without trade count as returns of 0. NULL without a return.';
 
 -- Figures of an order book are not in SQL, because the planner does not inline a body with a query inside. Calling such
 -- a function takes twenty times as long as this loop.

@@ -209,7 +209,7 @@ export function wholeSumOf(column: 'base_volume' | 'quote_turnover', alias?: str
   return sql.raw(wholeSum(alias === undefined ? column : `${alias}.${column}`))
 }
 
-/** Returns the last columns of a view of rollups, which reads a relation named `r`. */
+/** Returns the last columns of a view of stored rollups, which reads a relation named `r`. */
 export function completenessOf(widthMs: number): RawBuilder<unknown> {
-  return sql.raw(completeness(`${widthMs} milliseconds`))
+  return sql.raw(completeness(`${widthMs} milliseconds`, 'stored'))
 }

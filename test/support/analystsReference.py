@@ -113,21 +113,26 @@ def rollup(category, symbol, width):
 
 def log_returns(category, symbol, width, from_time, to_time):
     key = (category, symbol, "market", "1m")
-    for candle in ohlcv(category, symbol, width, from_time, to_time):
-        begin = candle["open_time"]
-        if begin < from_time:
-            continue
-        before = closed(key, begin - width, begin)
-        value = None
-        if before and begin + width <= to_time:
+    earliest = from_time - 168 * 60 * MINUTE
+    minutes = closed(key, earliest, to_time)
+    there = {minute["open_time"] for minute in minutes}
+    begin = first_at_least(from_time, width, 0)
+    while minutes and begin < to_time:
+        earlier = [minute for minute in minutes if minute["open_time"] < begin]
+        inside = [minute for minute in minutes if begin <= minute["open_time"] < begin + width]
+        last = earlier[-1] if earlier else None
+        is_known = False
+        if last and begin + width <= to_time:
             # Every minute after the close before has a candle, or is proven to have none.
-            since = before[-1]["open_time"] + MINUTE
-            there = {minute["open_time"] for minute in closed(key, since, begin + width)}
-            minutes = range(since, begin + width, MINUTE)
-            if all(minute in there or is_covered(key, minute, minute + MINUTE) for minute in minutes):
-                close, last = candle["close"], before[-1]["close"]
-                value = math.log1p((Fraction(close) - last) / last)
-        yield {"open_time": begin, "close": candle["close"], "log_return": near(value)}
+            since = range(last["open_time"] + MINUTE, begin + width, MINUTE)
+            is_known = all(minute in there or is_covered(key, minute, minute + MINUTE) for minute in since)
+        if inside:
+            close = inside[-1]["close"]
+            value = math.log1p((Fraction(close) - last["close"]) / last["close"]) if is_known else None
+            yield {"open_time": begin, "close": close, "log_return": near(value)}
+        elif is_known:
+            yield {"open_time": begin, "close": last["close"], "log_return": near(0.0)}
+        begin += width
 
 
 def realized_volatility(category, symbol, width, from_time, to_time):
