@@ -17,7 +17,7 @@ interface StatusOptions extends CommonOptions {
   readonly json?: boolean
 }
 
-interface Answer {
+interface StatusSource {
   /** The recorder's status; null if it does not respond. */
   readonly recorder: Status | null
   /** State read from the database, only when the recorder does not respond; otherwise null. */
@@ -74,7 +74,7 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
   }
 }
 
-async function ask(config: Config, options: StatusOptions): Promise<Answer> {
+async function ask(config: Config, options: StatusOptions): Promise<StatusSource> {
   const address = options.url ?? (await knownAddress(config))
   if (address === null) {
     const reason = 'the data folder holds no address of a recorder that runs; give --url or --data-dir'
@@ -133,13 +133,13 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
   }
 }
 
-function textOf({ recorder, stored, reason }: Answer, screen?: Screen): string {
+function textOf({ recorder, stored, reason }: StatusSource, screen?: Screen): string {
   if (recorder !== null) return statusText(recorder, process.stdout.isTTY, screen)
   const rest = stored === null ? '' : `\n${storedText(stored, asIfService(Date.now()))}`
   return `The recorder is not running here: ${reason ?? 'no reason'}${rest}`
 }
 
-function isRecording({ recorder }: Answer): boolean {
+function isRecording({ recorder }: StatusSource): boolean {
   return recorder !== null && !recorder.problems.some(({ isBlocking }) => isBlocking)
 }
 
