@@ -73,9 +73,10 @@ $$;
 create or replace function recorder.moment_of(of_stream text, of_category market.category, of_symbol text, at timestamptz)
 returns tstzrange language sql stable set search_path = pg_catalog, pg_temp as $$
   select tstzrange(at, at + case when at = date_trunc('second', at) and exists (
-      select from recorder.ledger k cross join lateral unnest(k.ranges) as r
+      select from recorder.ledger k
       where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, '', '')
-        and k.verdict in ('recorded', 'final') and lower(r) = at + interval '1 second')
+        and k.verdict in ('recorded', 'final') and k.ranges @> at + interval '1 second'
+        and not k.ranges @> at + interval '1 second' - interval '1 microsecond')
     then interval '1 second' else interval '1 millisecond' end)
 $$;
 
@@ -92,13 +93,16 @@ begin
   where k.stream = of_stream and k.verdict in ('missing', 'lost') and k.rows_before > 0
     and k.part < until and k.gap_until > since;
   execute format($moments$
+    with known as materialized (
+      select r.category, r.symbol, range_agg(p) as ranges
+      from recorder.ledger r cross join lateral unnest(recorder.part_of_day(r.ranges, '', $2, $3)) as p
+      where r.stream = $1 and r.type = '' and r.interval = '' and r.verdict in ('recorded', 'final')
+        and r.ranges && tstzrange($2, $3)
+      group by r.category, r.symbol)
     select recorder.add_final($1, f.category, f.symbol, '', '', f.moments) from (
       select t.category, t.symbol, range_agg(recorder.moment_of($1, t.category, t.symbol, t.ts)) as moments
-      from market.%I t
-      where t.ts >= $2 and t.ts < $3 and not exists (
-        select from recorder.ledger r
-        where r.stream = $1 and r.category = t.category and r.symbol = t.symbol and r.type = '' and r.interval = ''
-          and r.verdict in ('recorded', 'final') and r.ranges @> t.ts)
+      from market.%I t left join known on (known.category, known.symbol) = (t.category, t.symbol)
+      where t.ts >= $2 and t.ts < $3 and not coalesce(known.ranges @> t.ts, false)
       group by t.category, t.symbol) f
     $moments$, of_stream) using of_stream, since, until;
 end
