@@ -48,6 +48,8 @@ export async function killInBucket(bench: BenchDatabase, kills: number): Promise
       options: { bucket, endpoint: faults.url, forcePathStyle: true },
       reader: {
         's3.endpoint': server.url,
+        // Three seconds by default, which a busy machine exceeds.
+        's3.request-timeout': '120',
         's3.access-key-id': s3Environment.AWS_ACCESS_KEY_ID,
         's3.secret-access-key': s3Environment.AWS_SECRET_ACCESS_KEY,
       },
