@@ -38,7 +38,7 @@ export const plainQueries: Readonly<Record<string, string>> = {
     select div(price, 100) * 100, sum(size), sum(size) filter (where side = 'buy'), sum(size) filter (where side = 'sell'), count(*)
     from ${fillsOf(btc, noon, two)} group by 1 order by 1`,
   'What are bars of equal volume?': `
-    select bar, min(ts), (array_agg(price order by ts, exec_id))[1], (array_agg(price order by ts desc, exec_id desc))[1], sum(size),
+    select bar, min(ts), (array_agg(price order by ts, length(exec_id), exec_id))[1], (array_agg(price order by ts desc, length(exec_id) desc, exec_id desc))[1], sum(size),
       sum(size) filter (where side = 'buy'), count(*)
-    from (select *, div(sum(size) over (order by ts, exec_id) - size, 2000) as bar from ${fillsOf(eth, noon, two)}) f group by 1 order by 1`,
+    from (select *, div(sum(size) over (order by ts, length(exec_id), exec_id) - size, 2000) as bar from ${fillsOf(eth, noon, two)}) f group by 1 order by 1`,
 }

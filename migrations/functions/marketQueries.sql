@@ -23,47 +23,61 @@ $$;
 comment on function market.spread_bps is
   'Spread in basis points (1/10000) of the middle price; NULL when a side is empty.';
 
--- Returns the newest row of an instrument at a moment, of the table whose row type is given. It is looked for nearby first.
--- Without a bound, the planner takes every chunk before the moment into account, which takes seconds for a year of them. A
--- dynamic statement is planned with the values of its bounds.
+drop function if exists market.ticker_at(market.category, text, timestamptz),
+  market.order_book_at(market.category, text, timestamptz), market.rpi_order_book_at(market.category, text, timestamptz);
+
+-- Returns the newest row of an instrument at a moment, of the table whose row type is given. It is looked for nearby first,
+-- and each time four times as far. Without a bound, the planner takes every chunk before the moment into account, which
+-- takes seconds for a year of them. A dynamic statement is planned with the values of its bounds.
 create or replace function recorder_page.newest_at(
-  row_type anyelement, category market.category, symbol text, moment timestamptz
+  row_type anyelement, category market.category, symbol text, moment timestamptz, max_age interval
 )
 returns setof anyelement language plpgsql stable parallel safe rows 1 as $$
 declare
+  -- An infinite moment is as far from every row.
+  oldest constant timestamptz := coalesce(case when isfinite(moment)
+    then (moment at time zone 'UTC' - max_age) at time zone 'UTC' end, '-infinity');
+  until timestamptz := moment;
   since timestamptz;
 begin
-  foreach since in array array[moment - interval '6 hours', moment - interval '7 days', '-infinity'] loop
+  for step in 0..7 loop
+    since := greatest(oldest, case when step < 7 then moment - make_interval(hours => (6 * 4 ^ step)::integer) else '-infinity' end);
     return query execute format('select * from %s t
-      where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts > $4 order by t.ts desc limit 1', pg_typeof(row_type))
-      using category, symbol, moment, since;
-    if found then
-      return;
-    end if;
+      where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts >= $4 order by t.ts desc limit 1', pg_typeof(row_type))
+      using category, symbol, until, since;
+    exit when found or since = oldest;
+    until := since;
   end loop;
 end
 $$;
 
-create or replace function market.ticker_at(category market.category, symbol text, moment timestamptz)
+create or replace function market.ticker_at(
+  category market.category, symbol text, moment timestamptz, max_age interval default '7 days'
+)
 returns setof market.tickers language sql stable parallel safe rows 1 as $$
-  select * from recorder_page.newest_at(null::market.tickers, category, symbol, moment)
+  select * from recorder_page.newest_at(null::market.tickers, category, symbol, moment, max_age)
 $$;
 comment on function market.ticker_at is
-  'The ticker that was the newest at a moment: one row, or none before the first.';
+  'The ticker that was the newest at a moment: one row, or none where none is as young as max_age. NULL is any age.';
 
-create or replace function market.order_book_at(category market.category, symbol text, moment timestamptz)
+create or replace function market.order_book_at(
+  category market.category, symbol text, moment timestamptz, max_age interval default '7 days'
+)
 returns setof market.order_books language sql stable parallel safe rows 1 as $$
-  select * from recorder_page.newest_at(null::market.order_books, category, symbol, moment)
+  select * from recorder_page.newest_at(null::market.order_books, category, symbol, moment, max_age)
 $$;
 comment on function market.order_book_at is
-  'The order book that was the newest at a moment: one row, or none before the first.';
+  'The order book that was the newest at a moment: one row, or none where none is as young as max_age. NULL is any age.';
 
-create or replace function market.rpi_order_book_at(category market.category, symbol text, moment timestamptz)
+create or replace function market.rpi_order_book_at(
+  category market.category, symbol text, moment timestamptz, max_age interval default '7 days'
+)
 returns setof market.rpi_order_books language sql stable parallel safe rows 1 as $$
-  select * from recorder_page.newest_at(null::market.rpi_order_books, category, symbol, moment)
+  select * from recorder_page.newest_at(null::market.rpi_order_books, category, symbol, moment, max_age)
 $$;
 comment on function market.rpi_order_book_at is
-  'The order book with RPI sizes that was the newest at a moment: one row, or none before the first.';
+  'The order book with RPI sizes that was the newest at a moment: one row, or none where none is as young as max_age. '
+  'NULL is any age.';
 
 create or replace function market.instrument_at(category market.category, symbol text, moment timestamptz)
 returns setof market.instrument_history language sql stable parallel safe as $$
@@ -74,11 +88,12 @@ $$;
 comment on function market.instrument_at is
   'The specification of an instrument that held at a moment: one row, or none while it was not listed.';
 
--- PL/pgSQL is planned at the call. SQL with a sum is not inlined, and its plan would take every chunk into account.
+-- Each call is planned with its values. SQL with a sum is not inlined, and its plan would take every chunk into account,
+-- as the plan of PL/pgSQL would after five calls of a session.
 create or replace function market.vwap(
   category market.category, symbol text, from_time timestamptz, to_time timestamptz
 )
-returns numeric language plpgsql stable parallel safe as $$
+returns numeric language plpgsql stable parallel safe set plan_cache_mode = force_custom_plan as $$
 begin
   return (select sum(market.fill_quote_value(f.category, f.price, f.size))
       / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0)
@@ -124,8 +139,9 @@ returns table (
     coalesce(sum(market.fill_base_size(f.category, f.price, f.size)) filter (where f.side = 'sell'), 0),
     count(*)
   from market.fills f
-  -- div() is exact; a division would be rounded and could put a price into the next step.
-  cross join lateral (select div(f.price, price_step) * price_step as price_from) p
+  -- div() is exact; a division would be rounded and could put a price into the next step. It truncates towards 0.
+  cross join lateral (select (div(f.price, price_step) - case when mod(f.price, price_step) < 0 then 1 else 0 end)
+    * price_step as price_from) p
   where f.category = volume_profile.category and f.symbol = volume_profile.symbol
     and f.ts >= from_time and f.ts < to_time
   group by 1 order by 1
@@ -171,7 +187,7 @@ comment on function market.book_depth is
 
 create or replace function market.execution_price(prices numeric[], sizes numeric[], quantity numeric)
 returns numeric language sql immutable parallel safe as $$
-  select case when sum(l.taken) >= quantity then sum(l.taken * l.price) / nullif(quantity, 0) end
+  select case when quantity > 0 and sum(l.taken) >= quantity then sum(l.taken * l.price) / quantity end
   from (
     select u.price, least(u.size,
       greatest(quantity - coalesce(sum(u.size) over (order by u.level rows between unbounded preceding
@@ -183,7 +199,7 @@ $$;
 comment on function market.execution_price is
   'Average price of a market order of this quantity (base coin) against one side of a book, best level first. Of '
   'COIN-FUTURES the service names no unit of sizes in books. NULL '
-  'when the side is not deep enough.';
+  'when the side is not deep enough, and when the quantity is not above 0.';
 
 create or replace function market.rpi_improvement(
   category market.category, symbol text, from_time timestamptz, to_time timestamptz
@@ -217,35 +233,51 @@ comment on function market.rpi_improvement is
   'quote coin and in basis points of the visible middle price; 0 when it is not better, NULL when there is no quote '
   'of a kind.';
 
+-- Each week is planned by itself, with the values of its bounds. In one plan of all weeks, each settlement would be
+-- compared with every chunk.
 create or replace function market.funding_history(
   category market.category, symbol text, from_time timestamptz, to_time timestamptz
 )
 returns table (settled_at timestamptz, funding_rate numeric, fund_interval bigint, seen_at timestamptz)
-language sql stable parallel safe as $$
-  select s.settled_at, t.funding_rate, s.fund_interval, t.ts
-  from (
-    select h.settled_at, coalesce(
-      nullif((select v.fund_interval
-        from market.instrument_at(funding_history.category, funding_history.symbol, h.settled_at) v), 0),
-      nullif((select i.fund_interval from market.instruments i
-        where i.category = funding_history.category and i.symbol = funding_history.symbol), 0), 8) as fund_interval
-    from generate_series(
-      date_bin('1 hour', from_time + interval '1 hour' - interval '1 microsecond', timestamptz 'epoch'),
-      least(to_time, now()) - interval '1 microsecond', interval '1 hour') as h (settled_at)
-  ) s
-  cross join lateral (
-    select k.funding_rate, k.ts from market.tickers k
-    where k.category = funding_history.category and k.symbol = funding_history.symbol
-      and k.ts < s.settled_at and k.ts >= s.settled_at - make_interval(hours => s.fund_interval::integer)
-      -- The planner leaves out chunks by these bounds, not by those of each settlement.
-      and k.ts < to_time and k.ts >= from_time - interval '7 days'
-      and k.funding_rate is not null
-    order by k.ts desc limit 1
-  ) t
-  where extract(hour from s.settled_at at time zone 'UTC')::bigint % s.fund_interval = 0
-  order by s.settled_at
+language plpgsql stable parallel safe rows 100 set plan_cache_mode = force_custom_plan as $$
+declare
+  -- No funding was paid before 2016. The rate of a settlement in the future is not the last one yet.
+  since timestamptz := greatest(from_time, '2016-01-01Z');
+  until constant timestamptz := least(to_time, statement_timestamp());
+  week_end timestamptz;
+  earliest timestamptz;
+begin
+  while since < until and from_time < to_time loop
+    week_end := least(until, since + interval '168 hours');
+    earliest := since - interval '24 hours';
+    return query
+    select s.settled_at, t.funding_rate, s.fund_interval, t.ts
+    from (
+      select h.settled_at, coalesce(
+        nullif((select v.fund_interval
+          from market.instrument_at(funding_history.category, funding_history.symbol, h.settled_at) v), 0),
+        nullif((select i.fund_interval from market.instruments i
+          where i.category = funding_history.category and i.symbol = funding_history.symbol), 0), 8) as fund_interval
+      from generate_series(
+        date_bin('1 hour', since + interval '1 hour' - interval '1 microsecond', timestamptz 'epoch'),
+        week_end - interval '1 microsecond', interval '1 hour') as h (settled_at)
+    ) s
+    cross join lateral (
+      select k.funding_rate, k.ts from market.tickers k
+      where k.category = funding_history.category and k.symbol = funding_history.symbol
+        and k.ts < s.settled_at and k.ts >= s.settled_at - make_interval(hours => least(s.fund_interval, 24)::integer)
+        -- The planner leaves out chunks by these bounds, not by those of each settlement.
+        and k.ts < week_end and k.ts >= earliest
+        and k.funding_rate is not null
+      order by k.ts desc limit 1
+    ) t
+    where extract(hour from s.settled_at at time zone 'UTC')::bigint % s.fund_interval = 0
+    order by s.settled_at;
+    since := week_end;
+  end loop;
+end
 $$;
 comment on function market.funding_history is
   'Funding at each settlement of a half-open range: the last rate that tickers showed before it (a fraction), the '
   'hours between settlements at that time, and when the rate was seen. Settlements without tickers before them are '
-  'left out.';
+  'left out, and those to come. The rates that the service settled are in market.funding_rates.';

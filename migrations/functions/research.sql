@@ -150,7 +150,8 @@ comment on function market.microprice is
   'empty.';
 
 -- Bars close after an amount was traded. A fill counts whole in the bar in which it begins. No fill is split, and all
--- bars together hold exactly the fills of the range.
+-- bars together hold exactly the fills of the range. Fills of one millisecond follow by exec_id as a number: '1000' is
+-- after '999', so that the shorter one is first.
 create or replace function market.volume_bars(
   category market.category, symbol text, from_time timestamptz, to_time timestamptz, bar_size numeric
 )
@@ -159,8 +160,8 @@ returns table (
   base_volume numeric, quote_turnover numeric, buy_volume numeric, fills bigint
 ) language sql stable parallel safe as $$
   select row_number() over (order by d.bar), min(d.ts), max(d.ts),
-    (array_agg(d.price order by d.ts, d.exec_id))[1], max(d.price), min(d.price),
-    (array_agg(d.price order by d.ts desc, d.exec_id desc))[1],
+    (array_agg(d.price order by d.ts, length(d.exec_id), d.exec_id))[1], max(d.price), min(d.price),
+    (array_agg(d.price order by d.ts desc, length(d.exec_id) desc, d.exec_id desc))[1],
     case volume_bars.category when 'COIN-FUTURES' then round(sum(d.base), 20) else sum(d.base) end, sum(d.quote),
     coalesce(case volume_bars.category when 'COIN-FUTURES' then round(sum(d.base) filter (where d.side = 'buy'), 20)
       else sum(d.base) filter (where d.side = 'buy') end, 0), count(*)
@@ -168,7 +169,7 @@ returns table (
     select a.*, div(case volume_bars.category when 'COIN-FUTURES' then round(a.before, 20) else a.before end, bar_size) as bar
     from (
       select f.ts, f.exec_id, f.price, f.side, q.base, market.fill_quote_value(f.category, f.price, f.size) as quote,
-        sum(q.base) over (order by f.ts, f.exec_id) - q.base as before
+        sum(q.base) over (order by f.ts, length(f.exec_id), f.exec_id) - q.base as before
       from market.fills f
       -- Quotients have 40 digits, and their sums are compared by 20: three times 100/3 are 100.
       cross join lateral (select case volume_bars.category when 'COIN-FUTURES'
@@ -191,11 +192,11 @@ returns table (
   base_volume numeric, quote_turnover numeric, buy_volume numeric, fills bigint
 ) language sql stable parallel safe as $$
   select row_number() over (order by d.bar), min(d.ts), max(d.ts),
-    (array_agg(d.price order by d.ts, d.exec_id))[1], max(d.price), min(d.price),
-    (array_agg(d.price order by d.ts desc, d.exec_id desc))[1], sum(d.base), sum(d.quote),
+    (array_agg(d.price order by d.ts, length(d.exec_id), d.exec_id))[1], max(d.price), min(d.price),
+    (array_agg(d.price order by d.ts desc, length(d.exec_id) desc, d.exec_id desc))[1], sum(d.base), sum(d.quote),
     coalesce(sum(d.base) filter (where d.side = 'buy'), 0), count(*)
   from (
-    select a.*, div(sum(a.quote) over (order by a.ts, a.exec_id) - a.quote, bar_size) as bar
+    select a.*, div(sum(a.quote) over (order by a.ts, length(a.exec_id), a.exec_id) - a.quote, bar_size) as bar
     from (
       select f.ts, f.exec_id, f.price, f.side, market.fill_base_size(f.category, f.price, f.size) as base,
         market.fill_quote_value(f.category, f.price, f.size) as quote
@@ -211,7 +212,8 @@ comment on function market.dollar_bars is
   'bar begins at from_time.';
 
 -- Fills and quotes are sorted together once. The largest quote so far is the newest, because its time is its first
--- element. A look-up of the quote of each fill would search a compressed table for each fill.
+-- element. A look-up of the quote of each fill would search a compressed table for each fill. Of the quotes before the
+-- range only the newest of each kind is read.
 create or replace function market.fills_with_quotes(
   category market.category, symbol text, from_time timestamptz, to_time timestamptz,
   max_age interval default '1 minute'
@@ -229,18 +231,31 @@ returns table (
     select t.ts, null, null, null, null, null, array[extract(epoch from t.ts), 1, t.bid1_price, t.ask1_price]
     from market.tickers t
     where t.category = fills_with_quotes.category and t.symbol = fills_with_quotes.symbol
-      and t.ts >= (from_time at time zone 'UTC' - max_age) at time zone 'UTC' and t.ts < to_time and t.bid1_price is not null and t.ask1_price is not null
+      and t.ts >= from_time and t.ts < to_time and t.bid1_price is not null and t.ask1_price is not null
+    union all
+    (select t.ts, null, null, null, null, null, array[extract(epoch from t.ts), 1, t.bid1_price, t.ask1_price]
+    from market.tickers t
+    where t.category = fills_with_quotes.category and t.symbol = fills_with_quotes.symbol and t.bid1_price is not null and t.ask1_price is not null
+      and t.ts < from_time and t.ts >= coalesce((from_time at time zone 'UTC' - max_age) at time zone 'UTC', '-infinity')
+    order by t.ts desc limit 1)
     union all
     select b.ts, null, null, null, null, null, array[extract(epoch from b.ts), 2, b.best_bid, b.best_ask]
     from market.order_books b
     where b.category = fills_with_quotes.category and b.symbol = fills_with_quotes.symbol
-      and b.ts >= (from_time at time zone 'UTC' - max_age) at time zone 'UTC' and b.ts < to_time and b.mid is not null
+      and b.ts >= from_time and b.ts < to_time and b.mid is not null
+    union all
+    (select b.ts, null, null, null, null, null, array[extract(epoch from b.ts), 2, b.best_bid, b.best_ask]
+    from market.order_books b
+    where b.category = fills_with_quotes.category and b.symbol = fills_with_quotes.symbol and b.mid is not null
+      and b.ts < from_time and b.ts >= coalesce((from_time at time zone 'UTC' - max_age) at time zone 'UTC', '-infinity')
+    order by b.ts desc limit 1)
   ), sorted as (
     select e.*, max(e.quote) over (order by e.ts, e.exec_id nulls first rows unbounded preceding) as newest
     from events e
   ), joined as (
     select s.ts, s.exec_id, s.side, s.price, s.size, s.is_rpi,
-      case when s.newest[1] >= extract(epoch from (s.ts at time zone 'UTC' - max_age) at time zone 'UTC') then s.newest end as quote
+      case when max_age is null or s.newest[1] >= extract(epoch from (s.ts at time zone 'UTC' - max_age) at time zone 'UTC')
+        then s.newest end as quote
     from sorted s
     where s.exec_id is not null
   )
@@ -250,12 +265,38 @@ returns table (
     case j.side when 'buy' then 20000 else -20000 end
       * (j.price - (j.quote[3] + j.quote[4]) * 0.5) / nullif((j.quote[3] + j.quote[4]) * 0.5, 0)
   from joined j
-  order by j.ts, j.exec_id
+  order by j.ts, length(j.exec_id), j.exec_id
 $$;
 comment on function market.fills_with_quotes is
   'Each fill of a half-open range with the newest quote at its moment: the best bid and ask of an order book or a '
-  'ticker, whichever is newer. NULL where none is as young as max_age. effective_spread_bps is twice the distance '
+  'ticker, whichever is newer. NULL where none is as young as max_age, of which NULL is any age. effective_spread_bps is twice the distance '
   'from the middle price in basis points, positive when the taker paid.';
+
+-- A series of times without an end would fill the disk of the server.
+create or replace function recorder_page.grid_bound(moment timestamptz)
+returns timestamptz language plpgsql immutable parallel safe as $$
+begin
+  if not isfinite(moment) then
+    raise exception 'a grid begins and ends at finite times, not at %', moment using errcode = '22023';
+  end if;
+  return moment;
+end
+$$;
+
+-- Takes counts, because PL/pgSQL takes no array of anonymous rows.
+create or replace function recorder_page.grid_length(times integer, "values" integer, dimensions integer)
+returns integer language plpgsql immutable parallel safe as $$
+begin
+  -- unnest() would give the elements of the values one by one.
+  if dimensions > 1 then
+    raise exception 'on_grid takes no arrays as values: give whole rows, as array_agg(t order by t.ts) does' using errcode = '22023';
+  end if;
+  if times <> "values" then
+    raise exception 'on_grid takes a value for each time, not % for %', "values", times using errcode = '22023';
+  end if;
+  return times;
+end
+$$;
 
 create or replace function market.on_grid(
   times timestamptz[], "values" anyarray, from_time timestamptz, to_time timestamptz, step interval,
@@ -265,15 +306,18 @@ returns table (moment timestamptz, ts timestamptz, value anyelement) language sq
   select g.moment, u.ts, u.value
   from (
     select m.moment, width_bucket(m.moment, times) as place
-    from generate_series(from_time at time zone 'UTC', to_time at time zone 'UTC' - interval '1 microsecond', step) as s (utc)
+    from generate_series(recorder_page.grid_bound(from_time) at time zone 'UTC',
+      recorder_page.grid_bound(to_time) at time zone 'UTC' - interval '1 microsecond', step) as s (utc)
     cross join lateral (select s.utc at time zone 'UTC' as moment) m
   ) g
   -- unnest() is called among the columns, because there it keeps a row in one piece.
   left join (
-    select unnest(times) as ts, unnest("values") as value, generate_series(1, cardinality(times)) as place
+    select unnest(times) as ts, unnest("values") as value,
+      generate_series(1, recorder_page.grid_length(cardinality(times), cardinality("values"), array_ndims("values"))) as place
   ) u on u.place = g.place and (max_age is null or u.ts >= (g.moment at time zone 'UTC' - max_age) at time zone 'UTC')
   order by g.moment
 $$;
 comment on function market.on_grid is
   'The newest of any values at each step of a half-open range. times ascends and has the time of each value; '
-  'array_agg(… order by ts) makes both. A value can be a whole row. NULL where none is as young as max_age.';
+  'array_agg(… order by ts) makes both. A value can be a whole row, and no array. NULL where none is as young as '
+  'max_age. Both bounds are finite.';

@@ -311,6 +311,7 @@ def rpi_improvement(category, symbol, from_time, to_time):
 
 def fills_with_quotes(category, symbol, from_time, to_time, max_age):
     key = (category, symbol)
+    max_age = 10**18 if max_age is None else max_age
     quotes = [(t["ts"], 1, t["bid1_price"], t["ask1_price"]) for t in between("tickers", key, from_time - max_age, to_time)]
     for book in between("order_books", key, from_time - max_age, to_time):
         if mid_of(book) is not None:
@@ -327,8 +328,9 @@ def fills_with_quotes(category, symbol, from_time, to_time, max_age):
 
 
 def at(table):
-    def answer(category, symbol, moment):
-        return [{"ts": row["ts"]} for row in newest(table, (category, symbol), moment)]
+    def answer(category, symbol, from_time, to_time, max_age):
+        oldest = -(10**18) if max_age is None else from_time - max_age
+        return [{"ts": row["ts"]} for row in newest(table, (category, symbol), from_time) if row["ts"] >= oldest]
 
     return answer
 

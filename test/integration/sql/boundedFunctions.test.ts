@@ -6,7 +6,7 @@ import { detectServer } from '../../../src/server/timescale/server.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { type Login, login } from '../../support/login.js'
 
-/** The newest days of both instruments. Only one of them has a past of two years. */
+/** The newest days of two instruments. Only one of them has a past of two years. A third has no rows. */
 const end = Date.UTC(2026, 5, 1)
 const short = 4
 const long = 730
@@ -21,12 +21,20 @@ beforeAll(async () => {
     await created.database.pool.query(`alter table market.${name} set (autovacuum_enabled = false)`)
   await fill('SHORT', short)
   await fill('LONG', long)
+  await list('NONE')
   await refreshRollups(created.database.db, [{ from: end - long * dayMs, to: end }])
 })
 afterAll(async () => {
   await reader?.remove()
   await created?.drop()
 })
+
+async function list(symbol: string): Promise<void> {
+  await created.database.pool.query(
+    `insert into market.instruments (category, symbol, kind, first_seen_at, updated_at) values ('SPOT', $1, 'crypto', now(), now())`,
+    [symbol],
+  )
+}
 
 async function fill(symbol: string, days: number): Promise<void> {
   const { pool } = created.database
@@ -38,7 +46,6 @@ async function fill(symbol: string, days: number): Promise<void> {
     insert into market.${name} (category, symbol, ts, bid_prices, bid_sizes, ${more} ask_prices, ask_sizes, ${more.replace('bid', 'ask')} received_at)
     select ${sizes} from ${times('30 minutes')}`
   const statements = [
-    `insert into market.instruments (category, symbol, kind, first_seen_at, updated_at) values ('SPOT', '${symbol}', 'crypto', now(), now())`,
     `insert into market.candles select 'SPOT', '${symbol}', 'market', '1m', t, 1, 2, 1, 2, 5, 5, true from ${times('1 minute')}`,
     `insert into market.fills (category, symbol, ts, exec_id, side, price, size, received_at)
      select 'SPOT', '${symbol}', t, t::text, 'buy', 100, 1, t from ${times('10 minutes')}`,
@@ -47,6 +54,7 @@ async function fill(symbol: string, days: number): Promise<void> {
     books('order_books', book('array[1, 1, 1]'), ''),
     books('rpi_order_books', book('array[1, 1, 1], array[1, 1, 1]'), 'bid_rpi_sizes,'),
   ]
+  await list(symbol)
   for (const statement of statements) await pool.query(statement)
   await pool.query(
     `insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
@@ -72,6 +80,7 @@ const calls = [
   `market.volume_bars($of, ${day}, 10)`,
   `market.dollar_bars($of, ${day}, 1000)`,
   `market.fills_with_quotes($of, ${day})`,
+  `market.fills_with_quotes($of, ${day}, max_age => null)`,
   `market.book_depth($of, ${day}, 100)`,
   `market.rpi_improvement($of, ${day})`,
   `market.funding_history($of, ${day})`,
@@ -114,13 +123,53 @@ async function expectBounded(call: string): Promise<void> {
   expect(many.pages).toBeLessThan(4_000)
 }
 
+/** Where nothing is found, nothing ends the search but its bounds. */
+async function expectQuickWithoutRows(call: string): Promise<void> {
+  const { pages } = await pagesOf(call.replace('$of', `'SPOT', 'NONE'`))
+  expect(pages).toBeLessThan(4_000)
+}
+
 it.each(calls)('without statistics, reads of two years as many pages as of four days: %s', expectBounded)
+it.each(calls)('without statistics, reads little of an instrument without rows: %s', expectQuickWithoutRows)
 
 describe('with statistics', () => {
   beforeAll(async () => {
     await created.database.pool.query('vacuum analyze')
   })
   it.each(calls)('reads of two years as many pages as of four days: %s', expectBounded)
+  it.each(calls)('reads little of an instrument without rows: %s', expectQuickWithoutRows)
+})
+
+const endless = [...calls, `market.on_grid(array[${at(2)}], array[1], ${day}, '1 hour')`].flatMap((call) =>
+  call.includes(day)
+    ? [call.replace(day, `'-infinity', ${at(1)}`), call.replace(day, `${at(2)}, 'infinity'`)]
+    : ['-infinity', 'infinity'].map((bound) => call.replace(at(2), `'${bound}'`)),
+)
+
+it.each(endless)('ends, or says that a bound must be finite: %s', async (call) => {
+  const client = await reader.database.pool.connect()
+  try {
+    await client.query(`set statement_timeout = '60s'`)
+    const error = await client
+      .query(`select count(*) from ${call.replace('$of', `'SPOT', 'SHORT'`)}`)
+      .then(() => null, String)
+    if (error !== null) expect(error).toMatch(/finite times/)
+  } finally {
+    client.release(true)
+  }
+})
+
+it('no function of a range or a moment is left out', async () => {
+  const { rows } = await created.database.pool.query<{ name: string }>(
+    `select proname as name from pg_proc where pronamespace = 'market'::regnamespace
+       and proargnames && array['from_time', 'moment', 'before'] and proargtypes::oid[] @> array['timestamptz'::regtype::oid]`,
+  )
+  expect(rows.length).toBeGreaterThan(15)
+  // These read what changes a few times a year.
+  const slow = ['instrument_at', 'universe_at']
+  const called = (name: string) =>
+    [...endless, ...slow].some((call) => call.startsWith(`market.${name}(`) || call === name)
+  expect(rows.map(({ name }) => name).filter((name) => !called(name))).toEqual([])
 })
 
 it('it would find a view that groups all of the past', async () => {

@@ -105,6 +105,15 @@ const widths = [minute, 5 * minute, 7 * minute, 15 * minute, hour, 4 * hour, 24 
 const origins = [0, 0, 16 * hour, 3 * minute]
 const books = (roll: Dice) => rangeIn(roll, busyFrom - hour, busyTo)
 
+/** Of a range the beginning is asked about. */
+function newestAt(name: string): Makes {
+  return ranged(
+    hours,
+    { max_age: [5 * minute, hour, 24 * hour, null] },
+    (a) => `select * from market.${name}(${a.of}, (array[${a.range}])[1], ${a['max_age']})`,
+  )
+}
+
 const makers: Readonly<Record<string, Makes>> = {
   ohlcv: ranged(
     days,
@@ -146,7 +155,7 @@ const makers: Readonly<Record<string, Makes>> = {
     {},
     (a) => `
     select ts, exec_id, market.fill_base_size(category, price, size) as base, market.fill_quote_value(category, price, size) as quote
-    from market.fills where (category, symbol) = (${a.of}) and ts >= (array[${a.range}])[1] and ts < (array[${a.range}])[2] order by ts, exec_id`,
+    from market.fills where (category, symbol) = (${a.of}) and ts >= (array[${a.range}])[1] and ts < (array[${a.range}])[2] order by ts, length(exec_id), exec_id`,
   ),
   volume_bars: ranged(
     hours,
@@ -188,12 +197,12 @@ const makers: Readonly<Record<string, Makes>> = {
   rpi_improvement: ranged(books, {}, (a) => `select * from market.rpi_improvement(${a.of}, ${a.range})`),
   fills_with_quotes: ranged(
     hours,
-    { max_age: [5_000, minute, 24 * hour] },
+    { max_age: [5_000, minute, 24 * hour, null] },
     (a) => `select * from market.fills_with_quotes(${a.of}, ${a.range}, ${a['max_age']})`,
   ),
-  ticker_at: moments(hours, 'moment', [], 'select * from market.ticker_at($of, $at)'),
-  order_book_at: moments(hours, 'moment', [], 'select * from market.order_book_at($of, $at)'),
-  rpi_order_book_at: moments(hours, 'moment', [], 'select * from market.rpi_order_book_at($of, $at)'),
+  ticker_at: newestAt('ticker_at'),
+  order_book_at: newestAt('order_book_at'),
+  rpi_order_book_at: newestAt('rpi_order_book_at'),
   instrument_at: moments(days, 'moment', [], 'select * from market.instrument_at($of, $at)'),
   universe_at: (roll) => {
     const moment = days(roll)[0]
@@ -243,7 +252,7 @@ function callsOf(roll: Dice): Call[] {
 
 const timeOf: Readonly<Record<string, string>> = {
   candles: 'open_time',
-  fills: 'ts, exec_id',
+  fills: 'ts, length(exec_id), exec_id',
   tickers: 'ts',
   order_books: 'ts',
   rpi_order_books: 'ts',

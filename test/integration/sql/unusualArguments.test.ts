@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+let created: TestDatabase
+beforeAll(async () => {
+  created = await createTestDatabase()
+})
+afterAll(() => created?.drop())
+
+async function rows(query: string): Promise<string[]> {
+  const result = await created.database.pool.query<{ row: string }>(`select q::text as row from (${query}) q`)
+  return result.rows.map(({ row }) => row)
+}
+
+const noon = `timestamptz '2026-01-01 12:00Z'`
+const hour = `${noon}, ${noon} + interval '1 hour'`
+
+async function insertFills(symbol: string, fills: readonly (readonly [id: string, price: number])[]): Promise<void> {
+  for (const [id, price] of fills) {
+    await created.database.pool.query(
+      `insert into market.fills (category, symbol, ts, exec_id, side, price, size, received_at)
+       values ('SPOT', $1, ${noon}, $2, 'buy', $3, 1, ${noon})`,
+      [symbol, id, price],
+    )
+  }
+}
+
+async function insertTicker(symbol: string, ts: string): Promise<void> {
+  await created.database.pool.query(
+    `insert into market.tickers (category, symbol, ts, bid1_price, ask1_price, funding_rate, received_at)
+     values ('SPOT', $1, ${ts}, 1, 3, 0.1, ${ts})`,
+    [symbol],
+  )
+}
+
+const twoTimes = `array[${noon}, ${noon} + interval '1 minute']`
+
+it('a grid refuses arrays as values, which would come back as one of their elements', async () => {
+  const call = `market.on_grid(${twoTimes}, array[array[99, 98], array[199, 198]], ${hour}, '1 minute')`
+  await expect(rows(`select * from ${call}`)).rejects.toThrow(/takes no arrays as values: give whole rows/)
+  const whole = `select g.value::text from (
+      select array_agg(r) as "values" from (values ('{99,98}'::numeric[]), ('{199,198}')) as r
+    ) s cross join lateral market.on_grid(${twoTimes}, s."values", ${noon}, ${noon} + interval '2 minutes', '1 minute') g`
+  await expect(rows(whole)).resolves.toEqual([expect.stringContaining('99,98'), expect.stringContaining('199,198')])
+})
+
+it('a grid refuses a number of values that is not that of the times', async () => {
+  const call = `market.on_grid(${twoTimes}, array[1, 2, 3], ${hour}, '1 minute')`
+  await expect(rows(`select * from ${call}`)).rejects.toThrow(/a value for each time, not 3 for 2/)
+})
+
+it.each(['-infinity', 'infinity'])('a grid refuses %s as a bound', async (bound) => {
+  for (const range of [`'${bound}', ${noon}`, `${noon}, '${bound}'`]) {
+    const call = `market.on_grid(${twoTimes}, array[1, 2], ${range}, '1 minute')`
+    await expect(rows(`select * from ${call} limit 1`)).rejects.toThrow(/begins and ends at finite times/)
+  }
+})
+
+it('nothing is paid for a quantity that is not above 0', async () => {
+  const price = (quantity: number) =>
+    rows(`select market.execution_price(array[100, 101], array[1, 2], ${quantity}) * 1.0`)
+  await expect(price(-5)).resolves.toEqual(['()'])
+  await expect(price(0)).resolves.toEqual(['()'])
+  expect(Number((await price(2))[0]?.slice(1, -1))).toBe(100.5)
+})
+
+it('a price below 0 belongs to the step below it', async () => {
+  await insertFills('BELOW', [
+    ['1', -0.5],
+    ['2', -1],
+    ['3', 0.5],
+  ])
+  await expect(
+    rows(`select price_from::int, price_to::int, fills from market.volume_profile('SPOT', 'BELOW', ${hour}, 1)`),
+  ).resolves.toEqual(['(-1,0,2)', '(0,1,1)'])
+})
+
+it.each(['volume_bars', 'dollar_bars'])(
+  '%s take fills of one millisecond in the order of their numbers',
+  async (name) => {
+    const symbol = `ORDER-${name}`
+    await insertFills(symbol, [
+      ['1000', 20],
+      ['999', 10],
+    ])
+    await expect(
+      rows(`select open::int, close::int from market.${name}('SPOT', '${symbol}', ${hour}, 1000)`),
+    ).resolves.toEqual(['(10,20)'])
+    await expect(rows(`select exec_id from market.fills_with_quotes('SPOT', '${symbol}', ${hour})`)).resolves.toEqual([
+      '(999)',
+      '(1000)',
+    ])
+  },
+)
+
+it('a quote of any age is taken where max_age is NULL', async () => {
+  await insertFills('AGE', [['1', 2]])
+  await insertTicker('AGE', `${noon} - interval '400 days'`)
+  const mid = (age: string) => rows(`select mid::int from market.fills_with_quotes('SPOT', 'AGE', ${hour}${age})`)
+  await expect(mid('')).resolves.toEqual(['()'])
+  await expect(mid(`, max_age => '400 days'`)).resolves.toEqual(['(2)'])
+  await expect(mid(`, max_age => interval '400 days' - interval '1 second'`)).resolves.toEqual(['()'])
+  await expect(mid(', max_age => null')).resolves.toEqual(['(2)'])
+})
+
+it.each([1, 20, 90, 4_000])('a ticker of %i days before is the newest as far as its age is allowed', async (days) => {
+  const symbol = `TICKER-${days}`
+  await insertTicker(symbol, `${noon} - ${days} * interval '24 hours'`)
+  const found = async (age: string) =>
+    (await rows(`select ts from market.ticker_at('SPOT', '${symbol}', ${noon}${age})`)).length
+  await expect(found('')).resolves.toBe(days <= 7 ? 1 : 0)
+  await expect(found(`, ${days} * interval '24 hours'`)).resolves.toBe(1)
+  await expect(found(`, ${days} * interval '24 hours' - interval '1 second'`)).resolves.toBe(0)
+  await expect(found(', null')).resolves.toBe(1)
+})
+
+it('funding of a range without an end is that of all settlements there were', async () => {
+  const settled = `date_bin('1 hour', now(), 'epoch') - interval '20 hours'`
+  await insertTicker('OPEN', `${settled} - interval '1 minute'`)
+  await created.database.pool.query(
+    `insert into market.instruments (category, symbol, kind, fund_interval, first_seen_at, updated_at)
+     values ('SPOT', 'OPEN', 'crypto', 1, now(), now())`,
+  )
+  await expect(
+    rows(`select settled_at = ${settled} from market.funding_history('SPOT', 'OPEN', '0001-01-01Z', 'infinity')`),
+  ).resolves.toEqual(['(t)'])
+  await expect(rows(`select from market.funding_history('SPOT', 'OPEN', null, null)`)).resolves.toEqual([])
+})
