@@ -25,6 +25,10 @@ type Step =
 interface Lie {
   readonly leavesOut: number | null
   readonly changes: number | null
+  /** True to leave out one of those that are stored. */
+  readonly isOfStored: boolean
+  /** The page of a walk through the history that is not as it was; null if each is. */
+  readonly ofPage: number | null
 }
 
 export interface Sequence {
@@ -42,11 +46,18 @@ export interface Sequence {
 const place = fc.double({ min: 0, max: 0.999, noNaN: true })
 const sometimes = <Value>(value: fc.Arbitrary<Value>, weight = 1) =>
   fc.oneof({ weight: 9, arbitrary: fc.constant(null) }, { weight, arbitrary: value })
-const lie: fc.Arbitrary<Lie> = fc.record({ leavesOut: sometimes(place), changes: sometimes(place) })
+const lieAbout = (leavesOut: fc.Arbitrary<number | null>) =>
+  fc.record({
+    leavesOut,
+    changes: sometimes(place),
+    isOfStored: fc.boolean(),
+    ofPage: fc.constantFrom(null, null, 0, 1, 2, 3),
+  })
+const lie: fc.Arbitrary<Lie> = lieAbout(sometimes(place))
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 10, arbitrary: fc.record({ does: fc.constant('live' as const), lie, isKilled: fc.boolean() }) },
   { weight: 2, arbitrary: fc.record({ does: fc.constant('two writers' as const), lie }) },
-  { weight: 3, arbitrary: fc.record({ does: fc.constant('history' as const), lie }) },
+  { weight: 3, arbitrary: fc.record({ does: fc.constant('history' as const), lie: lieAbout(sometimes(place, 4)) }) },
   { weight: 2, arbitrary: fc.record({ does: fc.constant('replay' as const), which: place }) },
   {
     weight: 4,
@@ -90,6 +101,7 @@ class Drive {
   readonly #pages: Page[] = []
   #now = start
   #requests = 0
+  #pagesOfWalk = 0
   #isProbe = false
 
   constructor(db: Kysely<Database>, drawn: Sequence, symbol: string) {
@@ -133,7 +145,7 @@ class Drive {
   #livePage(told: Lie, earlierMs = 0): Page {
     const at = this.#now - earlierMs
     const rows = this.#inOrder(this.#visible(-Infinity, at)).slice(0, this.#drawn.pageRows.live)
-    const page: Page = { operation: 'live', from: null, to: null, at, rows: lieOf(rows, told) }
+    const page: Page = { operation: 'live', from: null, to: null, at, rows: this.#lieOf(rows, told) }
     this.#pages.push(page)
     return page
   }
@@ -149,6 +161,14 @@ class Drive {
   #inOrder(fills: readonly Fill[]): Fill[] {
     const rank = ({ id, time }: Fill) => time + (Number(id) % 5 === 0 ? this.#drawn.disorderMs : 0)
     return fills.toSorted((a, b) => rank(b) - rank(a) || Number(b.id) - Number(a.id))
+  }
+
+  #lieOf(rows: readonly Fill[], { leavesOut, changes, isOfStored }: Lie): Fill[] {
+    const at = (told: number | null, among: readonly Fill[]) =>
+      told === null ? undefined : among[Math.floor(told * among.length)]
+    const changed = at(changes, rows)
+    const left = at(leavesOut, isOfStored ? rows.filter(({ id }) => this.#models[0]?.stored.has(id)) : rows)
+    return rows.filter((fill) => fill !== left).map((fill) => (fill === changed ? { ...fill, price: 11 } : fill))
   }
 
   async #storeLive(page: Page, db = this.#db): Promise<void> {
@@ -189,6 +209,7 @@ class Drive {
 
   /** Fetches what no claim holds, as the repair of a gap does. */
   async #walk(told: Lie): Promise<void> {
+    this.#pagesOfWalk = 0
     const wanted = subtract([[start, this.#now - historyLateMs]], await this.#ranges('coverage'))
     const series = { stream: 'fills', category, symbol: this.#symbol, type: '', interval: '' } as const
     const client = {
@@ -213,11 +234,22 @@ class Drive {
     if (this.#requests++ > maxRequests) throw new Error('the walk through the history does not end')
     const inOrder = this.#inOrder(this.#visible(startTime, endTime + 1))
     const rows = this.#drawn.isOldestFirst ? inOrder.toReversed() : inOrder
-    const shown = lieOf(rows.slice(0, this.#drawn.pageRows.history), told)
+    const page = rows.slice(0, this.#drawn.pageRows.history)
+    const isAsItWas = told.ofPage !== null && told.ofPage !== this.#pagesOfWalk++
+    const shown = isAsItWas ? page : this.#lieOf(page, told)
     // The walk asks for one millisecond more before the window that it judges.
     // A probe only compares ids. Nothing of it is stored.
-    if (!this.#isProbe)
-      this.#tell({ operation: 'history', from: startTime + 1, to: endTime, at: this.#now, rows: shown })
+    if (!this.#isProbe) {
+      const isOrderInDoubt = this.#drawn.disorderMs > 0 && shown.length < page.length
+      this.#tell({
+        operation: 'history',
+        from: startTime + 1,
+        to: endTime,
+        at: this.#now,
+        rows: shown,
+        isOrderInDoubt,
+      })
+    }
     this.#isProbe = false
     return this.#clientPage(shown)
   }
@@ -266,14 +298,7 @@ export async function rangesOfSeries(
   return rows.map(({ from, to }): Span => [from, to])
 }
 
-const noLie: Lie = { leavesOut: null, changes: null }
-
-function lieOf(rows: readonly Fill[], { leavesOut, changes }: Lie): Fill[] {
-  const at = (told: number | null) => (told === null ? -1 : Math.floor(told * rows.length))
-  return rows
-    .map((fill, index) => (index === at(changes) ? { ...fill, price: 11 } : fill))
-    .filter((_, index) => index !== at(leavesOut))
-}
+const noLie: Lie = { leavesOut: null, changes: null, isOfStored: false, ofPage: null }
 
 function judge(model: FillModel, claims: readonly Span[], gaps: readonly Span[]): string | null {
   const beyond = subtract(claims, model.mayClaim())

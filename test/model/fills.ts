@@ -2,7 +2,7 @@
  * What may be claimed of the fills of one instrument, and what must be. Written from the text of the rule alone, over
  * plain arrays, and recomputed from all that ever came: nothing here knows how the recorder keeps its ledger.
  */
-import { covers, intersect, momentsOf, subtract, unite, type Span } from './spans.js'
+import { covers, disorderOf, intersect, momentsOf, subtract, unite, type Span } from './spans.js'
 
 export type Fill = { id: string; time: number; price: number; size: number }
 export type Operation = 'live' | 'history'
@@ -15,6 +15,8 @@ export type Page = {
   /** The service's own time. */
   at: number
   rows: Fill[]
+  /** It leaves out rows of a history whose times run against their order, so that it may be refused. */
+  isOrderInDoubt?: boolean
 }
 export type MinuteCandle = {
   open: number
@@ -50,6 +52,7 @@ export class FillModel {
   receive(page: Page): void {
     this.events.push((model) => model.receive(page))
     const { operation, rows } = page
+    this.isOrderInDoubt ||= page.isOrderInDoubt === true
     const known = rows.filter(({ id }) => this.stored.has(id))
     const isSame = (fill: Fill) => sameValues(fill, this.stored.get(fill.id))
     const flapping = known.filter((fill) => !isSame(fill))
@@ -59,10 +62,25 @@ export class FillModel {
 
     const own = disorderOf(rows)
     if (operation === 'history') this.shownDisorder = Math.max(this.shownDisorder, own)
-    const disorder = operation === 'history' ? this.shownDisorder : own
+    let disorder = operation === 'history' ? this.shownDisorder : own
     this.mostRows[operation] = Math.max(this.mostRows[operation], rows.length)
-    const run = runOf(page, disorder)
-    const missing = [...this.stored.values()].filter(({ id, time }) => !ids.has(id) && run[0] <= time && time < run[1])
+    const leftOutOf = (run: Span) =>
+      [...this.stored.values()].filter(({ id, time }) => !ids.has(id) && run[0] <= time && time < run[1])
+    let run = runOf(page, disorder)
+    let missing = leftOutOf(run)
+    // A page of the history that leaves out fills near its edges has shown a larger disorder.
+    while (
+      operation === 'history' &&
+      flapping.length === 0 &&
+      missing.length > 0 &&
+      disorder > 0 &&
+      disorder < minute
+    ) {
+      this.isOrderInDoubt = true
+      this.shownDisorder = disorder *= 2
+      run = runOf(page, disorder)
+      missing = leftOutOf(run)
+    }
 
     // A history that agrees with no stored fill is not believed at all.
     const isBelieved = operation === 'live' || agreeing.length > 0
@@ -73,10 +91,7 @@ export class FillModel {
       ]
     this.leftOut = this.leftOut.filter(({ fill }) => !agreed.has(fill.id))
     // A page of the history that disagrees with what is stored is not believed in anything.
-    if (operation === 'history' && flapping.length + missing.length > 0) {
-      this.isOrderInDoubt ||= disorder > 0
-      return this.recount()
-    }
+    if (operation === 'history' && flapping.length + missing.length > 0) return this.recount()
     if (operation === 'live') this.leftOut.push(...missing.map((fill) => ({ fill })))
     for (const fill of rows) if (!this.stored.has(fill.id)) this.stored.set(fill.id, fill)
 
@@ -182,7 +197,9 @@ export class FillModel {
   private *askedAlone(seen: Seen): Iterable<{ alone: Span; edges: Span[] }> {
     const { page } = seen
     if (page.from === null) return
-    const times = [...new Set(page.rows.map(({ time }) => time))]
+    // Rows outside of the asked stretch bound nothing.
+    const [from, to] = askedOf(page)
+    const times = [...new Set(page.rows.map(({ time }) => time))].filter((time) => time >= from && time < to)
     if (times.length === 0) yield { alone: askedOf(page), edges: [] }
     else if (page.rows.length < this.mostRows[page.operation]) {
       const edges = momentsOf(times)
@@ -281,18 +298,6 @@ const sameValues = (one: Fill, other: Fill | undefined) =>
   one.time === other?.time && one.price === other.price && one.size === other.size
 
 const storedOf = (stored: ReadonlyMap<string, Fill>) => (fill: Fill) => ({ fill: stored.get(fill.id) ?? fill })
-
-/** The most by which times run against the order of the rows, in the better of both directions. */
-function disorderOf(rows: readonly { time: number }[]): number {
-  let [oldest, newest, asNewestFirst, asOldestFirst] = [Infinity, -Infinity, 0, 0]
-  for (const { time } of rows) {
-    asNewestFirst = Math.max(asNewestFirst, time - oldest)
-    asOldestFirst = Math.max(asOldestFirst, newest - time)
-    oldest = Math.min(oldest, time)
-    newest = Math.max(newest, time)
-  }
-  return Math.min(asNewestFirst, asOldestFirst)
-}
 
 function askedOf(page: Page): Span {
   return [page.from ?? -Infinity, page.to ?? page.at]

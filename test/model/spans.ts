@@ -42,3 +42,15 @@ export function covers(spans: Iterable<Span>, span: Span): boolean {
 export function momentsOf(times: readonly number[]): Span[] {
   return unite(times.map((time) => [time, time + 1]))
 }
+
+/** The most by which times run against the order of the rows, in the better of both directions. */
+export function disorderOf(rows: readonly { time: number }[]): number {
+  let [oldest, newest, asNewestFirst, asOldestFirst] = [Infinity, -Infinity, 0, 0]
+  for (const { time } of rows) {
+    asNewestFirst = Math.max(asNewestFirst, time - oldest)
+    asOldestFirst = Math.max(asOldestFirst, newest - time)
+    oldest = Math.min(oldest, time)
+    newest = Math.max(newest, time)
+  }
+  return Math.min(asNewestFirst, asOldestFirst)
+}

@@ -237,6 +237,15 @@ export const mutations: readonly Mutation[] = [
     replace: 'total < 0',
   },
   {
+    name: 'a history that leaves out stored fills is believed',
+    foundBy: 'rule',
+    file: 'src/ledger/storePastFills.ts',
+    find: 'if (leftOut.length === 0) return null',
+    replace: 'if (leftOut.length >= 0) return null',
+  },
+  // That one page proves a silence (`others` in run.ts) is not among them. What the other page shows is stored, or its range is
+  // refused, so that a page is refused that lacks any of it. One that shows more of a millisecond is stored with all of it.
+  {
     name: 'a candle that has left is stored again',
     foundBy: 'archive',
     file: 'src/ledger/storeCandles.ts',
