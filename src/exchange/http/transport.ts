@@ -1,4 +1,3 @@
-import { setMaxListeners } from 'node:events'
 import { isIP } from 'node:net'
 import { Axios, type AxiosAdapter, isAxiosError, isCancel } from 'axios'
 import { Agent, buildConnector, type Dispatcher, errors, Pool, ProxyAgent } from 'undici'
@@ -51,8 +50,6 @@ export function createTransport(options: TransportOptions): Transport {
   const base = new URL(href)
   base.username = base.password = ''
   const closing = new AbortController()
-  // Every connection adds a listener to this signal. Node.js would warn of a leak.
-  setMaxListeners(0, closing.signal)
   // All dispatchers share the addresses: a resolver is often silent when connections break.
   const family = isIP(options.localAddress ?? '')
   const hosts = createLookup(clock, family === 4 || family === 6 ? { family } : {})
@@ -106,8 +103,6 @@ function openDispatcher(options: TransportOptions, hosts: HostLookup, signal: Ab
     keepAliveInitialDelay: 1000,
     lookup: hosts.lookup,
     autoSelectFamilyAttemptTimeout: addressWithinMs,
-    // The signal also ends connections that are being opened, because these would keep the process from ending.
-    signal,
   }
   const settings: Pool.Options = {
     connections: maxConnections,
@@ -119,18 +114,36 @@ function openDispatcher(options: TransportOptions, hosts: HostLookup, signal: Ab
     keepAliveMaxTimeout: maxIdleMs,
     ...(localAddress === undefined ? {} : { localAddress }),
   }
-  if (proxy === undefined) return new Agent({ ...settings, connect: noteFamily(buildConnector(connect), hosts) })
+  if (proxy === undefined) return new Agent({ ...settings, connect: noteFamily(connectorOf(connect, signal), hosts) })
   return new ProxyAgent({
     uri: proxy,
     // Requests over plain HTTP need no tunnel, and many proxies open tunnels only to port 443.
     proxyTunnel: false,
     proxyTls: connect,
-    requestTls: { timeout: timeoutMs, signal },
+    requestTls: { timeout: timeoutMs },
     factory: (origin, { connect: through }: Pool.Options) =>
       new Pool(origin, { ...settings, ...(through && { connect: through }) }),
-    clientFactory: (origin, { connect: toProxy }: Pool.Options) =>
-      new Pool(origin, { ...settings, ...(toProxy && { connect: toProxy }) }),
+    clientFactory: (origin) => new Pool(origin, { ...settings, connect: connectorOf(connect, signal) }),
   })
+}
+
+/**
+ * Returns a connector for one host. The signal ends connections that are being opened, because these would keep the
+ * process from ending. Each has a signal of its own, because Node never takes the listener of a socket off its signal.
+ */
+function connectorOf(connect: buildConnector.BuildOptions, signal: AbortSignal): buildConnector.connector {
+  let session: Buffer | undefined
+  return (options, done) => {
+    const ending = new AbortController()
+    const forget = onAbort(signal, () => ending.abort())
+    const own = { ...connect, ...(session && { session }), signal: ending.signal }
+    buildConnector(own)(options, (...result) => {
+      forget()
+      // The next TLS connection resumes the session.
+      result[1]?.on('session', (ticket: Buffer) => (session = ticket))
+      done(...result)
+    })
+  }
 }
 
 /** Returns a connector that tells the look-up which family of addresses can be reached. */
