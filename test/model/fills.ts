@@ -69,13 +69,8 @@ export class FillModel {
     let run = runOf(page, disorder)
     let missing = leftOutOf(run)
     // A page of the history that leaves out fills near its edges has shown a larger disorder.
-    while (
-      operation === 'history' &&
-      flapping.length === 0 &&
-      missing.length > 0 &&
-      disorder > 0 &&
-      disorder < minute
-    ) {
+    const mayShowDisorder = operation === 'history' && flapping.length === 0
+    while (mayShowDisorder && missing.length > 0 && disorder > 0 && disorder < minute) {
       this.isOrderInDoubt = true
       this.shownDisorder = disorder *= 2
       run = runOf(page, disorder)
