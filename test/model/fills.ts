@@ -69,8 +69,8 @@ export class FillModel {
     let run = runOf(page, disorder)
     let missing = leftOutOf(run)
     // A page of the history that leaves out fills near its edges has shown a larger disorder.
-    const mayShowDisorder = operation === 'history' && flapping.length === 0
-    while (mayShowDisorder && missing.length > 0 && disorder > 0 && disorder < minute) {
+    const greatest = operation === 'history' && flapping.length === 0 ? minute : 0
+    while (missing.length > 0 && disorder > 0 && disorder < greatest) {
       this.isOrderInDoubt = true
       this.shownDisorder = disorder *= 2
       run = runOf(page, disorder)
