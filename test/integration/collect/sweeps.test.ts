@@ -14,10 +14,13 @@ beforeAll(async () => {
 })
 afterAll(() => database.drop())
 
-/** Times of fills: single ones, and sweeps of up to some hundred within a millisecond, often in one millisecond after the other. */
+/**
+ * Times of fills: single ones, and sweeps of up to some hundred within a millisecond, often in one millisecond after the
+ * other. They do not begin with a second: a page of that time alone could be of a service that counts in seconds.
+ */
 function flow(random: () => number): number[] {
   const times: number[] = []
-  for (let ts = 1_760_000_000_000; times.length < 900; ts += random() < 0.5 ? 1 : Math.ceil(random() * 40)) {
+  for (let ts = 1_760_000_000_123; times.length < 900; ts += random() < 0.5 ? 1 : Math.ceil(random() * 40)) {
     const count = random() < 0.3 ? Math.ceil(random() * 350) : 1 + Math.floor(random() * 3)
     for (let i = 0; i < count; i++) times.push(ts)
   }
@@ -58,8 +61,9 @@ test('sweeps that fill whole answers: every loss lies in a gap, no gap is withou
     const gaps = (await listGaps(database.database.db)).filter((gap) => gap.symbol === symbol).map(({ range }) => range)
     const isIn = (ts: number) => (range: { from: number; to: number }) => range.from <= ts && ts < range.to
     const lastStored = Math.max(...stored)
-    const since = covered[0]?.from ?? Infinity
-    const lost = [...times.keys()].filter((i) => (times[i] ?? 0) >= since && i < lastStored && !stored.has(i))
+    // Nobody knows when recording began within the millisecond of the first fill.
+    const since = times[Math.min(...stored)] ?? Infinity
+    const lost = [...times.keys()].filter((i) => (times[i] ?? 0) > since && i < lastStored && !stored.has(i))
     for (const index of lost) {
       const ts = times[index] ?? 0
       expect(gaps.some(isIn(ts)), `seed ${seed}, fill ${index}`).toBe(true)

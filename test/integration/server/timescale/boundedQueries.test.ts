@@ -41,6 +41,7 @@ const exceptions: readonly (readonly [part: string, reason: string])[] = [
   ['select "ts" from "market"."fills"', 'a page of the history of fills: the stored fill next to it, however old'],
   ['select "ts", "interval_hours"', 'a page of settlements: 35 days, which two chunks of the usual size hold'],
   ['"occurrence" from "market"."liquidations"', 'a page of the history of liquidations: the stored rows of its span'],
+  ['recorder.fill_minutes(of_category', 'minutes whose fills are compared with candles: more on a busy machine'],
   ["'fills', t.category, t.symbol, 'final'", 'a day of fills that leaves for the archive: once a day'],
 ]
 
