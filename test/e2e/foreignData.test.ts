@@ -84,9 +84,13 @@ async function leaveResponses(baseUrl: string, dataDir: string): Promise<void> {
   expect(await segments(dataDir)).not.toEqual([])
 }
 
+/**
+ * Segments with responses of the other service. A recorder that is stopped early on a busy machine leaves segments of its
+ * own as well, for its next start.
+ */
 async function segments(dataDir: string): Promise<readonly string[]> {
   const names = await readdir(join(dataDir, 'spool'), { recursive: true }).catch(() => [])
-  return names.filter((name) => name.endsWith('.seg')).toSorted()
+  return names.filter((name) => name.startsWith('other.') && name.endsWith('.seg')).toSorted()
 }
 const linesAbout = ({ stdout, stderr }: Finished, pattern: RegExp) =>
   (stdout + stderr).split('\n').filter((line) => pattern.test(line))
@@ -116,7 +120,7 @@ test('a mistyped address while the database is away puts nothing into it, neithe
 
   const corrected = await record(ours, dataDir, tcp.through(database.url))
   expect(linesAbout(corrected, /responses in .*are of other\.example\.com; they are left there/)).toHaveLength(1)
-  expect(await segments(dataDir)).toEqual(expect.arrayContaining([...left]))
+  expect(await segments(dataDir)).toEqual(left)
   expect(await wrongIn(database, simulator)).toEqual([])
   const { rows } = await database.database.pool.query('select from recorder.candle_revision')
   expect(rows).toEqual([])
@@ -124,10 +128,7 @@ test('a mistyped address while the database is away puts nothing into it, neithe
   // They are not lost: a recorder of that service stores them.
   const theirs = await newDatabase()
   const recorder = await start(other, dataDir, theirs.url)
-  await vi.waitFor(async () => expect((await segments(dataDir)).filter((name) => left.includes(name))).toEqual([]), {
-    timeout: 60_000,
-    interval: 500,
-  })
+  await vi.waitFor(async () => expect(await segments(dataDir)).toEqual([]), { timeout: 60_000, interval: 500 })
   expect((await recorder.stop()).exitCode).toBe(0)
   expect(await wrongIn(theirs, otherSimulator)).toEqual([])
 })
@@ -166,8 +167,7 @@ test('of nine data folders and databases of no, this and another service, nothin
       expect(recorder.hasBegun, where).toBe(!isRefused)
       const named = linesAbout(finished, /responses in .*are of other\.example\.com/)
       expect(named, where).toHaveLength(isRefused || left.length === 0 ? 0 : 1)
-      // On a busy machine a recorder that ends early leaves segments of its own, for its next start.
-      expect(await segments(dataDir), where).toEqual(expect.arrayContaining([...left]))
+      expect(await segments(dataDir), where).toEqual(left)
       const wrong = await wrongIn(database, isRefused ? otherSimulator : simulator)
       expect(
         wrong.filter((line) => line.endsWith('never served')),
