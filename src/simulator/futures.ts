@@ -105,6 +105,14 @@ function ratios(draw: Draw, of: string): object {
   }
 }
 
+/** Returns how many rows a page of the past may have, and from which end it is taken. */
+function pageOf(quirks: Quirks, operation: 'history-fund-rate' | 'liquidations', query: Query) {
+  return {
+    limit: pageLimit(quirks, operation, limitOf(query, 100, 100, 'refuse')),
+    isFromOldest: quirks.oldestFirst.includes(operation),
+  }
+}
+
 function settledRates(
   world: World,
   quirks: Quirks,
@@ -114,8 +122,7 @@ function settledRates(
   at: TimeMs,
 ): object {
   const page = Math.max(1, wholeNumber(query, 'cursor') ?? 1)
-  const limit = pageLimit(quirks, 'history-fund-rate', limitOf(query, 100, 100, 'refuse'))
-  const isFromOldest = quirks.oldestFirst.includes('history-fund-rate')
+  const { limit, isFromOldest } = pageOf(quirks, 'history-fund-rate', query)
   const rows = world.fundingRates(category, symbol, at, page, limit, isFromOldest)
   return { resultList: inOrder(quirks, 'history-fund-rate', rows, at) }
 }
@@ -149,9 +156,7 @@ function liquidations(
   at: TimeMs,
 ): object {
   const cursor = wholeNumber(query, 'cursor') ?? null
-  const limit = pageLimit(quirks, 'liquidations', limitOf(query, 100, 100, 'refuse'))
-  const isFromOldest = quirks.oldestFirst.includes('liquidations')
-  const { rows, next } = world.liquidations(category, symbol, { at, cursor, limit, isFromOldest })
+  const { rows, next } = world.liquidations(category, symbol, { at, cursor, ...pageOf(quirks, 'liquidations', query) })
   const list = inOrder(quirks, 'liquidations', rows, at)
   return { list, cursor: next === null || !quirks.liquidationsHaveCursor ? '' : String(next) }
 }

@@ -1,13 +1,7 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import type { Operation } from '../../src/market/operation.js'
-import { createTestDatabase, type TestDatabase } from '../support/database.js'
-import { type Running, startProgram } from '../support/program.js'
-import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
-import { type HostileService, startHostileService } from './hostileService.js'
+import { type AttackedRecorder, startAttackedRecorder } from './attackedRecorder.js'
 import { evilPrice, type Mode, modes, pausingModes } from './modes.js'
 import { residentBytes, watchHealth } from './watch.js'
 
@@ -15,29 +9,17 @@ import { residentBytes, watchHealth } from './watch.js'
 const attackMs = 400
 const recoveryMs = 60_000
 
-let folder: string
-let simulator: SimulatorProcess
-let service: HostileService
-let created: TestDatabase
-let recorder: Running
+let setup: AttackedRecorder
 let pageUrl: string
 let honestHealthMs: number
 let honestMemory: number
 
 const query = async <Row extends Record<string, unknown>>(text: string) =>
-  (await created.database.pool.query<Row>(text)).rows
+  (await setup.created.database.pool.query<Row>(text)).rows
 
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'market-recorder-hostile-'))
-  simulator = await startSimulatorProcess(['--scale', 'small'])
-  service = await startHostileService(simulator.url)
-  created = await createTestDatabase()
-  const file = join(folder, 'recorder.yaml')
-  await writeFile(file, config)
-  recorder = startProgram(['start', '--config', file, '--data-dir', folder, '--allow-overload'], {
-    DATABASE_URL: created.url,
-    EXCHANGE_BASE_URL: service.url,
-  })
+  setup = await startAttackedRecorder('hostile', config)
+  const { recorder } = setup
   const [, url = ''] = await recorder.printed(/the page is at (http:\/\/[\d.:]+)/)
   pageUrl = url
   await isFresh(['tickers', 'order_books', 'fills'])
@@ -47,14 +29,7 @@ beforeAll(async () => {
   honestMemory = await residentBytes(recorder.process.pid)
 }, 180_000)
 
-afterAll(async () => {
-  recorder.process.kill('SIGTERM')
-  await recorder.finished
-  await service.close()
-  await simulator.close()
-  await created.drop()
-  await rm(folder, { recursive: true, force: true })
-})
+afterAll(async () => setup?.close())
 
 const config = `
 collector: { egress: hostile }
@@ -108,6 +83,7 @@ async function noFalseRow(): Promise<void> {
 }
 
 async function endure(mode: Mode, others: readonly Table[]): Promise<void> {
+  const { recorder, service } = setup
   const watch = watchHealth(pageUrl, recorder.process.pid)
   service.attack(mode)
   await vi.waitFor(() => expect(service.attacks).toBeGreaterThan(0), { timeout: recoveryMs, interval: 20 })
@@ -151,6 +127,7 @@ describe('the recorder answers while it is told to pause', () => {
 })
 
 test('an honest service is recorded afterwards as if nothing had been', async () => {
+  const { recorder, service, created } = setup
   service.attack(null)
   await isFresh(['tickers', 'order_books', 'fills'])
   await noFalseRow()

@@ -1,6 +1,3 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { bounds } from '../../src/market/bounds.js'
@@ -8,12 +5,9 @@ import { type Operation, operations } from '../../src/market/operation.js'
 import { sum } from '../../src/market/values.js'
 import { random } from '../../src/runtime/randomness.js'
 import type { ServedResponse } from '../../src/simulator/control.js'
-import { createTestDatabase, type TestDatabase } from '../support/database.js'
-import { type Running, startProgram } from '../support/program.js'
 import { servedTruth } from '../support/servedTruth.js'
-import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
 import { storedRows } from '../support/storedRows.js'
-import { type HostileService, startHostileService } from './hostileService.js'
+import { type AttackedRecorder, startAttackedRecorder } from './attackedRecorder.js'
 import { changeResponse, randomOf } from './structure.js'
 import { residentBytes, watchHealth } from './watch.js'
 
@@ -38,30 +32,11 @@ streams:
 serve: { port: 0 }
 `
 
-let folder: string
-let simulator: SimulatorProcess
-let service: HostileService
-let created: TestDatabase
-let recorder: Running
+let setup: AttackedRecorder
 beforeAll(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'market-recorder-structure-'))
-  simulator = await startSimulatorProcess(['--scale', 'small'])
-  service = await startHostileService(simulator.url)
-  created = await createTestDatabase()
-  const file = join(folder, 'recorder.yaml')
-  await writeFile(file, config)
-  recorder = startProgram(['start', '--config', file, '--data-dir', folder, '--allow-overload'], {
-    DATABASE_URL: created.url,
-    EXCHANGE_BASE_URL: service.url,
-  })
+  setup = await startAttackedRecorder('structure', config)
 }, 180_000)
-afterAll(async () => {
-  recorder?.process.kill('SIGKILL')
-  await service?.close()
-  await simulator?.close()
-  await created?.drop()
-  await rm(folder, { recursive: true, force: true })
-})
+afterAll(async () => setup?.close())
 
 const entryOf = (operation: Operation, url: URL, atMs: number, rows: readonly unknown[]) =>
   ({
@@ -77,6 +52,7 @@ const entryOf = (operation: Operation, url: URL, atMs: number, rows: readonly un
 test(
   `good rows are stored, and nothing waits, while responses have any structure (seed ${seed})`,
   async () => {
+    const { service, created, recorder } = setup
     const [, pageUrl = ''] = await recorder.printed(/the page is at (http:\/\/[\d.:]+)/)
     const { pid } = recorder.process
     const quiet = watchHealth(pageUrl, pid)
@@ -110,14 +86,14 @@ test(
         response.end(body)
       },
     })
-    const attacked = watchHealth(pageUrl, pid)
+    const watch = watchHealth(pageUrl, pid)
     let attackedBytes = 0
     while (service.attacks < responses) {
       await sleep(1_000)
       attackedBytes = Math.max(attackedBytes, await residentBytes(pid))
       expect(recorder.process.exitCode).toBeNull()
     }
-    const turnMs = await attacked.stop()
+    const turnMs = await watch.stop()
     service.attack(null)
     await sleep(5_000)
     recorder.process.kill('SIGTERM')

@@ -119,7 +119,7 @@ async function record(): Promise<void> {
   recorder = await startRecorder(config, createLogger('silent'))
   const { stats } = recorder.collector
   await vi.waitFor(() => expect(streamNames.filter((name) => stats[name].lastStoredAt === null)).toEqual([]), {
-    timeout: 120_000,
+    timeout: 300_000,
     interval: 200,
   })
 }
@@ -179,7 +179,8 @@ async function backfill(): Promise<void> {
   )
   const open = async () =>
     (await db.selectFrom('recorder.want').select('id').where('ended_at', 'is', null).execute()).length
-  await expect.poll(open, { timeout: 120_000, interval: 500 }).toBe(0)
+  // Two of the operations wait behind what else the recorder asks of them, for as long as a busy machine needs.
+  await expect.poll(open, { timeout: 500_000, interval: 500 }).toBe(0)
 }
 
 async function archive(): Promise<void> {
@@ -247,4 +248,4 @@ test(`no statement of the program looks at more than ${limits.chunks} chunks of 
     .filter(({ chunks, rows }) => (isHypertable ? chunks > limits.chunks : rows > limits.rows))
     .filter(({ text }) => !exceptions.some(([part]) => text.includes(part)))
   expect(beyond.map(({ text, chunks, rows }) => `${chunks} chunks, ${rows} rows: ${text}`)).toEqual([])
-})
+}, 900_000)
