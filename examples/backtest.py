@@ -60,7 +60,7 @@ def events_of(books, fills):
 @njit
 def make_market(backtest, held):
     """Quotes at the best prices, and holds one size at most. Notes in `held` when it held what, and at which price."""
-    number, steps = 1, 0
+    steps = 0
     while steps < len(held) and backtest.elapse(every_ns) == 0:
         backtest.clear_inactive_orders(0)
         depth, position = backtest.depth(0), backtest.position(0)
@@ -73,10 +73,9 @@ def make_market(backtest, held):
             if order.cancellable:
                 backtest.cancel(0, order.order_id, False)
         if position < size:
-            backtest.submit_buy_order(0, number, depth.best_bid, size, hft.GTX, hft.LIMIT, False)
+            backtest.submit_buy_order(0, steps * 2, depth.best_bid, size, hft.GTX, hft.LIMIT, False)
         if position > -size:
-            backtest.submit_sell_order(0, number + 1, depth.best_ask, size, hft.GTX, hft.LIMIT, False)
-        number += 2
+            backtest.submit_sell_order(0, steps * 2 + 1, depth.best_ask, size, hft.GTX, hft.LIMIT, False)
     return steps
 
 
@@ -113,11 +112,11 @@ with psycopg.connect(os.environ["DATABASE_URL"], options="-c timezone=UTC") as c
     columns = "10.0 ^ -price_precision, 10.0 ^ -quantity_precision, coalesce(maker_fee_rate, 0)"
     found = connection.execute(f"select {columns} from market.instruments where {of_instrument}", asked).fetchone()
     if found is None:
-        raise SystemExit(f"{options.category} {options.symbol} is not recorded")
+        raise SystemExit("{category} {symbol} is not recorded".format(**asked))
     used = [(since, until) for since, until, proven, pause in days if proven == 1 and pause <= asked["pause"]]
     for since, until, proven, pause in days:
-        what = f"{proven:.2%} of the time proven for fills, at most {pause:.1f} s without a book"
-        print(f"{since:%F %T}: {what}: {'used' if (since, until) in used else 'left out'}")
+        said = "used" if (since, until) in used else "left out"
+        print(f"{since:%F %T}: {proven:.2%} of the fills' time proven, at most {pause:.1f} s without a book: {said}")
     print(f"{len(used)} of {len(days)} are used; books say nothing of what happened between two of them\n")
     for since, until in used:
         query = lambda sql: connection.execute(sql, {**asked, "since": since, "until": until}).fetchall()
