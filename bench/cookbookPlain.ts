@@ -1,9 +1,16 @@
+const span = (width: string) => `interval '${width}'`
+/** Candles of a width with the minutes of each, and whether each of them is stored, or proven to be without trade. */
 const rollUp = (which: string, width: string, from: string, to: string, origin = 'epoch') => `
-  select date_bin('${width}', open_time, timestamptz '${origin}') as open_time, (array_agg(open order by open_time))[1] as open,
-    max(high) as high, min(low) as low, (array_agg(close order by open_time desc))[1] as close, sum(base_volume) as base_volume,
-    sum(quote_turnover) as quote_turnover
-  from market.candles where ${which} and type = 'market' and interval = '1m' and is_closed and open_time >= '${from}' and open_time < '${to}'
-  group by 1`
+  select b.*, minutes = extract(epoch from ${span(width)}) / 60 or exists (
+    select from market.coverage where ${which} and stream = 'candles' and type = 'market' and interval = '1m'
+      and from_time <= b.open_time and to_time >= b.open_time + ${span(width)}) as is_complete
+  from (
+    select date_bin('${width}', open_time, timestamptz '${origin}') as open_time, (array_agg(open order by open_time))[1] as open,
+      max(high) as high, min(low) as low, (array_agg(close order by open_time desc))[1] as close,
+      case when count(base_volume) = count(*) then sum(base_volume) end as base_volume,
+      case when count(quote_turnover) = count(*) then sum(quote_turnover) end as quote_turnover, count(*) as minutes
+    from market.candles where ${which} and type = 'market' and interval = '1m' and is_closed and open_time >= '${from}' and open_time < '${to}'
+    group by 1) b`
 const fillsOf = (which: string, from: string, to: string) =>
   `market.fills where ${which} and ts >= '${from}' and ts < '${to}'`
 
@@ -24,8 +31,9 @@ export const plainQueries: Readonly<Record<string, string>> = {
     select open_time, close, avg(close) over (order by open_time rows between 19 preceding and current row)
     from (${rollUp(eth, '15 minutes', day, nextDay)}) c order by open_time desc limit 3`,
   'What are the log returns of an instrument?': `
-    select open_time, close, ln(close::float8 / lag(close::float8) over (order by open_time))
-    from (${rollUp(eth, '1 hour', '2026-03-02 10:00:00Z', '2026-03-02 15:00:00Z')}) c order by 1`,
+    select open_time, close, case when is_complete and lag(is_complete) over steps and lag(open_time) over steps = open_time - interval '1 hour'
+      then ln(close::float8 / lag(close::float8) over steps) end
+    from (${rollUp(eth, '1 hour', '2026-03-02 10:00:00Z', '2026-03-02 15:00:00Z')}) c window steps as (order by open_time) order by 1`,
   'At what time of day is trading heaviest?': `
     select extract(hour from open_time at time zone 'UTC'), avg(quote_turnover)
     from (${rollUp(spot, '1 hour', day, '2026-03-04 00:00:00Z')}) c group by 1 order by 2 desc limit 3`,
