@@ -116,7 +116,7 @@ with psycopg.connect(os.environ["DATABASE_URL"], options="-c timezone=UTC") as c
     used = [(since, until) for since, until, proven, pause in days if proven == 1 and pause <= asked["pause"]]
     for since, until, proven, pause in days:
         said = "used" if (since, until) in used else "left out"
-        print(f"{since:%F %T}: {proven:.2%} of the fills' time proven, at most {pause:.1f} s without a book: {said}")
+        print(f"{since:%F %T}: {proven:.2%} of the time proven for fills, at most {pause:.1f} s without a book: {said}")
     print(f"{len(used)} of {len(days)} are used; books say nothing of what happened between two of them\n")
     for since, until in used:
         query = lambda sql: connection.execute(sql, {**asked, "since": since, "until": until}).fetchall()
