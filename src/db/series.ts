@@ -74,8 +74,8 @@ export function ofCandles({ category, symbol, type, interval }: CandleSeries, al
 }
 
 /** Returns a condition for the rows of an instrument. */
-export function ofInstrument({ category, symbol }: InstrumentKey, alias?: string): Expression<SqlBool> {
-  return areEqual({ category, symbol }, alias)
+export function ofInstrument({ category, symbol }: InstrumentKey): Expression<SqlBool> {
+  return areEqual({ category, symbol })
 }
 
 /** Returns a condition for rows of the same series in two tables with a column for the stream. */
@@ -83,7 +83,7 @@ export function sameSeries(a: string, b: string): Expression<SqlBool> {
   return eb.and(keyColumns.map(({ name }) => eb(column(name, a), '=', column(name, b))))
 }
 
-function areEqual(values: object, alias: string | undefined): Expression<SqlBool> {
+function areEqual(values: object, alias?: string): Expression<SqlBool> {
   return eb.and(Object.entries(values).map(([name, value]) => eb(column(name, alias), '=', value as string)))
 }
 

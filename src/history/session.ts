@@ -41,16 +41,11 @@ export interface BackfillSession {
   isOwner(): boolean
   /**
    * Resolves to the instruments as the service lists them now, with the service's time. If another process owns the
-   * budget, resolves to the recorded instruments.
+   * budget, resolves to the recorded instruments, and without a response to the time of the newest recorded row.
    */
   instruments(
     categories: readonly TradedCategory[],
   ): Promise<{ instruments: InstrumentSummary[]; serviceNow: ServiceMs }>
-  /**
-   * Resolves to the time of the service's clock. If only another process hears the service, resolves to the time of the
-   * newest recorded row.
-   */
-  now(): Promise<ServiceMs>
   /**
    * Fetches what is wanted until `rest`, and then rejects: at once as the owner of the budget, else after taking it over.
    * Rejects when this process cannot take it over.
@@ -95,14 +90,12 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
         states: new OperationStates(clock),
         incidents: new Incidents(options.logger, clock),
       }
-      if (await isHeard(own.client, serviceNow, clock, until))
-        worker = new HistoryWorker({ ...options, ...own, series: () => [] })
+      if (await isHeard(own.client, serviceNow, clock, until)) worker = new HistoryWorker({ ...options, ...own })
       while (await sleepFor(clock, longestTimerMs, until));
       signal.throwIfAborted()
     }
   }
   let working: Promise<void> = Promise.resolve()
-  const now = async () => serviceNow() ?? (await newestKnown(db)) ?? asIfService(clock.now())
   const rest = async () => {
     giveUp.abort(new Error('the backfill was stopped'))
     await working.catch(() => undefined)
@@ -117,10 +110,9 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       const listed = await listInstruments(db)
       return {
         instruments: listed.filter(({ category }) => (categories as readonly string[]).includes(category)),
-        serviceNow: await now(),
+        serviceNow: serviceNow() ?? (await newestKnown(db)) ?? asIfService(clock.now()),
       }
     },
-    now,
     work: () => (working = fetchWanted()),
     rest,
     async close() {

@@ -2,7 +2,6 @@ import type { Kysely } from 'kysely'
 import { ExchangeError } from '../exchange/errors.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
-import type { CandleSeries } from '../market/candle.js'
 import type { TradedCategory } from '../market/category.js'
 import type { Operation } from '../market/operation.js'
 import type { Ranges } from '../market/timeRange.js'
@@ -26,8 +25,6 @@ export interface SliceContext {
   readonly logger: Logger
   readonly incidents: Incidents
   readonly settleMs: number
-  /** The candles that are being recorded now. */
-  readonly series: () => readonly CandleSeries[]
 }
 
 /** An instrument's series of rows that have times of their own, such as fills or settled funding rates. */

@@ -19,7 +19,6 @@ import { streamText } from '../db/series.js'
 import { SliceRunner } from './runSlice.js'
 import type { OperationStates } from './reach.js'
 import { type Asking, cutSlice, hasRoom } from './workload.js'
-import type { CandleSeries } from '../market/candle.js'
 import { isProven, type StreamName, streamNames } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { ServiceMs } from '../market/values.js'
@@ -31,8 +30,6 @@ interface HistoryWorkerOptions {
   readonly client: ExchangeClient
   /** How long after its close a candle counts as final. */
   readonly settleMs: number
-  /** The candles that are being recorded now. */
-  readonly series: () => readonly CandleSeries[]
   /** States of operations, which the worker shares with repairs. */
   readonly states: OperationStates
   readonly incidents: Incidents

@@ -16,10 +16,6 @@ export interface Batch<Target = unknown, Row = unknown> {
   readonly rejected: readonly RejectedRow[]
   /** Number of rows of the response beyond a bound. They are counted, but neither stored nor kept as rejected. */
   readonly unkept?: number
-  /** Number of rows left out of the response because they are older than their table keeps rows. */
-  readonly tooOld?: number
-  /** True if the service has older rows on a further page. */
-  readonly hasMore?: boolean
   /**
    * Ranges between two candles that several joined pages leave out. Absent for a single response: its rows show them.
    */
@@ -64,8 +60,7 @@ export function withoutOldRows<Target, Row>(batch: Batch<Target, Row>, keptMs: n
   const old = batch.rows.map(timeOf).filter((time) => time < before)
   if (old.length === 0) return batch
   const mark = batch.stream === 'fills' ? largest(old) : Infinity
-  const rows = batch.rows.filter((row) => timeOf(row) >= before || timeOf(row) === mark)
-  return { ...batch, rows, tooOld: batch.rows.length - rows.length }
+  return { ...batch, rows: batch.rows.filter((row) => timeOf(row) >= before || timeOf(row) === mark) }
 }
 
 /** Names the series of a batch. Batches with the same key must be stored in their order. */

@@ -42,6 +42,6 @@ export async function contradictedShares(db: Kysely<Database>): Promise<Contradi
 }
 
 /** Gives up evidence that rows have not answered for 90 days: its gaps are lost. */
-export async function giveUpOldEvidence(db: Kysely<Database>, keptDays = 90): Promise<void> {
-  await callFunction(db, 'recorder.give_up_evidence', `${keptDays} days`)
+export async function giveUpOldEvidence(db: Kysely<Database>): Promise<void> {
+  await callFunction(db, 'recorder.give_up_evidence', '90 days')
 }

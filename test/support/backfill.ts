@@ -58,7 +58,6 @@ export function startWorker(
   const given = {
     db,
     client,
-    series: () => [],
     settleMs,
     clock: systemClock,
     serviceNow: () => Date.now(),

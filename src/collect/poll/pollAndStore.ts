@@ -155,8 +155,7 @@ function batchOf<Target, Row>(
 ): Batch<Target, Row> {
   const { requestTime, receivedAt, rejected, unkept } = page
   const rows = page.rows.filter((row) => stream.keeps?.(universe, row) ?? true)
-  const batch = { stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept }
-  return page.cursor === undefined ? batch : { ...batch, hasMore: true }
+  return { stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept }
 }
 
 /** Reports rows that are neither stored nor kept as rejected, because they are lost. */

@@ -130,16 +130,16 @@ export const assumedBusiestFillsPerSecond = 20
  * Instruments with made-up names, for planning without the service. The busiest are spread over the categories in
  * proportion to their sizes. Tokenised stocks, whose market is elsewhere, come last.
  */
-export function assumedUniverse(counts: Readonly<Record<Category, number>> = assumedCounts): PlanUniverse {
+export function assumedUniverse(): PlanUniverse {
   const instruments = categories
     .flatMap((category) => {
-      const tokens = category === 'SPOT' ? Math.round(counts.SPOT * assumedTokenShare) : 0
-      const others = counts[category] - tokens
+      const tokens = category === 'SPOT' ? Math.round(assumedCounts.SPOT * assumedTokenShare) : 0
+      const others = assumedCounts[category] - tokens
       const kindAt = (index: number): InstrumentKind => {
         if (index >= others) return 'tokenised_stock'
         return category === 'SPOT' && index >= others - assumedMetals ? 'metal' : 'crypto'
       }
-      return Array.from({ length: counts[category] }, (_, index) => ({
+      return Array.from({ length: assumedCounts[category] }, (_, index) => ({
         category,
         index,
         kind: kindAt(index),

@@ -30,10 +30,10 @@ afterEach(() => simulator.close())
 
 async function poll(): Promise<Batch> {
   const client = clientOf(simulator.url, 100)
-  const { rows, requestTime, receivedAt, cursor } = await client.liquidations({ ...key, limit: 100 })
+  const { rows, requestTime, receivedAt } = await client.liquidations({ ...key, limit: 100 })
   client.close()
   const what = { stream: 'liquidations', target: key, rejected: [] } as const
-  return { ...what, requestTime, receivedAt, rows, ...(cursor !== undefined && { hasMore: true }) }
+  return { ...what, requestTime, receivedAt, rows }
 }
 
 const store = (...batches: Batch[]) => storeBatches(test.database.db, batches)

@@ -71,6 +71,5 @@ test('a clock that is ahead, and a table that keeps all, lose nothing', () => {
   const batch = page('BTCUSDT', 0)
   expect(withoutOldRows(batch, null)).toBe(batch)
   const ahead = withoutOldRows({ ...batch, receivedAt: someTime + 1_000 * dayMs }, keptMs)
-  expect(ahead).toMatchObject({ tooOld: 68 })
   expect(ahead.rows).toHaveLength(32)
 })
