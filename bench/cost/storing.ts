@@ -5,7 +5,6 @@ import { createStats } from '../../src/collect/streams/stream.js'
 import type { RecorderDatabase } from '../../src/db/database.js'
 import type { Batch } from '../../src/ledger/batch.js'
 import { storeBatch } from '../../src/ledger/storeBatches.js'
-import { addCoverage } from '../../src/ledger/verdicts.js'
 import { minuteMs } from '../../src/market/values.js'
 import { systemClock as clock } from '../../src/runtime/clock.js'
 import { systemDisk } from '../../src/runtime/disk.js'
@@ -13,6 +12,7 @@ import { Incidents } from '../../src/runtime/incidents.js'
 import { atLeast, type Check, check, median } from '../tools/checks.js'
 import { withDatabase } from '../tools/database.js'
 import { fillPage } from './rows.js'
+import { addCoverage } from '../../test/support/coverage.js'
 
 const someTime = Date.UTC(2026, 0, 15, 12)
 const instrumentCount = 200

@@ -2,10 +2,10 @@ import { type Expression, expressionBuilder, type Kysely, type RawBuilder, sql, 
 import type { CandleSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { ServiceMs } from '../market/values.js'
-import { instant, rowsFrom } from '../db/columns.js'
+import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import { addingRanges, keyColumns, ofSeries, type Series, seriesOf, seriesValues } from '../db/series.js'
+import { addingRanges, ofSeries, type Series, seriesValues } from '../db/series.js'
 
 /**
  * The rule by which time is claimed; docs/internals/rule.md has it in full:
@@ -24,7 +24,7 @@ import { addingRanges, keyColumns, ofSeries, type Series, seriesOf, seriesValues
  * | from                 | to                   | by                                              | when                                          |
  * | -------------------- | -------------------- | ----------------------------------------------- | --------------------------------------------- |
  * | any                  | recorded             | `storeCandles`, `storeFills`, `storePastFills`, | rows are stored that prove it                 |
- * |                      |                      | `claimEvents`, `addCoverages`                   |                                               |
+ * |                      |                      | `claimEvents`                                   |                                               |
  * | nothing              | silent, and recorded | `storeCandles`                                  | a response leaves candles out between two     |
  * | silent               | no trade             | `confirmNoTrade`                                | a later response leaves them out as well      |
  * | silent, no trade     | repaired             | `storeCandles`                                  | candles come after all                        |
@@ -115,35 +115,3 @@ export function rangesAsJson(column: string): RawBuilder<[ServiceMs, ServiceMs][
 export function toRanges(pairs: readonly (readonly [ServiceMs, ServiceMs])[]): TimeRange[] {
   return pairs.map(([from, to]) => ({ from, to }))
 }
-
-/** Adds proven ranges. Call it in the transaction that writes their rows, so that no claim lacks its rows. */
-export async function addCoverage(db: Kysely<Database>, series: Series, ranges: readonly TimeRange[]): Promise<void> {
-  await addCoverages(db, [{ series, ranges }])
-}
-
-interface Claim {
-  readonly series: Series
-  readonly ranges: readonly TimeRange[]
-}
-
-/** Adds proven ranges of several series. Each series may occur once. */
-async function addCoverages(db: Kysely<Database>, claims: readonly Claim[]): Promise<void> {
-  const proven = claims
-    .map(({ series, ranges }) => ({ ...seriesOf(series), ranges: ranges.filter(({ from, to }) => from < to) }))
-    .filter(({ ranges }) => ranges.length > 0)
-    .map((claim) => ({ ...claim, ranges: multirangeText(claim.ranges) }))
-  const fills = proven.filter(({ stream }) => stream === 'fills')
-  if (fills.length > 0) {
-    const valuesOf = (name: 'category' | 'symbol' | 'ranges') => fills.map((claim) => claim[name])
-    await callFunction(db, 'recorder.cover_fills', valuesOf('category'), valuesOf('symbol'), valuesOf('ranges'))
-  }
-  const whole = proven.filter(({ stream }) => stream !== 'fills')
-  if (whole.length === 0) return
-  const source = rowsFrom(whole, columns, (claim, column) => claim[columns[column]?.name ?? 'ranges'])
-  await sql`
-    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
-    select stream, category, symbol, type, interval, 'recorded', ranges::tstzmultirange, '-infinity' from ${source} as claim
-    order by stream, category, symbol, type, interval ${addingRanges}`.execute(db)
-}
-
-const columns = [...keyColumns, { name: 'ranges', kind: 'text' }] as const

@@ -5,7 +5,7 @@ import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../../src/market/row
 import { rejectedRow } from '../../src/market/rejectedRow.js'
 import { sliceGapReasons } from '../../src/history/candleSlice.js'
 import { upsertCandles } from '../../src/ledger/storeCandles.js'
-import { addCoverage, addKnown, multirangeText } from '../../src/ledger/verdicts.js'
+import { addKnown, multirangeText } from '../../src/ledger/verdicts.js'
 import { insertFills } from './insertFills.js'
 import { recordGap } from '../../src/ledger/gaps.js'
 import { recordInstruments, recordRpiSymbols } from '../../src/ledger/instruments.js'
@@ -14,6 +14,7 @@ import { storeVersions } from '../../src/ledger/versions.js'
 import { insertRejectedRows } from '../../src/ledger/rejectedRows.js'
 import type { Database } from '../../src/db/schema.js'
 import { anInstrument, aTicker } from './marketRows.js'
+import { addCoverage } from './coverage.js'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs

@@ -1,9 +1,10 @@
 import { type Kysely, sql } from 'kysely'
 import type { TimeRange } from '../../src/market/timeRange.js'
 import type { TimeMs } from '../../src/market/values.js'
+import { callFunction } from '../../src/db/database.js'
 import type { Database } from '../../src/db/schema.js'
-import type { Series } from '../../src/db/series.js'
-import { multirange } from '../../src/ledger/verdicts.js'
+import { addingRanges, type Series, seriesValues } from '../../src/db/series.js'
+import { multirange, multirangeText } from '../../src/ledger/verdicts.js'
 
 /** The parts of a range that are not proven yet, ascending. */
 export async function missingRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
@@ -30,4 +31,15 @@ export async function coveredRanges(db: Kysely<Database>, series: Series): Promi
       and type = ${type} and interval = ${interval}
     order by 1`.execute(db)
   return rows.map(({ from, to }) => ({ from, to }))
+}
+
+/** Claims ranges of a series without the rows that prove them. */
+export async function addCoverage(db: Kysely<Database>, series: Series, ranges: readonly TimeRange[]): Promise<void> {
+  const proven = multirangeText(ranges.filter(({ from, to }) => from < to))
+  if (proven === '{}') return
+  const { stream, category, symbol } = series
+  if (stream === 'fills') return callFunction(db, 'recorder.cover_fills', [category], [symbol], [proven])
+  await sql`
+    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
+    values (${sql.join(seriesValues(series))}, 'recorded', ${proven}, '-infinity') ${addingRanges}`.execute(db)
 }

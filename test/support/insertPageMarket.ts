@@ -4,9 +4,9 @@ import { appendRows } from '../../src/db/writeRows.js'
 import { recordGap } from '../../src/ledger/gaps.js'
 import { recordInstruments } from '../../src/ledger/instruments.js'
 import { upsertCandles } from '../../src/ledger/storeCandles.js'
-import { addCoverage } from '../../src/ledger/verdicts.js'
 import type { Candle } from '../../src/market/candle.js'
 import { aBook, aCandle, aTicker, anInstrument, anRpiBook } from './marketRows.js'
+import { addCoverage } from './coverage.js'
 
 const minute = 60_000
 const dayMs = 86_400_000

@@ -17,7 +17,6 @@ import { upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { insertFills } from '../../support/insertFills.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { appendRows } from '../../../src/db/writeRows.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { archiveAll, everything, hintsOf, temporaryArchive } from '../../support/archives.js'
 import { type TestDatabase, createTestDatabase } from '../../support/database.js'
@@ -26,6 +25,7 @@ import { type HttpFault, type HttpFaults, slowDown, startHttpFaults } from '../.
 import { runProgram } from '../../support/program.js'
 import { type S3Server, s3Environment, s3Missing, startS3 } from '../../support/s3.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
+import { addCoverage } from '../../support/coverage.js'
 
 const missing = s3Missing()
 const dayMs = 86_400_000

@@ -5,7 +5,6 @@ import type { CandleSeries } from '../../../src/market/candle.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { candleStream } from '../../../src/db/series.js'
 import {
   claims,
@@ -19,6 +18,7 @@ import {
 } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { closedCandle } from '../../support/marketRows.js'
+import { addCoverage } from '../../support/coverage.js'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs

@@ -3,7 +3,6 @@ import { absenceWaitsMs, OperationStates } from '../../../src/history/reach.js'
 import { fillReachMs, fillRefusals } from '../../../src/history/pastFills.js'
 import { FillRepair, type FillRepairOptions } from '../../../src/history/repairs.js'
 import { systemClock } from '../../../src/runtime/clock.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { listGaps, loseGaps, recordGap } from '../../../src/ledger/gaps.js'
 import type { TradedCategory } from '../../../src/market/category.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
@@ -15,6 +14,7 @@ import { clientOf, repairInVain, startWorker, wantedRanges } from '../../support
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
 import { aFill } from '../../support/marketRows.js'
+import { addCoverage } from '../../support/coverage.js'
 
 const now = Date.UTC(2026, 10, 20)
 const symbol = 'BTCUSDT'

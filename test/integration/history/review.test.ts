@@ -6,7 +6,6 @@ import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { candleStream } from '../../../src/db/series.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { addEmptyRanges } from '../../../src/ledger/missing.js'
 import { countOpenWants } from '../../../src/ledger/wants.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
@@ -14,6 +13,7 @@ import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { listInstruments } from '../../../src/ledger/read/instruments.js'
 import { clientOf, runBackfill, startWorker, storedCandles, trueCandles } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { addCoverage } from '../../support/coverage.js'
 
 const minuteMs = 60_000
 const hourMs = 60 * minuteMs

@@ -5,11 +5,11 @@ import { intersect, normalized, type TimeRange } from '../../../src/market/timeR
 import { dayMs, hourMs } from '../../../src/market/values.js'
 import type { Series } from '../../../src/db/series.js'
 import { fillNeighbours } from '../../../src/ledger/storePastFills.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { seriesRanges } from '../../../src/ledger/read/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
 import { aFill, someTime } from '../../support/marketRows.js'
+import { addCoverage } from '../../support/coverage.js'
 
 let test: TestDatabase
 beforeAll(async () => {

@@ -5,7 +5,6 @@ import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storePastFills } from '../../../src/ledger/storePastFills.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import type { Fill } from '../../../src/market/rows.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { addMs, minuteMs, serviceMs } from '../../../src/market/values.js'
@@ -15,6 +14,7 @@ import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
 import { aCandle, aFill, anInstrument, someTime } from '../../support/marketRows.js'
+import { addCoverage } from '../../support/coverage.js'
 
 let test: TestDatabase
 beforeAll(async () => {

@@ -4,10 +4,10 @@ import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { verify } from '../../../src/ledger/verify.js'
 import type { CandleSeries, Interval } from '../../../src/market/candle.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { insertFills } from '../../support/insertFills.js'
 import { runBackfill } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { addCoverage } from '../../support/coverage.js'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs

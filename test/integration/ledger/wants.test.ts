@@ -12,9 +12,9 @@ import {
   takeSlice,
 } from '../../../src/ledger/slices.js'
 import { cancelBackfills, insertWants, type NewWant, rangeOutcomes, wantStates } from '../../../src/ledger/wants.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { addCoverage } from '../../support/coverage.js'
 
 const minuteMs = 60_000
 const base = Date.UTC(2026, 0, 1)

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { insertFills } from '../../support/insertFills.js'
-import { addCoverage } from '../../../src/ledger/verdicts.js'
 import type { RecorderDatabase } from '../../../src/db/database.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { recordInstruments, recordRpiSymbols } from '../../../src/ledger/instruments.js'
@@ -18,6 +17,7 @@ import { type TestDatabase, createTestDatabase } from '../../support/database.js
 import { testStorage } from '../../support/databaseServer.js'
 import { type Login, login } from '../../support/login.js'
 import { aBook, aCandle, aFill, aTicker, anInstrument, anRpiBook, someTime } from '../../support/marketRows.js'
+import { addCoverage } from '../../support/coverage.js'
 
 let created: TestDatabase
 let readerLogin: Login

@@ -3,11 +3,11 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { adoptArchive } from '../../../../src/files/archive/adopt.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { missingEvents } from '../../../../src/ledger/missing.js'
-import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { archiveAll, rowsOf, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { aFill } from '../../../support/marketRows.js'
+import { addCoverage } from '../../../support/coverage.js'
 
 const dayMs = 86_400_000
 const from = Date.UTC(2026, 2, 1)

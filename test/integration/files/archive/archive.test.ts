@@ -13,7 +13,6 @@ import { readPointers } from '../../../../src/files/iceberg/catalog.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { addNoTrade } from '../../../support/noTradeRanges.js'
 import { insertFills } from '../../../support/insertFills.js'
-import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { recordGap } from '../../../../src/ledger/gaps.js'
 import { archiveAll, everything, filesOf, hintsOf, rowsOf, temporaryArchive } from '../../../support/archives.js'
 import { insertFutures } from '../../../support/insertFutures.js'
@@ -21,6 +20,7 @@ import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { aCandle, aFill } from '../../../support/marketRows.js'
 import { runProgram } from '../../../support/program.js'
+import { addCoverage } from '../../../support/coverage.js'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs

@@ -4,7 +4,6 @@ import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { recordGap } from '../../../../src/ledger/gaps.js'
-import { addCoverage } from '../../../../src/ledger/verdicts.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { type ExportOptions, runExport } from '../../../../src/files/export/run.js'
 import { describeSource } from '../../../../src/files/export/request.js'
@@ -15,6 +14,7 @@ import { appendRows } from '../../../../src/db/writeRows.js'
 import { type TestDatabase, createTestDatabase } from '../../../support/database.js'
 import { aBook, aCandle, aFill, aTicker, anInstrument } from '../../../support/marketRows.js'
 import { runProgram } from '../../../support/program.js'
+import { addCoverage } from '../../../support/coverage.js'
 
 const dayMs = 86_400_000
 const from = Date.UTC(2026, 2, 1)

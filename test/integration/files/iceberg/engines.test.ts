@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bucketTarget } from '../../../../src/files/bucket/target.js'
 import type { ArchiveTarget } from '../../../../src/files/layout/target.js'
 import { runReadOnlyQuery } from '../../../support/readOnlyQuery.js'
-import { addCoverage, addKnown, multirangeText } from '../../../../src/ledger/verdicts.js'
+import { addKnown, multirangeText } from '../../../../src/ledger/verdicts.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { dialects, type EngineName, narrow, questions } from '../../../engines/questions.js'
 import { archiveAll, temporaryArchive } from '../../../support/archives.js'
@@ -12,6 +12,7 @@ import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { engine, runEngine } from '../../../support/engines.js'
 import { s3Environment, s3Missing, type S3Server, startS3 } from '../../../support/s3.js'
+import { addCoverage } from '../../../support/coverage.js'
 
 const dayMs = 86_400_000
 const from = Date.UTC(2026, 2, 2)
