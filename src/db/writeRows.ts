@@ -21,7 +21,7 @@ export async function inStatements<Row>(
     inserted += result.inserted
     updated += result.updated
   }
-  return { inserted, updated, unchanged: rows.length - inserted - updated }
+  return { inserted, updated }
 }
 
 /** A table with one column per field of its rows, named after the field. */
@@ -90,7 +90,7 @@ export async function appendRows<Name extends FieldStream>(
       select ${columnNames(table.columns)} from ${table.source(part)} as incoming
       order by ${keyOrder(table.key)}
       on conflict do nothing`.execute(db)
-    return { inserted: Number(result.numAffectedRows ?? 0n), updated: 0, unchanged: 0 }
+    return { inserted: Number(result.numAffectedRows ?? 0n), updated: 0 }
   })
 }
 
@@ -98,10 +98,8 @@ export function keyOrder(key: readonly string[]): RawBuilder<unknown> {
   return sql.raw(key.map((name) => `"${name}"`).join(', '))
 }
 
-/** Numbers of rows by the result of a write. Rows that occur twice in a batch count as unchanged. */
+/** Numbers of rows that a write changed. All others were stored already, or occur twice. */
 export interface WriteResult {
   readonly inserted: number
   readonly updated: number
-  /** Rows that were already stored, or that occur twice in a batch. */
-  readonly unchanged: number
 }

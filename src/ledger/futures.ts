@@ -67,7 +67,7 @@ export async function storeFundingRates(
   silent: Ranges = [],
 ): Promise<StoredEvents> {
   const series = instrumentStream('funding_rates', key)
-  if (rates.length === 0) return { inserted: 0, updated: 0, unchanged: 0, gapsFound: 0, proven: [] }
+  if (rates.length === 0) return { inserted: 0, updated: 0, gapsFound: 0, proven: [] }
   const named = rates.map((rate) => ({ ...rate, ts: nominalSettlement(rate.ts) }))
   const times = named.map(({ ts }) => ts)
   const stored = await trx

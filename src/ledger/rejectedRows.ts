@@ -61,7 +61,7 @@ export async function insertRejectedRows(
       )
       select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written
     `.execute(db)
-    return { inserted: written[0]?.inserted ?? 0, updated: written[0]?.updated ?? 0, unchanged: 0 }
+    return written[0] ?? { inserted: 0, updated: 0 }
   })
 }
 

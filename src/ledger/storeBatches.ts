@@ -13,6 +13,8 @@ import { type StoredFills, withoutRepeats } from './storeFills.js'
 import { isOfMoments, type Written, writerOf } from './writers.js'
 
 export interface StoredBatch extends WriteResult {
+  /** Number of rows that were already stored, or that occur twice in the batch. */
+  readonly unchanged: number
   readonly rejected: number
   readonly gapsFound: number
   /** Number of candles that arrived in stretches that had been recorded as silent. */
@@ -189,7 +191,7 @@ function isWorthWriting(batch: Batch): boolean {
   )
 }
 
-const nothingWritten: WriteResult = { inserted: 0, updated: 0, unchanged: 0 }
+const nothingWritten: WriteResult = { inserted: 0, updated: 0 }
 
 function refusedRow(batch: Batch, row: unknown, reason: unknown): RejectedRow {
   const target = Object.entries(batch.target as Record<string, unknown>)

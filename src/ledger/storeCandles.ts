@@ -1,12 +1,12 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { type Candle, type CandleSeries, filledBy, intervalMs, isSameSeries } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { groupBy, largest, type ServiceMs, smallest, sum } from '../market/values.js'
+import { largest, type ServiceMs, smallest } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { inTransaction } from '../db/database.js'
 import { traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
-import { candleStream, ofCandles, seriesValues } from '../db/series.js'
+import { candleStream, ofCandles } from '../db/series.js'
 import { inStatements, keyOrder, rowTable, type WriteResult } from '../db/writeRows.js'
 import { callOfCandles, knownOf, multirangeText } from './verdicts.js'
 
@@ -31,7 +31,7 @@ export async function storeCandles(
   seenAt: ServiceMs | null = at,
 ): Promise<StoredCandles> {
   const [series] = candles
-  if (series === undefined) return { inserted: 0, updated: 0, unchanged: 0, lateCandles: 0 }
+  if (series === undefined) return { inserted: 0, updated: 0, lateCandles: 0 }
   if (!candles.every((candle) => isSameSeries(series, candle))) throw new RangeError('candles of several series')
   const filled = filledBy(
     candles.filter(({ isClosed }) => isClosed).map(({ openTime }) => openTime),
@@ -65,14 +65,13 @@ async function storeAtOnce(
   { filled, silence, at, seenAt }: CandleClaim,
 ): Promise<StoredCandles> {
   // Writes rows before the claim, in the same order as a transaction. So two writers of a series cannot deadlock.
-  const { rows } = await sql<{ inserted: number; updated: number; lateCandles: number }>`
+  const { rows } = await sql<StoredCandles>`
     with written as (${upsertOf(candles, at)}), counted as materialized (
       select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written)
     select inserted, updated, recorder.claim_candles(${category}, ${symbol}, ${type}, ${interval},
       ${multirangeText(filled)}, ${multirangeText(silence)}, ${instantOrNull(at)},
       ${instantOrNull(seenAt)}) as "lateCandles" from counted`.execute(db)
-  const { inserted = 0, updated = 0, lateCandles = 0 } = rows[0] ?? {}
-  return { inserted, updated, unchanged: candles.length - inserted - updated, lateCandles }
+  return rows[0] as StoredCandles
 }
 
 const { key, columns, source } = rowTable<Candle>(
@@ -131,7 +130,7 @@ async function insertNewCandles(
     await sql`rollback to savepoint new_candles`.execute(trx)
     return null
   }
-  return { inserted, updated: 0, unchanged: 0 }
+  return { inserted, updated: 0 }
 }
 
 /**
@@ -148,7 +147,7 @@ function isNotFinal(candles: readonly Candle[]): RawBuilder<boolean> {
 }
 
 /**
- * Stores candles without a claim. Any candle overwrites a forming one, but only a closed candle replaces a closed one.
+ * Stores candles of one series without a claim. Any candle overwrites a forming one, but only a closed candle replaces a closed one.
  * The database logs that change to recorder.candle_revision. If a candle occurs twice in a batch, the closed one
  * counts. A response that is older than another one of its series closes candles, but changes no others: it may have
  * waited on a disk.
@@ -160,17 +159,11 @@ export async function upsertCandles(
   candles: readonly Candle[],
   at: ServiceMs | null = null,
 ): Promise<WriteResult> {
-  const results: WriteResult[] = []
-  for (const own of groupBy(candles, (candle) => seriesValues(candleStream(candle)).join(' ')).values()) {
-    const written = await inStatements(own, async (part) => {
-      const { rows } = await upsertOf(part, at).execute(db)
-      const inserted = rows.filter((row) => row.is_new).length
-      return { inserted, updated: rows.length - inserted, unchanged: 0 }
-    })
-    results.push(written)
-  }
-  const total = (field: keyof WriteResult) => sum(results.map((result) => result[field]))
-  return { inserted: total('inserted'), updated: total('updated'), unchanged: total('unchanged') }
+  return inStatements(candles, async (part) => {
+    const { rows } = await upsertOf(part, at).execute(db)
+    const inserted = rows.filter((row) => row.is_new).length
+    return { inserted, updated: rows.length - inserted }
+  })
 }
 
 function instantOrNull(at: ServiceMs | null): RawBuilder<ServiceMs | null> {

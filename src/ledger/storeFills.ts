@@ -32,8 +32,8 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
   const pageOfFills = pages.flatMap((page, place) => Array<string>(page.fills.length).fill(String(place + 1)))
   const ofPages = (valueOf: (page: (typeof pages)[number]) => ColumnValue) => arrayText(pages, valueOf)
   const ofFills = (valueOf: (fill: Fill) => ColumnValue) => arrayText(fills, valueOf)
-  const { rows: results } = await sql<Omit<StoredFills, 'updated' | 'unchanged'>>`
-    select inserted, gaps as "gapsFound", left_out as "storedFillsLeftOut", conflicting from recorder.store_fills(
+  const { rows: stored } = await sql<StoredFills>`
+    select inserted, 0 as updated, gaps as "gapsFound", left_out as "storedFillsLeftOut", conflicting from recorder.store_fills(
       ${ofPages(({ batch }) => batch.target.category)}::market.category[],
       ${ofPages(({ batch }) => batch.target.symbol)}::text[],
       ${ofPages(({ batch }) => timeText(batch.requestTime))}::timestamptz[],
@@ -55,10 +55,7 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
       ${ofFills(({ isRpi }) => isRpi)}::boolean[],
       ${ofFills(({ extra }) => (isEmpty(extra) ? null : extra))}::jsonb[])
     order by page`.execute(db)
-  return results.map((result, place) => {
-    const unchanged = (batches[place] as FillBatch).rows.length - result.inserted
-    return { ...result, updated: 0, unchanged }
-  })
+  return stored
 }
 
 /**

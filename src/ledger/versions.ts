@@ -63,7 +63,7 @@ export async function recordVersions<Row>(
         select from ${table} known where ${isSame} and (known.valid_to is null or known.valid_to > ${at})
       )
       on conflict do nothing`)
-    return { inserted: opened - updated, updated, unchanged: rows.length - opened, disappeared }
+    return { inserted: opened - updated, updated, disappeared }
   })
 }
 

@@ -77,7 +77,7 @@ function together<Name extends MomentStream>(stream: Name): Writer<unknown, RowO
     return batches.map(({ rows }) => {
       const own = Math.min(left, rows.length)
       left -= own
-      return { inserted: own, updated: 0, unchanged: rows.length - own }
+      return { inserted: own, updated: 0 }
     })
   }
 }

@@ -33,10 +33,10 @@ describe('candles', () => {
   it('are overwritten while they form, then become final', async () => {
     const { db } = test.database
     const forming = aCandle({ isClosed: false })
-    expect(await upsertCandles(db, [forming])).toEqual({ inserted: 1, updated: 0, unchanged: 0 })
-    expect(await upsertCandles(db, [forming])).toEqual({ inserted: 0, updated: 0, unchanged: 1 })
-    expect(await upsertCandles(db, [{ ...forming, close: '11.5' }])).toEqual({ inserted: 0, updated: 1, unchanged: 0 })
-    expect(await upsertCandles(db, [aCandle({ close: '11.5' })])).toEqual({ inserted: 0, updated: 1, unchanged: 0 })
+    expect(await upsertCandles(db, [forming])).toEqual({ inserted: 1, updated: 0 })
+    expect(await upsertCandles(db, [forming])).toEqual({ inserted: 0, updated: 0 })
+    expect(await upsertCandles(db, [{ ...forming, close: '11.5' }])).toEqual({ inserted: 0, updated: 1 })
+    expect(await upsertCandles(db, [aCandle({ close: '11.5' })])).toEqual({ inserted: 0, updated: 1 })
     expect(await stored()).toEqual([{ open_time: someTime, close: '11.5', is_closed: true }])
     expect(await revisions()).toEqual([])
   })
@@ -45,7 +45,7 @@ describe('candles', () => {
     const { db } = test.database
     await upsertCandles(db, [aCandle()])
     const late = aCandle({ isClosed: false, close: '9' })
-    expect(await upsertCandles(db, [late])).toEqual({ inserted: 0, updated: 0, unchanged: 1 })
+    expect(await upsertCandles(db, [late])).toEqual({ inserted: 0, updated: 0 })
     expect(await stored()).toEqual([{ open_time: someTime, close: '11', is_closed: true }])
     expect(await revisions()).toEqual([])
   })
@@ -76,7 +76,10 @@ describe('candles', () => {
     const { db } = test.database
     await upsertCandles(db, [aCandle()])
     expect(await upsertCandles(db, [aCandle({ close: '11.01', baseVolume: '5.1' })])).toMatchObject({ updated: 1 })
-    expect(await upsertCandles(db, [aCandle({ close: '11.01', baseVolume: '5.1' })])).toMatchObject({ unchanged: 1 })
+    expect(await upsertCandles(db, [aCandle({ close: '11.01', baseVolume: '5.1' })])).toEqual({
+      inserted: 0,
+      updated: 0,
+    })
     expect(await revisions()).toEqual([
       { open_time: someTime, old_close: '11', new_close: '11.01', old_base_volume: '5.0', new_base_volume: '5.1' },
     ])
@@ -86,7 +89,7 @@ describe('candles', () => {
     const { db } = test.database
     const unknown = aCandle({ baseVolume: null, quoteTurnover: null })
     await upsertCandles(db, [unknown])
-    expect(await upsertCandles(db, [unknown])).toMatchObject({ unchanged: 1 })
+    expect(await upsertCandles(db, [unknown])).toEqual({ inserted: 0, updated: 0 })
     await upsertCandles(db, [aCandle()])
     expect(await revisions()).toMatchObject([{ old_base_volume: null, new_base_volume: '5.0' }])
   })
@@ -94,7 +97,7 @@ describe('candles', () => {
   it('are not logged when only trailing zeros differ', async () => {
     const { db } = test.database
     await upsertCandles(db, [aCandle({ close: '11' })])
-    expect(await upsertCandles(db, [aCandle({ close: '11.00' })])).toMatchObject({ updated: 0, unchanged: 1 })
+    expect(await upsertCandles(db, [aCandle({ close: '11.00' })])).toEqual({ inserted: 0, updated: 0 })
     expect(await revisions()).toEqual([])
   })
 
@@ -107,7 +110,7 @@ describe('candles', () => {
       aCandle({ openTime: someTime + 60_000, isClosed: false, close: '9.4' }),
       aCandle({ openTime: someTime + 60_000, isClosed: false, close: '9.5' }),
     ]
-    expect(await upsertCandles(db, batch)).toEqual({ inserted: 2, updated: 0, unchanged: 3 })
+    expect(await upsertCandles(db, batch)).toEqual({ inserted: 2, updated: 0 })
     expect(await stored()).toEqual([
       { open_time: someTime, close: '9.2', is_closed: true },
       { open_time: someTime + 60_000, close: '9.5', is_closed: false },

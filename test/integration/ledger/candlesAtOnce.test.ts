@@ -56,7 +56,7 @@ describe('few candles of one series', () => {
     ]
     const atOnce = await left((batch) => storeCandles(db, batch), batches)
     expect(atOnce).toEqual(await left((batch) => db.transaction().execute((trx) => storeCandles(trx, batch)), batches))
-    expect(atOnce.results[2]).toEqual({ inserted: 1, updated: 1, unchanged: 0, lateCandles: 1 })
+    expect(atOnce.results[2]).toEqual({ inserted: 1, updated: 1, lateCandles: 1 })
     expect(atOnce.silent).toEqual([])
     expect(atOnce.gaps).toHaveLength(2)
   })
@@ -81,7 +81,7 @@ describe('few candles of one series', () => {
       // It has begun, and sees nothing of the first one: it waits for the row of the coverage.
       await untilSomebodyWaits(db)
     })
-    expect(await second).toEqual({ inserted: 1, updated: 0, unchanged: 0, lateCandles: 1 })
+    expect(await second).toEqual({ inserted: 1, updated: 0, lateCandles: 1 })
     expect(await noTradeRanges(db, series)).toMatchObject([range(1, 2)])
     expect(await listGaps(db)).toMatchObject([{ range: range(2, 3), state: 'repaired' }])
     expect(await covered()).toHaveLength(1)

@@ -29,8 +29,8 @@ async function insertFills(db: Kysely<Database>, fills: readonly Fill[]) {
     return batchOf('fills', { category: 'SPOT', symbol }, rows, someTime) as FillBatch
   })
   const stored = await db.transaction().execute((trx) => storeFills(trx, pages))
-  const sum = (name: 'inserted' | 'updated' | 'unchanged') => stored.reduce((total, page) => total + page[name], 0)
-  return { inserted: sum('inserted'), updated: sum('updated'), unchanged: sum('unchanged') }
+  const sum = (name: 'inserted' | 'updated') => stored.reduce((total, page) => total + page[name], 0)
+  return { inserted: sum('inserted'), updated: sum('updated') }
 }
 
 /** Decimals as a service may spell them. */
@@ -51,9 +51,9 @@ describe('fills', () => {
   it('are stored once, however often they come', async () => {
     const { db } = test.database
     const fills = [aFill(), aFill({ execId: '2' }), aFill({ execId: '2' }), aFill({ symbol: 'ETHUSDT' })]
-    expect(await insertFills(db, fills)).toEqual({ inserted: 3, updated: 0, unchanged: 1 })
-    expect(await insertFills(db, fills)).toEqual({ inserted: 0, updated: 0, unchanged: 4 })
-    expect(await insertFills(db, [])).toEqual({ inserted: 0, updated: 0, unchanged: 0 })
+    expect(await insertFills(db, fills)).toEqual({ inserted: 3, updated: 0 })
+    expect(await insertFills(db, fills)).toEqual({ inserted: 0, updated: 0 })
+    expect(await insertFills(db, [])).toEqual({ inserted: 0, updated: 0 })
   })
 
   it('keep every decimal, character by character', async () => {

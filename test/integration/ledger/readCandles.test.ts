@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Candle, type Interval, intervalMs } from '../../../src/market/candle.js'
+import { groupBy } from '../../../src/market/values.js'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { type CandlePage, readCandles } from '../../../src/ledger/read/candles.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -22,7 +23,9 @@ beforeEach(async () => {
   await sql`truncate market.candles, recorder.candle_revision`.execute(test.database.db)
 })
 
-const store = (candles: readonly Candle[]) => upsertCandles(test.database.db, candles)
+async function store(candles: readonly Candle[]): Promise<void> {
+  for (const own of groupBy(candles, ({ interval }) => interval).values()) await upsertCandles(test.database.db, own)
+}
 const read = (interval: Interval, before = midnight + 9 * day, limit = 500) =>
   readCandles(test.database.db, { ...series, interval }, { before, limit })
 

@@ -47,7 +47,7 @@ describe('tickers', () => {
     )
     const full = aTicker({ ...values, extra: { newField: 'x' } })
     const result = await appendRows(db, 'tickers', [full, aTicker({ symbol: 'ETHUSDT' }), aTicker({ lastPrice: '1' })])
-    expect(result).toEqual({ inserted: 2, updated: 0, unchanged: 1 })
+    expect(result).toEqual({ inserted: 2, updated: 0 })
     const stored = await db.selectFrom('market.tickers').selectAll().orderBy('symbol').execute()
     expect(stored[0]).toEqual({
       category: 'SPOT',
@@ -108,8 +108,8 @@ describe('order books', () => {
     const { db } = test.database
     const empty = { bidPrices: [], bidSizes: [], askPrices: [], askSizes: [] }
     const books = [aBook(), aBook({ symbol: 'EMPTY', ...empty }), aBook()]
-    expect(await appendRows(db, 'order_books', books)).toEqual({ inserted: 2, updated: 0, unchanged: 1 })
-    expect(await appendRows(db, 'order_books', books)).toEqual({ inserted: 0, updated: 0, unchanged: 3 })
+    expect(await appendRows(db, 'order_books', books)).toEqual({ inserted: 2, updated: 0 })
+    expect(await appendRows(db, 'order_books', books)).toEqual({ inserted: 0, updated: 0 })
     const stored = await db.selectFrom('market.order_books').selectAll().orderBy('symbol').execute()
     expect(stored[0]).toEqual({
       category: 'SPOT',
@@ -197,9 +197,9 @@ describe('rejected rows', () => {
     const request = { operation: 'fills', parameters: { symbol: 'BTCUSDT' } }
     const row = rejectedRow(request, 'price: not a number', '{"price":1.50e}')
     const other = rejectedRow(request, 'price: not a number', '{"price":"\0"}')
-    expect(await insertRejectedRows(db, [row, row, other], someTime)).toEqual({ inserted: 2, updated: 0, unchanged: 1 })
-    expect(await insertRejectedRows(db, [row], someTime)).toEqual({ inserted: 0, updated: 0, unchanged: 1 })
-    expect(await insertRejectedRows(db, [row], someTime + 5)).toEqual({ inserted: 0, updated: 1, unchanged: 0 })
+    expect(await insertRejectedRows(db, [row, row, other], someTime)).toEqual({ inserted: 2, updated: 0 })
+    expect(await insertRejectedRows(db, [row], someTime)).toEqual({ inserted: 0, updated: 0 })
+    expect(await insertRejectedRows(db, [row], someTime + 5)).toEqual({ inserted: 0, updated: 1 })
     const stored = await db.selectFrom('recorder.rejected_row').selectAll().orderBy('times_seen').execute()
     expect(stored).toMatchObject([
       { raw: '{"price":"\u{fffd}"}', times_seen: 1 },

@@ -235,7 +235,7 @@ describe('the time-series features', () => {
     expect(before).toHaveLength(1)
     await reconcile(db, testStorage)
     expect(await column(database, 'select row_to_json(o)::text from market.ohlcv_1d o')).toEqual(before)
-    expect(await insertFills(db, fills)).toMatchObject({ inserted: 0, unchanged: 4 })
+    expect(await insertFills(db, fills)).toMatchObject({ inserted: 0 })
     expect(await upsertCandles(db, [aCandle({ close: '12' })])).toMatchObject({ updated: 1 })
     const revisions = await db.selectFrom('recorder.candle_revision').select(['old_close', 'new_close']).execute()
     expect(revisions).toEqual([{ old_close: '11', new_close: '12' }])
