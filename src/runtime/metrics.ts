@@ -35,68 +35,69 @@ export function createMetrics({ version, byInstrument = false }: MetricsOptions)
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   for (const name of misnamed) registry.removeSingleMetric(name)
-  const registers = [registry]
-  const name = (rest: string) => `${metricPrefix}${rest}`
-  new Gauge({
-    name: name('build_info'),
-    help: 'Always 1; the labels name the version that is running.',
-    labelNames: ['version', 'node'],
-    registers,
-  }).set({ version, node: process.version }, 1)
+  const { gauge, counter, histogram } = createMaker(registry)
+  const buildInfo = gauge('build_info', 'Always 1; the labels name the version that is running.', 'version', 'node')
+  buildInfo.set({ version, node: process.version }, 1)
   return {
     registry,
-    requests: new Counter({
-      name: name('requests_total'),
-      help: 'Requests to the service, every attempt, by how they ended.',
-      labelNames: ['operation', 'outcome'],
-      registers,
-    }),
-    requestDuration: new Histogram({
-      name: name('request_duration_seconds'),
-      help: 'From sending a request to the last byte of its response, or to its failure.',
-      labelNames: ['operation'],
-      buckets: requestBuckets,
-      registers,
-    }),
-    requestWait: new Histogram({
-      name: name('request_wait_seconds'),
-      help: 'How long requests waited for their place within the limits, by class of urgency.',
-      labelNames: ['class'],
-      buckets: lagBuckets,
-      registers,
-    }),
-    responseBytes: new Counter({
-      name: name('response_bytes_total'),
-      help: 'Bytes of responses, after decompression.',
-      labelNames: ['operation'],
-      registers,
-    }),
-    writeDuration: new Histogram({
-      name: name('write_duration_seconds'),
-      help: 'Time of one transaction that stores a response.',
-      labelNames: ['stream'],
-      buckets: writeBuckets,
-      registers,
-    }),
-    storeLag: new Histogram({
-      name: name('store_lag_seconds'),
-      help: "From the last byte of a response to its commit, by the recorder's clock.",
-      labelNames: ['stream'],
-      buckets: lagBuckets,
-      registers,
-    }),
-    archiveFailing: new Gauge({
-      name: name('archive_failing'),
-      help: 'Whether the last run of the archiver failed, or rows were kept past their age because the archive does not have them.',
-      registers,
-    }),
+    requests: counter(
+      'requests_total',
+      'Requests to the service, every attempt, by how they ended.',
+      'operation',
+      'outcome',
+    ),
+    requestDuration: histogram(
+      requestBuckets,
+      'request_duration_seconds',
+      'From sending a request to the last byte of its response, or to its failure.',
+      'operation',
+    ),
+    requestWait: histogram(
+      lagBuckets,
+      'request_wait_seconds',
+      'How long requests waited for their place within the limits, by class of urgency.',
+      'class',
+    ),
+    responseBytes: counter('response_bytes_total', 'Bytes of responses, after decompression.', 'operation'),
+    writeDuration: histogram(
+      writeBuckets,
+      'write_duration_seconds',
+      'Time of one transaction that stores a response.',
+      'stream',
+    ),
+    storeLag: histogram(
+      lagBuckets,
+      'store_lag_seconds',
+      "From the last byte of a response to its commit, by the recorder's clock.",
+      'stream',
+    ),
+    archiveFailing: gauge(
+      'archive_failing',
+      'Whether the last run of the archiver failed, or rows were kept past their age because the archive does not have them.',
+    ),
     instrumentStored: byInstrument
-      ? new Gauge({
-          name: name('instrument_last_stored_timestamp_seconds'),
-          help: 'When a response for the instrument was last stored, Unix time.',
-          labelNames: ['stream', 'category', 'symbol'],
-          registers,
-        })
+      ? gauge(
+          'instrument_last_stored_timestamp_seconds',
+          'When a response for the instrument was last stored, Unix time.',
+          'stream',
+          'category',
+          'symbol',
+        )
       : null,
+  }
+}
+
+/** Returns functions that define metrics of a registry, by their names without the recorder's prefix. */
+export function createMaker(registry: Registry) {
+  const given = <Label extends string>(name: string, help: string, labelNames: Label[]) => {
+    return { name: `${metricPrefix}${name}`, help, labelNames, registers: [registry] }
+  }
+  return {
+    gauge: <Label extends string>(name: string, help: string, ...labels: Label[]) =>
+      new Gauge(given(name, help, labels)),
+    counter: <Label extends string>(name: string, help: string, ...labels: Label[]) =>
+      new Counter(given(name, help, labels)),
+    histogram: <Label extends string>(buckets: number[], name: string, help: string, ...labels: Label[]) =>
+      new Histogram({ ...given(name, help, labels), buckets }),
   }
 }

@@ -1,6 +1,6 @@
-import { Counter, Gauge, type Registry } from 'prom-client'
+import type { Counter, Gauge, Registry } from 'prom-client'
 import { largest, sum } from '../market/values.js'
-import { metricPrefix } from '../runtime/metrics.js'
+import { createMaker } from '../runtime/metrics.js'
 import type { BackfillStatus, Status } from './api/contract.js'
 
 const milli = 1000
@@ -131,16 +131,6 @@ function define(registry: Registry) {
     ...ofBacklog(make),
     ...ofFleet(make),
     ...ofDatabase(make),
-  }
-}
-
-function createMaker(registry: Registry) {
-  const registers = [registry]
-  return {
-    gauge: <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
-      new Gauge({ name: `${metricPrefix}${name}`, help, labelNames, registers }),
-    counter: <Label extends string>(name: string, help: string, ...labelNames: Label[]) =>
-      new Counter({ name: `${metricPrefix}${name}`, help, labelNames, registers }),
   }
 }
 
