@@ -63,44 +63,38 @@ export function startHistory(options: HistoryOptions): History {
   const fillRepair = new FillRepair({ ...options, states })
   const streams = repairedFutures(config)
   const stopping = new AbortController()
-  /** Repeats an action beside backfills, the first time after `everyMs`. A failure is logged and does not end it. */
-  const repeat = async (name: string, everyMs: number, action: () => Promise<unknown>) => {
+  /**
+   * Repeats an action beside backfills, the first time after `everyMs`, with the time of the service. Before its first
+   * response nothing can be judged. A failure is logged and does not end it.
+   */
+  const repeat = async (name: string, everyMs: number, action: (now: ServiceMs) => Promise<unknown>) => {
     while (await sleepFor(clock, everyMs, stopping.signal)) {
+      const now = serviceNow()
+      if (now === null) continue
       try {
-        await action()
+        await action(now)
       } catch (error) {
         logger.warn(`${name}: ${describeDatabaseError(error)}`)
       }
     }
   }
   const routines = [
-    candles.enabled && repeat('repair', minuteMs, () => repairCandles({ ...options, settleMs })),
-    fills.enabled && repeat('repair of fills', 10 * secondMs, () => fillRepair.look()),
-    repeat('repair of futures', minuteMs, () => repairFutures({ ...options, states, streams })),
-    repeat('review', 10 * minuteMs, async () => {
-      const now = serviceNow()
-      if (now !== null) await reviewOnce(db, now)
-    }),
+    candles.enabled && repeat('repair', minuteMs, (now) => repairCandles({ ...options, settleMs }, now)),
+    fills.enabled && repeat('repair of fills', 10 * secondMs, (now) => fillRepair.look(now)),
+    repeat('repair of futures', minuteMs, (now) => repairFutures({ ...options, states, streams }, now)),
+    repeat('review', 10 * minuteMs, (now) => reviewOnce(db, now)),
   ]
   const estimates = new Map<number, ReturnType<typeof createEstimator>>()
-  let reports: HistoryReport[] = []
-  let nextLookMs = 0
   return {
     async reports() {
-      // Reading many wants takes long, so the recorder spends at most a tenth of its time on it.
-      if (clock.monotonicMs() < nextLookMs) return reports
-      const startedMs = clock.monotonicMs()
       const wants = await wantStates(db, { limit: maxReports })
       const ids = new Set(wants.map(({ id }) => id))
       for (const id of estimates.keys()) if (!ids.has(id)) estimates.delete(id)
-      reports = wants.map((want) => {
+      return wants.map((want) => {
         const estimator = estimates.get(want.id) ?? createEstimator(clock)
         estimates.set(want.id, estimator)
         return reportOf(want, estimator)
       })
-      const tookMs = clock.monotonicMs() - startedMs
-      nextLookMs = startedMs + 10 * tookMs
-      return reports
     },
     async stop() {
       stopping.abort()

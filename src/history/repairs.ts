@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type CandleSeries, gridOf, intervalMs, withCandles } from '../market/candle.js'
 import { type InstrumentKey, instrumentText, tradedCategories } from '../market/category.js'
-import { fundingReachMs, leavesWithinMs, liquidationReachMs, longestFundingMs } from '../market/funding.js'
+import { fundingReachMs, liquidationReachMs, requestedReachMs } from '../market/funding.js'
 import { type Operation, operationOfPastFills, pastFillsOperations } from '../market/operation.js'
 import { type StreamName, streamTraits } from '../market/stream.js'
 import { type TimeRange, union } from '../market/timeRange.js'
@@ -50,8 +50,6 @@ interface CandleRepairOptions {
   /** When the last live response for a series came. Without it, a series that ends early always counts as behind. */
   readonly respondedAt?: (series: CandleSeries) => ServiceMs | undefined
   readonly settleMs: number
-  /** Returns the time of the service's clock; null before its first response, when nothing can be judged. */
-  readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
 }
 
@@ -64,10 +62,8 @@ const overdueMs = 10 * minuteMs
  * Looks for gaps in the recorded candles, and has them filled before any backfill. A restart or an outage leaves a gap
  * between two covered ranges. Overdue candles after the last covered range are a gap, too.
  */
-export async function repairCandles(options: CandleRepairOptions): Promise<void> {
-  const { db, series, serviceNow, logger } = options
-  const now = serviceNow()
-  if (now === null) return
+export async function repairCandles(options: CandleRepairOptions, now: ServiceMs): Promise<void> {
+  const { db, series, logger } = options
   // Live candles may have filled open gaps already.
   for (const one of await candlesWithGaps(db)) await settleGaps(db, one)
   const due: NewWant[] = []
@@ -126,8 +122,6 @@ export interface FillRepairOptions {
   /** Returns true if only this recorder requests the fills of an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly states: OperationStates
-  /** Returns the time of the service's clock; null before its first response, when nothing can be judged. */
-  readonly serviceNow: () => ServiceMs | null
 }
 
 /** The largest number of gaps that one look goes through. */
@@ -146,10 +140,8 @@ export class FillRepair {
   }
 
   /** Goes through the next gaps, the newest first, and begins again after the oldest. */
-  async look(): Promise<void> {
-    const { db, serviceNow } = this.#options
-    const now = serviceNow()
-    if (now === null) return
+  async look(now: ServiceMs): Promise<void> {
+    const { db } = this.#options
     const reachedSince = addMs(now, -fillReachMs)
     // A gap is lost while the service's history does not reach it.
     await loseGaps(db, 'fills', reachedSince)
@@ -217,8 +209,6 @@ interface FuturesRepairOptions {
   /** Returns true if only this recorder requests the instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
   readonly states: OperationStates
-  /** Returns the time of the service's clock; null before its first response, when nothing can be judged. */
-  readonly serviceNow: () => ServiceMs | null
 }
 
 const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachMs } as const
@@ -227,15 +217,14 @@ const reachMs = { funding_rates: fundingReachMs, liquidations: liquidationReachM
  * Adds wants for missing funding rates and liquidations. No live response shows their rows: they are older than the
  * first recording, or the recorder was away for long.
  */
-export async function repairFutures({ db, streams, isOwn, states, serviceNow }: FuturesRepairOptions): Promise<void> {
-  const now = serviceNow()
-  if (now === null) return
+export async function repairFutures(
+  { db, streams, isOwn, states }: FuturesRepairOptions,
+  now: ServiceMs,
+): Promise<void> {
   for (const { name, keptMs } of streams) {
     await loseGaps(db, name, addMs(now, -reachMs[name]))
     if (!states.isAsked(streamTraits[name].operation)) continue
-    // The oldest settlement in reach may be an interval younger than the reach. Nothing proves what is below it.
-    const leavesMs = leavesWithinMs + (name === 'funding_rates' ? longestFundingMs : 0)
-    const since = addMs(now, -Math.min(reachMs[name] - leavesMs, keptMs ?? Infinity))
+    const since = addMs(now, -Math.min(requestedReachMs[name], keptMs ?? Infinity))
     const found = await missingOfStream(db, name, since)
     await wantRanges(
       db,

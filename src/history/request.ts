@@ -8,7 +8,7 @@ import {
   whyNoCandles,
   withCandles,
 } from '../market/candle.js'
-import { fundingReachMs, leavesWithinMs, longestFundingMs } from '../market/funding.js'
+import { requestedReachMs } from '../market/funding.js'
 import { isFuture, isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
@@ -30,8 +30,7 @@ export type PastStream = (typeof pastStreams)[keyof typeof pastStreams]
 const reachMs: Readonly<Record<PastStream, number>> = {
   candles: Number.POSITIVE_INFINITY,
   fills: fillReachMs,
-  // The oldest settlement in reach may be an interval younger than the reach.
-  funding_rates: fundingReachMs - longestFundingMs - leavesWithinMs,
+  funding_rates: requestedReachMs.funding_rates,
 }
 
 /** A selection of series and times to backfill. */

@@ -5,9 +5,6 @@ import { dayMs, hourMs, minuteMs, type ServiceMs, serviceMs } from './values.js'
 /** A rate at which funding was settled, at the time `ts`. Its interval is found when it is stored. */
 export type FundingRate = Omit<RowOf<'funding_rates'>, 'intervalHours'>
 
-/** Rows that leave a history within this time are not requested, because they would leave before their turn. */
-export const leavesWithinMs = hourMs
-
 /** A settlement that is shown this close to a whole hour was settled on the hour. */
 const jitterMs = minuteMs
 
@@ -50,6 +47,15 @@ export function fundingSteps(times: readonly ServiceMs[]): FundingStep[] {
 /** How far back the service gives liquidations, and the largest number in one response. */
 export const liquidationReachMs = 3 * dayMs
 export const liquidationPageRows = 100
+
+/** Rows that leave a history within this time are not requested, because they would leave before their turn. */
+const leavesWithinMs = hourMs
+
+/** How far back rows are requested. The oldest settlement may be an interval younger; nothing proves what is below it. */
+export const requestedReachMs = {
+  funding_rates: fundingReachMs - longestFundingMs - leavesWithinMs,
+  liquidations: liquidationReachMs - leavesWithinMs,
+} as const
 
 /**
  * A liquidated position. Liquidations have no id, so two equal rows are two liquidations, which are numbered when they

@@ -178,7 +178,7 @@ export async function repairFutures(
   const client = clientOf(simulator.url, 100)
   const streams = [{ name, keptMs: null }] as const
   const worker = startWorker(test, client, { settleMs: 0 })
-  await wantMissing({ db, streams, isOwn: () => true, states: new OperationStates(systemClock), serviceNow: now })
+  await wantMissing({ db, streams, isOwn: () => true, states: new OperationStates(systemClock) }, now())
   const wants = async (condition: string) =>
     (await pool.query(`select from recorder.want where stream = $1 and ${condition}`, [name])).rowCount
   await expect.poll(() => wants('true')).not.toBe(0)

@@ -55,10 +55,10 @@ describe('the daemon', () => {
     const priorities = new Set<string>()
     const client = clientOf(simulator.url, 10, { onRequest: ({ priority }) => void priorities.add(priority) })
     const logger = createLogger('silent')
-    const options = { db, settleMs, serviceNow: () => Date.now(), logger }
+    const options = { db, settleMs, logger }
     const worker = startWorker(test, client)
     try {
-      await repairCandles({ ...options, series: () => [series] })
+      await repairCandles({ ...options, series: () => [series] }, Date.now())
       await expect.poll(async () => (await listGaps(db)).map(({ state }) => state)).toEqual(['repaired'])
     } finally {
       await worker.stop()
@@ -80,8 +80,8 @@ describe('the daemon', () => {
     const recorded = [hoursAgo(30, 20), hoursAgo(18, 3), hoursAgo(2, 0)]
     await addCoverage(db, candleStream(other), recorded)
     await repairInVain(db, candleStream(other), [hole], 4)
-    const options = { db, settleMs, serviceNow: () => Date.now(), logger: createLogger('silent') }
-    await repairCandles({ ...options, series: () => [other] })
+    const options = { db, settleMs, logger: createLogger('silent') }
+    await repairCandles({ ...options, series: () => [other] }, Date.now())
     expect(await wantedRanges(db, 'ETHUSDT')).toEqual([outage])
     const gaps = await listGaps(db, { isSymbol: (symbol) => symbol === 'ETHUSDT' })
     expect(gaps).toMatchObject([{ range: outage, state: 'open' }])

@@ -26,10 +26,10 @@ it('goes through six hundred gaps that were found at the same moment in two look
   await pool.query(`update recorder.ledger set noted_at = '2026-11-19 12:00:00.000456Z'`)
   const states = new OperationStates(systemClock)
   states.note('futures-fills-history', 'present')
-  const repair = new FillRepair({ db, isOwn: () => true, states, serviceNow: () => now })
-  await repair.look()
+  const repair = new FillRepair({ db, isOwn: () => true, states })
+  await repair.look(now)
   expect(await wantedRanges(db, 'BTCUSDT')).toHaveLength(500)
-  await repair.look()
+  await repair.look(now)
   expect(await wantedRanges(db, 'BTCUSDT')).toHaveLength(600)
 })
 
@@ -47,12 +47,12 @@ it('asks for contradicted minutes after ten minutes, an hour, six hours and dail
   }
   const states = new OperationStates(systemClock)
   states.note('futures-fills-history', 'present')
-  const repair = new FillRepair({ db, isOwn: () => true, states, serviceNow: () => now })
+  const repair = new FillRepair({ db, isOwn: () => true, states })
   const wantedAfter = async (minutes: number) => {
     await pool.query(`update recorder.want set ended_at = now()`)
     await pool.query(`update recorder.ledger set noted_at = now() - make_interval(mins => $1)`, [minutes])
     await pool.query(`update recorder.want set ended_at = now() - make_interval(mins => $1)`, [minutes])
-    await repair.look()
+    await repair.look(now)
     return (await wantedRanges(db, 'BTCUSDT')).length
   }
   expect(await wantedAfter(9)).toBe(0)

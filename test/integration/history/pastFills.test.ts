@@ -62,23 +62,23 @@ async function recordAround({ world }: Simulator, gapMs: number, category: Trade
 /** Has gaps wanted and fetched, as the recorder does. */
 async function repair(
   service: Simulator,
-  more: Partial<FillRepairOptions> = {},
+  { at = now, ...more }: Partial<FillRepairOptions> & { readonly at?: number } = {},
   incidents = new Incidents(createLogger('silent'), systemClock),
 ): Promise<void> {
   const { db, pool } = test.database
   const client = clientOf(service.url, 100)
   const states = new OperationStates(systemClock)
-  const options = { db, isOwn: () => true, states, serviceNow: () => now, ...more }
+  const options = { db, isOwn: () => true, states, ...more }
   const worker = startWorker(test, client, { states: options.states, incidents, settleMs: 0 })
   const repairing = new FillRepair(options)
   try {
-    await repairing.look()
+    await repairing.look(at)
     for (;;) {
       const { rows } = await pool.query('select from recorder.want where ended_at is null')
       if (rows.length === 0) break
       await systemClock.sleep(20)
     }
-    await repairing.look()
+    await repairing.look(at)
   } finally {
     await worker.stop()
     client.close()
@@ -259,18 +259,18 @@ describe('a gap in fills', () => {
     const { db, pool } = test.database
     let monotonicMs = 0
     const states = new OperationStates({ monotonicMs: () => monotonicMs })
-    const repairing = new FillRepair({ db, isOwn: () => true, states, serviceNow: () => now })
+    const repairing = new FillRepair({ db, isOwn: () => true, states })
     for (let time = 0; time < 2; time++) {
       for (const waitMs of absenceWaitsMs.slice(0, 3)) {
         monotonicMs += waitMs
         states.note('futures-fills-history', 'absent')
       }
-      await repairing.look()
+      await repairing.look(now)
       expect(await gaps()).toMatchObject([{ state: 'lost' }])
       await repairInVain(db, series, [gap], 4)
       await pool.query(`update recorder.want set failure = 'absent'`)
       states.note('futures-fills-history', 'present')
-      await repairing.look()
+      await repairing.look(now)
       expect(await gaps()).toMatchObject([{ state: 'open' }])
       expect(await wantedRanges(db, symbol)).toEqual([gap])
       monotonicMs += dayMs
@@ -282,11 +282,11 @@ describe('a gap in fills', () => {
     const { series } = await recordAround(service, minuteMs)
     const range = { from: now - 20 * hourMs, to: now - 19 * hourMs }
     await recordGap(test.database.db, { ...series, symbol: 'ETHUSDT', range, reason: 'away', detectedAt: now - dayMs })
-    const of = { db: test.database.db, isOwn: () => true, serviceNow: () => now }
+    const of = { db: test.database.db, isOwn: () => true }
     await loseGaps(test.database.db, 'fills', 'infinity')
     const repairing = new FillRepair({ ...of, states: new OperationStates(systemClock) })
     const wanted = async () => {
-      await repairing.look()
+      await repairing.look(now)
       const { rows } = await test.database.pool.query('select symbol from recorder.want order by id')
       return rows.map(({ symbol }) => String(symbol))
     }
@@ -300,11 +300,10 @@ describe('a gap in fills', () => {
     const service = await startService()
     const { gap } = await recordAround(service, minuteMs)
     const before = await storedIds()
-    const at = (time: number) => ({ serviceNow: () => time })
-    await repair(service, at(gap.to + fillReachMs))
+    await repair(service, { at: gap.to + fillReachMs })
     expect(await gaps()).toMatchObject([{ state: 'lost' }])
     expect(await storedIds()).toEqual(before)
-    await repair(service, at(gap.to + fillReachMs - 1))
+    await repair(service, { at: gap.to + fillReachMs - 1 })
     expect(await gaps()).toMatchObject([{ state: 'repaired' }])
   })
 

@@ -167,6 +167,6 @@ it('a new gap is asked for at once while an older one waits that no request coul
   await repairInVain(db, series, [hoursAgo(71, 60)], 4)
   const streams = [{ name: 'liquidations', keptMs: null }] as const
   const states = new OperationStates(systemClock)
-  await wantMissing({ db, streams, isOwn: () => true, states, serviceNow: () => start })
+  await wantMissing({ db, streams, isOwn: () => true, states }, start)
   expect(await wantedRanges(db, key.symbol)).toEqual([away])
 })
