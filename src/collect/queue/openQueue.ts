@@ -11,7 +11,7 @@ import type { Disk } from '../../runtime/disk.js'
 import { becomeFileOwner } from '../../runtime/fileOwner.js'
 import type { Logger } from '../../runtime/logger.js'
 import type { RecorderMetrics } from '../../runtime/metrics.js'
-import { ledgerOf, onlyWhere, Queue, type QueueOptions } from './queue.js'
+import { ledgerOf, Queue, type QueueOptions } from './queue.js'
 import { claimSegments, folderOf, noteDatabase } from './spoolFolders.js'
 
 interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'onDropped'> {
@@ -74,7 +74,7 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
     same: options.same,
   })
   try {
-    const queue = await Queue.open(onlyWhere(mayStore, ledgerOf(writing.db)), {
+    const queue = await Queue.open(ledgerOf(writing.db, mayStore), {
       root: join(root, folder),
       maxBytes: config.collector.spoolMaxBytes,
       disk,

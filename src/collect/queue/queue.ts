@@ -22,22 +22,11 @@ interface QueueLedger {
   readonly recordGap: (gap: NewGap) => Promise<void>
 }
 
-/** The ledger of a database. */
-export function ledgerOf(db: Kysely<Database>): QueueLedger {
-  return { store: (batches) => storeBatches(db, batches), recordGap: (gap) => recordGap(db, gap) }
-}
-
-/** Asks before each write. The database may hold another service or an older schema. */
-export function onlyWhere(mayStore: () => Promise<void>, { store, recordGap: record }: QueueLedger): QueueLedger {
+/** The ledger of a database. Each write waits for `mayStore`: it may hold another service or an older schema. */
+export function ledgerOf(db: Kysely<Database>, mayStore = () => Promise.resolve()): QueueLedger {
   return {
-    async store(batches) {
-      await mayStore()
-      return store(batches)
-    },
-    async recordGap(gap) {
-      await mayStore()
-      return record(gap)
-    },
+    store: (batches) => mayStore().then(() => storeBatches(db, batches)),
+    recordGap: (gap) => mayStore().then(() => recordGap(db, gap)),
   }
 }
 

@@ -1,6 +1,7 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
+import { duration } from '../../db/columns.js'
 import type { Database } from '../../db/schema.js'
-import type { ServiceMs } from '../../market/values.js'
+import { secondMs, type ServiceMs } from '../../market/values.js'
 import { type ServerKind } from './server.js'
 
 /** One step from the current features to the configured ones. */
@@ -60,9 +61,8 @@ export function policyKey(kind: PolicyKind, name: string): string {
  * five minutes, the finest first, and each table has its own five minutes of an hour after them.
  */
 export function firstRun(kind: PolicyKind, index: number, everyMs: number): RawBuilder<Date> {
-  const offsetSeconds = kind === 'refresh' ? index * 45 : 240 + index * 300
-  const every = sql`make_interval(secs => ${everyMs / 1000}::float8)`
-  const offset = sql`make_interval(secs => ${offsetSeconds}::float8)`
+  const every = duration(everyMs)
+  const offset = duration((kind === 'refresh' ? index * 45 : 240 + index * 300) * secondMs)
   return sql`date_bin(${every}, now() - ${offset}, timestamptz 'epoch') + ${every} + ${offset}`
 }
 

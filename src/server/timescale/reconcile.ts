@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { duration } from '../../db/columns.js'
 import { databaseNow } from '../../db/database.js'
 import { lockNames, withFurtherLock, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
@@ -172,7 +173,7 @@ function columnstoreChanges(
         await sql`call public.remove_columnstore_policy(${relation(name)}, if_exists => true)`.execute(db)
         await sql`
           call public.add_columnstore_policy(${relation(name)},
-            after => make_interval(hours => ${columnstoreAfterHours}::int), schedule_interval => ${interval(upkeepMs)},
+            after => make_interval(hours => ${columnstoreAfterHours}::int), schedule_interval => ${duration(upkeepMs)},
             initial_start => ${firstRun('columnstore', place, upkeepMs)})
         `.execute(db)
       },
@@ -183,10 +184,6 @@ function columnstoreChanges(
 
 function relation(name: string) {
   return sql`${`market.${name}`}::regclass`
-}
-
-function interval(ms: number) {
-  return sql`make_interval(secs => ${ms / 1000}::float8)`
 }
 
 function hours(count: number): string {
