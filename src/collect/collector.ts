@@ -11,9 +11,9 @@ import { describeDatabaseError } from '../db/databaseError.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
 import { keepWatchingEvidence } from './watchEvidence.js'
 import { type CandlePoller, candlePoller } from './poll/candlePoller.js'
-import { cronPoller, watchTickers } from './poll/cronPoller.js'
+import { cronPoller } from './poll/cronPoller.js'
 import { cyclePoller } from './poll/cyclePoller.js'
-import { type FillsPoller, fillsPoller } from './poll/fillsPoller.js'
+import { type FillsPoller, fillsPoller, watchTickers } from './poll/fillsPoller.js'
 import { categoryOf, categoryText, type PollContext } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
 import type { Incidents } from '../runtime/incidents.js'
@@ -238,14 +238,9 @@ export class Collector {
   }
 
   async #watchTickers(): Promise<void> {
-    const { config } = this.#dependencies
-    const watch = tickerWatch(config)
-    if (watch.categories.length === 0) return
-    await watchTickers(this.#context, {
-      ...watch,
-      worthOf: (category, sinceMs) => this.#fillsPoller?.worthOfTickers(category, sinceMs) ?? 0,
-      onRead: () => this.#fillsPoller?.tickersCame(),
-    })
+    const watch = tickerWatch(this.#dependencies.config)
+    if (watch.categories.length > 0 && this.#fillsPoller !== null)
+      await watchTickers(this.#context, watch, this.#fillsPoller)
   }
 
   #learned(stream: AnyStream): void {

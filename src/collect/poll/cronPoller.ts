@@ -1,9 +1,6 @@
-import type { TradedCategory } from '../../market/category.js'
-import { backoffMs, sleepFor } from '../../runtime/clock.js'
-import { messageOf } from '../../runtime/text.js'
+import { backoffMs } from '../../runtime/clock.js'
 import { nextRunOf, onSchedule } from '../schedule/cron.js'
 import { retrySoon } from '../schedule/pace.js'
-import type { tickerWatch } from '../streams/rates.js'
 import type { ListStream } from '../streams/stream.js'
 import { pollAndStore, type PollContext } from './pollAndStore.js'
 import { createPoller, type Poller } from './poller.js'
@@ -69,61 +66,4 @@ export function cronPoller<Target extends object, Row>(
       },
     }
   })
-}
-
-interface WatchOptions extends ReturnType<typeof tickerWatch> {
-  /**
-   * Returns what an extra read of a category's tickers is worth, `sinceMs` after the newest ones. It is sent from a
-   * worth of 1 on.
-   */
-  readonly worthOf: (category: TradedCategory, sinceMs: number) => number
-  /** Called after each extra read, when its tickers are known to the universe. */
-  readonly onRead: () => void
-}
-
-/**
- * Sends extra reads of tickers, between the recorded ones, until the signal aborts. The schedule of fills learns from
- * their volumes where trades happen: a burst is over before the next recorded ticker. One read begins at a time, of the
- * category where it is worth most. Extra reads are not stored. Their failures are not reported, because the recorded
- * tickers report the same failures.
- */
-export async function watchTickers(
-  context: Pick<PollContext, 'client' | 'clock' | 'serviceNow' | 'universe' | 'logger' | 'signal'>,
-  { categories, minMs, gapMs, worthOf, onRead }: WatchOptions,
-): Promise<void> {
-  const { client, clock, serviceNow, universe, logger, signal } = context
-  const reading = new Map<TradedCategory, Promise<void>>()
-  const begunMs = new Map<TradedCategory, number>()
-  const readExtra = async (category: TradedCategory) => {
-    try {
-      const deadline = clock.monotonicMs() + minMs
-      // The priority `repair` lets requests for recorded data go first.
-      const { rows } = await client.tickers({ category }, { signal, deadline, priority: 'repair' })
-      universe.setTickers(rows)
-      onRead()
-    } catch (error) {
-      logger.debug(`tickers: ${messageOf(error)}`)
-    }
-  }
-  const chooseCategory = (): TradedCategory | undefined => {
-    const now = serviceNow() ?? Infinity
-    let [best, maxWorth]: [TradedCategory | undefined, number] = [undefined, 1]
-    for (const category of categories) {
-      if (clock.monotonicMs() - (begunMs.get(category) ?? -Infinity) < minMs) continue
-      const sinceMs = Math.max(0, now - (universe.tickersAt(category) ?? 0))
-      const worth = sinceMs < minMs ? 0 : worthOf(category, sinceMs)
-      if (worth >= maxWorth) [best, maxWorth] = [category, worth]
-    }
-    return best
-  }
-  while (await sleepFor(clock, gapMs, signal)) {
-    const category = chooseCategory()
-    if (category === undefined || reading.has(category)) continue
-    reading.set(
-      category,
-      readExtra(category).finally(() => reading.delete(category)),
-    )
-    begunMs.set(category, clock.monotonicMs())
-  }
-  await Promise.all(reading.values())
 }

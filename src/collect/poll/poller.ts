@@ -16,6 +16,8 @@ export interface Poller<Target> {
   pollAll(): Promise<'all' | 'some' | 'none'>
   /** Takes responses that were on the disk, waiting for the database, and were dropped to make room. */
   dropped(batches: readonly Batch[]): void
+  /** Ends the present wait, because something may be due sooner. */
+  wake(): void
   /** Resolves when none of the poller's requests is under way any more. */
   stop(): Promise<void>
 }
@@ -125,6 +127,7 @@ export function createPoller<Target>(
       strategy.dropped?.(batches)
       wake()
     },
+    wake,
     async stop() {
       forget()
       end()

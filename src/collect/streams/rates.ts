@@ -23,7 +23,7 @@ export function safeRates({ exchange: { limits, latencyJitterMs } }: Config): Sa
 const maxShareOfWatch = { overall: 1 / 10, tickers: 1 / 3 }
 
 /** Categories whose tickers are watched between recorded ones, and the shortest times between requests. */
-interface TickerWatch {
+export interface TickerWatch {
   /** Categories whose fills are recorded and whose tickers are configured. */
   readonly categories: readonly TradedCategory[]
   /** Shortest time between two requests for one category. */

@@ -1,8 +1,9 @@
 import { pino } from 'pino'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { watchTickers } from '../../../src/collect/poll/cronPoller.js'
+import { watchTickers } from '../../../src/collect/poll/fillsPoller.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
+import type { Category } from '../../../src/market/category.js'
 import type { Instrument } from '../../../src/market/instrument.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { aTicker } from '../../support/marketRows.js'
@@ -39,17 +40,23 @@ afterEach(async () => {
   await service.close()
 })
 
-type WatchOptions = Parameters<typeof watchTickers>[1]
-const watch = (worthOf: WatchOptions['worthOf'] = () => 1, options: Partial<WatchOptions> = {}) =>
+type Watch = Parameters<typeof watchTickers>[1]
+type WorthOf = (category: Category, sinceMs: number) => number
+const watch = (worthOfTickers: WorthOf = () => 1, options: Partial<Watch> = {}, tickersCame = () => {}) =>
   watchTickers(
     { client, clock: systemClock, serviceNow: () => Date.now(), universe, logger, signal: ending.signal },
-    { categories: ['SPOT'], minMs: 0, gapMs, worthOf, onRead: () => undefined, ...options },
+    { categories: ['SPOT'], minMs: 0, gapMs, ...options },
+    { worthOfTickers, tickersCame },
   )
 const knownVolume = () => Number(universe.tradeSign(spot)?.volume24h ?? 0)
 
 test('reads the tickers of a category again and again, tells of each read, and ends', async () => {
   const told: number[] = []
-  const watching = watch(() => 1, { onRead: () => void told.push(knownVolume()) })
+  const watching = watch(
+    () => 1,
+    {},
+    () => void told.push(knownVolume()),
+  )
   await vi.waitFor(() => expect(knownVolume()).toBeGreaterThan(3), 20_000)
   expect(told.slice(0, 3)).toEqual([1, 2, 3])
   expect(new Set(service.requests)).toEqual(new Set(['/api/v3/market/tickers?category=SPOT']))
