@@ -4,7 +4,7 @@ import { Collector } from './collect/collector.js'
 import { Fleet } from './collect/fleet/fleet.js'
 import { recordedUniverse } from './collect/fleet/sharedLists.js'
 import { startRetention } from './collect/retention.js'
-import { isSpoolOf, reportFormerSpool } from './collect/queue/spoolFolders.js'
+import { reportFormerSpool } from './collect/queue/spoolFolders.js'
 import { type OpenQueue, openQueue } from './collect/queue/openQueue.js'
 import { type Queue } from './collect/queue/queue.js'
 import { type CollectorStats, createStats } from './collect/streams/stream.js'
@@ -173,7 +173,6 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       ...preparation,
       same: store.database.same,
       adopt,
-      isFormerOwner: async () => store.isEmbedded || (await isSpoolOf(store.database.db, config.database.dataDir)),
       onDropped: (batches) => parts.collector?.dropped(batches),
     })
     parts.storing = storing

@@ -160,12 +160,6 @@ export async function readSpool(db: Kysely<Database>, egress: string): Promise<s
   return (await ofEgress.executeTakeFirst())?.spool ?? null
 }
 
-/** Returns true if some owner noted this folder by `noteSpool`. */
-export async function isSpoolNoted(db: Kysely<Database>, spool: string): Promise<boolean> {
-  const noted = db.selectFrom('recorder.lease').select('egress').where('spool', '=', spool)
-  return (await noted.executeTakeFirst()) !== undefined
-}
-
 /** Notes the folder where an owner's responses wait for the database. */
 export async function noteSpool(db: Kysely<Database>, egress: string, spool: string): Promise<void> {
   await db.updateTable('recorder.lease').set({ spool }).where('egress', '=', egress).execute()

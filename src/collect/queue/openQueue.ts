@@ -30,8 +30,6 @@ interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'o
   readonly belonging: () => { readonly services: readonly string[]; readonly database: OwnDatabase } | null
   /** True to store what waits on the disk for other databases of the service. */
   readonly adopt: boolean
-  /** Returns true if segments of an earlier version are known to be for this database. */
-  readonly isFormerOwner: () => Promise<boolean>
 }
 
 const closeWritingMs = 1_000
@@ -93,8 +91,7 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
     const adopt = async () => {
       const { services = [service], database: own = null } = belonging() ?? {}
       if (atFirst === null && own !== null) await noteDatabase(join(root, folder), own, disk, logger)
-      const isFormerOwner = own !== null && (await options.isFormerOwner())
-      const lines = await claimSegments({ root, folder, services, own, isFormerOwner, adopt: options.adopt, disk })
+      const lines = await claimSegments({ root, folder, services, own, adopt: options.adopt, disk })
       for (const line of lines) if (!told.has(line)) logger.warn(line)
       told = new Set(lines)
       await queue.adopt()

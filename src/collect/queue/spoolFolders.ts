@@ -8,7 +8,7 @@ import type { Kysely } from 'kysely'
 import { hostname } from 'node:os'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
-import { isSpoolNoted, noteSpool, readSpool } from '../../lease/leaseRow.js'
+import { noteSpool, readSpool } from '../../lease/leaseRow.js'
 
 /**
  * Whose the segments of a spool are. Each folder below the root of all spools has the segments of one service and one
@@ -18,7 +18,7 @@ import { isSpoolNoted, noteSpool, readSpool } from '../../lease/leaseRow.js'
  *     <service>~unknown~<the recorder that made it>
  *
  * A recorder that starts without its database has a folder of the second kind. The first database that it finds is
- * noted in that folder. Segments beside the folders are of an earlier version, which noted neither.
+ * noted in that folder.
  */
 export function folderOf({ service, database }: Identity, recorder: string): string {
   const rest = database === null ? `unknown~${recorder}` : `${database.id}~${database.place}`
@@ -63,8 +63,6 @@ interface ClaimOptions {
   readonly services: readonly string[]
   /** Null while it is not known. Only what no database is noted for is then taken over. */
   readonly own: OwnDatabase | null
-  /** True if segments of an earlier version are known to be for this database. */
-  readonly isFormerOwner: boolean
   /** True to take over whatever is of this service. */
   readonly adopt: boolean
   readonly disk: Disk
@@ -75,7 +73,7 @@ interface ClaimOptions {
  * stays where it is. Resolves to one line for each folder of others, with what to do.
  */
 export async function claimSegments(options: ClaimOptions): Promise<string[]> {
-  const { root, folder, own, adopt, isFormerOwner, disk } = options
+  const { root, folder, own, disk } = options
   const lines: string[] = []
   const target = join(root, folder)
   await disk.mkdir(target, { recursive: true, mode: 0o700 })
@@ -88,9 +86,8 @@ export async function claimSegments(options: ClaimOptions): Promise<string[]> {
     else if (own !== null || !options.services.includes(kept.service))
       lines.push(...(await linesOf(kept, source, options)))
   }
-  if (own === null || !names.some((name) => parseSegmentName(name) !== null)) return lines
-  if (isFormerOwner || adopt) await move(root, target, disk)
-  else lines.push(`responses in ${root} are of an earlier version, which noted no database; ${adoptLine}`)
+  if (names.some((name) => parseSegmentName(name) !== null))
+    lines.push(`responses in ${root} are of an earlier version; to store them in this database, move them to ${target}`)
   return lines
 }
 
@@ -151,11 +148,6 @@ function unlessGone(error: NodeJS.ErrnoException): void {
 
 const hostPrefix = () => `${hostname()}:`
 const rootOf = (dataDir: string) => join(resolve(dataDir), 'spool')
-
-/** Returns true if the database has noted that a recorder of this host keeps in this data folder what waits for it. */
-export function isSpoolOf(db: Kysely<Database>, dataDir: string): Promise<boolean> {
-  return isSpoolNoted(db, hostPrefix() + rootOf(dataDir))
-}
 
 interface FormerSpoolOptions {
   readonly egress: string

@@ -51,7 +51,6 @@ test('a fill that another server has not got comes to it, though nobody asked wh
     same: new SameDatabase(),
     belonging: () => null,
     adopt: false,
-    isFormerOwner: () => Promise.resolve(false),
   })
   try {
     await opened.queue.write(page([1, 0], [2, 1000]))

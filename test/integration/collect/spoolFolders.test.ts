@@ -1,4 +1,4 @@
-import { mkdir, readdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
@@ -56,11 +56,10 @@ interface Opening {
   /** What the database turns out to be; null: it is away. */
   readonly belonging: Belonging | null
   readonly adopt?: boolean
-  readonly isFormerOwner?: boolean
 }
 
 /** A recorder's queue, and the lines that its start logs. */
-async function open({ baseUrl = service, into = database, adopt = false, isFormerOwner = false, ...given }: Opening) {
+async function open({ baseUrl = service, into = database, adopt = false, ...given }: Opening) {
   const lines: string[] = []
   const told = pino(
     { base: null },
@@ -83,7 +82,6 @@ async function open({ baseUrl = service, into = database, adopt = false, isForme
     same: new SameDatabase(),
     belonging: () => belonging,
     adopt,
-    isFormerOwner: () => Promise.resolve(isFormerOwner),
   })
   const close = (withinMs = 10_000) => storing.close(withinMs)
   return { storing, lines, close, becomes: (known: Belonging | null) => (belonging = known) }
@@ -219,22 +217,24 @@ test('a service that has moved keeps what waits for it', async () => {
   await database.database.pool.query('truncate market.rpi_symbols')
 })
 
-test.each([
-  ['is stored where the database had noted the folder', { isFormerOwner: true }, true],
-  ['is stored where the user says so', { adopt: true }, true],
-  ['is left where nothing says whose it is', {}, false],
-] as const)('what an earlier version left %s', async (_how, options, isTaken) => {
+test('what lies beside the folders is left there, and a line says where to move it', async () => {
   const nothing = () => undefined
   const reports = { serviceNow: () => null, onDamage: nothing, onDropped: nothing, onSetAside: nothing }
   const root = join(dataDir, 'spool')
   const spool = await Spool.open({ root, maxBytes: 1_000_000, clock: systemClock, disk: systemDisk, ...reports })
   await spool.append(fills(1))
   await spool.close()
-  const { lines, close } = await open({ belonging: await identify(database, service), ...options })
-  if (isTaken) await isEmpty()
+  const { lines, close } = await open({ belonging: await identify(database, service) })
   await close()
-  expect(await storedIn(database)).toEqual(isTaken ? [0, 1] : [])
-  expect(theirs(lines)).toEqual(isTaken ? [] : [expect.stringMatching(/earlier version, .* start once with --adopt$/)])
+  expect(await storedIn(database)).toEqual([])
+  const [line = '', ...more] = theirs(lines)
+  expect(more).toEqual([])
+  const target = /earlier version; to store them in this database, move them to (.+)$/.exec(line)?.[1] ?? ''
+  for (const name of await left()) await rename(join(root, name), join(target, name))
+  const next = await open({ belonging: await identify(database, service) })
+  await isEmpty()
+  await next.close()
+  expect(await storedIn(database)).toEqual([0, 1])
 })
 
 describe('a folder of a recorder that did not know its database', () => {
@@ -243,7 +243,7 @@ describe('a folder of a recorder that did not know its database', () => {
   const claim = async (disk = systemDisk) => {
     const own = (await identify(database, service))?.database ?? null
     const root = join(dataDir, 'spool')
-    const options = { services: ['api.example.com'], own, isFormerOwner: false, adopt: false, disk }
+    const options = { services: ['api.example.com'], own, adopt: false, disk }
     return claimSegments({ root, folder: 'api.example.com~id~place', ...options })
   }
   beforeEach(async () => {
