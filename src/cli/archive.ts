@@ -30,12 +30,9 @@ interface RunOptions extends CommonOptions {
   readonly json?: boolean
 }
 
-const examples = `
-Examples:
+const example = `
+Example:
   market-recorder archive --config recorder.yaml
-  market-recorder archive verify --config recorder.yaml
-  market-recorder archive restore --config recorder.yaml --into postgres://localhost/march --table fills --from 2026-03-01 --to 2026-04-01
-  market-recorder archive certify --config recorder.yaml --table fills --from 2026-03-01 --to 2026-04-01 --symbol BTCUSDT
 
 Without a subcommand every settled day is written that the archive does not have yet, or has otherwise than the database.
 The same command again goes on where it was stopped. archive <subcommand> --help says more.`
@@ -46,7 +43,7 @@ export function archiveCommand(): Command {
     .option('--dry-run', 'only say which days would be written')
     .option('--remove', 'then remove the rows that storage keeps no longer, if they are in the archive and equal')
     .option('--json', 'print the result as JSON')
-    .addHelpText('after', examples)
+    .addHelpText('after', example)
     .action(runIt)
   // This command reads all options that subcommands share with it. The subcommands take them from it.
   for (const sub of [verifyCommand(), restoreCommand(), certifyCommand(), pruneCommand(), adoptCommand()]) {
