@@ -17,13 +17,16 @@ import type { OperationStates } from './reach.js'
 /** The objects and settings that all slices of a process share. */
 export interface SliceContext {
   readonly db: Kysely<Database>
+  /** The client, whose priority classes keep the live streams first. */
   readonly client: ExchangeClient
+  /** States of operations, which the repairs share. */
   readonly states: OperationStates
   readonly clock: Clock
   /** Returns the time of the service's clock; null before its first response. */
   readonly serviceNow: () => ServiceMs | null
   readonly logger: Logger
   readonly incidents: Incidents
+  /** How long after its close a candle counts as final. */
   readonly settleMs: number
 }
 

@@ -1,9 +1,7 @@
 import { hostname } from 'node:os'
 import type { Kysely } from 'kysely'
-import type { ExchangeClient } from '../exchange/client.js'
 import { randomName } from '../runtime/randomness.js'
 import type { Clock } from '../runtime/clock.js'
-import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
 import {
   endSatisfiedWants,
@@ -17,26 +15,11 @@ import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { streamText } from '../db/series.js'
 import { SliceRunner } from './runSlice.js'
-import type { OperationStates } from './reach.js'
+import type { SliceContext } from './sliceWork.js'
 import { type Asking, cutSlice, hasRoom } from './workload.js'
 import { isProven, type StreamName, streamNames } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import type { ServiceMs } from '../market/values.js'
 import { refreshRollups } from '../server/timescale/rollups.js'
-
-interface HistoryWorkerOptions {
-  readonly db: Kysely<Database>
-  /** The client, whose priority classes keep the live streams first. */
-  readonly client: ExchangeClient
-  /** How long after its close a candle counts as final. */
-  readonly settleMs: number
-  /** States of operations, which the worker shares with repairs. */
-  readonly states: OperationStates
-  readonly incidents: Incidents
-  readonly clock: Clock
-  readonly serviceNow: () => ServiceMs | null
-  readonly logger: Logger
-}
 
 interface RunningSlice {
   readonly stream: StreamName
@@ -57,7 +40,7 @@ const afterErrorMs = 2_000
 
 /** Fetches missing rows of wants, the most urgent slice first, until it is stopped. */
 export class HistoryWorker {
-  readonly #options: HistoryWorkerOptions
+  readonly #options: SliceContext
   readonly #name = `${hostname()} ${process.pid} ${randomName(6)}`
   readonly #runner: SliceRunner
   readonly #stopping = new AbortController()
@@ -66,7 +49,7 @@ export class HistoryWorker {
   readonly #touched = new TouchedRollups()
   #refreshing: Promise<boolean> | undefined
 
-  constructor(options: HistoryWorkerOptions) {
+  constructor(options: SliceContext) {
     this.#options = options
     this.#runner = new SliceRunner(options)
     this.#loop = this.#work()
