@@ -1,11 +1,9 @@
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
-import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type InstrumentKey, instrumentText } from '../market/category.js'
 import { streamNames } from '../market/stream.js'
 import type { ServiceMs } from '../market/values.js'
-import { type Clock, sleepFor, within } from '../runtime/clock.js'
-import type { Logger } from '../runtime/logger.js'
+import { sleepFor, within } from '../runtime/clock.js'
 import type { Batch, CandleTarget } from '../ledger/batch.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
@@ -29,17 +27,13 @@ import type { Ownership } from './universe/planUniverse.js'
 import { Universe } from './universe/universe.js'
 import { WholeLists } from './universe/wholeLists.js'
 
-interface CollectorDependencies {
+interface CollectorDependencies extends Pick<
+  PollContext,
+  'client' | 'stats' | 'incidents' | 'clock' | 'serviceNow' | 'logger'
+> {
   readonly config: Config
-  readonly client: ExchangeClient
   /** Where responses become durable. It stays open when the collector has stopped. */
   readonly storing: OpenQueue
-  readonly stats: CollectorStats
-  readonly incidents: Incidents
-  readonly clock: Clock
-  /** Returns the time of the service's clock; null before its first response. */
-  readonly serviceNow: () => ServiceMs | null
-  readonly logger: Logger
   /** Share of the work that this recorder has at first. */
   readonly ownership: Ownership
 }

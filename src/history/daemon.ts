@@ -1,37 +1,27 @@
-import type { Kysely } from 'kysely'
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
-import type { ExchangeClient } from '../exchange/client.js'
 import type { CandleSeries } from '../market/candle.js'
 import type { InstrumentKey } from '../market/category.js'
 import { streamTraits } from '../market/stream.js'
 import { minuteMs, secondMs, type ServiceMs } from '../market/values.js'
-import { type Clock, sleepFor, within } from '../runtime/clock.js'
-import type { Incidents } from '../runtime/incidents.js'
-import type { Logger } from '../runtime/logger.js'
+import { sleepFor, within } from '../runtime/clock.js'
 import { type WantState, wantStates } from '../ledger/wants.js'
 import { describeDatabaseError } from '../db/databaseError.js'
-import type { Database } from '../db/schema.js'
 import { streamText } from '../db/series.js'
 import { createEstimator } from './progress.js'
 import { OperationStates } from './reach.js'
 import { FillRepair, repairCandles, repairFutures } from './repairs.js'
 import { reviewOnce } from './review.js'
+import type { SliceContext } from './sliceWork.js'
 import { HistoryWorker } from './worker.js'
 
-interface HistoryOptions {
+interface HistoryOptions extends Omit<SliceContext, 'states' | 'settleMs'> {
   readonly config: Config
-  readonly db: Kysely<Database>
-  readonly client: ExchangeClient
   /** The candles that are being recorded now. */
   readonly series: () => readonly CandleSeries[]
   /** Returns when the last live response for a series came. */
   readonly respondedAt: (series: CandleSeries) => ServiceMs | undefined
   /** Returns true if this recorder requests an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean
-  readonly incidents: Incidents
-  readonly clock: Clock
-  readonly serviceNow: () => ServiceMs | null
-  readonly logger: Logger
 }
 
 /** A series that is being backfilled or repaired, or whose backfill or repair failed. */

@@ -1,22 +1,19 @@
-import type { Kysely } from 'kysely'
 import type { ExchangeClient } from '../exchange/client.js'
 import type { TradedCategory } from '../market/category.js'
 import { asIfService, type ServiceMs } from '../market/values.js'
 import { type Clock, longestTimerMs, sleepFor } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
-import type { Logger } from '../runtime/logger.js'
 import type { Right } from '../runtime/right.js'
 import { newestKnown } from '../ledger/read/overview.js'
 import { Lease } from '../lease/lease.js'
 import { isLeaseHeld } from '../lease/leaseRow.js'
 import { recordInstruments } from '../ledger/instruments.js'
 import { type InstrumentSummary, listInstruments } from '../ledger/read/instruments.js'
-import type { Database } from '../db/schema.js'
 import { OperationStates } from './reach.js'
+import type { SliceContext } from './sliceWork.js'
 import { HistoryWorker } from './worker.js'
 
-interface SessionOptions {
-  readonly db: Kysely<Database>
+interface SessionOptions extends Pick<SliceContext, 'db' | 'clock' | 'serviceNow' | 'logger' | 'settleMs'> {
   readonly url: string
   readonly openClient: (right: Right) => ExchangeClient
   /** Called when the service has responded, before anything of it is stored. */
@@ -24,11 +21,6 @@ interface SessionOptions {
   readonly egress: string
   /** Data folder of this command. */
   readonly folder: string
-  readonly settleMs: number
-  readonly clock: Clock
-  /** Returns the time of the service's clock; null before its first response to the client. */
-  readonly serviceNow: () => ServiceMs | null
-  readonly logger: Logger
   readonly signal: AbortSignal
 }
 
