@@ -54,6 +54,8 @@ declare
   last constant tstzrange := (
     select r from unnest(p.unsettled * tstzmultirange(tstzrange(lower(p.tail) - interval '1 minute', null))
       + tstzmultirange(p.tail)) as r order by r desc limit 1);
+  -- End of all that is claimed or was seen in a response.
+  seen_until constant timestamptz := upper(range_merge(p.claimed + p.unsettled + tstzmultirange(p.tail)));
   -- It goes on from the newest run, or from what is proven beyond its own edge.
   does_join constant boolean := p.shared is not null and exists (
     select from unnest(p.claimed + p.unsettled + tstzmultirange(p.tail)) as r
@@ -85,6 +87,9 @@ begin
       before := (select max(upper(r)) from unnest(p.unsettled + tstzmultirange(p.tail)) as r where upper(r) <= begins);
     end if;
     gap := tstzrange(least(before, begins), greatest(before, begins));
+  elsif run is null and p.shared > seen_until then
+    -- What it shares came from the history, beyond all that is claimed.
+    gap := tstzrange(seen_until, begins);
   elsif upper(last) + a_ms < lower(run) then
     -- It joins what history has claimed since the last run.
     gap := tstzrange(lower(last), lower(run));
@@ -195,8 +200,10 @@ begin
         + coalesce(f.ranges, '{}'),
       coalesce(o.ranges * tstzmultirange(tstzrange(null, o.settled_at)), '{}'),
       coalesce(range_merge(o.ranges) * tstzrange(o.settled_at, null), 'empty'), o.noted_at,
-      case when a.oldest > coalesce(lower(last.ranges), lower(whole.ranges)) then null
-        else recorder.first_fill(a.category, a.symbol, o.asked_since) end
+      -- Needed only where nothing that is stored goes before, because it may look through all chunks.
+      case when s.shared is null and o.asked_since is not null
+          and coalesce(a.oldest <= coalesce(lower(last.ranges), lower(whole.ranges)), true)
+        then recorder.first_fill(a.category, a.symbol, o.asked_since) end
     from asked a left join shown s using (page) left join hidden h using (page) left join final f using (page)
     left join recorder.ledger o
       on (o.stream, o.category, o.symbol, o.type, o.interval) = ('fills', a.category, a.symbol, '', '') and o.verdict = 'unsettled' and o.part = '-infinity'

@@ -69,7 +69,7 @@ function unreadTimes(batch: FillBatch): string | null {
   const { oldest, newest } = runOf(batch.rows.map(({ ts }) => ts)) as Run
   const ranges: TimeRange[] = []
   for (const { raw } of lost) {
-    const ts = serviceMs(Number(timeInText.exec(raw)?.[1] ?? Number.NaN))
+    const ts = serviceMs(timeInText(raw))
     // A time outside of the times of the other fills may itself be the mistake in the row.
     if (!(ts >= oldest && ts <= newest)) return null
     ranges.push({ from: ts, to: addMs(ts, 1) })
@@ -86,7 +86,16 @@ function isEmpty(extra: Extra): boolean {
   return true
 }
 
-const timeInText = /"ts":\s*"?(\d{13})\b/
+/** Returns the time of a fill that could not be understood; NaN where its text is cut, or names more than one. */
+function timeInText(raw: string): number {
+  if (raw.split('"ts"').length !== 2) return Number.NaN
+  try {
+    const ts = String((JSON.parse(raw) as { readonly ts?: unknown }).ts)
+    return /^\d{13}$/.test(ts) ? Number(ts) : Number.NaN
+  } catch {
+    return Number.NaN
+  }
+}
 
 /** All pages share one set, because one set per page would create too much garbage. */
 const seen = new Set<string>()

@@ -68,11 +68,11 @@ export class FillModel {
       [...this.stored.values()].filter(({ id, time }) => !ids.has(id) && run[0] <= time && time < run[1])
     let run = runOf(page, disorder)
     let missing = leftOutOf(run)
-    // A page of the history that leaves out fills near its edges has shown a larger disorder.
+    // A page of the history that leaves out fills near its edges may have shown a larger disorder, or may lie.
     const greatest = operation === 'history' && flapping.length === 0 ? minute : 0
     while (missing.length > 0 && disorder > 0 && disorder < greatest) {
       this.isOrderInDoubt = true
-      this.shownDisorder = disorder *= 2
+      disorder *= 2
       run = runOf(page, disorder)
       missing = leftOutOf(run)
     }
@@ -319,7 +319,9 @@ function runOfGroup(group: readonly Seen[]): Span[] {
   const from = Math.min(...runs.map((run) => run[0])) + disorder
   const to = Math.min(Math.max(...runs.map((run) => run[1])) - disorder, settled)
   const touched = subtract([[from, to]], runs)
-  return subtract([[from, to]], touched)
+  // Each response alone proves what its own order allows. Those that it joins settle it.
+  const alone = group.map(({ page, disorder: own }) => intersect([runOf(page, own)], [[-Infinity, settled]]))
+  return unite([...subtract([[from, to]], touched), ...alone.flat()])
 }
 
 function isAskedOtherwise(one: Page, other: Page): boolean {

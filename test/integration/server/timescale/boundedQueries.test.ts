@@ -42,6 +42,7 @@ const exceptions: readonly (readonly [part: string, reason: string])[] = [
   ['select "ts", "interval_hours"', 'a page of settlements: 35 days, which two chunks of the usual size hold'],
   ['"occurrence" from "market"."liquidations"', 'a page of the history of liquidations: the stored rows of its span'],
   ['recorder.fill_minutes(of_category', 'minutes whose fills are compared with candles: more on a busy machine'],
+  ['t.ts >= asked_since', 'a page of fills that joins nothing, and that no claim goes before: the first fill of all'],
   ["'fills', t.category, t.symbol, 'final'", 'a day of fills that leaves for the archive: once a day'],
 ]
 
