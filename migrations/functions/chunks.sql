@@ -7,23 +7,27 @@ declare
 begin
   execute 'select count(*) from public.drop_chunks($1, older_than => $2)' into dropped
     using format('market.%I', table_name)::regclass, before;
+  if table_name = 'candles' and dropped > 0 and to_regclass('recorder.ohlcv_5m') is not null then
+    insert into recorder.final_rollups as known (before) values (drop_chunks.before)
+      on conflict (is_only) do update set before = excluded.before where known.before < excluded.before;
+  end if;
   return dropped;
 end
 $$;
 comment on function recorder.drop_chunks is
-  'Drops the chunks of a table of schema market that end before a time. Returns their number. Needs TimescaleDB.';
+  'Drops the chunks of a table of schema market that end before a time. Returns their number. Rollups of dropped candles '
+  'are final. Needs TimescaleDB.';
 revoke execute on function recorder.drop_chunks from public;
 
-create or replace function recorder.finish_rollups(final_before timestamptz) returns boolean
+create or replace function recorder.bound_rollups(dropping_before timestamptz default null) returns boolean
 language plpgsql security definer set search_path = '' as $$
 declare
+  final_before timestamptz := greatest(dropping_before, (select f.before from recorder.final_rollups f));
   -- The schedule counts from the server's own clock. Whole hours begin at the bound or after it.
   allowed interval := make_interval(hours => floor(extract(epoch from now() - final_before) / 3600)::int);
   job record;
   is_refreshing boolean := false;
 begin
-  insert into recorder.final_rollups as known (before) values (final_before)
-    on conflict (is_only) do update set before = excluded.before where known.before < excluded.before;
   if to_regclass('timescaledb_information.job_stats') is null
     or current_setting('timescaledb.license', true) is not distinct from 'apache' then
     return false;
@@ -38,22 +42,22 @@ begin
       and j.hypertable_schema = ''recorder'' and j.hypertable_name = ''ohlcv_5m'''
   loop
     is_refreshing := is_refreshing or job.is_running;
-    continue when job.reach <= allowed;
+    continue when job.reach is not distinct from allowed;
     execute 'select public.alter_job($1, config => $2)'
       using job.job_id, job.config || jsonb_build_object('start_offset', allowed::text);
   end loop;
   return is_refreshing;
 end
 $$;
-comment on function recorder.finish_rollups is
-  'Notes that candles before a time are about to be dropped, and keeps the schedule of rollups from looking there. '
-  'Returns whether a refresh is running that may have begun before.';
-revoke execute on function recorder.finish_rollups from public;
+comment on function recorder.bound_rollups is
+  'Lets the schedule of rollups look back to where candles were dropped, or are about to be, and no further. Returns '
+  'whether a refresh is running that may have begun before. The caller holds the lock of rollups.';
+revoke execute on function recorder.bound_rollups from public;
 
 do $$
 begin
   if exists (select from pg_roles where rolname = 'recorder_writer') then
-    grant execute on function recorder.drop_chunks, recorder.finish_rollups to recorder_writer;
+    grant execute on function recorder.drop_chunks, recorder.bound_rollups to recorder_writer;
   end if;
 end
 $$;

@@ -21,7 +21,8 @@ const askEveryMs = 200
  * Drops the chunks of a hypertable that end by a time, and resolves to their number. All removal of chunks goes this
  * way, because TimescaleDB takes the drop of candles for a change: a refresh that looks at the dropped time removes its
  * rollups. Therefore no refresh may look there from before the drop on, neither one of this program nor one of the
- * server's schedule. Rejects if a lock is not free in time. Cannot run in a transaction.
+ * server's schedule. The rollups become final with the drop, in its transaction. Rejects if a lock is not free in time.
+ * Cannot run in a transaction.
  */
 export async function dropChunks(
   db: Kysely<Database>,
@@ -38,14 +39,23 @@ export async function dropChunks(
     })
   if (table !== 'candles') return drop(db)
   const work = async (connection: Kysely<Database>) => {
-    await finishRollups(connection, before, signal)
-    return drop(connection)
+    try {
+      await keepRefreshesAway(connection, before, signal)
+      return await drop(connection)
+    } finally {
+      // If candles stay, they are looked at again. Should this fail, the next hour tries it again.
+      await callFunction(connection, 'recorder.bound_rollups').catch(() => undefined)
+    }
   }
   return withSessionLock(db, lockNames.rollups, work, { signal })
 }
 
-/** Makes the rollups before a time final: refreshed for the last time, and out of reach of every later refresh. */
-async function finishRollups(db: Kysely<Database>, before: ServiceMs, signal: AbortSignal | undefined): Promise<void> {
+/** Refreshes rollups before a time for the last time, and resolves once no refresh of the schedule looks there. */
+async function keepRefreshesAway(
+  db: Kysely<Database>,
+  before: ServiceMs,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const deadlineMs = systemClock.monotonicMs() + maxWaitMs
   const isOver = () => systemClock.monotonicMs() > deadlineMs
   for (;;) {
@@ -59,7 +69,7 @@ async function finishRollups(db: Kysely<Database>, before: ServiceMs, signal: Ab
     }
   }
   // Each call commits, so that a refresh that begins later has the narrower schedule.
-  while (await callFunction<boolean>(db, 'recorder.finish_rollups', new Date(before))) {
+  while (await callFunction<boolean>(db, 'recorder.bound_rollups', new Date(before))) {
     if (isOver()) throw Object.assign(new Error('the server is still refreshing rollups of the candles'), busy)
     await systemClock.sleep(askEveryMs, signal)
   }

@@ -78,7 +78,7 @@ async function applyChanges(db: Kysely<Database>, settings: StorageSettings): Pr
   if (kind !== 'timescale-community') return done
   // Drops of candles bound the schedule and the filling of rollups, so the bound must not change meanwhile.
   await withFurtherLock(db, lockNames.rollups, async () =>
-    applyAll(allRollupChanges(await readCurrentState(db, kind), settings, await databaseNow(db))),
+    applyAll(allRollupChanges(await readCurrentState(db, kind), await databaseNow(db))),
   )
   return done
 }
@@ -94,7 +94,7 @@ export function changesNeeded(
   now: DatabaseMs,
 ): Change[] {
   const changes = tableChanges(kind, current, settings)
-  return kind === 'timescale-community' ? [...changes, ...allRollupChanges(current, settings, now)] : changes
+  return kind === 'timescale-community' ? [...changes, ...allRollupChanges(current, now)] : changes
 }
 
 function tableChanges(kind: ServerKind, current: CurrentState, settings: StorageSettings): Change[] {
@@ -104,8 +104,8 @@ function tableChanges(kind: ServerKind, current: CurrentState, settings: Storage
   return [...hypertables, ...timeTables.flatMap((table) => columnstoreChanges(table, current, settings[table.name]))]
 }
 
-function allRollupChanges(current: CurrentState, settings: StorageSettings, now: DatabaseMs): Change[] {
-  return rollups.flatMap((rollup) => rollupChanges(rollup, current, settings.candles.retentionDays, now))
+function allRollupChanges(current: CurrentState, now: DatabaseMs): Change[] {
+  return rollups.flatMap((rollup) => rollupChanges(rollup, current, now))
 }
 
 function hypertableChanges(

@@ -4,6 +4,7 @@ import { dayMs, serviceMs, type ServiceMs } from '../../market/values.js'
 import { describeDatabaseError, traitsOf } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
 import { dropChunks } from './dropChunks.js'
+import { boundRollups } from './rollups.js'
 import { hasHypertables, readChunkEnds } from './server.js'
 import { seriesByKey } from '../../db/series.js'
 import type { StorageSettings } from './reconcile.js'
@@ -25,7 +26,8 @@ interface RetentionResult {
 /**
  * Removes rows past the configured age, and what is claimed of them. A table that cannot be changed now does not affect
  * others. `forget` removes the ledger's claims of a stream. A policy of TimescaleDB would not know these claims, nor
- * whether the database's clock is right. Cannot run in a transaction.
+ * whether the database's clock is right. Then lets the schedule of
+ * rollups look at all candles that stay. Cannot run in a transaction.
  */
 export async function applyRetention(
   db: Kysely<Database>,
@@ -60,6 +62,7 @@ export async function applyRetention(
   const before = new Date(now - rejectedDays * dayMs)
   const rejected = await deleteRejected(db, before, signal)
   if (rejected > 0) removed.push(`removed ${rejected} of recorder.rejected_row from before ${before.toISOString()}`)
+  if (!isStopping()) await boundRollups(db)
   return { removed, kept }
 }
 

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { normalized, type TimeRange } from '../../market/timeRange.js'
 import { type DatabaseMs, dayMs, hourMs, minuteMs, type ServiceMs, serviceMs } from '../../market/values.js'
 import { completenessOf, wholeSumOf } from '../../db/columns.js'
-import { databaseNow } from '../../db/database.js'
+import { callFunction, databaseNow } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
 import { lockNames, withSessionLock } from '../../db/locks.js'
 import { traitsOf } from '../../db/databaseError.js'
@@ -47,15 +47,10 @@ export function bucketsPerBatch({ widthMs }: Rollup): number {
   return Math.max(10, dayMs / widthMs)
 }
 
-/**
- * Returns the changes that a rollup needs.
- *
- * @param retentionDays age at which candles are removed, if they are
- */
+/** Returns the changes that a rollup needs. */
 export function rollupChanges(
   rollup: Rollup,
   { rollups: existing, rollupViews, policies, rollupsFinalBefore }: CurrentState,
-  retentionDays: number | undefined,
   now: DatabaseMs,
 ): Change[] {
   const { name, refreshEveryMs } = rollup
@@ -67,7 +62,7 @@ export function rollupChanges(
     })
   }
   const policy = policies.get(policyKey('refresh', name))
-  const afterHours = refreshHours(rollup, retentionDays, { rollupsFinalBefore, policy, now })
+  const afterHours = refreshHours(rollup, { rollupsFinalBefore, policy, now })
   if (policy === undefined) {
     // Adds the schedule last, because its presence also shows that the filling is complete. An interrupted filling
     // would otherwise leave old buckets missing for ever.
@@ -102,25 +97,32 @@ export function rollupChanges(
 
 /**
  * Returns how many hours back the schedule of a rollup looks for changes; null for all time. A rollup of candles must
- * not look where candles were removed, because TimescaleDB would remove their rollups too. Other rollups read rollups,
- * which stay.
+ * not look where candles were removed, because TimescaleDB would remove their rollups too. It looks at all that stay.
+ * Other rollups read rollups, which stay.
  */
 function refreshHours(
   rollup: Rollup,
-  retentionDays: number | undefined,
   known: {
     readonly rollupsFinalBefore: ServiceMs | null
     readonly policy: Policy | undefined
     readonly now: DatabaseMs
   },
 ): number | null {
-  if (!readsCandles(rollup)) return null
   const { rollupsFinalBefore, policy, now } = known
-  const wanted = retentionDays === undefined ? Infinity : retentionDays * 24
-  const bound = rollupsFinalBefore === null ? Infinity : Math.floor((now - rollupsFinalBefore) / hourMs)
-  if (wanted <= bound) return Number.isFinite(wanted) ? wanted : null
-  // The bound moves with time. A schedule that stays within it need not change.
-  return policy?.afterHours != null && policy.afterHours <= bound ? policy.afterHours : bound
+  if (!readsCandles(rollup) || rollupsFinalBefore === null) return null
+  const bound = Math.floor((now - rollupsFinalBefore) / hourMs)
+  // The bound moves with time, and the recorder moves the schedule each hour.
+  const isNear = policy?.afterHours != null && policy.afterHours <= bound && policy.afterHours > bound - 24
+  return isNear ? policy.afterHours : bound
+}
+
+/**
+ * Lets the schedule look at all candles that were not dropped. It counts from the present, so this must be done each
+ * hour. Does nothing while another session refreshes rollups or drops candles.
+ */
+export async function boundRollups(db: Kysely<Database>): Promise<void> {
+  if ((await detectServer(db)).kind !== 'timescale-community') return
+  await unlessBusy(db, async (connection) => callFunction(connection, 'recorder.bound_rollups'))
 }
 
 async function addRefresh(db: Kysely<Database>, rollup: Rollup, afterHours: number | null): Promise<void> {
@@ -214,11 +216,16 @@ export async function refreshRollups(db: Kysely<Database>, ranges: readonly Time
       for (const { from, to } of refreshRanges(rollup, ranges, { final, end: lastWhole(rollup, now) }))
         await refresh(connection, rollup, from, to)
     }
-    return true
   }
+  return unlessBusy(db, work)
+}
+
+/** Runs `work` under the lock of rollups. Resolves to false if another session holds it, or a lock that `work` needs. */
+async function unlessBusy(db: Kysely<Database>, work: (db: Kysely<Database>) => Promise<unknown>): Promise<boolean> {
   const busy = new Error('another session refreshes rollups or drops candles')
   try {
-    return await withSessionLock(db, lockNames.rollups, work, { refusal: () => busy })
+    await withSessionLock(db, lockNames.rollups, work, { refusal: () => busy })
+    return true
   } catch (error) {
     if (error === busy || traitsOf(error).isLocked) return false
     throw error

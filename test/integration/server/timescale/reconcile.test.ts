@@ -144,14 +144,9 @@ describe('the time-series features', () => {
     const settings = {
       ...testStorage,
       fills: { chunkHours: 12, columnstoreAfterHours: 30 },
-      candles: { ...testStorage.candles, retentionDays: 400 },
     }
     const chunks = ['change new chunks of market.fills from 1 day to 12 hours']
-    const all = [
-      ...chunks,
-      'convert chunks of market.fills to the columnstore after 30 hours',
-      'refresh recorder.ohlcv_5m every 5 minutes',
-    ]
+    const all = [...chunks, 'convert chunks of market.fills to the columnstore after 30 hours']
     const expected = { none: [], apache: chunks, community: all }[found]
     expect(await plannedChanges(db, settings, { isMigrated: true })).toEqual(expected)
     expect(await reconcile(db, settings)).toEqual(expected)

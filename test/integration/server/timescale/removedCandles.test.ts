@@ -142,6 +142,60 @@ it('candles that were corrected just before their removal are rolled up first', 
   expect(rows).toEqual([{ high: '999999999' }])
 })
 
+/** Raises the high of a candle of BTCUSDT that is stored already, and resolves to what its day shows after a refresh. */
+async function highOfCorrectedDay(openTime: number, high: string): Promise<string | undefined> {
+  const { db } = created.database
+  await upsertCandles(db, [{ ...aCandle({ symbol: 'BTCUSDT', openTime }), high }])
+  await refreshOnSchedule()
+  const { rows } = await sql<{ high: string }>`
+    select trim_scale(high)::text as high from market.ohlcv_1d
+    where symbol = 'BTCUSDT' and open_time = ${new Date(openTime)}`.execute(db)
+  return rows[0]?.high
+}
+
+it('candles that a removal leaves are rolled up as before', async (context) => {
+  if (!(await isCommunity())) context.skip(needsCommunity)
+  const { db, pool } = created.database
+  await startAnew()
+  const reader = await pool.connect()
+  try {
+    await reader.query('begin')
+    await reader.query('select count(*) from market.candles')
+    const { kept } = await applyRetention(db, forget, removing, now)
+    expect(kept).toEqual([expect.stringContaining('market.candles')])
+  } finally {
+    await reader.query('rollback')
+    reader.release()
+  }
+  expect(await db.selectFrom('recorder.final_rollups').selectAll().execute()).toEqual([])
+  expect(await highOfCorrectedDay(now - 60 * dayMs, '777777777')).toBe('777777777')
+  await store('XRPUSDT', now - 60 * dayMs, now - 59 * dayMs)
+  await refreshRollups(db, [{ from: now - 60 * dayMs, to: now - 59 * dayMs }])
+  const { rows } = await sql`select from recorder.ohlcv_1d where symbol = 'XRPUSDT'`.execute(db)
+  expect(rows).toHaveLength(1)
+  await expectAllDays()
+})
+
+it('the schedule looks back to the removed candles for as long as the others stay', async (context) => {
+  if (!(await isCommunity())) context.skip(needsCommunity)
+  const { db, pool } = created.database
+  await startAnew()
+  await applyRetention(db, forget, removing, now)
+  // The schedule counts from the present. Some days later, it looks less far back by as many days.
+  const letDaysPass = async () =>
+    pool.query(`
+      select public.alter_job(job_id, config => jsonb_set(config, '{start_offset}', '"240:00:00"'))
+      from timescaledb_information.jobs
+      where proc_name = 'policy_refresh_continuous_aggregate' and hypertable_name = 'ohlcv_5m'`)
+  await letDaysPass()
+  expect((await applyRetention(db, forget, daily, now)).kept).toEqual([])
+  expect(await highOfCorrectedDay(now - 18 * dayMs, '777777777')).toBe('777777777')
+  await letDaysPass()
+  expect(await reconcile(db, daily)).toEqual(['refresh recorder.ohlcv_5m every 5 minutes'])
+  expect(await highOfCorrectedDay(now - 17 * dayMs, '777777777')).toBe('777777777')
+  await expectAllDays()
+})
+
 it('candles stay while a refresh that reaches back is running', async (context) => {
   if (!(await isCommunity())) context.skip(needsCommunity)
   const { db, pool } = created.database

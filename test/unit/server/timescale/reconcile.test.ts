@@ -107,15 +107,24 @@ describe('changes that are needed', () => {
     ])
   })
 
-  test('a rollup of candles looks no further back than candles are kept, or were removed before', () => {
-    const settings = { ...testStorage, candles: { ...testStorage.candles, retentionDays: 30 } }
-    expect(texts('timescale-community', complete, settings)).toEqual(['refresh recorder.ohlcv_5m every 5 minutes'])
+  test('a rollup of candles looks back to where candles were dropped, and all the way where none was', () => {
     const now = Date.now()
-    const kept = { ...complete, rollupsFinalBefore: now - 20 * 24 * hour }
-    expect(texts('timescale-community', kept, testStorage, now)).toEqual(['refresh recorder.ohlcv_5m every 5 minutes'])
-    const [, refresh] = [...complete.policies].find(([key]) => key === policyKey('refresh', 'ohlcv_5m')) ?? []
-    const policies = new Map(complete.policies)
-    if (refresh !== undefined) policies.set(policyKey('refresh', 'ohlcv_5m'), { ...refresh, afterHours: 19 * 24 })
-    expect(texts('timescale-community', { ...kept, policies }, testStorage, now)).toEqual([])
+    const key = policyKey('refresh', 'ohlcv_5m')
+    const withReach = (days: number | null, finalDays: number | null) => {
+      const refresh = complete.policies.get(key)
+      const afterHours = days === null ? null : days * 24
+      const policies = new Map(complete.policies)
+      if (refresh !== undefined) policies.set(key, { ...refresh, afterHours })
+      const rollupsFinalBefore = finalDays === null ? null : now - finalDays * 24 * hour
+      return texts('timescale-community', { ...complete, policies, rollupsFinalBefore }, testStorage, now)
+    }
+    const moved = ['refresh recorder.ohlcv_5m every 5 minutes']
+    expect(withReach(null, null)).toEqual([])
+    expect(withReach(null, 20)).toEqual(moved)
+    expect(withReach(21, 20)).toEqual(moved)
+    expect(withReach(20, 20)).toEqual([])
+    expect(withReach(19.5, 20)).toEqual([])
+    expect(withReach(17, 20)).toEqual(moved)
+    expect(withReach(17, null)).toEqual(moved)
   })
 })
