@@ -259,7 +259,7 @@ async function checkPage({ serve, database }: Config): Promise<Finding> {
     await requireFreePort(serve)
     return ok('page', `${serve.host}:${serve.port} can be listened on`)
   } catch (error) {
-    return warning('page', reasonOf(error))
+    return failure('page', reasonOf(error))
   }
 }
 

@@ -116,8 +116,7 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
     import('../db/readOnlyQuery.js'),
   ])
   // Without recorder and database nothing is known. The message gives both reasons.
-  const failure = (error: unknown) =>
-    new Error(`the recorder is not running here: ${whyNoRecorder}; ${describeError(error)}`, { cause: error })
+  const failure = (error: unknown) => new Error(`${silence(whyNoRecorder)}; ${describeError(error)}`, { cause: error })
   const store = await openStore(config, createLogger('warn')).catch((error: unknown) => {
     throw failure(error)
   })
@@ -136,7 +135,13 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
 function textOf({ recorder, stored, reason }: StatusSource, screen?: Screen): string {
   if (recorder !== null) return statusText(recorder, process.stdout.isTTY, screen)
   const rest = stored === null ? '' : `\n${storedText(stored, asIfService(Date.now()))}`
-  return `The recorder is not running here: ${reason ?? 'no reason'}${rest}`
+  const line = silence(reason ?? 'no reason')
+  return `${line.charAt(0).toUpperCase()}${line.slice(1)}${rest}`
+}
+
+/** Says why there is no status. A recorder that responds late is running. */
+function silence(reason: string): string {
+  return reason.startsWith('the recorder at') ? reason : `the recorder is not running here: ${reason}`
 }
 
 function isRecording({ recorder }: StatusSource): boolean {
@@ -165,7 +170,11 @@ export async function askRecorder(address: string, password: string | undefined)
   try {
     return await readStatus(url, authorization)
   } catch (error) {
-    throw new Error(`no recorder responds at ${url}: ${causeOf(error)}`, { cause: error })
+    const isLate = (error as Error).name === 'TimeoutError'
+    const message = isLate
+      ? `the recorder at ${url} has not responded within ${patienceMs / 1_000} s; it may be busy`
+      : `no recorder responds at ${url}: ${causeOf(error)}`
+    throw new Error(message, { cause: error })
   }
 }
 

@@ -14,6 +14,8 @@ export interface SeriesDay {
   /** Beginning of the day, 00:00 UTC. */
   readonly day: ServiceMs
   readonly coveredMs: number
+  /** End of the last proven stretch of the day; null without one. */
+  readonly coveredTo: ServiceMs | null
   readonly openGapMs: number
   readonly lostMs: number
   /** True if any row of the day is stored. Always true for streams other than candles and fills. */
@@ -61,7 +63,8 @@ export async function coverageCalendar(
         from recorder_page.gap where ${sameSeries('gap', 'k')}
       ) as g
     )
-    select k.ordinality as place, d.day, ${overlapMs('covered')} as "coveredMs", ${overlapMs('open_gaps')} as "openGapMs",
+    select k.ordinality as place, d.day, ${overlapMs('covered')} as "coveredMs",
+      upper(${overlap('covered')}) as "coveredTo", ${overlapMs('open_gaps')} as "openGapMs",
       ${overlapMs('lost_gaps')} as "lostMs",
       case k.stream
         when 'candles' then exists (
@@ -202,5 +205,9 @@ const keyNames = keyColumns.map(({ name }) => name)
 function overlapMs(column: string): RawBuilder<unknown> {
   return sql`coalesce((
     select sum(extract(epoch from upper(r) - lower(r)))::float8 * 1000
-    from unnest(k.${sql.ref(column)} * tstzmultirange(tstzrange(d.day, d.day + interval '1 day'))) as r), 0)`
+    from unnest(${overlap(column)}) as r), 0)`
+}
+
+function overlap(column: string): RawBuilder<unknown> {
+  return sql`(k.${sql.ref(column)} * tstzmultirange(tstzrange(d.day, d.day + interval '1 day')))`
 }

@@ -171,7 +171,7 @@ function addCoverage(app: OpenAPIHono, db: Db, marketNow: ApiContext['marketNow'
       ...key,
       type: key.type === '' ? null : key.type,
       interval: key.interval === '' ? null : key.interval,
-      days: known.map((day) => dayStatus(day, key.interval, now)),
+      days: known.map((day) => dayStatus(day, key, now)),
     }))
     return context.json({ ...range, total: found.total, series }, 200, fresh)
   })
@@ -253,15 +253,21 @@ async function readInstrument(db: Db, key: InstrumentKey, time: ServiceMs | Time
 
 type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
 
-/** Allowed lag of today's proven coverage, milliseconds. Candles need time to close, and fills to happen. */
+/** Allowed lag of today's proven coverage, milliseconds. Candles need time to close, fills to happen, funding to settle. */
 const lagMs = 10 * 60_000
+const settlesEveryMs = 8 * hourMs
 
-/** Returns one word for a day of a series. The rest of the current day does not count. */
-export function dayStatus(day: SeriesDay, interval: Series['interval'], now: ServiceMs): DayStatus {
+/** Returns one word for a day of a series. What follows the newest proven moment of today does not count for a while. */
+export function dayStatus(
+  day: SeriesDay,
+  { stream, interval }: Pick<Series, 'stream' | 'interval'>,
+  now: ServiceMs,
+): DayStatus {
   if (day.lostMs > 0) return 'lost'
   if (day.coveredMs <= 0) return day.openGapMs > 0 ? 'partial' : 'none'
-  const isToday = day.day + dayMs > now
-  const expectedMs = isToday ? now - day.day - lagMs - (interval === '' ? 0 : intervalMs[interval]) : dayMs
+  const everyMs = interval !== '' ? intervalMs[interval] : stream === 'funding_rates' ? settlesEveryMs : 0
+  const isCurrent = day.coveredTo !== null && day.coveredTo > now - lagMs - everyMs
+  const expectedMs = isCurrent ? Math.min(dayMs, (day.coveredTo ?? now) - day.day) : dayMs
   if (day.openGapMs > 0 || day.coveredMs < expectedMs) return 'partial'
   return day.hasRows ? 'complete' : 'empty'
 }

@@ -5,12 +5,14 @@ import { Command, Panel } from './panel.js'
 
 /** Shows running backfills: a line about all of them, then the series that are running or have failed. */
 export function Backfills({ status }: { status: Status | null }) {
-  const { waiting = 0, running = 0, failed = 0 } = status?.backfillCounts ?? {}
+  const { waiting, running, failed } = status?.backfillCounts ?? { waiting: 0, running: 0, failed: 0 }
   const shown = (status?.backfills ?? []).filter(({ state }) => state !== 'waiting')
   const left = shown.flatMap(({ etaMs }) => (etaMs === null ? [] : [etaMs]))
   return (
     <Panel id="backfills" title="Backfills">
-      {status?.database.isReachable === false ? (
+      {status === null ? (
+        <p class="nothing">Loading…</p>
+      ) : !status.database.isReachable ? (
         <p class="nothing">History waits until the database is back.</p>
       ) : waiting + running + failed === 0 ? (
         <p class="nothing">

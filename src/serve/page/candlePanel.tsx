@@ -41,7 +41,8 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
   const focus = kept.current ?? (at === null ? null : { from: at - 60 * lengthMs, to: at + 60 * lengthMs })
   const changeInterval = (next: Interval, span: TimeRange) => {
     const isAtNewest = chart.current?.isAtNewest() !== false && current?.hasNewest !== false
-    kept.current = span
+    // At the newest candle the chart shows as many of the other length as fit.
+    kept.current = isAtNewest ? null : span
     const middle = minuteOf((span.from + span.to) / 2)
     change({ interval: next, at: isAtNewest ? null : middle }, 'replace')
   }
@@ -137,7 +138,11 @@ function ChartButtons({ chart, at, change, toNewest }: ButtonsProps) {
           // Drawn anew only with another time, so that live events leave alone what is being typed.
           key={at}
           defaultValue={at === null ? '' : minuteText(at).replace('T', ' ')}
-          onChange={(event) => change({ at: timeOf(event.currentTarget.value) })}
+          onChange={({ currentTarget: field }) => {
+            const at = timeOf(field.value)
+            field.setCustomValidity(at === null && field.value.trim() !== '' ? 'A time in UTC: 2026-11-20 14:03' : '')
+            if (field.reportValidity()) change({ at })
+          }}
         />
       </label>
       {moves.map(([label, sign, move]) => (

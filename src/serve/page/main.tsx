@@ -38,7 +38,7 @@ function App() {
       <Header live={live} now={now} view={{ ...view, category, symbol }} change={change} />
       <main id="main" class={isAway(live, now) ? 'away' : ''}>
         <Notices live={live} now={now} />
-        {view.shows === 'market' && <Market change={change} now={now} />}
+        {view.shows === 'market' && <Market view={view} change={change} now={now} />}
         {view.shows === 'coverage' && <Calendar view={view} change={change} />}
         {view.shows === 'api' && <Api />}
         {view.shows === 'instrument' && (

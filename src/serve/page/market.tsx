@@ -4,15 +4,14 @@ import type { MarketResponses } from '../api/marketContract.js'
 import { approximate, compactDecimal, count, duration, percent, price } from './format.js'
 import { useResponse } from './loaded.js'
 import { Choice, Panel, useWindowEvent } from './panel.js'
-import type { ChangeView } from './view.js'
+import type { ViewProps } from './view.js'
 
 type Row = MarketResponses['market']['instruments'][number]
 type Key = 'symbol' | 'lastPrice' | 'price24hPcnt' | 'turnover' | 'spreadBps' | 'fundingRate' | 'completeShare' | 'ts'
 
 /** Shows all instruments with their newest ticker, sorted and filtered. */
-export function Market({ change, now }: { change: ChangeView; now: number }) {
+export function Market({ view: { market: text }, change, now }: ViewProps & { now: number }) {
   const { response, error } = useResponse('/api/market', {}, { everyMs: 5_000 })
-  const [text, setText] = useState('')
   const [category, setCategory] = useState('')
   const [kind, setKind] = useState('')
   const [isOnlyFavourites, setOnlyFavourites] = useState(false)
@@ -44,7 +43,7 @@ export function Market({ change, now }: { change: ChangeView; now: number }) {
           aria-label="Filter instruments"
           placeholder="Filter, such as btc usdt"
           value={text}
-          onInput={(event) => setText(event.currentTarget.value)}
+          onInput={(event) => change({ market: event.currentTarget.value }, 'replace')}
           onKeyDown={(event) => event.key === 'Enter' && shown[0] !== undefined && open(shown[0])}
         />
         <Choice name="All categories" values={all.map((row) => row.category)} chosen={category} choose={setCategory} />

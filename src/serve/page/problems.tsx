@@ -43,7 +43,7 @@ export function Incidents({ status, now }: { status: Status | null; now: number 
   return (
     <Panel id="incidents" title="Incidents" aside={<p class="aside">since the start</p>}>
       {incidents.length === 0 ? (
-        <p class="nothing">Nothing has failed.</p>
+        <p class="nothing">{status === null ? 'Loading…' : 'Nothing has failed.'}</p>
       ) : (
         <ol class="incidents" tabIndex={0} aria-label="Incidents, the newest first">
           {incidents.map((incident) => (

@@ -15,6 +15,8 @@ export interface View {
   readonly interval: Interval
   /** Time around which the chart is shown; null while it follows the newest candle. */
   readonly at: TimeMs | null
+  /** Filter of the market's instruments. */
+  readonly market: string
   /** Filter of the coverage calendar. */
   readonly coverage: string
   /** The series and day whose exact ranges are open: `stream.category.symbol.type.interval` and `2026-11-20`. */
@@ -40,6 +42,7 @@ export function readView(search: string): View {
     type: oneOf<CandleType>('type', candleTypes, 'market'),
     interval: oneOf<Interval>('interval', intervals, '1m'),
     at: timeOf(text('at') ?? ''),
+    market: text('market') ?? '',
     coverage: text('coverage') ?? '',
     series: text('series'),
     day: /^\d{4}-\d{2}-\d{2}$/.test(text('day') ?? '') ? text('day') : null,
@@ -54,7 +57,8 @@ export function writeView(view: View): string {
   }
   // The view of an instrument is the usual one where an instrument is named, and otherwise that of the status.
   const usual = view.symbol === null ? 'status' : 'instrument'
-  if (view.shows !== usual) parameters.set(view.shows, view.shows === 'coverage' ? view.coverage : '')
+  if (view.shows !== usual)
+    parameters.set(view.shows, view.shows === 'coverage' || view.shows === 'market' ? view[view.shows] : '')
   if (view.type !== 'market') parameters.set('type', view.type)
   if (view.interval !== '1m') parameters.set('interval', view.interval)
   if (view.at !== null) parameters.set('at', minuteText(view.at))

@@ -58,14 +58,14 @@ streams: { orderBooks: { everySeconds: 5, select: { busiest: all } } }`
   expect(find(findings, 'disk')?.detail).toContain('free at /no-such-folder/of/ours')
 })
 
-it('a port of the page that something else listens on is a warning', async () => {
+it('a port of the page that something else listens on is a failure, as start ends there', async () => {
   const { port } = new URL(simulator.url)
   const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
   const page = async (settings: string) =>
     find(await runDoctor(resolveConfig(env, parseYaml(settings, 'a test')), createLogger('silent')), 'page')
   expect(await page(`serve: { port: ${port} }`)).toEqual({
     what: 'page',
-    verdict: 'warning',
+    verdict: 'failure',
     detail: `cannot serve the page on 127.0.0.1:${port}: the port is taken; set serve.port to another, or to 0 for any`,
   })
   expect(await page('serve: { port: 0 }')).toMatchObject({ verdict: 'ok' })
