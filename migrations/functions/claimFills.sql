@@ -143,8 +143,9 @@ returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
   select range_agg(tstzrange(ts, ts + interval '1 millisecond')) from differing
 $$;
 
--- Makes other transactions wait that change the proof of these series. It locks the row of each first part, in one
--- order. No row is locked before all rows exist, so that two transactions never wait for each other.
+-- Makes other transactions wait that change the proof of these series. It locks the row of each first part, in the order
+-- in which a transaction of several series of candles comes to their fills: that of the bytes of category and symbol. No
+-- row is locked before all rows exist. So two transactions never wait for each other.
 create or replace function recorder.lock_fills(categories market.category[], symbols text[])
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -156,12 +157,12 @@ begin
     where (c.stream, c.category, c.symbol, c.type, c.interval) = ('fills', k.category, k.symbol, '', '')
       and c.verdict = 'recorded'
       and c.part = '-infinity')
-  order by k.category, k.symbol
+  order by k.category::text collate "C", k.symbol collate "C"
   on conflict do nothing;
   perform from unnest(categories, symbols) as k (category, symbol)
   join recorder.ledger c using (category, symbol)
   where c.stream = 'fills' and c.type = '' and c.interval = '' and c.verdict = 'recorded' and c.part = '-infinity'
-  order by c.category, c.symbol for update of c;
+  order by c.category::text collate "C", c.symbol collate "C" for update of c;
 end
 $$;
 
@@ -185,6 +186,12 @@ $$;
 -- response will join them.
 create or replace function recorder.end_fills(of_category market.category, gone timestamptz)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
+  select recorder.lock_fills(array_agg(i.category), array_agg(i.symbol))
+  from market.instruments i
+  join recorder.ledger asked
+    on (asked.stream, asked.category, asked.symbol, asked.type, asked.interval) = ('fills', of_category, i.symbol, '', '')
+      and asked.verdict = 'unsettled'
+  where i.category = of_category and i.disappeared_at = gone;
   select recorder.note_unknown('fills', of_category, i.symbol, '', '', tstzmultirange(tstzrange(known.until, asked.noted_at)),
     'the instrument left the list of the service, and no later response shows what came last')
   from market.instruments i

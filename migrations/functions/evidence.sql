@@ -102,16 +102,17 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;
 
--- Returns the minutes of a range, which begins with a minute. volume: of the closed candle; null without one, or if the
--- service does not tell it. size: of the stored fills. are_within: no fill is priced outside of the candle. do_meet: the
--- first and the last fill have the candle's open and close. The function has no settings, so that the planner inlines
--- it, and every name in it has its schema.
+-- Returns the minutes of a range that have a closed candle or a fill. The range begins and ends with a minute. volume: of
+-- the candle; null without one, or if the service does not tell it. size: of the stored fills. are_within: no fill is
+-- priced outside of the candle. do_meet: the first and the last fill have the candle's open and close. The work grows
+-- with the rows of the range, and never with its length. The function has no settings, so that the planner inlines it, and
+-- every name in it has its schema.
 create or replace function recorder.fill_minutes(
   of_category market.category, of_symbol text, since timestamptz, until timestamptz
 )
 returns table (minute timestamptz, volume numeric, size numeric, are_within boolean, do_meet boolean)
 language sql stable as $$
-  select m, c.volume, f.size, coalesce(f.lowest >= c.low and f.highest <= c.high, true),
+  select coalesce(c.open_time, f.minute), c.volume, coalesce(f.size, 0), coalesce(f.lowest >= c.low and f.highest <= c.high, true),
     c.open is null or f.first is null or exists (
       select from market.fills t
       where t.category = of_category and t.symbol = of_symbol and t.ts = f.first and t.price = c.open
@@ -120,22 +121,21 @@ language sql stable as $$
       select from market.fills t
       where t.category = of_category and t.symbol = of_symbol and t.ts = f.last and t.price = c.close
         and t.ts >= since and t.ts < until)
-  from pg_catalog.generate_series(since, until - interval '1 millisecond', interval '1 minute') as m
-  left join lateral (
+  from (
     -- Fills of coin futures have their size in quote coin, so that it is compared with the turnover.
-    select case when of_category = 'COIN-FUTURES' then quote_turnover else base_volume end as volume, open, high, low, close
+    select open_time, case when of_category = 'COIN-FUTURES' then quote_turnover else base_volume end as volume,
+      open, high, low, close
     from market.candles
     where category = of_category and symbol = of_symbol and type = 'market' and interval = '1m'
-      and open_time = m and open_time >= since and open_time < until and is_closed
-  ) c on true
-  left join lateral (
-    select coalesce(pg_catalog.sum(t.size), 0) as size, pg_catalog.min(t.price) as lowest, pg_catalog.max(t.price) as highest,
+      and open_time >= since and open_time < until and is_closed
+  ) c full join (
+    select pg_catalog.date_trunc('minute', t.ts, 'UTC') as minute, pg_catalog.sum(t.size) as size,
+      pg_catalog.min(t.price) as lowest, pg_catalog.max(t.price) as highest,
       pg_catalog.min(t.ts) as first, pg_catalog.max(t.ts) as last
     from market.fills t
-    where t.category = of_category and t.symbol = of_symbol and t.ts >= m and t.ts < m + interval '1 minute'
-      -- Tells the planner of a table in chunks which chunks count.
-      and t.ts >= since and t.ts < until
-  ) f on true
+    where t.category = of_category and t.symbol = of_symbol and t.ts >= since and t.ts < until
+    group by 1
+  ) f on f.minute = c.open_time
 $$;
 
 -- Returns the minutes that ranges touch.
@@ -164,7 +164,7 @@ declare
   claimed tstzmultirange;
   silent tstzmultirange;
   asked tstzmultirange;
-  agreeing tstzmultirange;
+  agreeing tstzmultirange := '{}';
   lacking tstzrange[];
   unfit tstzrange[];
   ended tstzmultirange;
@@ -175,31 +175,37 @@ begin
   from recorder.ledger k left join lateral unnest(k.ranges) as r on true
   where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
     and k.verdict in ('recorded', 'unsettled') and k.part < upper(minutes);
-  minutes := recorder.whole_minutes(minutes * (claimed + asked));
+  -- Only what is known of candles can speak. A page may reach years back, to where no candle is stored.
+  minutes := recorder.whole_minutes(minutes * (claimed + asked))
+    * recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'recorded');
   if isempty(minutes) then
     return;
   end if;
-  since := lower(minutes);
-  until := upper(minutes);
-  select coalesce(range_agg(r), '{}') into silent from recorder.ledger k cross join lateral unnest(k.ranges) as r
+  select coalesce(range_agg(r), '{}') * minutes into silent from recorder.ledger k cross join lateral unnest(k.ranges) as r
   where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, 'market', '1m')
     and k.verdict in ('silent', 'no trade') and k.ranges && minutes;
-  select range_agg(whole) filter (where c.counted = m.size and m.are_within and m.do_meet),
-    array_agg(whole) filter (where c.counted > m.size and claimed @> whole),
-    array_agg(whole) filter (where not m.are_within or not m.do_meet and claimed @> whole)
-    into agreeing, lacking, unfit
-  from recorder.fill_minutes(of_category, of_symbol, since, until) m
-  cross join lateral (
-    select tstzrange(m.minute, m.minute + interval '1 minute') as whole) w
-  cross join lateral (select coalesce(m.volume, case when silent @> whole then 0 end) as counted) c
-  where minutes @> m.minute;
+  -- Day by day, so that each statement looks at a chunk or two of a table that has many.
+  for since, until in
+    select greatest(lower(r), day), least(upper(r), day + interval '24 hours')
+    from unnest(minutes) as r cross join lateral
+      generate_series(date_trunc('day', lower(r), 'UTC'), upper(r) - interval '1 millisecond', interval '24 hours') as day
+  loop
+    select agreeing + coalesce(range_agg(whole) filter (where m.volume = m.size and m.are_within and m.do_meet), '{}'),
+      lacking || array_agg(whole) filter (where m.volume > m.size and claimed @> whole),
+      unfit || array_agg(whole) filter (where not m.are_within or not m.do_meet and claimed @> whole),
+      silent - coalesce(range_agg(whole), '{}')
+      into agreeing, lacking, unfit, silent
+    from recorder.fill_minutes(of_category, of_symbol, since, until) m
+    cross join lateral (select tstzrange(m.minute, m.minute + interval '1 minute') as whole) w;
+  end loop;
+  agreeing := agreeing + silent;
   if lacking is not null then
     perform recorder.note_evidence('fills', of_category, of_symbol, '', '', 'contradicted', lacking, volume_reason);
   end if;
   if unfit is not null then
     perform recorder.note_evidence('fills', of_category, of_symbol, '', '', 'contradicted', unfit, price_reason);
   end if;
-  if agreeing is not null and not claimed @> agreeing then
+  if not claimed @> agreeing then
     select coalesce(range_agg(r), '{}') * agreeing into ended
     from recorder.ledger k cross join lateral unnest(k.ranges) as r
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')

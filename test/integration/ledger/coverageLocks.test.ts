@@ -1,7 +1,14 @@
-import { afterAll, beforeAll, test } from 'vitest'
+import { sql } from 'kysely'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { callFunction } from '../../../src/db/database.js'
+import { recordInstruments } from '../../../src/ledger/instruments.js'
+import { storeBatches } from '../../../src/ledger/storeBatches.js'
+import { addMs, serviceMs } from '../../../src/market/values.js'
 import { createRandom } from '../../../src/simulator/world/hash.js'
+import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { untilSomebodyWaits } from '../../support/lockWait.js'
+import { aCandle, aFill, anInstrument, someTime } from '../../support/marketRows.js'
 
 let created: TestDatabase
 beforeAll(async () => {
@@ -32,4 +39,52 @@ test('transactions that lock series of which some are new never wait for each ot
       }),
     )
   }
+})
+
+/** Two series in the order in which every transaction of both comes to them, which is not that of their declaration. */
+const first = { category: 'COIN-FUTURES', symbol: 'ab' } as const
+const second = { category: 'SPOT', symbol: 'Z' } as const
+const both = [second, first]
+
+test.each([
+  ['pages of fills', () => both.map((key) => batchOf('fills', key, [aFill(key)], someTime + 60_000))],
+  [
+    'candles',
+    () =>
+      both.map((key) => {
+        const series = { ...key, type: 'market', interval: '1m' } as const
+        return batchOf('candles', { ...series, settleMs: 0 }, [aCandle(series)], someTime + 120_000)
+      }),
+  ],
+])('%s of several series lock the fills of each in one order', async (_, batches) => {
+  const { db } = created.database
+  const symbols = both.map(({ symbol }) => symbol)
+  await callFunction(db, 'recorder.lock_fills', ['SPOT', 'COIN-FUTURES'], symbols)
+  let storing: Promise<unknown> | undefined
+  await db.transaction().execute(async (trx) => {
+    await callFunction(trx, 'recorder.lock_fills', [first.category], [first.symbol])
+    storing = storeBatches(db, batches())
+    await untilSomebodyWaits(trx)
+    const { rows } = await sql`
+      select from recorder.ledger where stream = 'fills' and symbol = ${second.symbol} and verdict = 'recorded'
+      for update nowait`.execute(trx)
+    expect(rows).toHaveLength(1)
+  })
+  expect(await storing).toMatchObject([{ isStored: true }, { isStored: true }])
+})
+
+test('the fills of instruments that leave the list are locked before a gap of theirs is noted', async () => {
+  const { db } = created.database
+  const at = serviceMs(someTime)
+  const stays = anInstrument({ symbol: 'ETHUSDT' })
+  await recordInstruments(db, 'SPOT', [stays, anInstrument()], at, { complete: true })
+  const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+  await storeBatches(db, [batchOf('fills', key, [aFill(key)], someTime + 10_000)])
+  let leaving: Promise<unknown> | undefined
+  await db.transaction().execute(async (trx) => {
+    await callFunction(trx, 'recorder.lock_fills', ['SPOT'], ['BTCUSDT'])
+    leaving = recordInstruments(db, 'SPOT', [stays], addMs(at, 60_000), { complete: true })
+    await untilSomebodyWaits(trx)
+  })
+  await leaving
 })

@@ -259,6 +259,32 @@ describe('a minute whose candle agrees with the fills', () => {
   })
 })
 
+describe('the first page of a thin instrument', () => {
+  /** The oldest fill of a page that begins years ago, and 60 fills of the minute 40 days ago. */
+  const years = -16 * 365 * 86_400
+  const days = -40 * 86_400
+  const rows = [fill(30), ...Array.from({ length: 60 }, (_fill, second) => fill(days + 59 - second)), fill(years)]
+  const storeThinPage = () => storeBatch(test.database.db, batchOf('fills', instrument, rows, start + 300_000))
+
+  it('is stored in the time of a statement, however old its oldest fill is', async () => {
+    const stored = await test.database.db.connection().execute(async (db) => {
+      await sql`set statement_timeout = '20s'`.execute(db)
+      return storeBatch(db, batchOf('fills', instrument, rows, start + 300_000)).finally(() =>
+        sql`reset statement_timeout`.execute(db),
+      )
+    })
+    expect(stored).toMatchObject({ inserted: 62, gapsFound: 0 })
+    expect(await claimed()).toEqual([[years + 0.501, 30.5]])
+  })
+
+  it('is compared with each candle of its time', async () => {
+    const ofThen = days / 60
+    await store(candle(ofThen - 1, { baseVolume: '0' }), candle(ofThen), candle(ofThen + 1, { baseVolume: '7' }))
+    await storeThinPage()
+    expect(await open()).toEqual([[days + 60, days + 120]])
+  })
+})
+
 describe('an instrument that leaves the list', () => {
   it.each([
     ['its last claim', 40, [[10.501, 39]], [39, 41]],
