@@ -2,7 +2,6 @@ import pg from 'pg'
 import { answerForClients, type ClientTarget, type Done, visible } from './clientPatch.js'
 import { type LinkOptions, refusalOf, type Session, type Statement } from './databaseLink.js'
 import { begin, LockWatch, type Running } from './lockWatch.js'
-import { PollMemory } from './pollMemory.js'
 import { prepared, RealClient, type RealServer, searchPath } from './realClient.js'
 import type { Happening, VirtualTime } from './virtualTime.js'
 
@@ -22,7 +21,6 @@ export class SimulatedDatabase implements ClientTarget {
   readonly #links = new Map<string, LinkOptions>()
   readonly #sessions = new Set<Session>()
   readonly #locks: LockWatch
-  readonly #polls = new PollMemory()
   readonly #epochMs: number
   statements = 0
 
@@ -219,15 +217,12 @@ export class SimulatedDatabase implements ClientTarget {
     client.on('error', () => undefined)
     await client.connect()
     session.real = client
-    this.#polls.forget()
     session.pid = (client as unknown as { readonly processID: number }).processID
   }
 
   /** Ends the real session, and waits until the server has let go of what it held. */
   async #close(session: Session): Promise<void> {
     this.#sessions.delete(session)
-    this.#polls.forget()
-    this.#polls.ended(session)
     const { real: client, pid } = session
     if (client === undefined) return
     session.real = undefined
@@ -270,8 +265,6 @@ export class SimulatedDatabase implements ClientTarget {
       session.ahead = `${this.#timeIs()}; ${statement.text}`
       return this.#deliver({ session, statement, outcome: { error: null, value: begun } })
     }
-    const known = session.isInTransaction ? undefined : this.#polls.recall(session, statement)
-    if (known !== undefined) return this.#deliver({ session, statement, outcome: known })
     const refusal = refusalOf(session.options.link, statement.text)
     if (refusal !== undefined) return this.#deliver({ session, statement, outcome: { error: refusal } })
     this.#tellTime(session, statement)
@@ -295,10 +288,7 @@ export class SimulatedDatabase implements ClientTarget {
   }
 
   #conclude(running: Running): void {
-    const { session, statement, outcome } = running
     running.stopTimeout?.()
-    if (outcome !== undefined) this.#polls.note(session, statement, outcome)
-    if (endsTransaction.test(statement.text)) this.#polls.ended(session)
     this.#deliver(running)
   }
 
