@@ -10,6 +10,7 @@ export interface WorldsOptions {
   /** Places of faults in the world's plan, from 0. */
   readonly faults?: readonly number[]
   readonly instruments?: number
+  readonly tokens: number
   readonly busiest: number
   readonly books: number
   readonly trace: boolean
@@ -36,6 +37,13 @@ export function worldsOptions(argv: readonly string[]): WorldsOptions | number {
       "a market of so many instruments instead of the seed's, with two faults an hour, and how complete it is in the end",
       wholeFrom(1),
     )
+    .option(
+      '--tokens <count>',
+      'so many tokenised stocks beside them, most of them without a fill for days: with a tenth of each limit, a ' +
+        'backfill, a restart a day, why requests were made, and what has not closed in the end',
+      wholeFrom(0),
+      0,
+    )
     .option('--busiest <fills>', 'fills an hour of the busiest of them', wholeFrom(1), 3_600)
     .option('--books <seconds>', 'how often their order books are recorded', wholeFrom(1), 60)
     .option('--trace', 'print everything that happens', false)
@@ -60,17 +68,20 @@ export function worldsOptions(argv: readonly string[]): WorldsOptions | number {
 }
 
 /** The market that is asked for instead of that of a seed. */
-export function marketOf({ instruments, busiest, books }: WorldsOptions): { readonly market?: MarketOptions } {
-  return instruments === undefined ? {} : { market: { instruments, busiestPerHour: busiest, booksEverySeconds: books } }
+export function marketOf(asked: WorldsOptions): { readonly market?: MarketOptions } {
+  const { tokens, busiest, books, instruments = Math.ceil(tokens / 10) } = asked
+  return instruments === 0 ? {} : { market: { instruments, tokens, busiestPerHour: busiest, booksEverySeconds: books } }
 }
 
 /** The command that runs one world again. */
 export function commandFor(
-  { minutes, instruments, busiest, books }: WorldsOptions,
+  { minutes, instruments, tokens, busiest, books }: WorldsOptions,
   seed: number,
   places?: readonly number[],
 ) {
-  const market = instruments === undefined ? '' : ` --instruments ${instruments} --busiest ${busiest} --books ${books}`
+  const thin = tokens === 0 ? '' : ` --tokens ${tokens}`
+  const few = instruments === undefined ? '' : ` --instruments ${instruments}`
+  const market = thin + few === '' ? '' : `${few}${thin} --busiest ${busiest} --books ${books}`
   const only = places === undefined ? '' : ` --faults "${places.join(',')}"`
   return `npm run worlds -- --seed ${seed} --minutes ${minutes}${market}${only} --trace`
 }

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
 import { createService } from '../../src/simulator/service.js'
 import { specifiedPerSecond } from '../../src/market/operation.js'
+import { dayMs, hourMs } from '../../src/market/values.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
 import type { DeadTime } from '../chaos/compareTables.js'
 import { SimulatedDatabase } from './driver.js'
@@ -13,6 +14,7 @@ import { createLimitsJudge } from './limitsJudge.js'
 import { real, setMachineTime } from './machine.js'
 import { type MarketOptions, planMarket } from './market.js'
 import type { WorldServer } from './server.js'
+import { ThinMarket } from './thinMarket.js'
 import { watchSenders } from './sendersWatch.js'
 import { SimulatedMachine, type Surroundings } from './simulatedMachine.js'
 import { mayBothSend } from './unknownStandby.js'
@@ -63,9 +65,10 @@ const marketSettlingMs = { least: 720_000, most: 3_720_000 }
 const lookEveryMs = 5_000
 const compareEveryMs = 60_000
 const compareMarketEveryMs = 600_000
-const hourMs = 3_600_000
 /** Later responses may still disprove what is proven of the last moments. */
 const newMs = 10_000
+/** By then the recorder knows all instruments. */
+const backfillAfterMs = 600_000
 /** Later rows are judged at the end. */
 const lookbackMs = 180_000
 const stopWithinMs = 60_000
@@ -176,6 +179,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
     const { least, most } = marketSettlingMs
     const untilMs = endMs + (market === undefined ? settlingMs : Math.max(least, Math.min(most, endMs)))
     const watch = watchMachines(machines, violate)
+    const thin = (market?.tokens ?? 0) > 0 ? new ThinMarket(plan, time, database.pool) : undefined
     const everyMs = market === undefined ? compareEveryMs : compareMarketEveryMs
     for (let nextMs = lookEveryMs; nextMs <= untilMs; nextMs += lookEveryMs) {
       await time.runUntil(nextMs)
@@ -185,6 +189,8 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
         const to = plan.epochMs + time.nowMs
         await judgeNewFills(database.pool, service, { from: to - newMs, to }, violate)
       }
+      if (nextMs === backfillAfterMs) await thin?.wantPast(plan.epochMs + nextMs)
+      if (nextMs % dayMs === 0) for (const line of thin?.table(nextMs / dayMs - 1) ?? []) options.onHour?.(line)
       if (nextMs % everyMs === 0) {
         const to = plan.epochMs + time.nowMs
         await judgeClaims(database.pool, service, { from: to - everyMs - lookbackMs, to }, violate)
@@ -217,6 +223,7 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       const served = { service, isServedKnown, areTickersRecorded }
       gaps = await judgeAtLast({ pool, ...served, deadTimes, stoppedAt, lastFullDiskMs, clockOffMs }, violate)
       if (market !== undefined) {
+        await thin?.judge(stoppedAt, violate, (line) => options.onHour?.(line))
         // From when the recorder had its lists and had asked each for the first time.
         const counted = { from: plan.epochMs + 300_000, to: plan.epochMs + endMs }
         completeness = await completenessOf(database.pool, service, plan.instruments, counted)

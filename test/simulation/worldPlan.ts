@@ -1,8 +1,10 @@
 import type { Environment } from '../../src/config/environment.js'
 import { type Config, resolveConfig } from '../../src/config/resolve.js'
 import type { TradedCategory } from '../../src/market/category.js'
+import { instrumentKinds } from '../../src/market/instrument.js'
 import type { Operation } from '../../src/market/operation.js'
 import { createRandom, mix } from '../../src/simulator/world/hash.js'
+import type { ListingRequest } from '../../src/simulator/world/listing.js'
 import type { Quirks } from '../../src/simulator/world/quirks.js'
 import { planCrashLoops, type PlannedFault, planFaults } from './faultPlan.js'
 
@@ -28,9 +30,8 @@ export interface WorldPlan {
   readonly faults: readonly PlannedFault[]
 }
 
-export interface WorldInstrument {
+export interface WorldInstrument extends ListingRequest {
   readonly category: TradedCategory
-  readonly symbol: string
   /** On average. */
   readonly fillsPerHour: number
   readonly hasRpi: boolean
@@ -164,8 +165,12 @@ export function configOf(plan: WorldPlan, env: Environment): Config {
 function optionsOf({ limits, instruments, rhythm }: WorldPlan) {
   const { booksEverySeconds, listsEveryMinutes, tickersEverySeconds, watchSeconds, fillsMaxSeconds } = rhythm
   const categories = [...new Set(instruments.map(({ category }) => category))]
-  const select = { categories, busiest: 'all' }
-  const booksOf = (few: number) => ({ categories, busiest: instruments.length > names.length ? 'fit' : few })
+  const select = { categories, kinds: instrumentKinds, busiest: 'all' }
+  const booksOf = (few: number) => ({
+    categories,
+    kinds: instrumentKinds,
+    busiest: instruments.length > names.length ? 'fit' : few,
+  })
   return {
     database: { dataDir: '/data' },
     exchange: {
