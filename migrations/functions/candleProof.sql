@@ -11,6 +11,64 @@ returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp
       and k.verdict = of_verdict and k.part = '-infinity'), '{}')
 $$;
 
+-- Returns true if candles are stored in ranges that a response leaves out. Then it is no unbroken run, and shows no silence.
+create or replace function recorder.leaves_out_candles(
+  of_category market.category, of_symbol text, of_type text, of_interval text, left_out tstzmultirange
+)
+returns boolean language plpgsql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  length constant interval := market.interval_length(of_interval::market.candle_interval);
+begin
+  return exists (
+    select from market.candles c
+    where c.category = of_category and c.symbol = of_symbol and c.type = of_type::market.candle_type
+      and c.interval = of_interval::market.candle_interval and c.is_closed
+      and c.open_time > lower(left_out) - length and c.open_time < upper(left_out)
+      and tstzrange(c.open_time, c.open_time + length) && left_out);
+end
+$$;
+
+-- Returns the places of candles in silent ranges in which fills are stored. Something was traded there.
+create or replace function recorder.traded_places(
+  of_category market.category, of_symbol text, silence tstzmultirange, length interval
+)
+returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+  select coalesce(range_agg(r * tstzrange(place, place + length)), '{}')
+  from unnest(silence) as r join market.fills t on t.category = of_category and t.symbol = of_symbol
+    and t.ts >= lower(r) and t.ts < upper(r) and t.ts >= lower(silence) and t.ts < upper(silence)
+  cross join lateral date_bin(length, t.ts, lower(r)) as place
+$$;
+
+-- Ends the silence of candles in which fills were just stored, between the oldest and the newest of them. Its claim becomes
+-- a gap. The caller has locked the series of the fills, as writers of a silence do.
+create or replace function recorder.end_silence(
+  of_category market.category, of_symbol text, oldest timestamptz, newest timestamptz
+)
+returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  s record;
+  traded tstzmultirange;
+begin
+  for s in
+    select k.interval, market.interval_length(k.interval::market.candle_interval) as length, range_agg(r) as silence
+    from recorder.ledger k cross join lateral unnest(k.ranges) as r
+    where (k.stream, k.category, k.symbol, k.type) = ('candles', of_category, of_symbol, 'market')
+      and k.verdict in ('silent', 'no trade') and k.part <= newest and upper(k.ranges) > oldest
+      and r && tstzrange(oldest, newest, '[]')
+    group by k.interval order by k.interval
+  loop
+    traded := recorder.traded_places(of_category, of_symbol, s.silence, s.length);
+    if not isempty(traded) then
+      update recorder.ledger k set ranges = k.ranges - traded
+      where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, 'market', s.interval)
+        and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && traded;
+      perform recorder.note_unknown('candles', of_category, of_symbol, 'market', s.interval, traded,
+        'the service left these candles out, but fills of their time are stored');
+    end if;
+  end loop;
+end
+$$;
+
 -- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for
 -- each other at the row with verdict recorded, so that later statements see the claims of others. Silence in which
 -- candles have come is taken back, and noted as repaired gaps. at: service time of the response, if it may be stale.
@@ -24,12 +82,21 @@ declare
   length constant interval := market.interval_length(of_interval::market.candle_interval);
   late_reason constant text := 'the service left these candles out at first, as if nothing had been traded, and gave them later';
   late tstzmultirange;
+  has_fills boolean := false;
   against constant tstzmultirange := (
     select e.ranges from recorder.evidence_against('candles', of_category, of_symbol, of_type, of_interval, filled + left_out) e)
     + recorder.final_from('candles', of_category, of_symbol, of_type, of_interval, lower(filled + left_out));
 begin
   filled := filled - against;
   left_out := left_out - against;
+  if of_type = 'market' and (of_interval = '1m' or not isempty(left_out)) then
+    -- Candles and fills are compared by whichever comes later. The lock makes one of them wait for the other. Writers of
+    -- fills take it before the lock on candles, too.
+    perform from recorder.ledger k
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+      and k.verdict = 'recorded' and k.part = '-infinity' for update;
+    has_fills := found;
+  end if;
   -- The row also holds the service time of the newest response, so that an older one does not overwrite closed candles.
   insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
   values ('candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled, coalesce(at, '-infinity'))
@@ -46,12 +113,11 @@ begin
     perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired', late, late_reason, coalesce(seen, at));
   end if;
   if not isempty(left_out) and of_type = 'market' then
-    -- If a fill of the time is stored, something was traded, and the candle is missing instead of silent.
-    left_out := left_out - coalesce((
-      select range_agg(tstzrange(place, place + length))
-      from unnest(left_out) as r join market.fills t on t.category = of_category and t.symbol = of_symbol
-        and t.ts >= lower(r) and t.ts < upper(r) and t.ts >= lower(left_out) and t.ts < upper(left_out)
-      cross join lateral date_bin(length, t.ts, lower(r)) as place), '{}');
+    if recorder.leaves_out_candles(of_category, of_symbol, of_type, of_interval, left_out) then
+      left_out := '{}';
+    else
+      left_out := left_out - recorder.traded_places(of_category, of_symbol, left_out, length);
+    end if;
   end if;
   if not isempty(left_out) then
     -- Silence is kept in parts of 1,440 candles, so that a row stays short.
@@ -66,29 +132,26 @@ begin
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'recorded' and not k.ranges @> left_out;
   end if;
-  if of_type = 'market' and of_interval = '1m' then
-    -- Candles and fills are compared by whichever comes later. The lock makes one of them wait for the other.
-    perform from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
-      and k.verdict = 'recorded' and k.part = '-infinity' for update;
-    if found then
-      perform recorder.weigh_minutes(of_category, of_symbol, filled + left_out, 'live');
-    end if;
+  if has_fills and of_interval = '1m' then
+    perform recorder.weigh_minutes(of_category, of_symbol, filled + left_out, 'live');
   end if;
   return (select coalesce(round(sum(extract(epoch from upper(r) - lower(r))) / extract(epoch from length)), 0)
     from unnest(late) as r);
 end
 $$;
 
--- Notes a second look at silence. The silent ranges that it showed again are confirmed to have no trade.
+-- Notes a second look at silence. The silent ranges that it showed again are confirmed to have no trade, in parts that
+-- last grew before a time: a look that comes soon after the first one shows nothing new.
 create or replace function recorder.confirm_no_trade(
-  of_category market.category, of_symbol text, of_type text, of_interval text, seen_again tstzmultirange
+  of_category market.category, of_symbol text, of_type text, of_interval text, seen_again tstzmultirange,
+  noted_until timestamptz
 )
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   with seen as (
     select * from recorder.ledger s
     where (s.stream, s.category, s.symbol, s.type, s.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
-      and s.verdict = 'silent' and s.ranges && seen_again for update
+      and s.verdict = 'silent' and s.ranges && seen_again and s.noted_at <= noted_until
+      and not recorder.leaves_out_candles(of_category, of_symbol, of_type, of_interval, seen_again) for update
   ), left_over as (
     update recorder.ledger k set ranges = k.ranges - seen_again from seen
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)

@@ -223,6 +223,9 @@ begin
     ) whole on true
   loop
     claim := nothing; unsettled := p.unsettled; tail := p.tail; gap := nothing; conflicts := nothing;
+    if p.inserted > 0 then
+      perform recorder.end_silence(p.category, p.symbol, p.oldest, p.newest);
+    end if;
     if p.differing > 0 then
       conflicts := recorder.reject_fills(p.category, p.symbol, conflict_reason, p.received, row_ms, row_exec_id,
         row_side, row_price, row_size, row_page, p.page);

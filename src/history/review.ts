@@ -15,8 +15,6 @@ import {
 import type { Database } from '../db/schema.js'
 import { candleStream } from '../db/series.js'
 
-/** Time after which a noted silence is looked at once more. */
-const silenceAfterMs = dayMs
 /** How often the newest one-minute candles of each series are read again. A page holds more than this time. */
 const minutesEveryMs = 12 * hourMs
 /** How often a stretch of each series is read again. */
@@ -43,7 +41,7 @@ const nearCandles = 100
  */
 export async function reviewOnce(db: Kysely<Database>, now: ServiceMs): Promise<number[]> {
   if ((await countOpenWants(db, 'review')) >= maxAtOnce) return []
-  const silent = await unconfirmedParts(db, { before: addMs(now, -silenceAfterMs), limit: maxAtOnce })
+  const silent = await unconfirmedParts(db, { now, limit: maxAtOnce })
   const once = await askedOnce(db, { before: addMs(now, -confirmEmptyAfterMs), limit: maxAtOnce })
   const due = await dueReviews(db, { before: addMs(now, -seriesEveryMs), limit: maxAtOnce })
   const looks = silent.flatMap(({ series, silent: ranges }) => {

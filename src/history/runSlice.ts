@@ -3,8 +3,10 @@ import { ExchangeError, failureTraits } from '../exchange/errors.js'
 import { isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import { type Ranges, subtract } from '../market/timeRange.js'
+import type { ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { insertRejectedRows } from '../ledger/rejectedRows.js'
+import { putOffReview } from '../ledger/reviews.js'
 import { settleSlice, type Slice, type SliceResult } from '../ledger/slices.js'
 import type { WantCounts } from '../ledger/wants.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
@@ -60,7 +62,7 @@ export class SliceRunner {
       const result: SliceResult = { ...counted(), ...breakingOff(error, slice, signal) }
       await db.transaction().execute(async (trx) => {
         await lockInTransaction(trx, lockNames.wants)
-        if (result.failure !== undefined) await noteRefused(trx, slice, result.done, result.failure)
+        if (result.failure !== undefined) await noteRefused(trx, slice, result.done, result.failure, requests.now())
         await settleSlice(trx, slice, result)
       })
       return result
@@ -120,14 +122,17 @@ function finished(done: Ranges, failure?: string): Concluding {
   return () => Promise.resolve(failure === undefined ? { done } : { done, failure })
 }
 
-/** Notes as gaps what the service refuses to give. What is read again is recorded already. */
+/** Notes as gaps what the service refuses to give. What is read again is recorded already, and is asked for later. */
 async function noteRefused(
   trx: Kysely<Database>,
-  { series, missing, again }: Slice,
+  { kind, series, missing, again }: Slice,
   done: SliceResult['done'],
   reason: string,
+  at: ServiceMs,
 ): Promise<void> {
   const refused = done === 'series' ? missing : done
+  const candles = candlesOf(series)
+  if (kind === 'review' && candles !== null) await putOffReview(trx, candles, refused, at)
   if (!again) await callFunction(trx, 'recorder.note_unknown', ...seriesValues(series), multirangeText(refused), reason)
 }
 

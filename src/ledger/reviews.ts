@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import type { ServiceMs } from '../market/values.js'
+import { addMs, dayMs, type ServiceMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import { candlesOf, candleStream, sameSeries, seriesValues } from '../db/series.js'
@@ -97,6 +97,11 @@ export async function seriesToReadAgain(
   return rows.map(({ from, to, ...series }) => ({ series, range: { from, to } }))
 }
 
+/** A condition for series of the ledger whose instrument has not left the list: the service gives others no more. */
+const isListed = sql<boolean>`not exists (
+  select from market.instruments i
+  where (i.category, i.symbol) = (recorder.ledger.category, recorder.ledger.symbol) and i.disappeared_at is not null)`
+
 /**
  * Reads ranges that were requested once in vain, before `before`, and not again since. The earliest request comes
  * first.
@@ -112,6 +117,7 @@ export async function askedOnce(
     .where(hasVerdict('unanswered'))
     .where('times', '=', 1)
     .where('noted_at', '<', instant(before))
+    .where(isListed)
     .orderBy('noted_at')
     .limit(limit)
     .execute()
@@ -121,10 +127,14 @@ export async function askedOnce(
   })
 }
 
-/** Reads parts with unconfirmed silence that last grew before `before`, oldest first. */
+/** Time after which a noted silence is looked at once more. An earlier look confirms nothing. */
+const silenceAfterMs = dayMs
+const silenceNotedUntil = (now: ServiceMs) => instant(addMs(now, -silenceAfterMs))
+
+/** Reads parts with unconfirmed silence that is due for a second look, oldest first. */
 export async function unconfirmedParts(
   db: Kysely<Database>,
-  { before, limit }: { readonly before: ServiceMs; readonly limit: number },
+  { now, limit }: { readonly now: ServiceMs; readonly limit: number },
 ): Promise<{ readonly series: CandleSeries; readonly silent: readonly TimeRange[] }[]> {
   const rows = await db
     .selectFrom('recorder.ledger')
@@ -132,7 +142,8 @@ export async function unconfirmedParts(
     .select(rangesAsJson('ranges').as('silent'))
     .where(hasVerdict('silent'))
     .where(({ fn, not }) => not(fn<boolean>('isempty', ['ranges'])))
-    .where('noted_at', '<', instant(before))
+    .where('noted_at', '<=', silenceNotedUntil(now))
+    .where(isListed)
     .orderBy('noted_at')
     .limit(limit)
     .execute()
@@ -150,21 +161,39 @@ export async function concludeReview(
   silence: readonly TimeRange[],
   at: ServiceMs,
 ): Promise<void> {
-  await confirmNoTrade(trx, series, normalized(silence))
+  await confirmNoTrade(trx, series, normalized(silence), at)
   await putOffLook(trx, series, ranges, at)
   await noteReview(trx, series, at, nextTo)
 }
 
-/** Notes a second look at ranges. Their parts that still have no trade are confirmed. */
+/** Records a review that the service refuses: it is due again like one that was answered. */
+export async function putOffReview(
+  trx: Kysely<Database>,
+  series: CandleSeries,
+  ranges: readonly TimeRange[],
+  at: ServiceMs,
+): Promise<void> {
+  await putOffLook(trx, series, ranges, at)
+  await trx
+    .updateTable('recorder.ledger')
+    .set(({ eb }) => ({ noted_at: instant(at), times: eb('times', '+', 1) }))
+    .where(knownOf(candleStream(series), 'unanswered'))
+    .where('ranges', '&&', multirange(ranges))
+    .execute()
+  await noteReview(trx, series, at, null)
+}
+
+/** Notes a second look at ranges. Their parts that still have no trade are confirmed, if they were noted long enough ago. */
 export async function confirmNoTrade(
   db: Kysely<Database>,
   series: CandleSeries,
   ranges: readonly TimeRange[],
+  at: ServiceMs,
 ): Promise<void> {
-  await callOfCandles(db, 'confirm_no_trade', series, ranges)
+  await callOfCandles(db, 'confirm_no_trade', series, ranges, addMs(at, -silenceAfterMs))
 }
 
-/** Delays the next look at the silence in ranges that were just requested, whatever the result. */
+/** Delays the next look at silence that was due in ranges that were just requested, whatever the result. */
 async function putOffLook(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -175,6 +204,7 @@ async function putOffLook(
     .updateTable('recorder.ledger')
     .set({ noted_at: instant(at) })
     .where(knownOf(candleStream(series), 'silent'))
+    .where('noted_at', '<=', silenceNotedUntil(at))
     .where('ranges', '&&', multirange(asked))
     .execute()
 }

@@ -129,6 +129,9 @@ export async function storePastFills(
         insert into market.fills (${columnNames(table.columns)}, source)
         select ${columnNames(table.columns)}, 'history' from ${table.source(fresh)} as incoming
         order by ${keyOrder(table.key)} on conflict do nothing`.execute(trx)
+      const times = fresh.map(({ ts }) => ts)
+      const [from, to] = [new Date(Math.min(...times)), new Date(Math.max(...times))]
+      await callFunction(trx, 'recorder.end_silence', category, symbol, from, to)
     }
     if (proven.length > 0) {
       const ranges = [multirangeText(proven)]

@@ -1,5 +1,5 @@
 /** What may be claimed of the candles of one series, and what must be: written from the text of the rule alone. */
-import { subtract, unite, type Span } from './spans.js'
+import { intersect, subtract, unite, type Span } from './spans.js'
 
 export type CandlePage = {
   /** Half-open bounds of what was asked. */
@@ -15,27 +15,45 @@ export class CandleModel {
   private own: Span[] = []
   /** Silence between two neighbours of one response. A candle that comes in it ends it, with its own interval. */
   private silences: Span[] = []
+  /** Times of stored fills. What lies between two candles was not silent there. */
+  private traded: number[] = []
 
   constructor(
     private readonly isTraded: boolean,
     private readonly stepMs: number,
   ) {}
 
-  /** `tradedAt` are the times of stored fills: what lies between two candles was not silent there. */
-  receive({ from, to, at, openings }: CandlePage, tradedAt: readonly number[] = []): void {
+  receive({ from, to, at, openings }: CandlePage): void {
     const closed = openings.filter((open) => open + this.stepMs + settlingMs <= at).sort((a, b) => a - b)
     const own = closed.map((open): Span => [open, open + this.stepMs])
     this.own = unite([...this.own, ...own])
     this.silences = subtract(this.silences, own)
     if (!this.isTraded) return
     const inside = openings.filter((open) => open >= from && open < to).sort((a, b) => a - b)
+    const left: Span[] = []
     for (const [index, open] of inside.entries()) {
       const before = inside[index - 1]
       if (before === undefined || (open - before) % this.stepMs !== 0) continue
       const settled = before + Math.max(1, Math.floor((at - settlingMs - before) / this.stepMs)) * this.stepMs
-      const left = subtract([[before + this.stepMs, Math.min(open, settled)]], this.own)
-      this.silences = unite([...this.silences, ...left.filter((span) => !holds(span, tradedAt))])
+      left.push([before + this.stepMs, Math.min(open, settled)])
     }
+    // A response that leaves out a stored candle is no unbroken run: it shows no silence at all.
+    if (intersect(left, this.own).length > 0) return
+    this.silences = unite([...this.silences, ...this.withoutTrades(left)])
+  }
+
+  /** Fills are stored. They end the silence of the candles in which they happened. */
+  trade(times: readonly number[]): void {
+    this.traded.push(...times)
+    if (this.isTraded) this.silences = this.withoutTrades(this.silences)
+  }
+
+  private withoutTrades(silences: readonly Span[]): Span[] {
+    return silences.flatMap((span) => {
+      const placeOf = (time: number) => span[0] + Math.floor((time - span[0]) / this.stepMs) * this.stepMs
+      const inside = this.traded.filter((time) => time >= span[0] && time < span[1]).map(placeOf)
+      return subtract([span], intersect([span], unite(inside.map((place): Span => [place, place + this.stepMs]))))
+    })
   }
 
   /** Exactly what a claim holds. */
@@ -43,5 +61,3 @@ export class CandleModel {
     return unite([...this.own, ...this.silences])
   }
 }
-
-const holds = ([from, to]: Span, times: readonly number[]) => times.some((time) => time >= from && time < to)

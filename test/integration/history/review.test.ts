@@ -116,6 +116,36 @@ describe('looking at the past again', () => {
     for await (const { disagreements } of verify(test.database.db, () => true)) expect(disagreements).toEqual([])
   })
 
+  it('asks for no silence of an instrument that has left the list, and not at once for what was refused', async () => {
+    const { db } = test.database
+    const service = await startService({ now })
+    await storeInstruments(service, now)
+    const longAgo = new Date(now - 5 * dayMs)
+    await test.database.pool.query(
+      `insert into recorder.ledger (stream, category, symbol, type, interval, verdict, part, ranges, noted_at)
+       select 'candles', 'SPOT', symbol, 'market', '1m', verdict, $1, tstzmultirange(tstzrange($1::timestamptz, $1::timestamptz + interval '1 hour')), $1
+       from unnest(array['RSTOCKUSDT', 'NOSUCHUSDT']) as symbol, unnest(array['silent', 'unanswered']) as verdict`,
+      [longAgo],
+    )
+    await db
+      .updateTable('market.instruments')
+      .set({ disappeared_at: new Date(now) })
+      .execute()
+    const client = clientOf(service.url, 100)
+    const worker = startWorker(test, client, { serviceNow: () => now })
+    try {
+      expect(await reviewOnce(db, now)).toHaveLength(2)
+      await expect.poll(() => countOpenWants(db, 'review')).toBe(0)
+    } finally {
+      await worker.stop()
+      client.close()
+    }
+    const refused = { symbol: 'NOSUCHUSDT', failure: expect.any(String) as string }
+    expect(await rows('select symbol, failure from recorder.want')).toEqual([refused, refused])
+    expect(await reviewOnce(db, now + 10 * minuteMs)).toEqual([])
+    expect(await reviewOnce(db, now + 25 * hourMs)).toHaveLength(1)
+  })
+
   it('reads the newest minutes again every twelve hours, because late trades change them', async () => {
     const { db } = test.database
     const service = await startService({ now })

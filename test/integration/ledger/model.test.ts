@@ -2,10 +2,11 @@ import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CandleModel } from '../../model/candles.js'
 import { disagreement, rangesOfSeries, sequence } from '../../model/driveFills.js'
+import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { type Candle, silenceBetween } from '../../../src/market/candle.js'
-import { minuteMs } from '../../../src/market/values.js'
-import { aCandle, someTime } from '../../support/marketRows.js'
+import { hourMs, minuteMs } from '../../../src/market/values.js'
+import { aCandle, aFill, someTime } from '../../support/marketRows.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let test: TestDatabase
@@ -38,14 +39,36 @@ const pageOfCandles = fc.record({
   settledPlaces: fc.integer({ min: 1, max: 16 }),
 })
 
+const pageOfFills = fc.record({
+  fillsMs: fc.uniqueArray(fc.integer({ min: 0, max: 15 * minuteMs }), { minLength: 2, maxLength: 4 }),
+})
+
 it('claims of candles are what a model of the rule claims', async () => {
   let count = 0
-  const pages = fc.array(pageOfCandles, { minLength: 1, maxLength: 6 })
+  const { db } = test.database
+  const pages = fc.array(fc.oneof({ weight: 3, arbitrary: pageOfCandles }, pageOfFills), { minLength: 1, maxLength: 6 })
   await fc.assert(
     fc.asyncProperty(pages, fc.constantFrom('market', 'mark'), async (drawn, type) => {
       const symbol = `C${count++}`
       const model = new CandleModel(type === 'market', minuteMs)
-      for (const { places, shiftMs, settledPlaces } of drawn) {
+      const claims = () => rangesOfSeries(db, 'coverage', { stream: 'candles', symbol, type })
+      for (const page of drawn) {
+        if ('fillsMs' in page) {
+          const rows = page.fillsMs.map((ms) => aFill({ symbol, execId: String(ms), ts: someTime + ms }))
+          const [requestTime, receivedAt] = [someTime + hourMs, someTime + hourMs]
+          await storeBatch(db, {
+            stream: 'fills',
+            target: { category: 'SPOT', symbol },
+            requestTime,
+            receivedAt,
+            rows,
+            rejected: [],
+          })
+          model.trade(rows.map(({ ts }) => ts))
+          expect(await claims()).toEqual(model.claimed())
+          continue
+        }
+        const { places, shiftMs, settledPlaces } = page
         const openings = places.map((place) => someTime + place * minuteMs + shiftMs)
         const at = someTime + settledPlaces * minuteMs + 5_000
         model.receive({ from: -Infinity, to: Infinity, at, openings })
@@ -53,11 +76,10 @@ it('claims of candles are what a model of the rule claims', async () => {
           return aCandle({ symbol, type, openTime, isClosed: openTime + minuteMs + 5_000 <= at })
         })
         const shown = { type, lengthMs: minuteMs, isComplete: true, settledUntil: at - 5_000 }
-        await storeCandles(test.database.db, candles, silenceBetween(openings, shown))
-        const claims = await rangesOfSeries(test.database.db, 'coverage', { stream: 'candles', symbol, type })
-        expect(claims).toEqual(model.claimed())
+        await storeCandles(db, candles, silenceBetween(openings, shown))
+        expect(await claims()).toEqual(model.claimed())
       }
     }),
-    { numRuns: 40 },
+    { numRuns: 60, ...(SEED !== undefined && { seed: Number(SEED) }) },
   )
 })

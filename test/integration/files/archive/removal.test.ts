@@ -305,7 +305,7 @@ test('silence over midnight is proven of either day for itself: when one leaves,
   )
   const silence = { from: from + 23 * hourMs, to: from + 25 * hourMs }
   await addNoTrade(db, candles, [silence])
-  await confirmNoTrade(db, candles, [silence])
+  await confirmNoTrade(db, candles, [silence], now)
   const first = await archiveAll(created.database, archive.target, now)
   const written = first.written.filter(({ table }) => table === 'candles').map(({ day }) => day)
   expect(written).toEqual(['2026-03-01', '2026-03-02'])

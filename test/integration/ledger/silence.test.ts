@@ -1,0 +1,157 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { concludeReview } from '../../../src/ledger/reviews.js'
+import { storeBatch } from '../../../src/ledger/storeBatches.js'
+import { storePastFills } from '../../../src/ledger/storePastFills.js'
+import { verify } from '../../../src/ledger/verify.js'
+import { dayMs, hourMs, minuteMs, serviceMs } from '../../../src/market/values.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { aCandle, aFill } from '../../support/marketRows.js'
+
+const base = serviceMs(Date.UTC(2026, 5, 15, 12))
+const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+const series = { ...key, type: 'market', interval: '1m' } as const
+
+let test: TestDatabase
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test?.drop())
+beforeEach(() => test.database.pool.query('truncate market.candles, market.fills, recorder.ledger'))
+
+/** A live response with the candles of these minutes. */
+async function showMinutes(minutes: readonly number[], atMinute: number) {
+  const requestTime = serviceMs(base + atMinute * minuteMs + 6_000)
+  const price = { open: '10', high: '10', low: '10', close: '10', baseVolume: '1' }
+  const rows = minutes.map((minute) => aCandle({ ...price, openTime: base + minute * minuteMs }))
+  const target = { ...series, settleMs: 5_000, limit: 100 }
+  await storeBatch(test.database.db, {
+    stream: 'candles',
+    target,
+    requestTime,
+    receivedAt: Number(requestTime),
+    rows,
+    rejected: [],
+  })
+}
+
+const fillsAt = (seconds: readonly number[]) =>
+  seconds.map((s) => aFill({ execId: String(s), ts: base + s * 1_000, price: '10', size: '1' }))
+
+/** Ranges of a view, in minutes. */
+async function minutesOf(view: string, where = "stream = 'candles'") {
+  const { rows } = await test.database.pool.query<{ from: number; to: number }>(
+    `select from_time as "from", to_time as "to" from market.${view} where ${where} order by 1`,
+  )
+  return rows.map(({ from, to }) => [(from - base) / minuteMs, (to - base) / minuteMs])
+}
+const silence = () => minutesOf('no_trade', 'true')
+
+async function expectNoDisagreement() {
+  for await (const { check, disagreements } of verify(test.database.db, () => true)) {
+    expect({ check, disagreements }).toEqual({ check, disagreements: [] })
+  }
+}
+
+describe('silence', () => {
+  it('is shown by no response that leaves out a stored candle', async () => {
+    await showMinutes([0, 1, 2], 3)
+    await showMinutes([0, 6, 8], 9)
+    expect(await silence()).toEqual([])
+    expect(await minutesOf('coverage')).toEqual([
+      [0, 3],
+      [6, 7],
+      [8, 9],
+    ])
+    await showMinutes([0, 1, 2, 6, 8], 9)
+    expect(await silence()).toEqual([
+      [3, 6],
+      [7, 8],
+    ])
+  })
+
+  it('is not confirmed by a review that leaves out a stored candle', async () => {
+    const { db } = test.database
+    await showMinutes([0, 3, 4, 7], 8)
+    const seen = [{ from: base + minuteMs, to: base + 7 * minuteMs }]
+    const later = serviceMs(base + 2 * dayMs)
+    await concludeReview(db, series, { ranges: seen, nextTo: null }, seen, later)
+    expect(await minutesOf('no_trade', 'is_confirmed')).toEqual([])
+  })
+
+  it('is confirmed by a look a day later, and by none before', async () => {
+    const { db } = test.database
+    await showMinutes([0, 3], 4)
+    const seen = [{ from: base + minuteMs, to: base + 3 * minuteMs }]
+    const review = (at: number) => concludeReview(db, series, { ranges: seen, nextTo: null }, seen, serviceMs(at))
+    await review(base + 20 * minuteMs)
+    await review(base + 20 * hourMs)
+    expect(await minutesOf('no_trade', 'is_confirmed')).toEqual([])
+    await review(base + 25 * hourMs)
+    expect(await minutesOf('no_trade', 'is_confirmed')).toEqual([[1, 3]])
+  })
+
+  const stored = [200, 150, 130, 100, 70]
+  const ways = {
+    live: async () => {
+      const at = serviceMs(base + 5 * minuteMs)
+      const batch = { target: key, requestTime: at, receivedAt: Number(at), rows: fillsAt(stored), rejected: [] }
+      await storeBatch(test.database.db, { stream: 'fills', ...batch })
+    },
+    history: async () => {
+      await storePastFills(test.database.db, key, {
+        asked: { from: base, to: serviceMs(base + 5 * minuteMs) },
+        fills: fillsAt(stored),
+        other: null,
+        reachesTo: base,
+        largest: 1_000,
+        disorderMs: 0,
+        requestTime: serviceMs(base + hourMs),
+      })
+    },
+  }
+  it.each(Object.keys(ways) as (keyof typeof ways)[])(
+    'ends where fills come from %s, and its candles are a gap',
+    async (way) => {
+      await showMinutes([0, 3, 5], 6)
+      await ways[way]()
+      expect(await silence()).toEqual([[4, 5]])
+      expect(await minutesOf('coverage')).toEqual([
+        [0, 1],
+        [3, 6],
+      ])
+      expect(await minutesOf('gaps')).toEqual([[1, 3]])
+      await expectNoDisagreement()
+      await showMinutes([0, 3, 5], 6)
+      expect(await silence()).toEqual([[4, 5]])
+      await showMinutes([0, 1, 2, 3, 5], 6)
+      expect(await minutesOf('coverage')).toEqual([[0, 6]])
+    },
+  )
+
+  it('ends in candles of all intervals', async () => {
+    const { db } = test.database
+    const hours = [0, 3].map((hour) => aCandle({ ...series, interval: '1H', openTime: base + hour * hourMs }))
+    const at = serviceMs(base + 5 * hourMs)
+    const target = { ...series, interval: '1H', settleMs: 5_000, limit: 100 }
+    await storeBatch(db, {
+      stream: 'candles',
+      target,
+      requestTime: at,
+      receivedAt: Number(at),
+      rows: hours,
+      rejected: [],
+    })
+    expect(await silence()).toEqual([[60, 180]])
+    const rows = fillsAt([0, 3_600, 7_300])
+    await storeBatch(db, {
+      stream: 'fills',
+      target: key,
+      requestTime: at,
+      receivedAt: Number(at),
+      rows,
+      rejected: [],
+    })
+    expect(await silence()).toEqual([])
+    expect(await minutesOf('gaps')).toEqual([[60, 180]])
+  })
+})
