@@ -113,9 +113,10 @@ function elementTexts<Row>(
 
 /**
  * Text of each source around its parameters, for each set of shared columns. It is kept, because composing it takes
- * longer than writing a few rows.
+ * longer than writing a few rows. Ordinary responses share few sets, and hostile ones would share ever new ones.
  */
 const sourceTexts = new WeakMap<readonly ColumnSpec[], Map<string, TemplateStringsArray>>()
+const maxTexts = 200
 
 /** Marks the place of a parameter in a text. */
 const parameter = '\0'
@@ -135,7 +136,7 @@ function sourceText(columns: readonly ColumnSpec[], kinds: string): TemplateStri
   const source = `(select ${selected.join(', ')}, u.ordinality from unnest(${unnested.join(', ')})`
   const parts = `${source} with ordinality as u (${names.join(', ')}))`.split(parameter)
   const text = Object.assign(parts, { raw: parts })
-  texts.set(kinds, text)
+  if (texts.size < maxTexts) texts.set(kinds, text)
   return text
 }
 

@@ -12,6 +12,8 @@ interface ErrorDetails {
   readonly address?: unknown
   readonly port?: unknown
   readonly constraint?: unknown
+  /** The functions in which it happened, the innermost first. */
+  readonly where?: unknown
 }
 
 /** Consequences of an error of the server, of its connection or of the operating system. */
@@ -80,8 +82,6 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: authority,
   ERR_TLS_CERT_ALTNAME_INVALID: { advice: 'use the host name that the certificate is made out to' },
   '08': broken,
-  /** Data exceptions. */
-  '22': { isOfRow: true },
   '23505': { isDuplicate: true },
   '25006': {
     isPassing: true,
@@ -129,9 +129,11 @@ const connectionLost =
 export function traitsOf(error: unknown): ErrorTraits {
   const code = codeOf(error)
   if (code === undefined) return { ...noTraits, ...(connectionLost.test(rootOf(error).message) && broken) }
-  const isOfRow = code === checkViolation && isRowCheck(error)
+  const isOfRow = (code === checkViolation && isRowCheck(error)) || code.startsWith(dataException)
+  const foreign = isOfRow &&
+    isOfOthers(error) && { isOfRow: false, advice: 'mend or drop that function or its trigger' }
   const advice = isLockTableFull(error) && { advice: 'sessions hold too many locks; see pg_locks' }
-  return { ...noTraits, isOfRow, ...traitsOfCodes[code.slice(0, 2)], ...traitsOfCodes[code], ...advice }
+  return { ...noTraits, isOfRow, ...traitsOfCodes[code.slice(0, 2)], ...traitsOfCodes[code], ...advice, ...foreign }
 }
 
 /** Returns true if the server has no room for a further lock. Only the hint, which names a setting, tells it. */
@@ -177,6 +179,19 @@ function isOfProgram(error: unknown): boolean {
 }
 
 const checkViolation = '23514'
+const dataException = '22'
+
+/**
+ * Returns true for an error in a function that is not the recorder's, such as that of somebody's trigger. The server
+ * names functions with their schema, in words of its own language.
+ */
+function isOfOthers(error: unknown): boolean {
+  const { where } = rootOf(error) as ErrorDetails
+  const inFunctions = String(where ?? '')
+    .split('\n')
+    .filter((line) => /^PL\//.test(line))
+  return inFunctions.some((line) => !/^\S+( \S+)? (recorder|market)\./.test(line))
+}
 
 /** Only checks of the recorder's own schema prove that a row is wrong. A user may have added others. */
 function isRowCheck(error: unknown): boolean {

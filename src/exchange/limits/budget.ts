@@ -29,9 +29,10 @@ interface BudgetOptions {
  *   or the service, such requests may arrive together at any moment.
  *
  * These rules imply that no strict window at the service holds more than `limit` arrivals. This holds for any order of
- * arrivals and any delay on the way. Consider the last departure among the arrivals of a window. At that moment, each
- * of the others either had no response, or is in the log. A late response corrects the log, so a logged departure is at
- * most the jitter before its arrival. Both kinds were counted, and there were fewer than `limit`.
+ * arrivals and any delay on the way, as long as a request arrives before it is given up. Consider the last departure
+ * among the arrivals of a window. At that moment, each of the others either had no response, or is in the log. A late
+ * response corrects the log, so a logged departure is at most the jitter before its arrival. Both kinds were counted, and
+ * there were fewer than `limit`.
  *
  * For example, the service admits 20 arrivals in any second, the jitter is 100 ms, and the guard of the spacing 17 ms:
  *

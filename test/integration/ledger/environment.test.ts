@@ -28,7 +28,7 @@ async function contents() {
 
 /** Statements that spoil the database, the error that follows from it, and how it is mended. */
 const faults: readonly (readonly [string, string, RegExp, string])[] = [
-  ...['P0001', '0A000', '54000', '55006', 'HV000', '23505', '23503'].map(
+  ...['P0001', '0A000', '54000', '55006', 'HV000', '22012', '23505', '23503'].map(
     (code) =>
       [
         `a trigger that raises ${code}`,
@@ -39,6 +39,15 @@ const faults: readonly (readonly [string, string, RegExp, string])[] = [
         'drop trigger refuse on market.fills; drop function public.refuse()',
       ] as const,
   ),
+  [
+    'a trigger that copies into a table of its own, which is too narrow',
+    `create table public.watch (symbol varchar(3));
+     create function public.copy() returns trigger language plpgsql as $$
+       begin insert into public.watch values (new.symbol); return null; end $$;
+     create trigger copy after insert on market.fills for each row execute function public.copy()`,
+    /value too long for type character varying\(3\); mend or drop that function or its trigger/,
+    'drop trigger copy on market.fills; drop function public.copy(); drop table public.watch',
+  ],
   [
     'a column that somebody added',
     'alter table market.fills add column venue text; alter table market.fills alter column venue set not null',

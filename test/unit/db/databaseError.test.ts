@@ -52,6 +52,18 @@ test('only a check of the recorder proves that a row is wrong', () => {
   expect(named(withCode('23514', 'a_check_of_the_user'))).toEqual([])
 })
 
+test('bad data in a function of somebody else is no fault of the row', () => {
+  const within = (...where: string[]) => Object.assign(withCode('22001'), { where: where.join('\n') })
+  const own = 'PL/pgSQL function recorder.store_fills(market.category[],text[]) line 27 at FOR over SELECT rows'
+  expect(named(within(own))).toEqual(['isOfRow'])
+  expect(named(within('JSON data, line 1: {', own))).toEqual(['isOfRow'])
+  expect(named(within('PL/pgSQL-Funktion recorder.store_fills(text[]) Zeile 27 bei FOR'))).toEqual(['isOfRow'])
+  const statement = 'SQL statement "insert into public.watch values (new.symbol)"'
+  for (const of of ['function public.copy()', 'function copy()', 'function inline_code_block'])
+    expect(named(within(statement, `PL/pgSQL ${of} line 3 at SQL statement`, own))).toEqual([])
+  expect(named(within('PL/Python function "copy"'))).toEqual([])
+})
+
 test('a failure of the environment may pass, one of the row or of the program does not', () => {
   for (const code of ['08006', '53100', '25006', '42P01', '42501', '23514', 'P0001'])
     expect(mayPassLater(withCode(code))).toBe(true)
