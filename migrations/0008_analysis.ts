@@ -38,7 +38,8 @@ export async function createRollupViews(db: Kysely<unknown>): Promise<void> {
       [`market.${name}`]: `
         -- Candles of ${length}, rolled up from closed 1m market candles; aligned to 00:00 UTC. A bound on open_time
         -- does not keep the view from reading all of an instrument's past, unless the server keeps rollups
-        -- (TimescaleDB Community). For a range, use market.ohlcv(category, symbol, '${length}', from, to).
+        -- (TimescaleDB Community). There, what is stored or revised late is in the view within three hours. For a range,
+        -- use market.ohlcv(category, symbol, '${length}', from, to), which reads the minutes.
         ${key}
         open_time -- When it opens (inclusive), UTC-aligned.
         open -- First price, in quote coin.

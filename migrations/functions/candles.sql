@@ -16,11 +16,17 @@ comment on function market.interval_length is
 
 drop function if exists market.ohlcv(market.category, text, interval, timestamptz, timestamptz, timestamptz);
 
--- Where the server keeps rollups, the hours or five minutes that lie wholly in the range are rolled up further, with the
--- minutes before and after them. On other servers the views group all of the past, because no bound passes a grouping:
--- there the minutes of the range are rolled up. Each call is planned with its values, so that a branch that does not
--- apply costs nothing. Of the last day the minutes are read everywhere, because rollups may lack what was just stored.
--- For the same reason a bucket of rollups counts as complete only where no more minutes are stored than it has.
+-- Returns the time before which rollups outlive their candles; NULL if no candle was removed for its age. Readers of
+-- schema market do not see schema recorder.
+create or replace function recorder_page.final_before()
+returns timestamptz language sql stable security definer set search_path = '' as $$
+  select before from recorder.final_rollups
+$$;
+
+-- Reads minutes, because rollups may lack what was stored or changed since. A bound reaches the index of the minutes,
+-- and to group them costs no more than to plan and to read rollups. Only where minutes were removed for their age, the
+-- rollups of hours or five minutes are read that have more minutes than are stored. Each call is planned with its values,
+-- so that a branch that does not apply costs nothing.
 create function market.ohlcv(
   category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz,
   origin timestamptz default 'epoch'
@@ -28,28 +34,30 @@ create function market.ohlcv(
 returns table (
   open_time timestamptz, open numeric, high numeric, low numeric, close numeric, base_volume numeric,
   quote_turnover numeric, minutes bigint, expected_minutes bigint, is_complete boolean
-) language plpgsql stable parallel safe rows 100 set plan_cache_mode = force_custom_plan as $$
+) language plpgsql stable strict parallel safe rows 100 set plan_cache_mode = force_custom_plan as $$
 declare
   -- A day has 24 hours, whatever the time zone of the session.
   span constant interval := make_interval(secs => extract(epoch from width)::float8);
+  final_before constant timestamptz := recorder_page.final_before();
   step interval;
-  whole_from timestamptz := to_time;
-  whole_to timestamptz := to_time;
+  final_from timestamptz;
+  final_to timestamptz;
   known tstzmultirange;
 begin
   if extract(year from width) <> 0 or extract(month from width) <> 0 then
     raise exception 'the width of a candle is counted in days or less, not in months' using errcode = '0A000';
   end if;
-  if exists (select from pg_class r join pg_namespace n on n.oid = r.relnamespace
+  if from_time < final_before and exists (select from pg_class r join pg_namespace n on n.oid = r.relnamespace
     where n.nspname = 'recorder' and r.relname = 'ohlcv_1h')
   then
     step := case when extract(epoch from span) % 3600 = 0 and extract(epoch from origin) % 3600 = 0 then interval '1 hour'
       when extract(epoch from span) % 300 = 0 and extract(epoch from origin) % 300 = 0 then interval '5 minutes' end;
   end if;
   if step is not null then
-    whole_from := case when isfinite(from_time)
+    final_from := case when isfinite(from_time)
       then date_bin(step, from_time + step - interval '1 microsecond', timestamptz 'epoch') else from_time end;
-    whole_to := greatest(whole_from, date_bin(step, least(to_time, now() - interval '24 hours'), timestamptz 'epoch'));
+    final_to := greatest(final_from, date_bin(step,
+      least(to_time, final_before + step - interval '1 microsecond'), timestamptz 'epoch'));
   end if;
   select range_agg(tstzrange(v.from_time, v.to_time)) into known from market.coverage v
   where v.category = ohlcv.category and v.symbol = ohlcv.symbol and v.stream = 'candles' and v.type = 'market'
@@ -58,36 +66,43 @@ begin
   return query
   select b.open_time, b.open, b.high, b.low, b.close, b.base_volume, b.quote_turnover, b.minutes, e.minutes,
     b.open_time >= ohlcv.from_time and b.open_time + span <= ohlcv.to_time
-      and (b.minutes = e.minutes or coalesce(known @> tstzrange(b.open_time, b.open_time + span), false)
-        and (step is null or b.open_time >= whole_to or b.minutes >= (
-          select count(*) from market.candles c
-          where c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market' and c.interval = '1m'
-            and c.is_closed and c.open_time >= b.open_time and c.open_time < b.open_time + span
-            and c.open_time >= ohlcv.from_time and c.open_time < ohlcv.to_time)))
+      and (b.minutes = e.minutes or coalesce(known @> tstzrange(b.open_time, b.open_time + span), false))
   from (
     select date_bin(span, s.open_time, origin) as open_time, (array_agg(s.open order by s.open_time))[1] as open,
-      max(s.high) as high, min(s.low) as low, (array_agg(s.close order by s.open_time desc))[1] as close,
+      max(s.high) as high, min(s.low) as low, (array_agg(s.close order by s.open_time))[count(*)] as close,
       case when count(s.base_volume) = count(*) then sum(s.base_volume) end as base_volume,
       case when count(s.quote_turnover) = count(*) then sum(s.quote_turnover) end as quote_turnover,
       sum(s.minutes)::bigint as minutes
     from (
-      select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes
-      from market.ohlcv_1h r
-      where step = interval '1 hour' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
-        and r.open_time >= whole_from and r.open_time < whole_to
-      union all
-      select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes
-      from market.ohlcv_5m r
-      where step = interval '5 minutes' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
-        and r.open_time >= whole_from and r.open_time < whole_to
-      union all
-      select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover, 1 from market.candles c
+      select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover, 1 as minutes
+      from market.candles c
       where c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market' and c.interval = '1m'
-        and c.is_closed and c.open_time >= ohlcv.from_time and c.open_time < least(whole_from, ohlcv.to_time)
+        and c.is_closed and c.open_time >= ohlcv.from_time and c.open_time < ohlcv.to_time
+        and (step is null or c.open_time < final_from or c.open_time >= final_to)
       union all
-      select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover, 1 from market.candles c
-      where step is not null and c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market'
-        and c.interval = '1m' and c.is_closed and c.open_time >= whole_to and c.open_time < ohlcv.to_time
+      (select distinct on (f.open_time) f.open_time, f.open, f.high, f.low, f.close, f.base_volume, f.quote_turnover, f.minutes
+      from (
+        select date_bin(step, c.open_time, timestamptz 'epoch') as open_time,
+          (array_agg(c.open order by c.open_time))[1] as open, max(c.high) as high, min(c.low) as low,
+          (array_agg(c.close order by c.open_time))[count(*)] as close,
+          case when count(c.base_volume) = count(*) then sum(c.base_volume) end as base_volume,
+          case when count(c.quote_turnover) = count(*) then sum(c.quote_turnover) end as quote_turnover,
+          count(*) as minutes, false as is_rollup
+        from market.candles c
+        where step is not null and c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market'
+          and c.interval = '1m' and c.is_closed and c.open_time >= final_from and c.open_time < final_to
+        group by 1
+        union all
+        select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes, true
+        from market.ohlcv_1h r
+        where step = interval '1 hour' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
+          and r.open_time >= final_from and r.open_time < final_to
+        union all
+        select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes, true
+        from market.ohlcv_5m r
+        where step = interval '5 minutes' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
+          and r.open_time >= final_from and r.open_time < final_to
+      ) f order by f.open_time, f.minutes desc, f.is_rollup)
     ) s group by 1
   ) b
   cross join lateral (select (ceil(extract(epoch from b.open_time + span) / 60)
@@ -99,7 +114,8 @@ comment on function market.ohlcv is
   'Candles of any width and alignment, rolled up from closed 1m market candles that open in a half-open range: '
   'width ''24 hours'' with origin ''1970-01-01 16:00Z'' gives days that open at 16:00 UTC. minutes are those rolled up, '
   'expected_minutes those of the width. is_complete is true when each minute is recorded, or proven to be without '
-  'trade. A volume is NULL where that of a minute is unknown. Reads the range alone.';
+  'trade. A volume is NULL where that of a minute is unknown. Reads the range alone, and the minutes as they are now, '
+  'also where the server keeps rollups: of those it reads what has lost its minutes to retention.';
 
 -- PL/pgSQL is planned at the call. A plan for any time would take every chunk into account.
 create or replace function market.candle_before(

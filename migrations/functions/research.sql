@@ -33,7 +33,8 @@ language sql stable parallel safe as $$
     where m.category = log_returns.category and m.symbol = log_returns.symbol and m.type = 'market'
       and m.interval = '1m' and m.is_closed
       -- The planner leaves out chunks by the range's own bounds.
-      and m.open_time >= from_time - interval '168 hours' and m.open_time < from_time + width and m.open_time < g.first_step
+      and m.open_time >= from_time - interval '168 hours'
+      and m.open_time < from_time + make_interval(secs => extract(epoch from width)::float8) and m.open_time < g.first_step
     order by m.open_time desc limit 1
   ), bucket as (
     select o.open_time, o.close, o.is_complete, lead(o.open_time) over (order by o.open_time) as next_open

@@ -140,7 +140,11 @@ describe('with statistics', () => {
   it.each(calls)('reads little of an instrument without rows: %s', expectQuickWithoutRows)
 })
 
-const endless = [...calls, `market.on_grid(array[${at(2)}], array[1], ${day}, '1 hour')`].flatMap((call) =>
+const endless = [
+  ...calls,
+  ...['1 day', '7 days'].map((width) => `market.realized_volatility($of, '${width}', ${day})`),
+  `market.on_grid(array[${at(2)}], array[1], ${day}, '1 hour')`,
+].flatMap((call) =>
   call.includes(day)
     ? [call.replace(day, `'-infinity', ${at(1)}`), call.replace(day, `${at(2)}, 'infinity'`)]
     : ['-infinity', 'infinity'].map((bound) => call.replace(at(2), `'${bound}'`)),
@@ -156,6 +160,15 @@ it.each(endless)('ends, or says that a bound must be finite: %s', async (call) =
     if (error !== null) expect(error).toMatch(/finite times/)
   } finally {
     client.release(true)
+  }
+})
+
+it.each(calls)('gives nothing for a bound that is NULL: %s', async (call) => {
+  const bounds = call.includes(day) ? [`null, ${at(1)}`, `${at(2)}, null`] : ['null']
+  for (const bound of bounds) {
+    const of = call.replace('$of', `'SPOT', 'LONG'`).replace(call.includes(day) ? day : at(2), bound)
+    const { rows } = await reader.database.pool.query<{ row: string }>(`select t::text as row from ${of} t`)
+    expect(rows.filter(({ row }) => row !== null && row !== '()')).toEqual([])
   }
 })
 
