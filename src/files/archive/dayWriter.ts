@@ -43,6 +43,8 @@ export class DayWriter {
   readonly #changes = new Map<string, Change>()
   readonly #days: { readonly table: ArchivedTable; readonly noted: Pick<ArchivedDay, 'day' | 'files'> }[] = []
   #replaced: readonly Replacement[] = []
+  /** Why the files of a table could not be widened. Each try would read all of them. */
+  readonly #failures = new Map<string, DamagedArchive>()
   #rows = 0
 
   constructor(database: RecorderDatabase, context: CommitContext) {
@@ -110,18 +112,29 @@ export class DayWriter {
   async #takeColumns(name: string, columns: readonly StoredColumn[]): Promise<void> {
     const known = await this.#known()
     const before = known.get(name)
-    const isWidened = before !== undefined && !isSameType(before, columns)
-    if (isWidened) await this.commit()
+    if (before !== undefined && !isSameType(before, columns)) await this.#widen(name, columns)
     known.set(name, columns)
     this.#change(name).columns = columns
-    if (!isWidened) return
-    this.#replaced = await widenFiles(this.#context, publishedTable(name), columns)
+  }
+
+  /** If a file is damaged, the table stays as it is, and no wider day can be written before that file is back. */
+  async #widen(name: string, columns: readonly StoredColumn[]): Promise<void> {
+    const failed = this.#failures.get(name)
+    if (failed !== undefined) throw failed
+    await this.commit()
+    try {
+      this.#replaced = await widenFiles(this.#context, publishedTable(name), columns)
+    } catch (error) {
+      if (error instanceof DamagedArchive) this.#failures.set(name, error)
+      throw error
+    }
+    this.#columns?.set(name, columns)
+    this.#change(name).columns = columns
     for (const { day, path, file } of this.#replaced) {
       this.#change(name).added.push({ day, file })
       this.#change(name).removed.push({ day, path })
     }
     await this.commit()
-    this.#change(name).columns = columns
   }
 
   #change(table: string): Change {

@@ -1,5 +1,5 @@
 import { randomName } from '../../runtime/randomness.js'
-import { type Pointers, readMetadata, readPointers, shownFiles } from '../iceberg/catalog.js'
+import { type Pointers, readMetadata, readPointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
 import type { CommitContext } from '../iceberg/commit.js'
 import { columnsProperty, fieldOf } from '../iceberg/metadata.js'
 import type { PublishedTable } from '../iceberg/tables.js'
@@ -38,7 +38,8 @@ export interface Replacement {
 
 /**
  * Writes all files of a table again with decimals of another type. Iceberg never changes a scale, so all files of a
- * table need the same one. Their rows stay the same, also where they are final.
+ * table need the same one. Their rows stay the same, also where they are final. Throws a `DamagedArchive` if one of them
+ * cannot be read, and then leaves no new file.
  */
 export async function widenFiles(
   { db, target, folder, signal }: CommitContext,
@@ -46,28 +47,42 @@ export async function widenFiles(
   columns: readonly StoredColumn[],
 ): Promise<Replacement[]> {
   const replaced: Replacement[] = []
-  for (const shown of await shownFiles(target, table, await readPointers(db))) {
-    const day = shown.day ?? dayOf(0)
-    let writer: PartitionWriter | undefined
-    for await (const { footer, rows } of fileRows({ target, signal }, shown)) {
-      const wider = footer.columns.map((own) => columns.find(({ name }) => name === own.name) ?? own)
-      writer ??= new PartitionWriter({
-        folder,
-        table: table.name,
-        day: footer.day,
-        divider: shown.divider,
-        columns: wider,
-        isOneFile: true,
-      })
-      await writer.write(rows.map(serverRow(footer.columns)))
+  try {
+    for (const shown of await shownFiles(target, table, await readPointers(db))) {
+      replaced.push(await widenFile({ target, folder, signal }, shown, columns))
     }
-    await writer?.close()
-    const [staged] = writer?.files ?? []
-    if (staged === undefined) throw new DamagedArchive(`${shown.path} has no rows`)
-    const { localPath, ...file } = staged
-    const path = shown.path.replace(/[^/]*$/, `${randomName(12)}.parquet`)
-    await target.publish(localPath, path)
-    replaced.push({ day, path: shown.path, file: { ...file, path } })
+  } catch (error) {
+    for (const { file } of replaced) await target.remove(file.path)
+    if (!(error instanceof DamagedArchive)) throw error
+    const what = `${table.name} has values that need wider decimals in all of its files`
+    throw new DamagedArchive(`${error.message}; ${what}: bring the file back`, { cause: error })
   }
   return replaced
+}
+
+async function widenFile(
+  { target, folder, signal }: Pick<CommitContext, 'target' | 'folder' | 'signal'>,
+  shown: ShownFile,
+  columns: readonly StoredColumn[],
+): Promise<Replacement> {
+  let writer: PartitionWriter | undefined
+  for await (const { footer, rows } of fileRows({ target, signal }, shown)) {
+    const wider = footer.columns.map((own) => columns.find(({ name }) => name === own.name) ?? own)
+    writer ??= new PartitionWriter({
+      folder,
+      table: shown.table,
+      day: footer.day,
+      divider: shown.divider,
+      columns: wider,
+      isOneFile: true,
+    })
+    await writer.write(rows.map(serverRow(footer.columns)))
+  }
+  await writer?.close()
+  const [staged] = writer?.files ?? []
+  if (staged === undefined) throw new DamagedArchive(`${shown.path} has no rows`)
+  const { localPath, ...file } = staged
+  const path = shown.path.replace(/[^/]*$/, `${randomName(12)}.parquet`)
+  await target.publish(localPath, path)
+  return { day: shown.day ?? dayOf(0), path: shown.path, file: { ...file, path } }
 }

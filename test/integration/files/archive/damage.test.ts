@@ -1,14 +1,15 @@
-import { copyFile, readdir, readFile, rm, truncate, writeFile } from 'node:fs/promises'
+import { copyFile, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { PartitionWriter } from '../../../../src/files/archive/file.js'
+import { fileRows, PartitionWriter } from '../../../../src/files/archive/file.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { withSnapshot, tableColumns } from '../../../../src/files/archive/rows.js'
 import { pruneArchive, verifyArchive } from '../../../../src/files/archive/verify.js'
+import { columnsOfTables, isSameType } from '../../../../src/files/archive/widen.js'
 import { readPointers } from '../../../../src/files/iceberg/catalog.js'
 import { archivedTable } from '../../../../src/files/layout/tables.js'
 import { DamagedArchive } from '../../../../src/files/layout/target.js'
-import { archiveAll, hintsOf, rowsOf, temporaryArchive } from '../../../support/archives.js'
+import { archiveAll, filesOf, hintsOf, rowsOf, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { aFill } from '../../../support/marketRows.js'
@@ -119,4 +120,30 @@ test.each(Object.keys(damages))('it is noticed that %s, and the rows stay in the
   await archiveAll(created.database, archive.target, now)
   expect(await problems(true)).toEqual([])
   expect(await rowsOf(archive.target, 'fills')).toHaveLength(30)
+})
+
+test('no day is written with wider decimals while a file is missing, and all files get them when it is back', async () => {
+  const { database } = created
+  const path = await dataFile('2026-03-01')
+  await rename(path, `${path}.away`)
+  const wide = [1.5, 2.5].map((day) =>
+    aFill({ ts: from + day * dayMs + 5, execId: `wide ${day}`, price: '2.1234567891' }),
+  )
+  await insertFills(database.db, wide)
+  for (const attempt of ['first', 'second']) {
+    const { written, problems: lines } = await archiveAll(database, archive.target, now)
+    expect(written, attempt).toEqual([])
+    expect(lines, attempt).toEqual([0, 1].map(() => expect.stringMatching(/is missing; fills has values that need/)))
+  }
+  await rename(`${path}.away`, path)
+  expect(await archiveAll(database, archive.target, now)).toMatchObject({ problems: [], written: [{}, {}] })
+  const columns = (await columnsOfTables(archive.target, await readPointers(database.db))).get('fills') ?? []
+  const files = await filesOf(archive.target, 'fills')
+  expect(files).toHaveLength(3)
+  for (const file of files) {
+    for await (const { footer } of fileRows(archive, file)) {
+      expect(isSameType(columns, footer.columns), file.path).toBe(true)
+    }
+  }
+  expect(await rowsOf(archive.target, 'fills')).toHaveLength(32)
 })
