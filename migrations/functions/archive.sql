@@ -138,7 +138,7 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     (case when isfinite(since) then (since at time zone 'UTC')::date else oldest end)::timestamp,
     least(newest, case when isfinite(until) then ((until - interval '1 microsecond') at time zone 'UTC')::date end)::timestamp,
     interval '1 day') as d
-  where not exists (select from recorder.changed_day c where c.table_name = of_table and c.day = d::date)
+  where newest is not null and not exists (select from recorder.changed_day c where c.table_name = of_table and c.day = d::date)
 $$;
 
 -- Marks the days of rows that a statement wrote. The argument is the column with the time of a row.
@@ -171,6 +171,7 @@ $$;
 create or replace function recorder.mark_ranges() returns trigger
 language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
+  newest timestamptz;
   changed tstzmultirange;
   of_stream text;
   r tstzrange;
@@ -187,9 +188,9 @@ begin
       else (new.ranges - old.ranges) + (old.ranges - new.ranges) end;
     of_stream := new.stream;
   end if;
-  if isempty(changed) or lower(changed) >= (
-    select (max(a.day) + 1)::timestamp at time zone 'UTC' from recorder.archived_day a where a.table_name = of_stream)
-  then
+  select (max(a.day) + 1)::timestamp at time zone 'UTC' into newest from recorder.archived_day a
+  where a.table_name = of_stream;
+  if newest is null or isempty(changed) or lower(changed) >= newest then
     return null;
   end if;
   for r in select unnest(changed) loop

@@ -309,3 +309,13 @@ test('without an archive, the newest fill that was removed is a mark, and is not
   expect(rows).toEqual([{ whole: true }])
   expect(await count('market.gaps')).toBe(0)
 })
+
+test('the first run archives the days that have ended, and nothing of today', async () => {
+  const opened = [8, 9, 10].map((day) => from + day * dayMs)
+  const candles = opened.map((openTime) => aCandle({ ...daily, interval: '1m', openTime }))
+  for (const candle of candles)
+    await store({ ...batchOf('candles', { ...daily, interval: '1m' }, [candle], now + hourMs), silence: [] })
+  expect(await count('recorder.ledger', `verdict = 'recorded' and not isempty(ranges)`)).toBeGreaterThan(0)
+  const { written } = await archiveAll(created.database, archive.target, now + 2 * hourMs)
+  expect(written.filter(({ table }) => table === 'candles').map(({ day }) => day)).toEqual(['2026-03-09', '2026-03-10'])
+})
