@@ -148,8 +148,8 @@ $$;
 
 -- Compares whole minutes of fills with their closed candles. A candle that counts more than the fills of a minute that is
 -- claimed whole contradicts that minute, and so do prices that do not fit. Where a candle and the fills agree, nothing
--- else was traded: evidence ends, and the minute is claimed as far as a response was asked for after it. The caller has locked
--- the series of the fills.
+-- else was traded: evidence ends, and its minute is claimed. Of others, that part is claimed for which a live response was
+-- asked later. The caller has locked the series of the fills.
 create or replace function recorder.weigh_minutes(
   of_category market.category, of_symbol text, minutes tstzmultirange, by text
 )
@@ -164,10 +164,10 @@ declare
   claimed tstzmultirange;
   silent tstzmultirange;
   asked tstzmultirange;
+  contradicted tstzmultirange;
   agreeing tstzmultirange := '{}';
   lacking tstzrange[];
   unfit tstzrange[];
-  ended tstzmultirange;
 begin
   select coalesce(range_agg(r) filter (where k.verdict = 'recorded'), '{}'),
     coalesce(range_agg(tstzrange(k.asked_since, k.noted_at)) filter (where k.verdict = 'unsettled'), '{}')
@@ -175,8 +175,11 @@ begin
   from recorder.ledger k left join lateral unnest(k.ranges) as r on true
   where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
     and k.verdict in ('recorded', 'unsettled') and k.part < upper(minutes);
+  select coalesce(range_agg(r), '{}') into contradicted from recorder.ledger k cross join lateral unnest(k.ranges) as r
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+    and k.verdict = 'contradicted' and k.part > lower(minutes) - interval '1 minute' and k.part < upper(minutes);
   -- Only what is known of candles can speak. A page may reach years back, to where no candle is stored.
-  minutes := recorder.whole_minutes(minutes * (claimed + asked))
+  minutes := recorder.whole_minutes(minutes * (claimed + asked + contradicted))
     * recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'recorded');
   if isempty(minutes) then
     return;
@@ -206,15 +209,10 @@ begin
     perform recorder.note_evidence('fills', of_category, of_symbol, '', '', 'contradicted', unfit, price_reason);
   end if;
   if not claimed @> agreeing then
-    select coalesce(range_agg(r), '{}') * agreeing into ended
-    from recorder.ledger k cross join lateral unnest(k.ranges) as r
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
-      and k.verdict = 'contradicted' and k.part >= lower(agreeing) and k.part < upper(agreeing);
-    if not isempty(ended) then
-      perform recorder.end_evidence('fills', of_category, of_symbol, '', '', 'contradicted', ended);
+    if contradicted && agreeing then
+      perform recorder.end_evidence('fills', of_category, of_symbol, '', '', 'contradicted', agreeing);
     end if;
-    perform recorder.claim_fills(of_category, of_symbol, agreeing * (asked + coalesce(ended, '{}')) - claimed,
-      now(), by);
+    perform recorder.claim_fills(of_category, of_symbol, agreeing * (asked + contradicted) - claimed, now(), by);
   end if;
 end
 $$;

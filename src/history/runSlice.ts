@@ -82,7 +82,7 @@ export class SliceRunner {
   async #fetchEvents(
     history: EventHistory,
     series: EventSeries,
-    { ranges, again }: Slice,
+    { ranges }: Slice,
     requests: SliceRequests,
     onAsk: (operation: Asking) => void,
   ): Promise<Concluding> {
@@ -113,8 +113,8 @@ export class SliceRunner {
       states.note(operation, 'unusable')
       incidents.failed(operation, refusalOfAll)
     } else if (subtract(ranges, refused).length > 0) incidents.succeeded(operation)
-    // Candles that are read again are recorded already, so all of the slice counts as requested.
-    return finished(again ? ranges : refused, refusalOfAll)
+    // All of the slice was requested. Evidence may withhold the claim of what came: it is wanted again in its own time.
+    return finished(ranges, refusalOfAll)
   }
 }
 

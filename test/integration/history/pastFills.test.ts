@@ -3,6 +3,7 @@ import { absenceWaitsMs, OperationStates } from '../../../src/history/reach.js'
 import { fillReachMs, fillRefusals } from '../../../src/history/pastFills.js'
 import { FillRepair, type FillRepairOptions } from '../../../src/history/repairs.js'
 import { systemClock } from '../../../src/runtime/clock.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { listGaps, loseGaps, recordGap } from '../../../src/ledger/gaps.js'
 import type { TradedCategory } from '../../../src/market/category.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
@@ -13,7 +14,7 @@ import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { clientOf, repairInVain, startWorker, wantedRanges } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
-import { aFill } from '../../support/marketRows.js'
+import { aCandle, aFill } from '../../support/marketRows.js'
 import { addCoverage } from '../../support/coverage.js'
 
 const now = Date.UTC(2026, 10, 20)
@@ -153,6 +154,44 @@ describe('a gap in fills', () => {
     const open = (await gaps()).filter(({ state }) => state === 'open')
     expect(open.map(({ reason }) => reason)).toContain(fillRefusals.incomplete)
     expect(open.some(({ range }) => range.to === gap.to)).toBe(true)
+  })
+
+  it('that a candle has contradicted is asked for once in its time, and closes when its fill comes', async () => {
+    const minute = now - 11 * hourMs
+    let isHidden = true
+    const hiddenFills = [{ symbol, from: minute, to: minute + 10_000 }]
+    const { db, pool } = test.database
+    const look = async () => {
+      const service = await startService(isHidden ? { hiddenFills } : {})
+      await pool.query(
+        `update recorder.ledger set noted_at = now() - interval '11 minutes' where verdict = 'contradicted'`,
+      )
+      await repair(service)
+      const { rows } = await pool.query<{ requests: number }>('select requests from recorder.want')
+      await makeDue()
+      return rows.map(({ requests }) => requests)
+    }
+    // All is claimed without the hidden fills, and no live response ever showed that time.
+    const service = await startService({ hiddenFills })
+    const { truth } = await recordAround(service, 10_000)
+    await repair(service)
+    await makeDue()
+    expect(await gaps()).toEqual([])
+    const series = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
+    const [candle] = service.world.candles(series, minute, minute + minuteMs, now)
+    const [, open, high, low, close, baseVolume, quoteTurnover] = candle ?? []
+    await storeCandles(db, [
+      aCandle({ ...series, openTime: minute, open, high, low, close, baseVolume, quoteTurnover }),
+    ])
+    const reason = 'the candle of this minute shows more than the fills that are stored'
+    for (let time = 0; time < 2; time++) {
+      expect(await look()).toEqual([expect.toSatisfy((requests: number) => requests < 10)])
+      expect(await gaps()).toMatchObject([{ state: 'open', reason }])
+    }
+    isHidden = false
+    await look()
+    expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
+    expect(await gaps()).toMatchObject([{ state: 'repaired' }])
   })
 
   it('is filled from a history in whole seconds, whose fills are joined by their ids', async () => {

@@ -112,6 +112,20 @@ describe('a candle that counts more than the stored fills', () => {
     expect(await open()).toEqual([[120, 180]])
   })
 
+  it('ends where a history gives what it left out, though no live response ever showed the minute', async () => {
+    const { db } = test.database
+    const asked = { from: start, to: start + 181_000 }
+    const page = { asked, other: null, reachesTo: start, largest: 1_000, disorderMs: 0, requestTime: start + 500_000 }
+    const fills = Array.from({ length: 181 }, (_, second) => fill(180 - second))
+    await storePastFills(db, instrument, { ...page, fills: fills.filter(({ execId }) => execId !== '130') })
+    await store(candle(1), candle(2))
+    expect(await open()).toEqual([[120, 180]])
+    await storePastFills(db, instrument, { ...page, fills })
+    expect(await claimed()).toEqual([[0.501, 180.5]])
+    expect([await open(), await repaired()]).toEqual([[], [[120, 180]]])
+    expect(await evidenceAfter(db, 0)).toEqual([])
+  })
+
   it('says nothing of a minute that is claimed in part', async () => {
     await storePage(90, 170)
     await store(candle(1), candle(2))
