@@ -185,9 +185,10 @@ class PastFillsWalk {
     const [alone] = other === null ? [] : intersect([stretch], [other.asked])
     if (alone === undefined) return this.#refuse([stretch], notShown)
     if (await this.#ask(alone, other)) return
-    const { rows, total } = this.#last as Shown
+    const { rows, total, keepsBounds } = this.#last as Shown
     // Fills beside the stretch hide those in it only where their page may be cut.
-    if (total === 0 || (rows.length === 0 && total < this.#sizes.largest)) return this.#refuse([stretch], notShown)
+    const isEmpty = total === 0 || (rows.length === 0 && total < this.#sizes.largest)
+    if (isEmpty || !keepsBounds) return this.#refuse([stretch], notShown)
     // A page that begins with this millisecond may show all of it. It is then asked for alone, too.
     const isNewestFirst = other === null || (other.rows[0]?.ts ?? 0) >= (other.rows.at(-1)?.ts ?? 0)
     // Requests reach a little beyond the stretch. A crowd there hides the millisecond next to it.

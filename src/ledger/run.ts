@@ -48,8 +48,10 @@ export interface Shown {
   readonly asked: TimeRange
   /** The rows of that time, each with its key, in the order of the response. */
   readonly rows: readonly { readonly ts: ServiceMs; readonly key: string }[]
-  /** The number of all rows of the response. It may show rows beyond the time that it was asked for. */
+  /** The number of all rows of the response. Requests reach one millisecond beyond the time that they ask for. */
   readonly total: number
+  /** False if rows lie further beyond. The operation then ignores bounds, and what the response lacks proves nothing. */
+  readonly keepsBounds: boolean
 }
 
 /**
@@ -58,8 +60,8 @@ export interface Shown {
  *
  * @param largest the most rows that a page of the operation has shown; with as many, a page may be cut
  */
-export function silenceOf({ asked, rows, total }: Shown, other: Shown | null, largest: number): Ranges {
-  if (other === null) return []
+export function silenceOf({ asked, rows, total, keepsBounds }: Shown, other: Shown | null, largest: number): Ranges {
+  if (!keepsBounds || other?.keepsBounds !== true) return []
   const isWithin = asked.from >= other.asked.from && asked.to <= other.asked.to
   const isOtherwise = asked.from > other.asked.from || asked.to < other.asked.to
   const [edge = { ts: asked.from }] = rows

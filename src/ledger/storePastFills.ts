@@ -90,8 +90,13 @@ export const historyLateMs = 20_000
 /** Returns what a response shows of the time that it was asked for. Fills beyond it bound nothing. */
 export function shownFills(asked: TimeRange, fills: readonly Fill[]): Shown {
   const rows = fills.filter(({ ts }) => ts >= asked.from && ts < asked.to)
-  return { asked, rows: rows.map(({ ts, execId }) => ({ ts, key: execId })), total: fills.length }
+  // A whole second stands for times up to a second later.
+  const lateMs = areWholeSeconds(fills) ? secondMs : 1
+  const keepsBounds = fills.every(({ ts }) => ts >= asked.from - lateMs && ts <= asked.to)
+  return { asked, rows: rows.map(({ ts, execId }) => ({ ts, key: execId })), total: fills.length, keepsBounds }
 }
+
+const areWholeSeconds = (fills: readonly Fill[]) => fills.every(({ ts }) => ts % secondMs === 0)
 
 /**
  * Stores a page of a history of fills with its proof: its run, and a silence that it shows with another page. Changes
@@ -162,7 +167,7 @@ type Compare = (stored: StoredFill) => 'same' | 'other' | null
 
 function comparedWith(fills: readonly Fill[]): Compare {
   const shown = new Map(fills.map((fill) => [fill.execId, fill]))
-  const areSeconds = fills.every(({ ts }) => ts % secondMs === 0)
+  const areSeconds = areWholeSeconds(fills)
   return ({ execId, ts, side, price, size }) => {
     const fill = shown.get(execId)
     if (fill === undefined) return null

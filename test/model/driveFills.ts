@@ -40,6 +40,8 @@ export interface Sequence {
   readonly disorderMs: number
   /** Every fill with such a number is never shown. */
   readonly hidesEach: number | null
+  /** True if the history shows its newest rows, whatever is asked for. */
+  readonly ignoresBounds: boolean
   readonly steps: readonly { readonly after: number; readonly step: Step }[]
 }
 
@@ -75,6 +77,7 @@ export const sequence: fc.Arbitrary<Sequence> = fc.record({
   isOldestFirst: fc.boolean(),
   disorderMs: fc.constantFrom(0, 0, 900),
   hidesEach: fc.constantFrom(null, null, null, 7),
+  ignoresBounds: fc.constantFrom(false, false, false, false, false, false, false, true),
   steps: fc.array(fc.record({ after: fc.constantFrom(0, 1_000, 5_000, 12_000, 30_000, 90_000), step }), {
     minLength: 3,
     maxLength: 14,
@@ -232,7 +235,8 @@ class Drive {
 
   #pastPage(startTime: number, endTime: number, told: Lie): ClientPage<StoredFill> {
     if (this.#requests++ > maxRequests) throw new Error('the walk through the history does not end')
-    const inOrder = this.#inOrder(this.#visible(startTime, endTime + 1))
+    const [from, to] = this.#drawn.ignoresBounds ? [-Infinity, this.#now] : [startTime, endTime + 1]
+    const inOrder = this.#inOrder(this.#visible(from, to))
     const rows = this.#drawn.isOldestFirst ? inOrder.toReversed() : inOrder
     const page = rows.slice(0, this.#drawn.pageRows.history)
     const isAsItWas = told.ofPage !== null && told.ofPage !== this.#pagesOfWalk++

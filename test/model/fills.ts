@@ -170,7 +170,7 @@ export class FillModel {
     for (const empty of this.seen) {
       for (const { alone, edges } of this.askedAlone(empty)) {
         for (const other of this.seen) {
-          if (other === empty || !isAskedOtherwise(empty.page, other.page)) continue
+          if (other === empty || !isAskedOtherwise(empty.page, other.page) || !keepsBounds(other.page)) continue
           const asked = intersect([alone], [askedOf(other.page)])
           if (!this.reaches(empty.page.operation, alone[0]) || !this.reaches(other.page.operation, alone[0])) continue
           const quiet = asked.flatMap((span) => (other.isSilentAt(span) ? [span] : subtract([span], timesOf(other))))
@@ -195,6 +195,7 @@ export class FillModel {
     // Rows outside of the asked stretch bound nothing.
     const [from, to] = askedOf(page)
     const times = [...new Set(page.rows.map(({ time }) => time))].filter((time) => time >= from && time < to)
+    if (!keepsBounds(page)) return
     if (times.length === 0) yield { alone: askedOf(page), edges: [] }
     else if (page.rows.length < this.mostRows[page.operation]) {
       const edges = momentsOf(times)
@@ -296,6 +297,12 @@ const storedOf = (stored: ReadonlyMap<string, Fill>) => (fill: Fill) => ({ fill:
 
 function askedOf(page: Page): Span {
   return [page.from ?? -Infinity, page.to ?? page.at]
+}
+
+/** A response with rows far beyond its bounds was not asked for them. What it lacks says nothing. */
+function keepsBounds(page: Page): boolean {
+  const [from, to] = askedOf(page)
+  return page.rows.every(({ time }) => time >= from - 1_000 && time <= to)
 }
 
 const settledBy = (page: Page) => page.at - settling[page.operation]

@@ -6,7 +6,7 @@ import { fetchPastFills } from '../../../src/history/pastFills.js'
 import { provenBy, runOf, silenceOf } from '../../../src/ledger/run.js'
 import { shownFills } from '../../../src/ledger/storePastFills.js'
 import type { Fill } from '../../../src/market/rows.js'
-import { normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
+import { intersect, normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
 import type { RejectedRow } from '../../../src/market/rejectedRow.js'
 import { dayMs } from '../../../src/market/values.js'
 
@@ -50,6 +50,8 @@ interface History {
   readonly maxRequests?: number
   readonly pageRows?: number
   readonly gives?: Gives
+  /** True if pages show the newest rows, whatever was asked for. */
+  readonly ignoresBounds?: boolean
   readonly rejected?: readonly Pick<RejectedRow, 'isRowStored'>[]
   readonly cursor?: string | undefined
 }
@@ -64,6 +66,7 @@ async function fetchFrom(
     maxRequests = 100,
     pageRows = 1_000,
     gives = 'newest',
+    ignoresBounds = false,
     rejected = [],
     cursor,
   }: History = {},
@@ -100,14 +103,15 @@ async function fetchFrom(
     },
     explain: () => Promise.resolve(),
   }
-  const sizes = { largest: pageRows, reachesTo: Infinity, disorderMs: 0 }
+  // Another instrument may have shown that the history reaches further back.
+  const sizes = { largest: pageRows, reachesTo: ignoresBounds ? base : Infinity, disorderMs: 0 }
   const windowed: Parameters<typeof fetchPastFills>[0] = {
     sizesOf: () => sizes,
     ask(_, { window: { from, to } }) {
       count()
       const [start, end] = [from - 1, to]
       expect(end - start).toBeLessThanOrEqual(7 * dayMs)
-      const isIn = ({ ts }: Fill) => (isInclusive ? ts >= start && ts <= end : ts > start && ts < end)
+      const isIn = ({ ts }: Fill) => ignoresBounds || (isInclusive ? ts >= start && ts <= end : ts > start && ts < end)
       const rows = newestFirst.filter(isIn)
       const skipped = Math.max(0, rows.length - pageRows)
       const first = { newest: 0, oldest: skipped, any: skipped === 0 ? 0 : (requests * 7_919) % skipped }[gives]
@@ -238,6 +242,17 @@ test('an empty page that names a next one proves nothing, and is called so', asy
   const tried = await fetchFrom([], [range], { cursor: '1' })
   expect(tried).toMatchObject({ claimed: [], refused: [range] })
   expect(tried.reasons).toEqual(['its history gives an empty page, and says that more rows follow'])
+})
+
+test.each([1_000, 900])('rows beyond what was asked for prove no silence, and cost few requests: %i', async (rows) => {
+  const tape = tapeOf([2 * dayMs, ...Array.from({ length: rows - 1 }, () => 100)])
+  const range = { from: base, to: base + dayMs }
+  const tried = await fetchFrom(tape, [range], { ignoresBounds: true, maxRequests: 20 })
+  expect(tried).toMatchObject({
+    refused: [range],
+    reasons: ['its history does not show this time twice in the same way'],
+  })
+  expect(intersect(tried.claimed, [range])).toEqual([])
 })
 
 test('gaps close to each other cost one request', async () => {
