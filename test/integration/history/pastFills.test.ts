@@ -179,7 +179,7 @@ describe('a gap in fills', () => {
     expect(await gaps()).toEqual([])
     const series = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
     const [candle] = service.world.candles(series, minute, minute + minuteMs, now)
-    const [, open, high, low, close, baseVolume, quoteTurnover] = candle ?? []
+    const [, open = '', high = '', low = '', close = '', baseVolume = '', quoteTurnover = ''] = candle ?? []
     await storeCandles(db, [
       aCandle({ ...series, openTime: minute, open, high, low, close, baseVolume, quoteTurnover }),
     ])
