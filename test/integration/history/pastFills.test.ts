@@ -158,38 +158,32 @@ describe('a gap in fills', () => {
 
   it('that a candle has contradicted is asked for once in its time, and closes when its fill comes', async () => {
     const minute = now - 11 * hourMs
-    let isHidden = true
     const hiddenFills = [{ symbol, from: minute, to: minute + 10_000 }]
-    const { db, pool } = test.database
-    const look = async () => {
-      const service = await startService(isHidden ? { hiddenFills } : {})
-      await pool.query(
+    const look = async (service: Simulator) => {
+      await test.database.pool.query(
         `update recorder.ledger set noted_at = now() - interval '11 minutes' where verdict = 'contradicted'`,
       )
       await repair(service)
-      const { rows } = await pool.query<{ requests: number }>('select requests from recorder.want')
+      const { rows } = await test.database.pool.query<{ requests: number }>('select requests from recorder.want')
       await makeDue()
       return rows.map(({ requests }) => requests)
     }
     // All is claimed without the hidden fills, and no live response ever showed that time.
     const service = await startService({ hiddenFills })
     const { truth } = await recordAround(service, 10_000)
-    await repair(service)
-    await makeDue()
+    await look(service)
     expect(await gaps()).toEqual([])
     const series = { category: 'USDT-FUTURES', symbol, type: 'market', interval: '1m' } as const
-    const [candle] = service.world.candles(series, minute, minute + minuteMs, now)
-    const [, open = '', high = '', low = '', close = '', baseVolume = '', quoteTurnover = ''] = candle ?? []
-    await storeCandles(db, [
-      aCandle({ ...series, openTime: minute, open, high, low, close, baseVolume, quoteTurnover }),
-    ])
+    const [candle = []] = service.world.candles(series, minute, minute + minuteMs, now)
+    const [, open = '', high = '', low = '', close = '', baseVolume = ''] = candle
+    await storeCandles(test.database.db, [aCandle({ ...series, openTime: minute, open, high, low, close, baseVolume })])
     const reason = 'the candle of this minute shows more than the fills that are stored'
     for (let time = 0; time < 2; time++) {
-      expect(await look()).toEqual([expect.toSatisfy((requests: number) => requests < 10)])
+      expect(await look(service)).toEqual([expect.toSatisfy((requests: number) => requests < 10)])
       expect(await gaps()).toMatchObject([{ state: 'open', reason }])
     }
-    isHidden = false
-    await look()
+    await service.close()
+    await look(await startService())
     expect(await storedIds()).toEqual(truth.map(({ execId }) => execId))
     expect(await gaps()).toMatchObject([{ state: 'repaired' }])
   })
