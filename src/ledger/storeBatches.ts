@@ -65,14 +65,40 @@ async function storeOne(db: Kysely<Database>, batch: Batch): Promise<StoreOutcom
     try {
       return { isStored: true, ...(await storeWithoutRefused(db, batch)) }
     } catch (error) {
+      const { isConflict, isCancelled } = traitsOf(error)
       // The database ended one of two conflicting transactions. The same one may succeed now.
-      if (traitsOf(error).isConflict && attempt < attemptsAfterConflict) continue
+      if (isConflict && attempt < attemptsAfterConflict) continue
+      if (isCancelled && isOfMoments(batch.stream) && batch.rows.length > smallPart) return storeHalves(db, batch)
       if (mayPassLater(error)) return { isStored: false, error: await explained(db, error) }
       return rejectBatch(db, batch, error).then(
         (stored) => ({ isStored: true, ...stored }),
         (rejectionError: unknown) => ({ isStored: false, error: rejectionError }),
       )
     }
+  }
+}
+
+/** A batch with more rows is stored in halves if its statement took too long. */
+const smallPart = 100
+
+/**
+ * Stores a batch of moments that the database could not take in its time: its rows may be spread over years, each in a
+ * part of the table of its own. These rows claim nothing, so a half that is stored and comes again changes nothing.
+ */
+async function storeHalves(db: Kysely<Database>, batch: Batch): Promise<StoreOutcome> {
+  const middle = batch.rows.length >> 1
+  const first = await storeOne(db, { ...batch, rows: batch.rows.slice(0, middle) })
+  if (!first.isStored) return first
+  const { unkept: _, ...rest } = batch
+  const second = await storeOne(db, { ...rest, rows: batch.rows.slice(middle), rejected: [] })
+  if (!second.isStored) return second
+  const inBoth = (name: 'inserted' | 'updated' | 'unchanged' | 'rejected') => first[name] + second[name]
+  return {
+    ...first,
+    inserted: inBoth('inserted'),
+    updated: inBoth('updated'),
+    unchanged: inBoth('unchanged'),
+    rejected: inBoth('rejected'),
   }
 }
 

@@ -5,8 +5,9 @@ import { type Fill, fillsPerPage } from '../../../src/market/rows.js'
 import { createRandom } from '../../../src/simulator/world/hash.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatch, storeBatches } from '../../../src/ledger/storeBatches.js'
+import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { aFill } from '../../support/marketRows.js'
+import { aFill, aTicker } from '../../support/marketRows.js'
 
 let alone: TestDatabase
 let together: TestDatabase
@@ -75,4 +76,22 @@ test('stored together, responses say what they say one after the other', async (
   expect(stored).toEqual(await contents(alone))
   expect(stored.fills.length).toBeGreaterThan(1000)
   expect(stored.gaps.length).toBeGreaterThan(5)
+})
+
+test('a response of moments that takes too long as a whole is stored in parts', async () => {
+  const { db, pool } = alone.database
+  await pool.query(`
+    create function public.tire() returns trigger language plpgsql as $$
+      begin
+        if (select count(*) from market.tickers where xmin = pg_current_xact_id()::xid) >= 150 then
+          raise exception 'canceling statement due to statement timeout' using errcode = '57014';
+        end if;
+        return new;
+      end $$;
+    create trigger tire before insert on market.tickers for each row execute function public.tire()`)
+  const rows = Array.from({ length: 450 }, (_, index) => aTicker({ symbol: `T${index}` }))
+  const batch = batchOf('tickers', { category: 'SPOT' }, rows, 1_760_000_000_000)
+  expect(await storeBatches(alone.database.db, [batch])).toMatchObject([{ isStored: true, inserted: 450, rejected: 0 }])
+  const { rows: stored } = await sql`select from market.tickers`.execute(db)
+  expect(stored).toHaveLength(450)
 })
