@@ -35,7 +35,7 @@ export const plainQueries: Readonly<Record<string, string>> = {
       then ln(close::float8 / lag(close::float8) over steps) end
     from (${rollUp(eth, '1 hour', '2026-03-02 10:00:00Z', '2026-03-02 15:00:00Z')}) c window steps as (order by open_time) order by 1`,
   'At what time of day is trading heaviest?': `
-    select extract(hour from open_time at time zone 'UTC'), avg(quote_turnover)
+    select extract(hour from open_time at time zone 'UTC'), sum(quote_turnover) / 2
     from (${rollUp(spot, '1 hour', day, '2026-03-04 00:00:00Z')}) c group by 1 order by 2 desc limit 3`,
   'What was the volume-weighted average price over a period?': `
     select sum(size * price) / sum(size) from ${fillsOf(btc, noon, '2026-03-02 13:00:00Z')}`,

@@ -47,6 +47,9 @@ begin
   if extract(year from width) <> 0 or extract(month from width) <> 0 then
     raise exception 'the width of a candle is counted in days or less, not in months' using errcode = '0A000';
   end if;
+  if extract(epoch from width) < 60 then
+    raise exception 'candles are made of minutes, so that their width is a minute at least' using errcode = '22023';
+  end if;
   if from_time < final_before and exists (select from pg_class r join pg_namespace n on n.oid = r.relnamespace
     where n.nspname = 'recorder' and r.relname = 'ohlcv_1h')
   then

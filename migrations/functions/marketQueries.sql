@@ -18,10 +18,10 @@ comment on function market.fill_quote_value is
 
 create or replace function market.spread_bps(best_bid numeric, best_ask numeric)
 returns numeric language sql immutable parallel safe as $$
-  select (best_ask - best_bid) * 20000 / nullif(best_ask + best_bid, 0)
+  select case when best_bid > 0 and best_ask > 0 then (best_ask - best_bid) * 20000 / (best_ask + best_bid) end
 $$;
 comment on function market.spread_bps is
-  'Spread in basis points (1/10000) of the middle price; NULL when a side is empty.';
+  'Spread in basis points (1/10000) of the middle price; NULL when a side is empty, or its price is 0.';
 
 drop function if exists market.ticker_at(market.category, text, timestamptz),
   market.order_book_at(market.category, text, timestamptz), market.rpi_order_book_at(market.category, text, timestamptz);
@@ -95,8 +95,10 @@ create or replace function market.vwap(
 )
 returns numeric language plpgsql stable parallel safe set plan_cache_mode = force_custom_plan as $$
 begin
-  return (select sum(market.fill_quote_value(f.category, f.price, f.size))
-      / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0)
+  -- The base of a fill of COIN-FUTURES is unknown where its price is 0.
+  return (select case when vwap.category <> 'COIN-FUTURES' or min(abs(f.price)) > 0
+      then sum(market.fill_quote_value(f.category, f.price, f.size))
+        / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0) end
     from market.fills f
     where f.category = vwap.category and f.symbol = vwap.symbol and f.ts >= from_time and f.ts < to_time);
 end
@@ -111,9 +113,11 @@ create or replace function market.vwap_series(
 returns table (open_time timestamptz, vwap numeric, base_volume numeric, quote_turnover numeric, fills bigint)
 language sql stable parallel safe as $$
   select date_bin(step, f.ts, origin),
-    sum(market.fill_quote_value(f.category, f.price, f.size))
-      / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0),
-    sum(market.fill_base_size(f.category, f.price, f.size)),
+    case when vwap_series.category <> 'COIN-FUTURES' or min(abs(f.price)) > 0
+      then sum(market.fill_quote_value(f.category, f.price, f.size))
+        / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0) end,
+    case when vwap_series.category <> 'COIN-FUTURES' or min(abs(f.price)) > 0
+      then sum(market.fill_base_size(f.category, f.price, f.size)) end,
     sum(market.fill_quote_value(f.category, f.price, f.size)),
     count(*)
   from market.fills f
@@ -247,6 +251,11 @@ declare
   week_end timestamptz;
   earliest timestamptz;
 begin
+  -- To look for the first ticker takes every chunk into account, which costs less than to walk many weeks without one.
+  if since < until - interval '9600 hours' then
+    select greatest(since, k.ts) into since from market.tickers k
+    where k.category = funding_history.category and k.symbol = funding_history.symbol order by k.ts limit 1;
+  end if;
   while since < until and from_time < to_time loop
     week_end := least(until, since + interval '168 hours');
     earliest := since - interval '24 hours';

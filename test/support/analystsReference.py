@@ -239,7 +239,7 @@ def mid_of(book):
 
 
 def spread_bps(bid, ask):
-    return None if bid is None or ask is None else near(ratio((ask - bid) * 20_000, ask + bid))
+    return None if not bid or not ask else near(ratio((ask - bid) * 20_000, ask + bid))
 
 
 def depth_within(prices, sizes, mid, within_bps):
@@ -316,7 +316,7 @@ def fills_with_quotes(category, symbol, from_time, to_time, max_age):
     for book in between("order_books", key, from_time - max_age, to_time):
         if mid_of(book) is not None:
             quotes.append((book["ts"], 2, book["bid_prices"][0], book["ask_prices"][0]))
-    quotes = sorted(quote for quote in quotes if None not in quote)
+    quotes = sorted(quote for quote in quotes if quote[2] and quote[3])
     for fill in between("fills", key, from_time, to_time):
         known = quotes[: bisect_right(quotes, (fill["ts"], 3))]
         quote = known[-1] if known and known[-1][0] >= fill["ts"] - max_age else (None, None, None, None)

@@ -126,3 +126,38 @@ it('funding of a range without an end is that of all settlements there were', as
   ).resolves.toEqual(['(t)'])
   await expect(rows(`select from market.funding_history('SPOT', 'OPEN', null, null)`)).resolves.toEqual([])
 })
+
+it('a side of 0 is no quote', async () => {
+  await insertFills('ZERO', [['1', 2]])
+  await insertTicker('ZERO', `${noon} - interval '10 seconds'`)
+  await created.database.pool.query(
+    `insert into market.tickers (category, symbol, ts, bid1_price, ask1_price, received_at)
+     values ('SPOT', 'ZERO', ${noon}, 0, 101, ${noon})`,
+  )
+  await expect(rows(`select mid::int from market.fills_with_quotes('SPOT', 'ZERO', ${hour})`)).resolves.toEqual(['(2)'])
+  await expect(rows('select market.spread_bps(0, 101), market.spread_bps(1, 3)::int')).resolves.toEqual(['(,10000)'])
+})
+
+it('a price of 0 leaves the average of COIN-FUTURES unknown', async () => {
+  await created.database.pool.query(
+    `insert into market.fills (category, symbol, ts, exec_id, side, price, size, received_at)
+     select 'COIN-FUTURES', 'ZERO', ${noon}, price::text, 'buy', price, 100, ${noon} from unnest(array[0, 100]) as price`,
+  )
+  await expect(rows(`select market.vwap('COIN-FUTURES', 'ZERO', ${hour}) is null`)).resolves.toEqual(['(t)'])
+})
+
+it('of a crossed book only the levels within the distance count, on either side', async () => {
+  const book = 'array[101, 100.52], array[5, 1], array[100, 100.48], array[9, 3], 5'
+  await expect(
+    rows(`select round(market.book_imbalance(${book}), 3), round(market.microprice(${book}), 3)`),
+  ).resolves.toEqual(['(-0.500,100.750)'])
+  const wide = book.replace(/ 5$/, ' 60')
+  await expect(rows(`select round(market.book_imbalance(${wide}), 3)`)).resolves.toEqual(['(-0.333)'])
+})
+
+it.each(['ohlcv', 'log_returns'])('%s refuses a width below a minute', async (name) => {
+  for (const width of ['10 seconds', '-1 hour'])
+    await expect(rows(`select * from market.${name}('SPOT', 'X', '${width}', ${hour})`)).rejects.toThrow(
+      /a minute at least/,
+    )
+})
