@@ -4,14 +4,22 @@ import { type InstrumentKey, instrumentText, tradedCategories } from '../market/
 import { fundingReachMs, liquidationReachMs, requestedReachMs } from '../market/funding.js'
 import { type Operation, operationOfPastFills, pastFillsOperations } from '../market/operation.js'
 import { type StreamName, streamTraits } from '../market/stream.js'
-import { type TimeRange, union } from '../market/timeRange.js'
-import { addMs, dayMs, hourMs, laterOf, minuteMs, minuteOf, serviceMs, type ServiceMs } from '../market/values.js'
+import { type Ranges, type TimeRange, union } from '../market/timeRange.js'
+import { addMs, dayMs, hourMs, minuteMs, minuteOf, serviceMs, type ServiceMs } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Database } from '../db/schema.js'
 import { candleStream, instrumentStream, type Series } from '../db/series.js'
 import { missingOfStream } from '../ledger/futures.js'
-import { candlesWithGaps, type FillGap, loseGaps, recordGap, reopenGaps, selectFillGaps } from '../ledger/gaps.js'
+import {
+  candlesWithGaps,
+  type FillGap,
+  loseGaps,
+  noteUnknown,
+  recordGap,
+  reopenGaps,
+  selectFillGaps,
+} from '../ledger/gaps.js'
 import { isSparse, missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
 import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
 import { historyLateMs } from '../ledger/storePastFills.js'
@@ -53,8 +61,9 @@ interface CandleRepairOptions {
   readonly logger: Logger
 }
 
-/** Gaps older than this are not repaired. A backfill of their range fills them. */
-const lookbackMs = 7 * dayMs
+/** Gaps that begin longer ago are noted and not repaired. A backfill of their range fills them. */
+const lookbackMs = 30 * dayMs
+const oldGapReason = 'not recorded for long: the recorder or the service was away; a backfill of this time fills it'
 /** The live streams have this long to catch up at the end of the coverage. */
 const overdueMs = 10 * minuteMs
 
@@ -67,7 +76,15 @@ export async function repairCandles(options: CandleRepairOptions, now: ServiceMs
   // Live candles may have filled open gaps already.
   for (const one of await candlesWithGaps(db)) await settleGaps(db, one)
   const due: NewWant[] = []
-  for (const { series: one, missing } of await findGaps(db, series(), now, options)) {
+  const found = await findGaps(db, series(), now, options)
+  const old = found.map(({ series: one, older }) => ({ series: candleStream(one), ranges: older }))
+  await noteUnknown(
+    db,
+    old.filter(({ ranges }) => ranges.length > 0),
+    oldGapReason,
+  )
+  for (const { series: one, missing } of found) {
+    if (missing.length === 0) continue
     const stream = candleStream(one)
     const ranges = (await repairAttempts(db, stream, missing)).filter((range) => isDueAgain(range))
     if (ranges.length === 0) continue
@@ -86,19 +103,21 @@ export async function repairCandles(options: CandleRepairOptions, now: ServiceMs
   if (due.length > 0) logger.info(`repair: ${due.length} series have gaps; they are being filled`)
 }
 
-/** Finds gaps of the last days: between covered ranges, and after the last one if its next candles are overdue. */
+/**
+ * Finds gaps between covered ranges, and after the last one if its next candles are overdue: those that began in the
+ * last days, to be repaired, and older ones.
+ */
 export async function findGaps(
   db: Kysely<Database>,
   series: readonly CandleSeries[],
   now: ServiceMs,
   { settleMs, respondedAt }: Pick<CandleRepairOptions, 'settleMs' | 'respondedAt'>,
-): Promise<{ readonly series: CandleSeries; readonly missing: readonly TimeRange[] }[]> {
-  const from = addMs(now, -lookbackMs)
+): Promise<{ readonly series: CandleSeries; readonly missing: Ranges; readonly older: Ranges }[]> {
   const requested: SeriesRange[] = series.map((one) => {
     const lengthMs = intervalMs[one.interval]
     return {
       series: one,
-      range: { from, to: laterOf(from, serviceMs(Math.floor((now - settleMs) / lengthMs) * lengthMs)) },
+      range: { from: serviceMs(0), to: serviceMs(Math.floor((now - settleMs) / lengthMs) * lengthMs) },
     }
   })
   const known = await missingCandles(db, requested, { now })
@@ -109,11 +128,11 @@ export async function findGaps(
     // Live responses came later and showed no newer candle. Probably nothing was traded; the next candle will show it.
     const isQuiet = (since: ServiceMs) => one.type === 'market' && lastResponseAt >= since + overdueMs + settleMs
     const isOverdue = (gap: TimeRange) => gap.to - gap.from > overdueMs && !isQuiet(gap.from)
-    const after = missing.filter(
-      (gap) => gap.from > oldestKnown && gap.from > range.from && (gap.to < range.to || isOverdue(gap)),
-    )
+    const after = missing.filter((gap) => gap.from > oldestKnown && (gap.to < range.to || isOverdue(gap)))
     const gaps = withCandles(gridOf(one.interval, oldestKnown), after)
-    return gaps.length === 0 ? [] : [{ series: one, missing: gaps }]
+    const isOld = (gap: TimeRange) => gap.from <= now - lookbackMs
+    if (gaps.length === 0) return []
+    return [{ series: one, missing: gaps.filter((gap) => !isOld(gap)), older: gaps.filter(isOld) }]
   })
 }
 

@@ -4,10 +4,10 @@ import type { Category, InstrumentKey, TradedCategory } from '../market/category
 import type { StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import type { ServiceMs } from '../market/values.js'
-import { instant } from '../db/columns.js'
+import { instant, rowsFrom } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, GapState } from '../db/schema.js'
-import { candlesOf, type Series, seriesValues, seriesOf } from '../db/series.js'
+import { candlesOf, keyColumns, sameSeries, type Series, seriesValues, seriesOf } from '../db/series.js'
 import { gapRange, hasVerdict, multirangeText } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
@@ -45,6 +45,28 @@ export async function recordGap(db: Kysely<Database>, gap: NewGap): Promise<void
     throw new RangeError(`a gap must begin before it ends, got ${range.from} to ${range.to}`)
   const at = detectedAt === undefined ? null : new Date(detectedAt)
   await callFunction(db, 'recorder.note_gaps', ...seriesValues(gap), verdict, multirangeText([range]), reason, at)
+}
+
+/** Notes as gaps what is in none yet, and what no open want asks for. */
+export async function noteUnknown(
+  db: Kysely<Database>,
+  found: readonly { readonly series: Series; readonly ranges: readonly TimeRange[] }[],
+  reason: string,
+): Promise<void> {
+  if (found.length === 0) return
+  const keys = found.map(({ series, ranges }) => [...seriesValues(series), multirangeText(ranges)])
+  const source = rowsFrom(keys, [...keyColumns, { name: 'ranges', kind: 'text' }], (key, column) => key[column] ?? null)
+  await sql`
+    with unknown as materialized (
+      select s.*, s.ranges::tstzmultirange - coalesce((
+          select range_agg(r) from recorder.want w cross join lateral unnest(w.ranges - w.done) as r
+          where w.ended_at is null and ${sameSeries('w', 's')}), '{}') - coalesce((
+          select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
+          where ${sameSeries('k', 's')} and k.verdict in ('missing', 'lost')), '{}') as rest
+      from ${source} as s
+    )
+    select recorder.note_unknown(stream, category::market.category, symbol, type, interval, rest, ${reason})
+    from unknown where not isempty(rest)`.execute(db)
 }
 
 /** Selects gaps. A gap must match every given field. */

@@ -86,4 +86,21 @@ describe('the daemon', () => {
     const gaps = await listGaps(db, { isSymbol: (symbol) => symbol === 'ETHUSDT' })
     expect(gaps).toMatchObject([{ range: outage, state: 'open' }])
   })
+
+  it('has an outage of eight days filled, and notes one of sixty days that a backfill may fill', async () => {
+    const { db } = test.database
+    const away: CandleSeries = { ...series, symbol: 'AWAYUSDT' }
+    const minute = Math.floor(Date.now() / minuteMs) * minuteMs
+    const daysAgo = (from: number, to: number) => ({ from: minute - from * 24 * hourMs, to: minute - to * 24 * hourMs })
+    const [long, outage] = [daysAgo(90, 30.1), daysAgo(9, 0.5)]
+    await addCoverage(db, candleStream(away), [daysAgo(91, 90), daysAgo(30.1, 9), daysAgo(0.5, 0)])
+    const options = { db, settleMs, serviceNow: () => Date.now(), logger: createLogger('silent') }
+    for (let look = 0; look < 2; look++) await repairCandles({ ...options, series: () => [away] }, Date.now())
+    expect(await wantedRanges(db, 'AWAYUSDT')).toEqual([outage])
+    const gaps = await listGaps(db, { isSymbol: (symbol) => symbol === 'AWAYUSDT' })
+    expect(gaps).toMatchObject([
+      { range: long, state: 'open', reason: expect.stringContaining('a backfill of this time fills it') as string },
+      { range: outage, state: 'open' },
+    ])
+  })
 })
