@@ -52,6 +52,8 @@ export async function applyRetention(
         total += count
         if (isStopping()) break
       }
+      // A backfill may have stored and claimed old rows meanwhile, and the rows are gone again.
+      if (total > 0) await forget(db, table.name, before)
     } catch (error) {
       if (traitsOf(error).isAway) throw error
       kept.push(`market.${table.name}: ${describeDatabaseError(error)}`)

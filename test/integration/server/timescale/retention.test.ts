@@ -63,6 +63,26 @@ it('removes what is older than the configuration keeps, and nothing else', async
   expect(await applyRetention(db, forget, settings, now)).toEqual({ removed: [], kept: [] })
 })
 
+it('leaves no claim of rows that a backfill stores while old ones are removed', async () => {
+  const { db } = created.database
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'LATEUSDT', type: '', interval: '' } as const
+  let isStored = false
+  await applyRetention(
+    db,
+    async (own, stream, before) => {
+      await forget(own, stream, before)
+      if (stream !== 'fills' || isStored) return
+      isStored = true
+      await insertFills(db, [aFill({ symbol: 'LATEUSDT', ts: daysAgo(12), execId: 'late' })])
+      await addCoverage(db, series, [{ from: daysAgo(12), to: daysAgo(12) + 1_000 }])
+    },
+    settings,
+    now,
+  )
+  expect(await countBefore(10)).toBe(0)
+  expect(await coveredRanges(db, series)).toEqual([])
+})
+
 it('removes more rows than one statement does', async () => {
   const { db } = created.database
   await insertFills(
