@@ -1,7 +1,9 @@
 import { isIP } from 'node:net'
 import { z } from 'zod'
+import { intervalMs } from '../market/candle.js'
 import { operations, specifiedPerSecond } from '../market/operation.js'
 import { marketTables, streamTraits, type TimeStream, timeStreams, type TimeTable } from '../market/stream.js'
+import { dayMs } from '../market/values.js'
 import { logLevels } from '../runtime/logger.js'
 import { streams, whole } from './streamsSchema.js'
 
@@ -260,4 +262,20 @@ const log = z
   .prefault({})
   .describe('Logging, to standard error.')
 
-export const configSchema = z.strictObject({ database, exchange, collector, streams, storage, archive, serve, log })
+const groups = z.strictObject({ database, exchange, collector, streams, storage, archive, serve, log })
+
+/** Refuses candles that are as old as their table keeps rows when they close: none of them would ever be stored. */
+function refuseShortRetention(all: z.output<typeof groups>, context: z.core.$RefinementCtx): void {
+  const { enabled, intervals } = all.streams.candles
+  const { retentionDays = Infinity } = all.storage.candles
+  const tooLong = intervals.filter((interval) => intervalMs[interval] >= retentionDays * dayMs)
+  if (!enabled || tooLong.length === 0) return
+  context.addIssue({
+    code: 'custom',
+    path: ['storage', 'candles', 'retentionDays'],
+    message: `must be longer than each of streams.candles.intervals: ${tooLong.join(', ')} would be too old at the close`,
+    input: all,
+  })
+}
+
+export const configSchema = groups.superRefine(refuseShortRetention)

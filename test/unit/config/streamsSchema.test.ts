@@ -8,9 +8,9 @@ import { loadConfig } from '../../../src/config/resolve.js'
 const folder = mkdtempSync(join(tmpdir(), 'config-lists-'))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-function problemsOf(streams: Readonly<Record<string, unknown>>): readonly string[] {
+function problemsOf(streams: Readonly<Record<string, unknown>>, storage = {}): readonly string[] {
   const file = join(folder, 'recorder.json')
-  writeFileSync(file, JSON.stringify({ streams }))
+  writeFileSync(file, JSON.stringify({ streams, storage }))
   try {
     loadConfig({ file, env: {} })
   } catch (error) {
@@ -46,4 +46,13 @@ test('a category that is not listed cannot be covered', () => {
   expect(problems[0]).toMatch(
     /streams\.candles\.select\.categories must not name .*instruments\.categories leaves out \(USDT-FUTURES, COIN-FUTURES, USDC-FUTURES\)/,
   )
+})
+
+test('candles that are too old to be kept when they close are refused', () => {
+  const candles = { intervals: ['1m', '1D', '1Wutc'] }
+  const kept = (retentionDays: number) => problemsOf({ candles }, { candles: { retentionDays } })
+  expect(kept(8)).toEqual([])
+  expect(kept(7)).toEqual([expect.stringMatching(/storage\.candles\.retentionDays .*: 1Wutc would be too old/)])
+  expect(kept(1)).toEqual([expect.stringContaining('1D, 1Wutc would be') as string])
+  expect(problemsOf({ candles: { ...candles, enabled: false } }, { candles: { retentionDays: 1 } })).toEqual([])
 })
