@@ -165,7 +165,9 @@ class PastFillsWalk {
     const { above, below } = await this.#neighbours({ from: lowest, to: range.to })
     if (above === null && !(await this.#canProve())) return
     const settledUntil = addMs(this.#context.now(), -historyLateMs)
-    const beyond = above === null ? earlierOf(addMs(range.to, marginAboveMs), settledUntil) : addMs(above, 1)
+    // A window up to a fill that is far above misses most of the range.
+    const isNear = above !== null && above < addMs(range.to, windowMs - dayMs)
+    const beyond = isNear ? addMs(above, 1) : earlierOf(addMs(range.to, marginAboveMs), settledUntil)
     const top = laterOf(range.to, beyond)
     const windowTo = (from: ServiceMs) => ({ from: laterOf(laterOf(bottom, from), addMs(top, -windowMs)), to: top })
     if (!this.#hasShownEdgesOf(range) && (await this.#ask(windowTo(below ?? addMs(lowest, -marginMs))))) return

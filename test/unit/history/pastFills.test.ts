@@ -255,6 +255,14 @@ test.each([1_000, 900])('rows beyond what was asked for prove no silence, and co
   expect(intersect(tried.claimed, [range])).toEqual([])
 })
 
+test('fills further apart than a request reaches leave nothing unproven', async () => {
+  const tape = tapeOf([1, 8, 7, 12, 6.5, 17, 7.001, 20, 1].map((days) => Math.round(days * dayMs)))
+  const range = { from: base + 2 * dayMs, to: base + 79 * dayMs }
+  const { claimed, refused, requests } = await fetchFrom(tape, [range])
+  expect({ refused, left: subtract([range], claimed) }).toEqual({ refused: [], left: [] })
+  expect(requests).toBeLessThan(100)
+})
+
 test('gaps close to each other cost one request', async () => {
   const tape = tapeOf(Array.from({ length: 900 }, () => 100))
   const gaps = [10, 20, 30].map((second) => ({ from: base + second * 1_000, to: base + second * 1_000 + 500 }))
