@@ -2,18 +2,17 @@ import type { Kysely } from 'kysely'
 import { ExchangeError, failureTraits } from '../exchange/errors.js'
 import { isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
-import { type Ranges, subtract } from '../market/timeRange.js'
+import { subtract } from '../market/timeRange.js'
 import type { ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
+import { noteMissing } from '../ledger/missing.js'
 import { insertRejectedRows } from '../ledger/rejectedRows.js'
 import { putOffReview } from '../ledger/reviews.js'
 import { settleSlice, type Slice, type SliceResult } from '../ledger/slices.js'
 import type { WantCounts } from '../ledger/wants.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
-import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import { candlesOf, seriesValues } from '../db/series.js'
-import { multirangeText } from '../ledger/verdicts.js'
+import { candlesOf } from '../db/series.js'
 import { CandleFetcher } from './candleSlice.js'
 import { fillHistory } from './pastFills.js'
 import { fundingHistory, liquidationHistory } from './pastFutures.js'
@@ -82,14 +81,15 @@ export class SliceRunner {
   async #fetchEvents(
     history: EventHistory,
     series: EventSeries,
-    { ranges }: Slice,
+    slice: Slice,
     requests: SliceRequests,
     onAsk: (operation: Asking) => void,
   ): Promise<Concluding> {
+    const { ranges } = slice
     const { db, client, states, incidents } = this.#context
     const operation = history.operationOf(series.category)
     if (!states.isAsked(operation))
-      return finished(ranges, `${operation} is not asked: it is ${states.stateOf(operation)}`)
+      return concluded(slice, `${operation} is not asked: it is ${states.stateOf(operation)}`)
     onAsk(operation)
     const ask: typeof requests.ask = async (send) => {
       try {
@@ -114,12 +114,16 @@ export class SliceRunner {
       incidents.failed(operation, refusalOfAll)
     } else if (subtract(ranges, refused).length > 0) incidents.succeeded(operation)
     // All of the slice was requested. Evidence may withhold the claim of what came: it is wanted again in its own time.
-    return finished(ranges, refusalOfAll)
+    return concluded(slice, refusalOfAll)
   }
 }
 
-function finished(done: Ranges, failure?: string): Concluding {
-  return () => Promise.resolve(failure === undefined ? { done } : { done, failure })
+function concluded({ series, ranges: done, again }: Slice, failure?: string): Concluding {
+  return async (trx) => {
+    if (failure === undefined) return { done }
+    if (!again) await noteMissing(trx, series, done, failure)
+    return { done, failure }
+  }
 }
 
 /** Notes as gaps what the service refuses to give. What is read again is recorded already, and is asked for later. */
@@ -133,7 +137,7 @@ async function noteRefused(
   const refused = done === 'series' ? missing : done
   const candles = candlesOf(series)
   if (kind === 'review' && candles !== null) await putOffReview(trx, candles, refused, at)
-  if (!again) await callFunction(trx, 'recorder.note_unknown', ...seriesValues(series), multirangeText(refused), reason)
+  if (!again) await noteMissing(trx, series, refused, reason)
 }
 
 /** The result of a slice that broke off: a `problem` is retried later, a `failure` is final, an abort is neither. */

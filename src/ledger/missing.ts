@@ -3,6 +3,7 @@ import type { CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
 import { addMs, largest, type ServiceMs, smallest } from '../market/values.js'
 import { type ColumnSpec, rowsFrom } from '../db/columns.js'
+import { callFunction } from '../db/database.js'
 import {
   addKnown,
   callOfCandles,
@@ -111,7 +112,7 @@ export async function withoutFinal<Row extends { readonly ts: ServiceMs }>(
   return rows.filter(({ ts }) => !final.some(({ from, to }) => ts >= from && ts < to))
 }
 
-/** Finds the parts of a range that are neither recorded nor final. The rows of the series must have times of their own. */
+/** Finds the parts of a range that are neither recorded nor final. */
 export async function missingEvents(db: Kysely<Database>, series: Series, range: TimeRange): Promise<TimeRange[]> {
   if (range.from >= range.to) return []
   const { rows } = await sql<{ ranges: [ServiceMs, ServiceMs][] }>`
@@ -121,6 +122,20 @@ export async function missingEvents(db: Kysely<Database>, series: Series, range:
       where ${ofSeries(series, 'c')} and c.verdict in ('recorded', 'final')
     ) as m`.execute(db)
   return toRanges(rows[0]?.ranges ?? [])
+}
+
+/** Notes as gaps what is neither recorded nor final of ranges, and in no gap yet. */
+export async function noteMissing(
+  db: Kysely<Database>,
+  series: Series,
+  ranges: readonly TimeRange[],
+  reason: string,
+): Promise<void> {
+  for (const range of ranges) {
+    const missing = await missingEvents(db, series, range)
+    if (missing.length === 0) continue
+    await callFunction(db, 'recorder.note_unknown', ...seriesValues(series), multirangeText(missing), reason)
+  }
 }
 
 /** Records ranges before the beginning of a series. They are confirmed to hold no candles. */

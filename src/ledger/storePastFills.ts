@@ -10,8 +10,7 @@ import { keyOrder, streamTable } from '../db/writeRows.js'
 import { instrumentStream, ofInstrument, ofSeries, seriesValues } from '../db/series.js'
 import { provenBy, runOf, type Shown, silenceOf } from './run.js'
 import { multirange, multirangeText, rangeTexts } from './verdicts.js'
-import { recordGap } from './gaps.js'
-import { missingEvents, withoutFinal } from './missing.js'
+import { missingEvents, noteMissing, withoutFinal } from './missing.js'
 
 type FillKey = InstrumentKey & { readonly category: TradedCategory }
 
@@ -212,22 +211,19 @@ function whyRefused(
   return isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : 'incomplete'
 }
 
-/** Notes why a range is not stored. The reason goes to the gaps in the range, or to a new gap if there are none. */
+/** Notes why a range is not stored. The reason goes to the gaps in the range, and to a new gap for the rest. */
 export async function explainFills(
   db: Kysely<Database>,
   key: FillKey,
   range: TimeRange,
   reason: string,
 ): Promise<void> {
-  const { numUpdatedRows } = await db
+  await db
     .updateTable('recorder.ledger')
     .set({ reason })
     .where(ofSeries(streamOf(key)))
     .where('verdict', 'in', ['missing', 'lost'])
     .where('ranges', '&&', multirange([range]))
-    .executeTakeFirst()
-  if (numUpdatedRows > 0n) return
-  // A candle may have proven a part of the range meanwhile.
-  for (const missing of await missingEvents(db, streamOf(key), range))
-    await recordGap(db, { ...streamOf(key), range: missing, reason })
+    .execute()
+  await noteMissing(db, streamOf(key), [range], reason)
 }

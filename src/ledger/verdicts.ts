@@ -13,7 +13,8 @@ import { addingRanges, ofSeries, type Series, seriesValues } from '../db/series.
  * 1. A response is an unbroken run, in whatever order it comes. It proves the time strictly between its oldest and its
  *    newest row. A closed candle also proves its own interval, and a settlement its own moment.
  * 2. Responses are joined by a row that both show.
- * 3. Silence beyond rows is proven by two responses that were asked otherwise. It is looked at once more a day later.
+ * 3. Silence beyond rows is proven by two responses that were asked otherwise. Of candles, it is looked at once more a
+ *    day later.
  * 4. The newest edge is neither proven nor missing.
  * 5. Sizes, counts, orders, schedules and ages decide what is asked next, and may contradict. They never prove.
  * 6. Evidence against a claim stands until it is answered. A claim subtracts what contradicts it.

@@ -3,10 +3,13 @@ import { callFunction } from '../../../src/db/database.js'
 import { instrumentStream, seriesValues } from '../../../src/db/series.js'
 import { OperationStates } from '../../../src/history/reach.js'
 import { FillRepair } from '../../../src/history/repairs.js'
-import { recordGap } from '../../../src/ledger/gaps.js'
+import { listGaps, recordGap } from '../../../src/ledger/gaps.js'
+import { explainFills } from '../../../src/ledger/storePastFills.js'
+import { normalized } from '../../../src/market/timeRange.js'
 import { hourMs, minuteMs } from '../../../src/market/values.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { wantedRanges } from '../../support/backfill.js'
+import { addCoverage } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let test: TestDatabase
@@ -31,6 +34,23 @@ it('goes through six hundred gaps that were found at the same moment in two look
   expect(await wantedRanges(db, 'BTCUSDT')).toHaveLength(500)
   await repair.look(now)
   expect(await wantedRanges(db, 'BTCUSDT')).toHaveLength(600)
+})
+
+it('notes why a range is missing in the gaps that it touches, and the rest of it as a gap', async () => {
+  const { db, pool } = test.database
+  await pool.query('truncate recorder.ledger, recorder.want cascade')
+  const key = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
+  const series = instrumentStream('fills', key)
+  const from = Date.UTC(2026, 10, 20)
+  await recordGap(db, { ...series, range: { from, to: from + 1_000 }, reason: 'more fills happened' })
+  await addCoverage(db, series, [{ from: from + 5_000, to: from + 6_000 }])
+  await explainFills(db, key, { from: from - hourMs, to: from + hourMs }, 'nothing older')
+  const gaps = await listGaps(db, { streams: ['fills'] })
+  expect(gaps.every(({ reason }) => reason === 'nothing older')).toBe(true)
+  expect(normalized(gaps.map(({ range }) => range))).toEqual([
+    { from: from - hourMs, to: from + 5_000 },
+    { from: from + 6_000, to: from + hourMs },
+  ])
 })
 
 it('asks for contradicted minutes after ten minutes, an hour, six hours and daily, and for few at a look', async () => {
