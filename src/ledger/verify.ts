@@ -157,7 +157,7 @@ async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): P
 }
 
 /**
- * Finds closed candles that no coverage includes.
+ * Finds closed candles that no coverage includes, of the database or of an archive that was adopted.
  *
  * @param keptSince older candles are past retention, and stay only until their chunk is dropped
  */
@@ -170,8 +170,9 @@ async function rowsWithoutCoverage(
     select min(open_time) as "from", max(open_time + length) as "to", count(*) as count
     from market.candles c cross join ${lengthOf(series)} as length
     where ${ofCandles(series, 'c')} and is_closed and open_time >= ${instant(keptSince)}
-      and not coalesce((select ranges from recorder.ledger v
-        where ${knownOf(candleStream(series), 'recorded', 'v')}), '{}') @> tstzrange(open_time, open_time + length)
+      and not coalesce((select range_agg(r) from recorder.ledger v cross join lateral unnest(v.ranges) as r
+        where ${ofSeries(candleStream(series), 'v')} and v.verdict in ('recorded', 'final')), '{}')
+        @> tstzrange(open_time, open_time + length)
     having count(*) > 0`.execute(db)
   return disagreements(series, rows, 'stored, but not covered')
 }
