@@ -27,8 +27,9 @@ import { addingRanges, ofSeries, type Series, seriesValues } from '../db/series.
  * | any                  | recorded             | `storeCandles`, `storeFills`, `storePastFills`, | rows are stored that prove it                 |
  * |                      |                      | `claimEvents`                                   |                                               |
  * | nothing              | silent, and recorded | `storeCandles`                                  | a response leaves candles out between two     |
- * | silent               | no trade             | `confirmNoTrade`                                | a later response leaves them out as well      |
+ * | silent               | no trade             | `confirmNoTrade`                                | a response a day later leaves them out, too   |
  * | silent, no trade     | repaired             | `storeCandles`                                  | candles come after all                        |
+ * | silent, no trade     | missing              | `storeFills`, `storePastFills`                  | fills of their time come after all            |
  * | unanswered           | before the beginning | `addEmptyRanges`                                | a response an hour later shows nothing either |
  * | nothing              | unanswered           | `replaceUnanswered`                             | no response shows anything                    |
  * | nothing              | missing              | `storeFills`, `claimEvents`, `recordGap`,       | rows did not come, and may come later         |
