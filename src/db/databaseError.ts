@@ -187,9 +187,7 @@ const dataException = '22'
  */
 function isOfOthers(error: unknown): boolean {
   const { where } = rootOf(error) as ErrorDetails
-  const inFunctions = String(where ?? '')
-    .split('\n')
-    .filter((line) => /^PL\//.test(line))
+  const inFunctions = (typeof where === 'string' ? where : '').split('\n').filter((line) => line.startsWith('PL/'))
   return inFunctions.some((line) => !/^\S+( \S+)? (recorder|market)\./.test(line))
 }
 

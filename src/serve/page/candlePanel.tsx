@@ -36,12 +36,11 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
   const [seen, setSeen] = useState<TimeRange | null>(null)
   const lengthMs = intervalMs[interval]
   const chartGaps = current === null ? [] : chartGapsOf(candles, lengthMs, current, Date.now())
-  /** Range that stays in view when the interval changes; null without a change. */
+  /** Range that stays in view when the interval changes; null without a change, and at the newest candle. */
   const kept = useRef<TimeRange | null>(null)
   const focus = kept.current ?? (at === null ? null : { from: at - 60 * lengthMs, to: at + 60 * lengthMs })
   const changeInterval = (next: Interval, span: TimeRange) => {
     const isAtNewest = chart.current?.isAtNewest() !== false && current?.hasNewest !== false
-    // At the newest candle the chart shows as many of the other length as fit.
     kept.current = isAtNewest ? null : span
     const middle = minuteOf((span.from + span.to) / 2)
     change({ interval: next, at: isAtNewest ? null : middle }, 'replace')

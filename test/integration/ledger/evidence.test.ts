@@ -283,9 +283,11 @@ describe('the first page of a thin instrument', () => {
   it('is stored in the time of a statement, however old its oldest fill is', async () => {
     const stored = await test.database.db.connection().execute(async (db) => {
       await sql`set statement_timeout = '20s'`.execute(db)
-      return storeBatch(db, batchOf('fills', instrument, rows, start + 300_000)).finally(() =>
-        sql`reset statement_timeout`.execute(db),
-      )
+      try {
+        return await storeBatch(db, batchOf('fills', instrument, rows, start + 300_000))
+      } finally {
+        await sql`reset statement_timeout`.execute(db)
+      }
     })
     expect(stored).toMatchObject({ inserted: 62, gapsFound: 0 })
     expect(await claimed()).toEqual([[years + 0.501, 30.5]])
