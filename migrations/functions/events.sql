@@ -1,6 +1,6 @@
 -- Adds what responses prove of an instrument. Writers of a series wait for each other at its row with verdict
--- recorded. The time between the recorded ranges is then noted as gaps, for a reason, or for what a response came after, as
--- in reason_for_missed. Returns the number of new gaps.
+-- recorded. The time between the recorded ranges that no gap holds yet is then noted as gaps, for a reason, or for what a
+-- response came after, as in reason_for_missed. Returns the number of new gaps.
 create or replace function recorder.claim_events(
   of_stream text, of_category market.category, of_symbol text, claim tstzmultirange,
   why text default null, after_what text default null
@@ -10,7 +10,6 @@ declare
   final constant tstzmultirange := recorder.final_from(of_stream, of_category, of_symbol, '', '', lower(claim));
   whole tstzmultirange;
   gaps tstzmultirange;
-  found bigint;
 begin
   claim := claim - final - (select e.ranges from recorder.evidence_against(of_stream, of_category, of_symbol, '', '', claim) e);
   insert into recorder.ledger as k (stream, category, symbol, verdict, ranges)
@@ -22,18 +21,13 @@ begin
     return 0;
   end if;
   whole := whole + final;
-  gaps := tstzmultirange(range_merge(whole)) - whole;
   perform recorder.close_gaps(of_stream, of_category, of_symbol, '', '', whole);
-  delete from recorder.ledger k
-  where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict = 'missing'
-    and not exists (select from unnest(gaps) as r where tstzmultirange(r) = k.ranges);
-  select count(*) into found from unnest(gaps) as r
-  where not exists (
-    select from recorder.ledger k
-    where k.stream = of_stream and k.category = of_category and k.symbol = of_symbol and k.verdict in ('missing', 'lost')
-      and k.part = lower(r) and k.ranges @> r);
+  gaps := tstzmultirange(range_merge(whole)) - whole - coalesce((
+    select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, '', '')
+      and k.verdict in ('missing', 'lost')), '{}');
   perform recorder.note_gaps(of_stream, of_category, of_symbol, '', '', 'missing', gaps,
     coalesce(why, recorder.reason_for_missed(of_stream, after_what)));
-  return found;
+  return (select count(*) from unnest(gaps));
 end
 $$;

@@ -96,7 +96,8 @@ export async function storeFundingRates(
   }
   const isShown = new Set(times)
   const leftOut = stored.filter(({ ts }) => !isShown.has(ts) && shown.some(({ from, to }) => ts >= from && ts < to))
-  const moments = times.map((ts) => ({ from: ts, to: addMs(ts, secondMs) }))
+  const settled = shown.at(-1)?.to ?? 0
+  const moments = times.filter((ts) => ts <= settled).map((ts) => ({ from: ts, to: addMs(ts, secondMs) }))
   const run = shown.length === 0 || leftOut.length > 0 ? [] : union(shown, normalized(moments))
   const proven = union(subtract(run, notProven(steps)), silent)
   return { ...written, gapsFound: await claimEvents(trx, series, proven, missedSettlement), proven }

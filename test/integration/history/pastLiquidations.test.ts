@@ -4,7 +4,7 @@ import { OperationStates } from '../../../src/history/reach.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { repairFutures as wantMissing } from '../../../src/history/repairs.js'
 import { claimEvents } from '../../../src/ledger/futures.js'
-import { listGaps, loseGaps } from '../../../src/ledger/gaps.js'
+import { listGaps, loseGaps, recordGap } from '../../../src/ledger/gaps.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../../src/market/values.js'
@@ -156,6 +156,19 @@ it('a gap that is filled in part was found when the whole was, and is no new one
   expect(await claim(35, 40)).toBe(0)
   // Nothing came to the other one: nothing was missing in it.
   expect(await gaps()).toMatchObject([{ state: 'lost', range: minute(25, 30)[0], detectedAt: start }])
+})
+
+it('a gap that no claim touches stays when later time is claimed', async () => {
+  const { db } = test.database
+  const series = instrumentStream('liquidations', key)
+  const hoursAgo = (from: number, to: number) => ({ from: start - from * hourMs, to: start - to * hourMs })
+  await recordGap(db, { ...series, range: hoursAgo(60, 30), reason: 'the service refused it' })
+  expect(await claimEvents(db, series, [hoursAgo(3, 2)], 'away')).toBe(0)
+  expect(await claimEvents(db, series, [hoursAgo(1, 0)], 'away')).toBe(1)
+  expect(await gaps()).toMatchObject([
+    { range: hoursAgo(60, 30), reason: 'the service refused it', state: 'open' },
+    { range: hoursAgo(2, 1), reason: 'away' },
+  ])
 })
 
 it('a new gap is asked for at once while an older one waits that no request could fill', async () => {

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
-import { fetchPages, joinPages, nextNumbered } from '../../../src/history/pastFutures.js'
+import { fetchPages, joinPages, nextNumbered } from '../../../src/history/pagesWalk.js'
 import { fetchPastFills } from '../../../src/history/pastFills.js'
 import { provenBy, runOf, silenceOf } from '../../../src/ledger/run.js'
 import { shownFills } from '../../../src/ledger/storePastFills.js'
@@ -87,7 +87,6 @@ async function fetchFrom(
     return Promise.resolve({ inserted: fills.length })
   }
   const numbered: Parameters<typeof fetchPages<Fill>>[0] = {
-    largest: new Map(),
     oldest: new Map(),
     pageRows,
     next: nextNumbered,

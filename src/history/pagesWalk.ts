@@ -1,0 +1,278 @@
+import type { ExchangeClient, Page } from '../exchange/client.js'
+import type { RequestOptions } from '../exchange/sender.js'
+import { intersect, normalized, type Ranges, subtract, union } from '../market/timeRange.js'
+import { addMs, earlierOf, laterOf, type ServiceMs, serviceMs } from '../market/values.js'
+import { missingRows } from '../ledger/batch.js'
+import { eventLateMs } from '../ledger/futures.js'
+import { provenBy, runOf } from '../ledger/run.js'
+import type { EventContext, EventOutcome, EventSeries } from './sliceWork.js'
+
+/** A request for one page: by its number from 1, or by the name that the page before gave. */
+interface PageQuery {
+  readonly page: number
+  readonly limit: number
+  readonly cursor?: string
+}
+
+/** Part of a history that the pages so far show completely. */
+interface PagedPart<Row> {
+  readonly series: EventSeries
+  /** The rows of the page, and all rows that were shown of the time that is proven. */
+  readonly rows: readonly Row[]
+  /** Time that the joined pages prove with their rows. */
+  readonly proven: Ranges
+  /** Time beyond all rows that two pages showed to be silent. */
+  readonly silent: Ranges
+}
+
+/** A history whose pages are counted from the newest row of all, or from the oldest, whatever is wanted. */
+export interface PagedHistory<Row> {
+  /** Time of the oldest row that was shown of each category. The history is known to reach back to it. */
+  readonly oldest: Map<string, ServiceMs>
+  /** The largest number of rows to request. */
+  readonly pageRows: number
+  /** Returns the page after those that show so many rows; null if there is no way to request it. */
+  readonly next: (shown: number, query: PageQuery, cursor: string | undefined) => PageQuery | null
+  readonly ask: (
+    client: ExchangeClient,
+    query: PageQuery & { readonly series: EventSeries },
+    request: RequestOptions,
+  ) => Promise<Page<Row>>
+  /** Returns a text that tells rows apart. Rows with equal texts are told apart by their places. */
+  readonly textOf: (row: Row) => string
+  /** Stores rows and what they prove in one transaction. Resolves to what is claimed. */
+  readonly store: (part: PagedPart<Row>) => Promise<{ readonly inserted: number; readonly proven: Ranges }>
+  /** Notes why ranges below the newest row stay unproven. */
+  readonly explain: (series: EventSeries, ranges: Ranges, reason: string) => Promise<void>
+  /** True if the last page repeats no row of the page before, so that its end must be requested once more. */
+  readonly confirmsEnd?: true
+}
+
+/**
+ * Returns the numbered page that shows most new rows and still one of the rows before. New rows move pages down, so a
+ * page that only adjoins proves nothing. A smaller limit makes pages overlap.
+ */
+export function nextNumbered(shown: number, { limit: largest }: PageQuery): PageQuery | null {
+  if (shown < 2) return null
+  let best: PageQuery = { page: 2, limit: Math.min(largest, shown - 1) }
+  for (let page = 2; page <= shown; page++) {
+    const limit = Math.min(largest, Math.floor((shown - 1) / (page - 1)))
+    if (page * limit > best.page * best.limit) best = { page, limit }
+  }
+  return best
+}
+
+/** Fetches ranges page by page, until everything wanted was shown or nothing new comes. */
+export function fetchPages<Row extends { readonly ts: ServiceMs }>(
+  history: PagedHistory<Row>,
+  series: EventSeries,
+  ranges: Ranges,
+  context: EventContext,
+): Promise<EventOutcome> {
+  return new PagesWalk(history, series, ranges, context).run()
+}
+
+const noFurtherPage = 'its operation names no further page, so that nothing beyond this one can be requested'
+const notContinued = 'a further page of its operation does not continue the page before'
+const notUnderstood = 'a page of its operation has rows that cannot be understood'
+const notConfirmed = 'its operation does not show twice that it has no more rows'
+
+/** The fewest rows of which a page can show all but the last, and still more than one. */
+const fewestRows = 3
+
+/** A page that was shown, with the texts of its rows. */
+interface ShownPage<Row> {
+  readonly query: PageQuery
+  readonly texts: readonly string[]
+  readonly response: Page<Row>
+}
+
+class PagesWalk<Row extends { readonly ts: ServiceMs }> {
+  readonly #history: PagedHistory<Row>
+  readonly #series: EventSeries
+  readonly #context: EventContext
+  readonly #pages: ShownPage<Row>[] = []
+  #left: Ranges
+  /** The rows of all joined pages. */
+  #rows: readonly Row[] = []
+  #claimed: Ranges = []
+  /** Milliseconds in which equal rows stand on both sides of a seam. */
+  #seams: Ranges = []
+
+  constructor(history: PagedHistory<Row>, series: EventSeries, ranges: Ranges, context: EventContext) {
+    this.#history = history
+    this.#series = series
+    this.#context = context
+    this.#left = normalized(ranges)
+  }
+
+  async run(): Promise<EventOutcome> {
+    const reason = (await this.#walk()) ?? (await this.#confirm())
+    // The newest edge is neither proven nor missing. One or two rows do not tell whether a list has an end.
+    const sides = this.#rows.length < fewestRows ? null : this.#sides()
+    const below = sides === null ? [] : subtract(this.#left, [{ from: sides.newest, to: serviceMs(Infinity) }])
+    if (below.length > 0) await this.#history.explain(this.#series, below, reason)
+    return { refused: this.#left }
+  }
+
+  /** Fetches page after page. Resolves to the reason why a page proves nothing; null at the end of the pages. */
+  async #walk(): Promise<string | null> {
+    const { pageRows, next } = this.#history
+    let limit = pageRows
+    const cursors = new Set<string>()
+    for (let query: PageQuery | null = { page: 1, limit: pageRows }; query !== null && this.#isMoreWanted();) {
+      const response: Page<Row> = await this.#ask(query)
+      // A page with rejected rows cannot be joined to the next page.
+      if (missingRows(response) > 0) return notUnderstood
+      const joined = this.#join(response, query)
+      if (joined === null) return notContinued
+      const hasNew = joined.length > this.#rows.length
+      if (hasNew) await this.#store(joined, response)
+      // A page that is shorter than its limit is the last one, or limits are cut.
+      if (response.rows.length < query.limit) limit = Math.max(response.rows.length, 2)
+      query = hasNew ? next(joined.length, { ...query, limit }, response.cursor) : null
+      if (query?.cursor === undefined) continue
+      if (cursors.has(query.cursor)) return notContinued
+      cursors.add(query.cursor)
+    }
+    return null
+  }
+
+  async #ask(query: PageQuery): Promise<Page<Row>> {
+    const { ask, client, counts, request } = this.#context
+    const response = await ask(() => this.#history.ask(client, { ...query, series: this.#series }, request))
+    counts.received += response.rows.length
+    this.#pages.push({ query, texts: response.rows.map(this.#history.textOf), response })
+    return response
+  }
+
+  /** Returns the rows so far with those of a page; null if the page does not continue them. */
+  #join({ rows: page }: Page<Row>, { cursor }: PageQuery): readonly Row[] | null {
+    const { textOf } = this.#history
+    const joined = joinPages(this.#rows, page, textOf)
+    const repeated = this.#rows.length + page.length - joined.length
+    const last = this.#rows.at(-1)
+    if (last === undefined || page.length === 0) return joined
+    if (cursor === undefined) return repeated > 0 ? joined : null
+    const continued = continueRows(this.#rows, joined.slice(this.#rows.length), textOf)
+    if (continued !== null && this.#rows.length + page.length > continued.length)
+      this.#seams = union(this.#seams, [{ from: last.ts, to: addMs(last.ts, 1) }])
+    return continued
+  }
+
+  async #store(joined: readonly Row[], { rows: page, requestTime }: Page<Row>): Promise<void> {
+    const { oldest } = this.#history
+    const [run, pageRun] = [runOf(joined.map(({ ts }) => ts)), runOf(page.map(({ ts }) => ts))]
+    this.#rows = joined
+    if (run === null || pageRun === null) return
+    const { category } = this.#series
+    oldest.set(category, earlierOf(oldest.get(category) ?? run.oldest, run.oldest))
+    const whole = provenBy(run, addMs(requestTime, -eventLateMs))
+    const proven = subtract(whole, union(this.#claimed, this.#seams))
+    this.#claimed = union(this.#claimed, proven)
+    const from = earlierOf(pageRun.oldest, proven[0]?.from ?? pageRun.oldest)
+    const to = laterOf(pageRun.newest, proven.at(-1)?.to ?? pageRun.newest)
+    await this.#claim({ rows: joined.filter(({ ts }) => ts >= from && ts <= to), proven, silent: [] })
+  }
+
+  async #claim(part: Omit<PagedPart<Row>, 'series'>): Promise<void> {
+    const { inserted, proven } = await this.#history.store({ series: this.#series, ...part })
+    this.#context.counts.inserted += inserted
+    this.#left = subtract(this.#left, proven)
+  }
+
+  /** Returns the time of the newest row, and the time beyond the first row of the list and beyond its last one. */
+  #sides(): { readonly newest: ServiceMs; readonly first: Ranges; readonly last: Ranges } | null {
+    const run = runOf(this.#rows.map(({ ts }) => ts))
+    const requested = this.#pages[0]?.response.requestTime
+    if (run === null || requested === undefined) return null
+    const reach = this.#history.oldest.get(this.#series.category) ?? run.oldest
+    const below = normalized([{ from: reach, to: addMs(run.edge, 1) }])
+    const above = normalized([{ from: run.newest, to: addMs(requested, -eventLateMs) }])
+    const { newest } = run
+    return ascends(this.#rows) ? { newest, first: below, last: above } : { newest, first: above, last: below }
+  }
+
+  /** Returns true if more is wanted than the first page tells. */
+  #isMoreWanted(): boolean {
+    return subtract(this.#left, this.#sides()?.first ?? []).length > 0
+  }
+
+  /** Claims the time beyond all rows that two pages show to be silent. Resolves to the reason why they may not. */
+  async #confirm(): Promise<string> {
+    const sides = this.#sides()
+    if (sides === null) return notConfirmed
+    const isWanted = (side: Ranges) => intersect(this.#left, side).length > 0
+    const reason = isWanted(sides.last) ? await this.#confirmEnd() : notConfirmed
+    const known = new Set(this.#rows.map(this.#history.textOf))
+    const [first, last] = [this.#rows.at(0), this.#rows.at(-1)].map((row) => row && this.#history.textOf(row))
+    const shown = () =>
+      this.#pages.filter(({ texts, response }) => missingRows(response) === 0 && texts.every((text) => known.has(text)))
+    const begins = () => shown().filter(({ query, texts }) => query.page === 1 && !query.cursor && texts[0] === first)
+    if (isWanted(sides.first) && begins().length < 2) await this.#ask({ page: 1, limit: this.#history.pageRows - 1 })
+    const ends = shown().filter(({ texts, response }) => response.cursor === undefined && texts.at(-1) === last)
+    const isEndShown = ends.length > 1 && ends.some((page) => !this.#mayBeCut(page))
+    const silent = union(begins().length > 1 ? sides.first : [], isEndShown ? sides.last : [])
+    if (silent.length > 0) await this.#claim({ rows: this.#rows, proven: [], silent: intersect(this.#left, silent) })
+    return reason
+  }
+
+  /** Returns true unless a page has fewer rows than it may have, and than another one of this instrument has. */
+  #mayBeCut({ query, texts }: ShownPage<Row>): boolean {
+    return texts.length >= query.limit || this.#pages.every((other) => other.texts.length <= texts.length)
+  }
+
+  /** Requests the last page otherwise, unless it overlaps the page before, which tells as much. */
+  async #confirmEnd(): Promise<string> {
+    const last = this.#pages.at(-1)
+    const { confirmsEnd = false, pageRows } = this.#history
+    if (!confirmsEnd || last === undefined || last.response.cursor !== undefined) return notConfirmed
+    const { query, texts } = last
+    if (!this.#mayBeCut(last)) await this.#ask({ ...query, limit: query.limit - 1 })
+    else if (texts.length >= fewestRows) {
+      // A smaller page must name another one, which shows where the rows end.
+      const { cursor } = await this.#ask({ ...query, limit: texts.length - 1 })
+      if (cursor === undefined) return noFurtherPage
+      await this.#ask({ ...query, limit: pageRows, cursor })
+    }
+    return notConfirmed
+  }
+}
+
+const ascends = (rows: readonly { readonly ts: ServiceMs }[]): boolean => (rows[0]?.ts ?? 0) < (rows.at(-1)?.ts ?? 0)
+
+/**
+ * Returns rows with those of the page that their cursor named; null if these do not go on in the same direction. Rows
+ * of the joining millisecond that both show may be the same rows, and count once.
+ */
+function continueRows<Row extends { readonly ts: ServiceMs }>(
+  above: readonly Row[],
+  page: readonly Row[],
+  textOf: (row: Row) => string,
+): readonly Row[] | null {
+  const known = new Set(above.map(textOf))
+  const seam = above.at(-1)?.ts
+  if (page.some((row) => row.ts !== seam && known.has(textOf(row)))) return null
+  const continued = [...above, ...page.filter((row) => !known.has(textOf(row)))]
+  const disorderOf = (rows: readonly Row[]) => runOf(rows.map(({ ts }) => ts))?.disorderMs ?? 0
+  if (disorderOf(continued) > Math.max(disorderOf(above), disorderOf(page))) return null
+  // The newest rows come first, unless a page shows another order.
+  return ascends(continued) && !ascends(above) && !ascends(page) ? null : continued
+}
+
+/**
+ * Joins a numbered page to the pages above it. New rows that came meanwhile move all others down, so that the page
+ * repeats the last rows above it. Equal rows at the end of one page and the beginning of the next count as repeated.
+ */
+export function joinPages<Row>(
+  above: readonly Row[],
+  page: readonly Row[],
+  textOf: (row: Row) => string,
+): readonly Row[] {
+  let repeated = Math.min(above.length, page.length)
+  const ends = above.slice(above.length - repeated).map(textOf)
+  const begins = page.map(textOf)
+  const isRepetition = () => ends.slice(ends.length - repeated).every((text, place) => text === begins[place])
+  while (!isRepetition()) repeated--
+  return [...above, ...page.slice(repeated)]
+}

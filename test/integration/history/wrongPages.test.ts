@@ -1,0 +1,177 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
+import { instrumentStream } from '../../../src/db/series.js'
+import type { ExchangeClient } from '../../../src/exchange/client.js'
+import { fundingHistory, liquidationHistory } from '../../../src/history/pastFutures.js'
+import { listGaps } from '../../../src/ledger/gaps.js'
+import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
+import { coveredRanges } from '../../support/coverage.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+
+const category = 'USDT-FUTURES'
+const base = Date.UTC(2026, 10, 20)
+let now: number
+let test: TestDatabase
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test.drop())
+beforeEach(async () => {
+  now = base
+  await test.database.pool.query('truncate market.liquidations, market.funding_rates, recorder.ledger')
+})
+
+type Query = { readonly symbol: string; readonly limit: number; readonly cursor?: string | number }
+type Shown = { readonly rows: readonly { readonly ts: number }[]; readonly cursor?: string }
+
+/** Fetches a range from a service that shows pages. Resolves to the number of requests. */
+async function fetchFrom(
+  shows: (query: Query) => Shown,
+  symbol: string,
+  range: { readonly from: number; readonly to: number },
+  history: ReturnType<typeof liquidationHistory>,
+): Promise<number> {
+  let requests = 0
+  const show = (query: Query) => {
+    if (++requests > 60) throw new Error('too many requests')
+    const { cursor, rows } = shows(query)
+    const page = { rows, rejected: [], unkept: 0, requestTime: now, receivedAt: now }
+    return Promise.resolve({ ...page, ...(cursor !== undefined && { cursor }) })
+  }
+  const client = { liquidations: show, fundingRates: show } as unknown as ExchangeClient
+  const stream = history.operationOf(category) === 'liquidations' ? 'liquidations' : 'funding_rates'
+  const counts = { received: 0, inserted: 0 }
+  await history.fetch({ ...instrumentStream(stream, { category, symbol }), category }, [range], {
+    client,
+    request: {},
+    counts,
+    ask: (request) => request(),
+    now: () => now,
+  })
+  return requests
+}
+
+const key = (symbol: string) => ({ category, symbol, receivedAt: base, extra: {} }) as const
+/** Liquidations, the newest first, some minutes apart. */
+const liquidationsOf = (symbol: string, count: number, everyMs = 10 * minuteMs, until = base - 2 * hourMs) =>
+  Array.from({ length: count }, (_, place) => {
+    const ts = until - (place + 1) * everyMs + 137
+    return { ...key(symbol), ts, side: 'buy', price: String(1 + (place % 7)), amount: '1' } as const
+  })
+const ratesOf = (symbol: string, count: number) =>
+  Array.from({ length: count }, (_, place) => {
+    return { ...key(symbol), ts: base - (place + 1) * 8 * hourMs, fundingRate: '0.0001' }
+  })
+
+/** Shows rows in pages, the newest first; each names the next one. */
+const inPages =
+  (rows: Shown['rows'], most = 100, names = true) =>
+  ({ limit, cursor = 0 }: Query): Shown => {
+    const end = Number(cursor) + Math.min(limit, most)
+    return { rows: rows.slice(Number(cursor), end), ...(names && end < rows.length && { cursor: String(end) }) }
+  }
+const inNumberedPages =
+  (rows: Shown['rows']) =>
+  ({ limit, cursor = 1 }: Query): Shown => ({ rows: rows.slice((Number(cursor) - 1) * limit, Number(cursor) * limit) })
+
+type Stream = 'liquidations' | 'funding_rates'
+const stored = async (stream: Stream, symbol: string) => {
+  const { rows } = await test.database.pool.query<{ ts: number }>(
+    `select (extract(epoch from ts) * 1000)::bigint as ts from market.${stream} where symbol = $1 order by ts desc`,
+    [symbol],
+  )
+  return rows.map(({ ts }) => ts)
+}
+const claimed = (stream: Stream, symbol: string) =>
+  coveredRanges(test.database.db, instrumentStream(stream, { category, symbol }))
+const reasons = async () => (await listGaps(test.database.db)).map(({ symbol, reason }) => [symbol, reason])
+
+/** Times that are claimed and not stored. */
+async function missing(stream: Stream, symbol: string, truth: Shown['rows']): Promise<number[]> {
+  const [ranges, known] = [await claimed(stream, symbol), new Set(await stored(stream, symbol))]
+  const isClaimed = (ts: number) => ranges.some(({ from, to }) => ts >= from && ts < to)
+  return truth.map(({ ts }) => ts).filter((ts) => isClaimed(ts) && !known.has(ts))
+}
+
+const threeDays = { from: base - 3 * dayMs + hourMs, to: base - hourMs }
+const unconfirmed = 'its operation does not show twice that it has no more rows'
+const notContinued = 'a further page of its operation does not continue the page before'
+const noFurtherPage = 'its operation names no further page, so that nothing beyond this one can be requested'
+
+it.each([4, 150])('a page that ignores its cursor, with %i newer rows, adds nothing', async (newer) => {
+  const all = () => liquidationsOf('AUSDT', 2_000, minuteMs, now)
+  const history = liquidationHistory(test.database.db)
+  const shows = ({ limit }: Query) => {
+    now += newer * minuteMs
+    return { rows: all().slice(0, limit), cursor: '7' }
+  }
+  expect(await fetchFrom(shows, 'AUSDT', threeDays, history)).toBe(2)
+  expect(await stored('liquidations', 'AUSDT')).toHaveLength(100)
+  expect(await missing('liquidations', 'AUSDT', all())).toEqual([])
+  expect(await reasons()).toEqual([['AUSDT', notContinued]])
+})
+
+it('pages that name each other within a millisecond end', async () => {
+  const one = liquidationsOf('AUSDT', 4, 0)
+  const shows = ({ cursor }: Query) =>
+    cursor === 'b' ? { rows: one.slice(2), cursor: 'a' } : { rows: one.slice(0, 2), cursor: 'b' }
+  expect(await fetchFrom(shows, 'AUSDT', threeDays, liquidationHistory(test.database.db))).toBeLessThanOrEqual(4)
+  expect(await stored('liquidations', 'AUSDT')).toHaveLength(4)
+})
+
+it('an empty page for a cursor proves nothing below the page that named it', async () => {
+  const history = liquidationHistory(test.database.db)
+  const [other, all] = [liquidationsOf('AUSDT', 440), liquidationsOf('BUSDT', 440)]
+  await fetchFrom(inPages(other), 'AUSDT', threeDays, history)
+  expect(await stored('liquidations', 'AUSDT')).toHaveLength(440)
+  expect(await reasons()).toEqual([])
+  const shows = (query: Query) => (query.cursor === undefined ? inPages(all)(query) : { rows: [] })
+  await fetchFrom(shows, 'BUSDT', threeDays, history)
+  expect(await stored('liquidations', 'BUSDT')).toHaveLength(100)
+  expect(await missing('liquidations', 'BUSDT', all)).toEqual([])
+  expect(await reasons()).toEqual([['BUSDT', unconfirmed]])
+})
+
+it('an empty second page of settled rates proves nothing below the first one', async () => {
+  const history = fundingHistory(test.database.db)
+  const range = { from: base - 80 * dayMs, to: base - dayMs }
+  const [other, all] = [ratesOf('AUSDT', 270), ratesOf('BUSDT', 270)]
+  await fetchFrom(inNumberedPages(other), 'AUSDT', range, history)
+  expect(await reasons()).toEqual([])
+  const shows = (query: Query) => (query.cursor === 1 ? inNumberedPages(all)(query) : { rows: [] })
+  await fetchFrom(shows, 'BUSDT', range, history)
+  expect(await stored('funding_rates', 'BUSDT')).toHaveLength(100)
+  expect(await missing('funding_rates', 'BUSDT', all)).toEqual([])
+  expect(await reasons()).toEqual([['BUSDT', unconfirmed]])
+})
+
+it('a larger page of another future tells nothing of a page without a cursor', async () => {
+  const history = liquidationHistory(test.database.db)
+  const [other, all] = [liquidationsOf('AUSDT', 440), liquidationsOf('BUSDT', 440)]
+  await fetchFrom(inPages(other), 'AUSDT', threeDays, history)
+  await fetchFrom(inPages(all, 50, false), 'BUSDT', threeDays, history)
+  expect(await missing('liquidations', 'BUSDT', all)).toEqual([])
+  expect(await reasons()).toEqual([['BUSDT', noFurtherPage]])
+})
+
+it.each([3, 60, 130])('all time is claimed of a future with %i liquidations, after few requests', async (count) => {
+  const history = liquidationHistory(test.database.db)
+  await fetchFrom(inPages(liquidationsOf('AUSDT', 440)), 'AUSDT', threeDays, history)
+  const requests = await fetchFrom(inPages(liquidationsOf('BUSDT', count)), 'BUSDT', threeDays, history)
+  expect(requests).toBeLessThanOrEqual(4)
+  expect(await claimed('liquidations', 'BUSDT')).toHaveLength(1)
+  const [covered] = await claimed('liquidations', 'BUSDT')
+  expect(covered?.from).toBeLessThanOrEqual(threeDays.from)
+  expect(covered?.to).toBeGreaterThanOrEqual(threeDays.to)
+  expect(await reasons()).toEqual([])
+})
+
+it.each([3, 90, 100, 101])('all time is claimed of a young future with %i settlements', async (count) => {
+  const history = fundingHistory(test.database.db)
+  const range = { from: base - 80 * dayMs, to: base - hourMs }
+  await fetchFrom(inNumberedPages(ratesOf('AUSDT', 270)), 'AUSDT', range, history)
+  const requests = await fetchFrom(inNumberedPages(ratesOf('BUSDT', count)), 'BUSDT', range, history)
+  expect(requests).toBeLessThanOrEqual(4)
+  const [covered] = await claimed('funding_rates', 'BUSDT')
+  expect(covered?.from).toBeLessThanOrEqual(range.from)
+  expect(await reasons()).toEqual([])
+})
