@@ -23,6 +23,43 @@ returns timestamptz language sql stable security definer set search_path = '' as
   select before from recorder.final_rollups
 $$;
 
+-- Returns the candles of steps whose minutes may have been removed for their age: of each, the rollup or the stored
+-- minutes, whichever has more of them. A function of its own, because the views of rollups take long to plan.
+create or replace function recorder_page.final_candles(
+  category market.category, symbol text, step interval, final_from timestamptz, final_to timestamptz
+)
+returns table (
+  open_time timestamptz, open numeric, high numeric, low numeric, close numeric, base_volume numeric,
+  quote_turnover numeric, minutes bigint
+) language plpgsql stable parallel safe rows 100 set plan_cache_mode = force_custom_plan as $$
+begin
+  return query
+  select distinct on (f.open_time) f.open_time, f.open, f.high, f.low, f.close, f.base_volume, f.quote_turnover, f.minutes
+  from (
+    select date_bin(step, c.open_time, timestamptz 'epoch') as open_time,
+      (array_agg(c.open order by c.open_time))[1] as open, max(c.high) as high, min(c.low) as low,
+      (array_agg(c.close order by c.open_time))[count(*)] as close,
+      case when count(c.base_volume) = count(*) then sum(c.base_volume) end as base_volume,
+      case when count(c.quote_turnover) = count(*) then sum(c.quote_turnover) end as quote_turnover,
+      count(*) as minutes, false as is_rollup
+    from market.candles c
+    where c.category = final_candles.category and c.symbol = final_candles.symbol and c.type = 'market'
+      and c.interval = '1m' and c.is_closed and c.open_time >= final_from and c.open_time < final_to
+    group by 1
+    union all
+    select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes, true
+    from market.ohlcv_1h r
+    where step = interval '1 hour' and r.category = final_candles.category and r.symbol = final_candles.symbol
+      and r.open_time >= final_from and r.open_time < final_to
+    union all
+    select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes, true
+    from market.ohlcv_5m r
+    where step = interval '5 minutes' and r.category = final_candles.category and r.symbol = final_candles.symbol
+      and r.open_time >= final_from and r.open_time < final_to
+  ) f order by f.open_time, f.minutes desc, f.is_rollup;
+end
+$$;
+
 -- Reads minutes, because rollups may lack what was stored or changed since. A bound reaches the index of the minutes,
 -- and to group them costs no more than to plan and to read rollups. Only where minutes were removed for their age, the
 -- rollups of hours or five minutes are read that have more minutes than are stored. Each call is planned with its values,
@@ -77,35 +114,14 @@ begin
       case when count(s.quote_turnover) = count(*) then sum(s.quote_turnover) end as quote_turnover,
       sum(s.minutes)::bigint as minutes
     from (
-      select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover, 1 as minutes
+      select c.open_time, c.open, c.high, c.low, c.close, c.base_volume, c.quote_turnover, 1::bigint as minutes
       from market.candles c
       where c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market' and c.interval = '1m'
         and c.is_closed and c.open_time >= ohlcv.from_time and c.open_time < ohlcv.to_time
         and (step is null or c.open_time < final_from or c.open_time >= final_to)
       union all
-      (select distinct on (f.open_time) f.open_time, f.open, f.high, f.low, f.close, f.base_volume, f.quote_turnover, f.minutes
-      from (
-        select date_bin(step, c.open_time, timestamptz 'epoch') as open_time,
-          (array_agg(c.open order by c.open_time))[1] as open, max(c.high) as high, min(c.low) as low,
-          (array_agg(c.close order by c.open_time))[count(*)] as close,
-          case when count(c.base_volume) = count(*) then sum(c.base_volume) end as base_volume,
-          case when count(c.quote_turnover) = count(*) then sum(c.quote_turnover) end as quote_turnover,
-          count(*) as minutes, false as is_rollup
-        from market.candles c
-        where step is not null and c.category = ohlcv.category and c.symbol = ohlcv.symbol and c.type = 'market'
-          and c.interval = '1m' and c.is_closed and c.open_time >= final_from and c.open_time < final_to
-        group by 1
-        union all
-        select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes, true
-        from market.ohlcv_1h r
-        where step = interval '1 hour' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
-          and r.open_time >= final_from and r.open_time < final_to
-        union all
-        select r.open_time, r.open, r.high, r.low, r.close, r.base_volume, r.quote_turnover, r.minutes, true
-        from market.ohlcv_5m r
-        where step = interval '5 minutes' and r.category = ohlcv.category and r.symbol = ohlcv.symbol
-          and r.open_time >= final_from and r.open_time < final_to
-      ) f order by f.open_time, f.minutes desc, f.is_rollup)
+      select f.* from recorder_page.final_candles(ohlcv.category, ohlcv.symbol, step, final_from, final_to) f
+      where step is not null
     ) s group by 1
   ) b
   cross join lateral (select (ceil(extract(epoch from b.open_time + span) / 60)
