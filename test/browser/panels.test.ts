@@ -80,6 +80,9 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.getByLabel('Filter instruments').press('Enter')
     await page.getByRole('heading', { name: 'BTCUSDT USDT-FUTURES' }).waitFor()
     await page.goBack()
+    // The address keeps the filter.
+    await expect.poll(symbols).toEqual(['BTCUSDT'])
+    await page.getByLabel('Filter instruments').fill('')
     await page.getByRole('button', { name: 'ETHUSDT', exact: true }).first().click()
     await page.getByRole('heading', { name: /^ETHUSDT/ }).waitFor()
   })
