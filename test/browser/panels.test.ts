@@ -1,105 +1,20 @@
-import type { Browser, Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import type { Page } from 'playwright-core'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { RunningServer } from '../../src/serve/server.js'
-import { launchBrowser, openPage, savedCsv, type WatchedPage } from '../support/browser.js'
-import { createTestDatabase, type TestDatabase } from '../support/database.js'
+import { savedCsv } from '../support/browser.js'
 import { chromium } from '../support/installed.js'
-import { serviceMs } from '../../src/market/values.js'
-import { freshen, serveSource, settableSource } from '../support/recorderSource.js'
+import { panelsOfPage } from '../support/panelsOfPage.js'
 
 const { path: chromiumPath, hint } = chromium()
 const instrument = '/?category=SPOT&symbol=BTCUSDT'
 
 /** Panels of the page over a database that the tests fill, without a recorder. */
 describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
-  const source = settableSource(Date.now() - 60_000)
-  let testDatabase: TestDatabase
+  const { source, sql, opened } = panelsOfPage(chromiumPath ?? '')
   let server: RunningServer
-  let browser: Browser
-  let watched: WatchedPage
   let page: Page
-
-  async function sql(text: string): Promise<void> {
-    await testDatabase.database.pool.query(text)
-  }
-
-  beforeAll(async () => {
-    testDatabase = await createTestDatabase()
-    await sql(`
-      insert into market.instruments (category, symbol, base_coin, quote_coin, status, kind, price_precision, first_seen_at, updated_at)
-      select c, coin || 'USDT', coin, 'USDT', 'online', 'crypto', 1, now(), now()
-      from unnest('{SPOT,USDT-FUTURES}'::market.category[]) as c cross join unnest('{BTC,ETH,SOL,XRP}'::text[]) as coin;
-      insert into market.tickers (category, symbol, ts, last_price, bid1_price, ask1_price, funding_rate, turnover_24h, price_24h_pcnt, received_at)
-      select category, symbol, now() - h * interval '1 hour' - interval '20 seconds', 100 + h, 99, 101,
-        case when category <> 'SPOT' then 0.0001 end, 485300000, -0.01, now()
-      from market.instruments cross join generate_series(0, 9) as h;
-      insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
-      select 'candles', category, symbol, 'market', '1m', 'recorded',
-        tstzmultirange(tstzrange(now() - interval '12 hours 10 minutes', now()))
-      from market.instruments where symbol = 'BTCUSDT';
-      insert into market.candles
-      select 'SPOT', 'BTCUSDT', 'market', '1m', t, 100, 102, 99, 101, 1, 100, true
-      from (values (timestamptz '2026-01-01', timestamptz '2026-02-01'), ('2026-03-01', '2026-03-08')) as stretch (begin, until),
-        generate_series(begin, until, '1 minute') as t`)
-    freshen(source, Date.now())
-    source.state.serviceNow = () => serviceMs(Date.now())
-    server = await serveSource(source, testDatabase.url)
-    browser = await launchBrowser(chromiumPath ?? '')
-  })
-
-  beforeEach(async () => {
-    freshen(source, Date.now())
-    watched = await openPage(browser, server.url)
-    page = watched.page
-    page.setDefaultTimeout(60_000)
-  })
-
-  afterEach(async () => {
-    expect(watched.complaints).toEqual([])
-    await page.context().close()
-  })
-
-  afterAll(async () => {
-    await browser?.close()
-    await server?.close()
-    await testDatabase?.drop()
-  })
-
-  test('the market is sorted and filtered, and one of it opens with a click', async () => {
-    await page.goto(`${server.url}/?market`)
-    const symbols = () => page.locator('.market-rows tbody th button:not(.star)').allInnerTexts()
-    await page.getByRole('button', { name: 'Complete 24 h' }).waitFor()
-    await page.getByRole('button', { name: 'Instrument' }).click()
-    const pair = (coin: string) => [`${coin}USDT`, `${coin}USDT`]
-    await expect.poll(symbols).toEqual(['BTC', 'ETH', 'SOL', 'XRP'].flatMap(pair))
-    await page.locator('.market-rows .curve.down').nth(7).waitFor()
-    // Half of the day that ended ten minutes ago is proven.
-    expect(await page.locator('.market-rows tbody tr').first().innerText()).toContain('50 %')
-    await page.getByLabel('Filter instruments').fill('btc futures')
-    await expect.poll(symbols).toEqual(['BTCUSDT'])
-    await page.getByLabel('Filter instruments').press('Enter')
-    await page.getByRole('heading', { name: 'BTCUSDT USDT-FUTURES' }).waitFor()
-    await page.goBack()
-    // The address keeps the filter.
-    await expect.poll(symbols).toEqual(['BTCUSDT'])
-    await page.getByLabel('Filter instruments').fill('')
-    await page.getByRole('button', { name: 'ETHUSDT', exact: true }).first().click()
-    await page.getByRole('heading', { name: /^ETHUSDT/ }).waitFor()
-  })
-
-  test.each([
-    [1024, 768],
-    [390, 844],
-  ])('the market cuts no number at %i × %i', async (width, height) => {
-    await sql(`update market.tickers set last_price = 0.00140158533127 where symbol = 'XRPUSDT'`)
-    await page.setViewportSize({ width, height })
-    await page.goto(`${server.url}/?market`)
-    await page.getByRole('cell', { name: '0.0014015', exact: true }).first().waitFor()
-    const cut = `[...document.querySelectorAll('.market-rows td')]
-      .filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent)`
-    expect(await page.evaluate<string[]>(cut)).toEqual([])
-    const { height: tall = 0 } = (await page.locator('.market-rows tbody tr').first().boundingBox()) ?? {}
-    expect(Math.round(tall)).toBe(width > 620 ? 27 : 46)
+  beforeEach(() => {
+    ;({ server, page } = opened())
   })
 
   test('book and fills are those of the time that the chart shows, and are saved as they are stored', async () => {
@@ -133,18 +48,6 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.locator('#backfills').getByRole('button', { name: 'Copy' }).click()
     await page.getByRole('button', { name: 'Copied' }).waitFor()
     expect(await page.evaluate<string>('navigator.clipboard.readText()')).toBe('market-recorder backfill --help')
-  })
-
-  test('favourites are kept in the browser', async () => {
-    await page.goto(`${server.url}/?market`)
-    await page.getByRole('button', { name: '★ Favourites' }).click()
-    await page.getByText('No favourites yet: the star before a symbol makes it one.').waitFor()
-    await page.getByRole('button', { name: '★ Favourites' }).click()
-    await page.getByRole('button', { name: 'Favourite SOLUSDT SPOT' }).click()
-    await page.reload()
-    await page.getByRole('button', { name: '★ Favourites' }).click()
-    await page.getByText('1 of 8').waitFor()
-    expect(await page.locator('.market-rows tbody th').innerText()).toContain('SOLUSDT')
   })
 
   const chart = (name: RegExp) => page.getByRole('img', { name })
