@@ -1,13 +1,11 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import type { TimeRange } from '../../../src/market/timeRange.js'
-import type { Batch, FillBatch } from '../../../src/ledger/batch.js'
-import { storeBatches, type StoredBatch } from '../../../src/ledger/storeBatches.js'
+import type { Batch } from '../../../src/ledger/batch.js'
 import { rejectedRow } from '../../../src/market/rejectedRow.js'
 import { callFunction } from '../../../src/db/database.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { aFill, someTime } from '../../support/marketRows.js'
-import { batchOf } from '../../support/batches.js'
+import { aFill } from '../../support/marketRows.js'
+import { at, every, fillPage as page, fillRanges, storeAll } from '../../support/fillPages.js'
 
 let test: TestDatabase
 beforeAll(async () => {
@@ -17,33 +15,9 @@ afterAll(() => test?.drop())
 const clear = () => sql`truncate market.fills, recorder.ledger, recorder.rejected_row`.execute(test.database.db)
 beforeEach(clear)
 
-const at = (ms: number) => someTime + ms
-
-/** A page of fills at these milliseconds, asked for long after all of them had settled, unless it is said otherwise. */
-function page(times: readonly number[], { symbol = 'BTCUSDT', requested = Math.max(0, ...times) + 60_000 } = {}) {
-  const rows = times.map((ms) => aFill({ symbol, execId: `id ${ms}`, ts: at(ms) })).toReversed()
-  return batchOf('fills', { category: 'SPOT', symbol }, rows, at(requested)) as FillBatch
-}
-const every = (stepMs: number, from: number, to: number) =>
-  Array.from({ length: Math.ceil((to - from) / stepMs) }, (_, index) => from + index * stepMs)
-
-async function store(...batches: Batch[]): Promise<StoredBatch[]> {
-  const outcomes = await storeBatches(test.database.db, batches)
-  return outcomes.map((outcome) => {
-    if (!outcome.isStored) throw outcome.error
-    return outcome
-  })
-}
-
-async function ranges(table: 'coverage' | 'gaps', symbol = 'BTCUSDT'): Promise<[number, number][]> {
-  const { rows } = await sql<TimeRange>`
-    select from_time as "from", to_time as "to" from ${sql.table(`market.${table}`)}
-    where stream = 'fills' and symbol = ${symbol} ${sql.raw(table === 'gaps' ? `and state <> 'repaired'` : '')}
-    order by 1`.execute(test.database.db)
-  return rows.map(({ from, to }) => [from - someTime, to - someTime])
-}
-const claimed = (symbol?: string) => ranges('coverage', symbol)
-const lost = (symbol?: string) => ranges('gaps', symbol)
+const store = (...batches: Batch[]) => storeAll(test.database.db, batches)
+const claimed = (symbol?: string) => fillRanges(test.database.db, 'coverage', symbol)
+const lost = (symbol?: string) => fillRanges(test.database.db, 'gaps', symbol)
 describe('what is not claimed', () => {
   it.each([
     ['its own time', (own: number) => ({ ts: own, price: 'n/a' }), [[500, 501]]],
