@@ -96,10 +96,10 @@ create or replace function market.vwap(
 returns numeric language plpgsql stable parallel safe set plan_cache_mode = force_custom_plan as $$
 begin
   -- The base of a fill of COIN-FUTURES is unknown where its price is 0.
-  return (select case when vwap.category <> 'COIN-FUTURES' or min(abs(f.price)) > 0
-      then sum(market.fill_quote_value(f.category, f.price, f.size))
-        / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0) end
-    from market.fills f
+  return (select case when count(v.base) = count(*) then sum(v.quote) / nullif(sum(v.base), 0) end
+    from market.fills f cross join lateral (
+      select market.fill_quote_value(f.category, f.price, f.size) as quote,
+        market.fill_base_size(f.category, f.price, f.size) as base) v
     where f.category = vwap.category and f.symbol = vwap.symbol and f.ts >= from_time and f.ts < to_time);
 end
 $$;
@@ -113,14 +113,13 @@ create or replace function market.vwap_series(
 returns table (open_time timestamptz, vwap numeric, base_volume numeric, quote_turnover numeric, fills bigint)
 language sql stable parallel safe as $$
   select date_bin(step, f.ts, origin),
-    case when vwap_series.category <> 'COIN-FUTURES' or min(abs(f.price)) > 0
-      then sum(market.fill_quote_value(f.category, f.price, f.size))
-        / nullif(sum(market.fill_base_size(f.category, f.price, f.size)), 0) end,
-    case when vwap_series.category <> 'COIN-FUTURES' or min(abs(f.price)) > 0
-      then sum(market.fill_base_size(f.category, f.price, f.size)) end,
-    sum(market.fill_quote_value(f.category, f.price, f.size)),
+    case when count(v.base) = count(*) then sum(v.quote) / nullif(sum(v.base), 0) end,
+    case when count(v.base) = count(*) then sum(v.base) end,
+    sum(v.quote),
     count(*)
-  from market.fills f
+  from market.fills f cross join lateral (
+    select market.fill_quote_value(f.category, f.price, f.size) as quote,
+      market.fill_base_size(f.category, f.price, f.size) as base) v
   where f.category = vwap_series.category and f.symbol = vwap_series.symbol
     and f.ts >= from_time and f.ts < to_time
   group by 1 order by 1
