@@ -60,9 +60,7 @@ export async function noteUnknown(
     with unknown as materialized (
       select s.*, s.ranges::tstzmultirange - coalesce((
           select range_agg(r) from recorder.want w cross join lateral unnest(w.ranges - w.done) as r
-          where w.ended_at is null and ${sameSeries('w', 's')}), '{}') - coalesce((
-          select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
-          where ${sameSeries('k', 's')} and k.verdict in ('missing', 'lost')), '{}') as rest
+          where w.ended_at is null and ${sameSeries('w', 's')}), '{}') as rest
       from ${source} as s
     )
     select recorder.note_unknown(stream, category::market.category, symbol, type, interval, rest, ${reason})
