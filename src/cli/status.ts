@@ -77,13 +77,13 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
 async function ask(config: Config, options: StatusOptions): Promise<StatusSource> {
   const address = options.url ?? (await knownAddress(config))
   if (address === null) {
-    const reason = 'the data folder holds no address of a recorder that runs; give --url or --data-dir'
+    const reason = notRunning('the data folder holds no address of a recorder that runs; give --url or --data-dir')
     return { recorder: null, reason, stored: await readStored(config, reason) }
   }
   try {
     return { recorder: await askRecorder(address, config.serve.password), stored: null, reason: null }
   } catch (error) {
-    const reason = messageOf(error)
+    const reason = isLate((error as Error).cause) ? messageOf(error) : notRunning(messageOf(error))
     return { recorder: null, reason, stored: await readStored(config, reason) }
   }
 }
@@ -116,7 +116,7 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
     import('../db/readOnlyQuery.js'),
   ])
   // Without recorder and database nothing is known. The message gives both reasons.
-  const failure = (error: unknown) => new Error(`${silence(whyNoRecorder)}; ${describeError(error)}`, { cause: error })
+  const failure = (error: unknown) => new Error(`${whyNoRecorder}; ${describeError(error)}`, { cause: error })
   const store = await openStore(config, createLogger('warn')).catch((error: unknown) => {
     throw failure(error)
   })
@@ -135,14 +135,14 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
 function textOf({ recorder, stored, reason }: StatusSource, screen?: Screen): string {
   if (recorder !== null) return statusText(recorder, process.stdout.isTTY, screen)
   const rest = stored === null ? '' : `\n${storedText(stored, asIfService(Date.now()))}`
-  const line = silence(reason ?? 'no reason')
+  const line = reason ?? notRunning('no reason')
   return `${line.charAt(0).toUpperCase()}${line.slice(1)}${rest}`
 }
 
-/** Says why there is no status. A recorder that responds late is running. */
-function silence(reason: string): string {
-  return reason.startsWith('the recorder at') ? reason : `the recorder is not running here: ${reason}`
-}
+const notRunning = (reason: string) => `the recorder is not running here: ${reason}`
+
+/** Returns true if the recorder did not respond in time. It may be running. */
+const isLate = (error: unknown) => error instanceof Error && error.name === 'TimeoutError'
 
 function isRecording({ recorder }: StatusSource): boolean {
   return recorder !== null && !recorder.problems.some(({ isBlocking }) => isBlocking)
@@ -170,8 +170,7 @@ export async function askRecorder(address: string, password: string | undefined)
   try {
     return await readStatus(url, authorization)
   } catch (error) {
-    const isLate = (error as Error).name === 'TimeoutError'
-    const message = isLate
+    const message = isLate(error)
       ? `the recorder at ${url} has not responded within ${patienceMs / 1_000} s; it may be busy`
       : `no recorder responds at ${url}: ${causeOf(error)}`
     throw new Error(message, { cause: error })

@@ -112,29 +112,29 @@ export class DayWriter {
   async #takeColumns(name: string, columns: readonly StoredColumn[]): Promise<void> {
     const known = await this.#known()
     const before = known.get(name)
-    if (before !== undefined && !isSameType(before, columns)) await this.#widen(name, columns)
+    const isWidened = before !== undefined && !isSameType(before, columns)
+    if (isWidened) this.#replaced = await this.#widen(name, columns)
     known.set(name, columns)
     this.#change(name).columns = columns
-  }
-
-  /** If a file is damaged, the table stays as it is, and no wider day can be written before that file is back. */
-  async #widen(name: string, columns: readonly StoredColumn[]): Promise<void> {
-    const failed = this.#failures.get(name)
-    if (failed !== undefined) throw failed
-    await this.commit()
-    try {
-      this.#replaced = await widenFiles(this.#context, publishedTable(name), columns)
-    } catch (error) {
-      if (error instanceof DamagedArchive) this.#failures.set(name, error)
-      throw error
-    }
-    this.#columns?.set(name, columns)
-    this.#change(name).columns = columns
+    if (!isWidened) return
     for (const { day, path, file } of this.#replaced) {
       this.#change(name).added.push({ day, file })
       this.#change(name).removed.push({ day, path })
     }
     await this.commit()
+  }
+
+  /** If a file is damaged, the table stays as it is, and no wider day can be written before that file is back. */
+  async #widen(name: string, columns: readonly StoredColumn[]): Promise<readonly Replacement[]> {
+    const failed = this.#failures.get(name)
+    if (failed !== undefined) throw failed
+    await this.commit()
+    try {
+      return await widenFiles(this.#context, publishedTable(name), columns)
+    } catch (error) {
+      if (error instanceof DamagedArchive) this.#failures.set(name, error)
+      throw error
+    }
   }
 
   #change(table: string): Change {

@@ -266,8 +266,8 @@ export function dayStatus(
   if (day.lostMs > 0) return 'lost'
   if (day.coveredMs <= 0) return day.openGapMs > 0 ? 'partial' : 'none'
   const everyMs = interval !== '' ? intervalMs[interval] : stream === 'funding_rates' ? settlesEveryMs : 0
-  const isCurrent = day.coveredTo !== null && day.coveredTo > now - lagMs - everyMs
-  const expectedMs = isCurrent ? Math.min(dayMs, (day.coveredTo ?? now) - day.day) : dayMs
+  const coveredTo = day.coveredTo ?? day.day
+  const expectedMs = coveredTo > now - lagMs - everyMs ? coveredTo - day.day : dayMs
   if (day.openGapMs > 0 || day.coveredMs < expectedMs) return 'partial'
   return day.hasRows ? 'complete' : 'empty'
 }
