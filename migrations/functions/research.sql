@@ -87,8 +87,8 @@ comment on function market.realized_volatility is
   'Realized volatility of a half-open range as a fraction a year of 365 days: the root of the mean square of the '
   'log returns of this width. Steps that are proven to be without trade count as returns of 0. NULL without a return.';
 
--- Of a crossed book the best levels are the far ones. Figures of an order book are not in SQL, because the planner does not inline a body with a query inside. Calling such
--- a function takes twenty times as long as this loop.
+-- Of a crossed book the best levels are the far ones. Figures of an order book are not in SQL, because the planner does
+-- not inline a body with a query inside. Calling such a function takes twenty times as long as this loop.
 create or replace function market.book_imbalance(
   bid_prices numeric[], bid_sizes numeric[], ask_prices numeric[], ask_sizes numeric[],
   within_bps numeric default null

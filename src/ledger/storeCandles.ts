@@ -147,9 +147,9 @@ function isNotFinal(candles: readonly Candle[]): RawBuilder<boolean> {
 }
 
 /**
- * Stores candles of one series without a claim. Any candle overwrites a forming one, but only a closed candle replaces a closed one.
- * The database logs that change to recorder.candle_revision. If a candle occurs twice in a batch, the closed one
- * counts. A response that is older than another one of its series closes candles, but changes no others: it may have
+ * Stores candles of one series without a claim. Any candle overwrites a forming one, but only a closed candle replaces
+ * a closed one. The database logs that change to recorder.candle_revision. If a candle occurs twice in a batch, the
+ * closed one counts. A response that is older than another one of its series closes candles, but changes no others: it may have
  * waited on a disk.
  *
  * @param at service time of the response if it may be stale; null if it is the newest

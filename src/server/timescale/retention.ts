@@ -26,8 +26,8 @@ interface RetentionResult {
 /**
  * Removes rows past the configured age, and what is claimed of them. A table that cannot be changed now does not affect
  * others. `forget` removes the ledger's claims of a stream. A policy of TimescaleDB would not know these claims, nor
- * whether the database's clock is right. Then lets the schedule of
- * rollups look at all candles that stay. Cannot run in a transaction.
+ * whether the database's clock is right. Then lets the schedule of rollups look at all candles that stay. Cannot run in
+ * a transaction.
  */
 export async function applyRetention(
   db: Kysely<Database>,
