@@ -31,6 +31,8 @@ create type recorder.compared_page as (
   left_out integer, hidden tstzmultirange,
   -- Time of the newest fill of the page that was stored before, or has left; true if responses dispute fills.
   shared timestamptz, is_disputed boolean,
+  -- True if one of these fills did not come from the history; null without any.
+  is_shown_live boolean,
   -- Claimed ranges of the newest part, or of all parts if the page begins before the newest, and what has left.
   claimed tstzmultirange,
   -- Ranges that are proven and not claimed yet, and the tail of the newest run; service time of the newest response.
@@ -54,8 +56,6 @@ declare
   last constant tstzrange := (
     select r from unnest(p.unsettled * tstzmultirange(tstzrange(lower(p.tail) - interval '1 minute', null))
       + tstzmultirange(p.tail)) as r order by r desc limit 1);
-  -- End of all that is claimed or was seen in a response.
-  seen_until constant timestamptz := upper(range_merge(p.claimed + p.unsettled + tstzmultirange(p.tail)));
   -- It goes on from the newest run, or from what is proven beyond its own edge.
   does_join constant boolean := p.shared is not null and exists (
     select from unnest(p.claimed + p.unsettled + tstzmultirange(p.tail)) as r
@@ -87,9 +87,9 @@ begin
       before := (select max(upper(r)) from unnest(p.unsettled + tstzmultirange(p.tail)) as r where upper(r) <= begins);
     end if;
     gap := tstzrange(least(before, begins), greatest(before, begins));
-  elsif run is null and p.shared > seen_until then
-    -- What it shares came from the history, beyond all that is claimed.
-    gap := tstzrange(seen_until, begins);
+  elsif run is null and not p.is_shown_live then
+    -- What it shares came from the history, which may have stored more than it claims.
+    gap := tstzrange(least(upper(range_merge(p.claimed + p.unsettled + tstzmultirange(p.tail))), begins), begins);
   elsif upper(last) + a_ms < lower(run) then
     -- It joins what history has claimed since the last run.
     gap := tstzrange(lower(last), lower(run));
@@ -155,7 +155,7 @@ begin
     ), known as materialized (
       select a.page, k.*, k.ts < a.newest - a.disorder and k.ts > a.edge + a.disorder as is_inside
       from asked a cross join lateral (
-        select t.ts, t.exec_id, t.side, t.price, t.size from market.fills t
+        select t.ts, t.exec_id, t.side, t.price, t.size, t.source from market.fills t
         where t.category = a.category and t.symbol = a.symbol and t.ts between a.oldest and a.newest
           -- Tells the planner of a table in chunks which chunks count. It neither reads nor locks others.
           and t.ts between oldest_of_all and newest_of_all
@@ -164,7 +164,8 @@ begin
       ) k
     ), compared as materialized (
       select i.*, k.ts is not null or coalesce(f.ranges @> i.ts, false) as is_known,
-        k.ts is not null and (k.price <> i.price or k.size <> i.size or k.side <> i.side) as differs
+        k.ts is not null and (k.price <> i.price or k.size <> i.size or k.side <> i.side) as differs,
+        k.source is distinct from 'history' as is_live
       from (
         select r.page, to_timestamp(r.time_ms / 1000) as ts, r.exec_id, r.exec_link_id, r.side, r.price, r.size,
           r.is_rpi, r.extra
@@ -183,7 +184,8 @@ begin
     ), shown as (
       select c.page, count(*) as fills, count(*) filter (where c.differs) as differing,
         -- A fill that is dated ahead joins nothing.
-        max(c.ts) filter (where c.ts <= a.requested) as shared
+        max(c.ts) filter (where c.ts <= a.requested) as shared,
+        bool_or(c.is_live) filter (where c.ts <= a.requested) as is_live
       from compared c join asked a using (page) where c.is_known group by c.page
     ), hidden as (
       select k.page, count(*) as fills, range_agg(tstzrange(k.ts, k.ts + a_ms)) as ranges
@@ -195,7 +197,7 @@ begin
       exists (
         select from recorder.ledger d
         where (d.stream, d.category, d.symbol, d.type, d.interval) = ('fills', a.category, a.symbol, '', '')
-          and d.verdict = 'disputed'),
+          and d.verdict = 'disputed'), s.is_live,
       coalesce(case when last.is_enough then last.ranges else whole.ranges end, '{}')
         + coalesce(f.ranges, '{}'),
       coalesce(o.ranges * tstzmultirange(tstzrange(null, o.settled_at)), '{}'),

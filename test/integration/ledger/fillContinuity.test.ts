@@ -164,6 +164,8 @@ describe('judging fills', () => {
         examples: [
           // Two neighbouring milliseconds in which one response ends and the next begins.
           [{ times: neighbours([2, 51, 49, 1, 50]), pollAfter: [53, 102, 153, 153] }, 60_000],
+          // Responses of two neighbouring milliseconds, the newest of which the one before has shown.
+          [{ times: neighbours([1, 1, 44, 157]), pollAfter: [46, 102, 102, 203] }, 0],
         ],
       },
     )
