@@ -77,13 +77,14 @@ async function watch(config: Config, options: StatusOptions): Promise<void> {
 async function ask(config: Config, options: StatusOptions): Promise<StatusSource> {
   const address = options.url ?? (await knownAddress(config))
   if (address === null) {
-    const reason = notRunning('the data folder holds no address of a recorder that runs; give --url or --data-dir')
+    const reason =
+      'the recorder is not running here: the data folder holds no address of a recorder that runs; give --url or --data-dir'
     return { recorder: null, reason, stored: await readStored(config, reason) }
   }
   try {
     return { recorder: await askRecorder(address, config.serve.password), stored: null, reason: null }
   } catch (error) {
-    const reason = isLate((error as Error).cause) ? messageOf(error) : notRunning(messageOf(error))
+    const reason = messageOf(error)
     return { recorder: null, reason, stored: await readStored(config, reason) }
   }
 }
@@ -135,11 +136,8 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
 function textOf({ recorder, stored, reason }: StatusSource, screen?: Screen): string {
   if (recorder !== null) return statusText(recorder, process.stdout.isTTY, screen)
   const rest = stored === null ? '' : `\n${storedText(stored, asIfService(Date.now()))}`
-  const line = reason ?? notRunning('no reason')
-  return `${line.charAt(0).toUpperCase()}${line.slice(1)}${rest}`
+  return `${(reason ?? '').replace(/^./, (first) => first.toUpperCase())}${rest}`
 }
-
-const notRunning = (reason: string) => `the recorder is not running here: ${reason}`
 
 /** Returns true if the recorder did not respond in time. It may be running. */
 const isLate = (error: unknown) => error instanceof Error && error.name === 'TimeoutError'

@@ -10,7 +10,7 @@ const dayMs = 86_400_000
 const to = Math.floor((Date.now() - dayMs) / dayMs) * dayMs
 const gap = { from: to - dayMs / 2, to: to - dayMs / 2 + 3_600_000 }
 
-const patience = { timeout: 60_000, interval: 200 }
+const patience = { timeout: 120_000, interval: 200 }
 const config = join(temporaryFolder('gaps'), 'recorder.yaml')
 let simulator: Simulator
 let test: TestDatabase
@@ -88,7 +88,7 @@ it('a gap of settled funding rates is repaired', async () => {
 })
 
 it('a gap of fills says that the recorder did not run meanwhile', async () => {
-  const few = await startSimulator({ scale: 'tiny', quirks: { pageRows: { fills: 3 } } })
+  const few = await startSimulator({ scale: 'tiny', quirks: { pageRows: { fills: 6 } } })
   const oldestShown = async (): Promise<number> => {
     const response = await fetch(`${few.url}/api/v3/market/fills?category=USDT-FUTURES&symbol=BTCUSDT`)
     const { data } = (await response.json()) as { data: { ts: string }[] }
