@@ -99,6 +99,9 @@ async function printCsv(columns: readonly QueryColumn[], batches: Batches): Prom
 
 async function printJson(columns: readonly QueryColumn[], batches: Batches): Promise<void> {
   const names = columns.map(({ name }) => JSON.stringify(name))
+  const twice = names.find((name, i) => names.indexOf(name) < i)
+  // A reader of the objects would see only the last of them.
+  if (twice !== undefined) throw new Error(`two columns are named ${twice}; rename one with "as", or use --csv`)
   let separator = '['
   for await (const rows of batches) {
     const objects = rows.map((row) => {

@@ -90,6 +90,14 @@ describe('query', () => {
     expect(await query('--csv', "select timestamptz '2026-01-01 09:00+09' as at")).toBe('at\n2026-01-01 00:00:00+00\n')
   })
 
+  test('gives no JSON of columns with equal names, because readers would see one of them', async () => {
+    const sql = 'select 1 as n, 2 as n'
+    const { exitCode, stdout, stderr } = await runProgram(['query', '--json', sql], { DATABASE_URL: created.url })
+    expect(stderr).toBe('error: two columns are named "n"; rename one with "as", or use --csv\n')
+    expect({ exitCode, stdout }).toEqual({ exitCode: 1, stdout: '' })
+    expect(await query('--csv', sql)).toBe('n,n\n1,2\n')
+  })
+
   test('gives up after its timeout, also between rows', async () => {
     const never = 'select pg_sleep(0.01) from generate_series(1, 1000000)'
     const { exitCode, stderr } = await runProgram(['query', '--csv', '--timeout', '1', never], {
