@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, createTables, key } from './relations.js'
 
-const tables = {
+export const correctionTables = {
   'recorder.restatement': `
     -- History of a series that the service rewrote as a whole. As an analyst sees it: market.restatements.
     id bigint generated always as identity primary key -- Number of the restatement.
@@ -36,8 +36,8 @@ const tables = {
     new_close numeric not null -- The new close, in quote coin.
     new_base_volume numeric -- The new volume, in base coin.
     new_quote_turnover numeric -- The new turnover, in quote coin.
-    restatement_id bigint references recorder.restatement (id)
-      -- The restatement that it is part of; NULL where a candle changed by itself.`,
+    is_restatement boolean not null default false
+      -- True if it is part of history that was rewritten as a whole; false where a candle changed by itself.`,
   'recorder.rejected_row': `
     -- A row of a response that could not be understood, or of which a part was left out. The other rows of the
     -- response were stored. At most 1,000 new ones of an operation are kept in an hour. Fills that contradict stored
@@ -107,7 +107,7 @@ const views = {
 
 /** Closed candles that changed later, history that was rewritten as a whole, and rows that could not be understood. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  await createTables(db, tables)
+  await createTables(db, correctionTables)
   await sql`
     create index restatement_series on recorder.restatement (category, symbol, type, interval);
 
@@ -115,7 +115,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     -- This index serves queries for the revisions of a day, whatever the instrument.
     create index candle_revision_open_time on recorder.candle_revision (open_time);
     create index candle_revision_revised_at on recorder.candle_revision (revised_at);
-    create index candle_revision_restatement on recorder.candle_revision (restatement_id) where restatement_id is not null;
 
     create index rejected_row_last_seen on recorder.rejected_row (last_seen_at);
     create index rejected_row_first_seen on recorder.rejected_row (operation, first_seen_at);
@@ -125,13 +124,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         numerator / denominator as factor, detected_at, numerator, denominator, candles
       from recorder.restatement;
 
-    create view market.candle_revisions as
-      select category, symbol, type, interval, open_time, revised_at,
-        old_open, old_high, old_low, old_close, old_base_volume, old_quote_turnover,
-        new_open, new_high, new_low, new_close, new_base_volume, new_quote_turnover,
-        restatement_id is not null as is_restatement
-      from recorder.candle_revision;
-
     create view market.rejected_rows as
       select case when parameters ->> 'category' = any (enum_range(null::market.category)::text[])
           then (parameters ->> 'category')::market.category end as category,
@@ -139,6 +131,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         operation, parameters, reason, raw, raw_bytes, raw_sha256, first_seen_at, last_seen_at, times_seen
       from recorder.rejected_row;
   `.execute(db)
-
+  await createRevisionsView(db)
   await commentOn(db, 'view', views)
+}
+
+export async function createRevisionsView(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create or replace view market.candle_revisions as
+      select category, symbol, type, interval, open_time, revised_at,
+        old_open, old_high, old_low, old_close, old_base_volume, old_quote_turnover,
+        new_open, new_high, new_low, new_close, new_base_volume, new_quote_turnover, is_restatement
+      from recorder.candle_revision`.execute(db)
 }

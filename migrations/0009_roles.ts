@@ -54,7 +54,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         -- Logged revisions must stay, and only the login of migrations may note migrations.
         revoke update, delete on recorder.candle_revision from recorder_writer;
         revoke insert, update, delete on recorder.migration from recorder_writer;
-        grant update (restatement_id) on recorder.candle_revision to recorder_writer;
+        grant update (is_restatement) on recorder.candle_revision to recorder_writer;
         grant select, usage on all sequences in schema recorder to recorder_writer;
         alter default privileges in schema market, recorder grant select on tables to recorder_writer;
         alter default privileges in schema recorder grant insert, update, delete on tables to recorder_writer;

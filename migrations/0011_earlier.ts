@@ -2,6 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { commentOn, createTables } from './relations.js'
 import { describeMigrations } from './0001_instruments.js'
 import { describeMarketData } from './0002_market_data.js'
+import { correctionTables, createRevisionsView } from './0003_corrections.js'
 import { ledgerTables, settledCheck, verdictCheck } from './0004_ledger.js'
 import { finalRollups } from './0006_recorders.js'
 import { archivedDays, indexChangedDays } from './0007_archive.js'
@@ -44,7 +45,26 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await createRollupViews(db)
   await dropRollups(db)
 
+  await flagRevisions(db)
   await keepRemovedDays(db)
+}
+
+/** Notes of each revision whether it is part of a restatement, and no longer of which. */
+async function flagRevisions(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    alter table recorder.candle_revision add column is_restatement boolean not null default false;
+    update recorder.candle_revision set is_restatement = true where restatement_id is not null`.execute(db)
+  await createRevisionsView(db)
+  await sql`
+    alter table recorder.candle_revision drop column restatement_id;
+    do $$
+    begin
+      if exists (select from pg_roles where rolname = 'recorder_writer') then
+        grant update (is_restatement) on recorder.candle_revision to recorder_writer;
+      end if;
+    end
+    $$`.execute(db)
+  await commentOn(db, 'table', correctionTables)
 }
 
 /** Drops continuous aggregates, because they do not count their minutes. The next start makes and fills them anew. */

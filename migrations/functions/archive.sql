@@ -214,6 +214,12 @@ begin
     execute format('create trigger mark_deleted after delete on recorder.ledger for each row
       when (old.%s) execute function recorder.mark_ranges()', of_verdict);
   end if;
+  if not exists (select from pg_trigger where tgrelid = 'recorder.restatement'::regclass and tgname = 'mark_updated') then
+    create trigger mark_updated after update on recorder.candle_revision referencing new table as written
+      for each statement execute function recorder.mark_rows('candles', 'open_time');
+    create trigger mark_updated after update on recorder.restatement referencing new table as written
+      for each statement execute function recorder.mark_rows('candles', 'detected_at');
+  end if;
   -- Every table of the market with a time of its own.
   for of_table, of_time in
     select c.relname, a.attname from pg_class c

@@ -222,7 +222,7 @@ interface CandleRevisionTable extends InstrumentKeyColumns, Values<'old'>, Value
   interval: Interval
   open_time: Instant
   revised_at: Instant<DatabaseMs>
-  restatement_id: ColumnType<number | null, number | null | undefined, number | null>
+  is_restatement: Generated<boolean>
 }
 
 interface RestatementTable extends InstrumentKeyColumns {

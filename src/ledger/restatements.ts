@@ -59,7 +59,7 @@ async function openRevisions(db: Kysely<Database>, series: CandleSeries): Promis
     .selectFrom('recorder.candle_revision')
     .selectAll()
     .where(ofCandles(series))
-    .where('restatement_id', 'is', null)
+    .where('is_restatement', '=', false)
     .where('revised_at', '>', oneEvent)
     .orderBy('open_time')
     .orderBy('id')
@@ -113,7 +113,7 @@ async function addRestatement(
   return id
 }
 
-/** Assigns revisions to a restatement, and extends its range to include them. */
+/** Marks revisions as part of a restatement, and extends its range to include them. */
 async function joinRestatement(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -124,7 +124,7 @@ async function joinRestatement(
   const ids = revisions.map((revision) => revision.id)
   await db
     .updateTable('recorder.candle_revision')
-    .set({ restatement_id: id })
+    .set({ is_restatement: true })
     .where((eb) => eb('id', '=', eb.fn.any(eb.val(ids))))
     .execute()
   await db

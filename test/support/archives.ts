@@ -65,7 +65,7 @@ const bookkeeping: Readonly<Record<string, string>> = {
     'stream, category, symbol, type, interval, verdict, part, ranges, reason, ' +
     'case when reason is not null then noted_at end as noted_at, settled_at, filled_from',
   'recorder.candle_revision':
-    'category, symbol, type, interval, open_time, revised_at, old_open, new_open, old_close, new_close',
+    'category, symbol, type, interval, open_time, revised_at, old_open, new_open, old_close, new_close, is_restatement',
   'recorder.restatement': 'category, symbol, type, interval, from_time, to_time, numerator, denominator, detected_at',
 }
 

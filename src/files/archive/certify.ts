@@ -174,7 +174,7 @@ class SeriesProofs {
         const row: Record<string, string | null> = {}
         for (const [i, { name, type }] of footer.columns.entries()) {
           const value = values[i] ?? null
-          row[name] = value !== null && type === 'timestamptz' ? timeText(BigInt(value)) : value
+          row[name] = value === null ? null : certifiedText(type, value)
         }
         const { category, symbol, type, interval, stream: _, ...rest } = row
         const series = { category: category ?? '', symbol: symbol ?? '', type: type ?? '', interval: interval ?? '' }
@@ -229,6 +229,11 @@ class SeriesProofs {
       }
     })
   }
+}
+
+function certifiedText(type: string, value: string): string {
+  if (type === 'timestamptz') return timeText(BigInt(value))
+  return type === 'bool' ? String(value === 't') : value
 }
 
 /** Joins the pieces of gaps that were cut at the ends of days. */

@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { RecorderDatabase } from '../../db/database.js'
 import { type Identity, loopback } from '../../db/identity.js'
 import type { Database } from '../../db/schema.js'
@@ -206,25 +206,39 @@ export const proofTakers: Readonly<Record<string, Take>> = {
         range_agg(tstzrange(r.from_time, r.to_time))
       from ${relation} as r group by 1, 2, 3, 4, 5, 6, 7 ${addingRanges}`.execute(db),
   gaps: takeGaps,
-  candle_revisions: takeOfCandles('candle_revision', ['open_time', 'revised_at']),
-  restatements: takeOfCandles('restatement', ['from_time', 'to_time', 'detected_at']),
+  candle_revisions: takeOfCandles('candle_revision', ['open_time', 'revised_at'], {
+    set: sql`is_restatement = true`,
+    where: sql`r.is_restatement and not k.is_restatement`,
+  }),
+  // A restatement grows as long as more of its candles are found.
+  restatements: takeOfCandles('restatement', ['detected_at'], {
+    set: sql`from_time = r.from_time, to_time = r.to_time, candles = r.candles`,
+    where: sql`r.candles > k.candles`,
+  }),
 }
 
-/** Returns a function that inserts the rows that the database does not have. `times` tell the rows of a series apart. */
-function takeOfCandles(table: 'candle_revision' | 'restatement', times: readonly string[]): Take {
+/**
+ * Returns a function that inserts the rows that the database does not have. It updates those of which the archive knows
+ * more. `times` tell the rows of a series apart.
+ */
+function takeOfCandles(
+  table: 'candle_revision' | 'restatement',
+  times: readonly string[],
+  more: { readonly set: RawBuilder<unknown>; readonly where: RawBuilder<unknown> },
+): Take {
   const columns = proofTables.find(({ name }) => name === `${table}s`)?.columns.slice(5) ?? []
   const listed = (alias: string) => sql.join(columns.map(({ name }) => sql.ref(`${alias}${name}`)))
-  const isSame = sql.join(
-    times.map((name) => sql`${sql.ref(`k.${name}`)} = ${sql.ref(`r.${name}`)}`),
-    sql` and `,
-  )
+  const timesOf = (alias: string) => sql.join(times.map((name) => sql.ref(`${alias}.${name}`)))
+  const own = sql.table(`recorder.${table}`)
+  const isSame = sql`(k.category, k.symbol, k.type, k.interval, ${timesOf('k')}) = (${candleKey}, ${timesOf('r')})`
   return (db, relation) =>
     sql`
-      insert into ${sql.table(`recorder.${table}`)} (category, symbol, type, interval, ${listed('')})
-      select ${candleKey}, ${listed('r.')} from ${relation} as r
-      where not exists (
-        select from ${sql.table(`recorder.${table}`)} k
-        where (k.category, k.symbol, k.type, k.interval) = (${candleKey}) and ${isSame})`.execute(db)
+      with given as materialized (select * from ${relation} as r),
+      grown as (update ${own} k set ${more.set} from given r where ${isSame} and ${more.where})
+      insert into ${own} (category, symbol, type, interval, ${listed('')})
+      select ${candleKey}, ${listed('r.')} from given r where not exists (select from ${own} k where ${isSame})`.execute(
+      db,
+    )
 }
 
 /** Brings back gaps. A piece that goes on where a day before has ended becomes a part of the same gap. */

@@ -68,10 +68,14 @@ export const proofTables: readonly ProofTable[] = [
   {
     name: 'candle_revisions',
     timeColumn: 'open_time',
-    columns: [...columnsOf('timestamptz', ['open_time', 'revised_at']), ...columnsOf('numeric', revised)],
+    columns: [
+      ...columnsOf('timestamptz', ['open_time', 'revised_at']),
+      ...columnsOf('numeric', revised),
+      ...columnsOf('bool', ['is_restatement']),
+    ],
     sql: `
       select ${seriesOf('$1::text')}, ${micros('k.open_time')}, ${micros('k.revised_at')},
-        ${revised.map((name) => `k.${name}`).join(', ')}
+        ${revised.map((name) => `k.${name}`).join(', ')}, k.is_restatement
       from recorder.candle_revision k
       where $1 = 'candles' and k.open_time >= $2::timestamptz and k.open_time < $3::timestamptz
       ${inOrder('k.open_time, k.revised_at, k.id')}`,

@@ -223,7 +223,7 @@ const columns: {
     new_close: 'value',
     new_base_volume: 'null',
     new_quote_turnover: 'null',
-    restatement_id: 'null',
+    is_restatement: 'value',
   },
   'recorder.restatement': {
     id: 'value',

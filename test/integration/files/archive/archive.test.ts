@@ -133,7 +133,7 @@ describe('an archive', () => {
           state: 'open',
         },
       ])
-      expect(rare?.revisions).toHaveLength(1)
+      expect(rare?.revisions).toMatchObject([{ is_restatement: 'false' }])
       const shareOf = (name: string) =>
         tables?.find(({ table }) => table === name)?.series.map((one) => one.completeness)
       expect([shareOf('funding_rates'), shareOf('liquidations')]).toEqual([[0.25], [0.5]])
