@@ -1,5 +1,6 @@
 import type { QueryRow } from '../../db/readOnlyQuery.js'
 import type { ArchiveFile } from '../layout/archiveFile.js'
+import type { ShownFile } from '../iceberg/catalog.js'
 import { type ArchiveReader, type FileFooter, fileRows } from './file.js'
 import { archivedOrder, withoutArchived } from './finalRows.js'
 import { proofTables } from '../layout/proof.js'
@@ -9,15 +10,28 @@ import type { ArchivedDay } from './state.js'
 import { type ArchivedTable, dayEnd, dayStart } from '../layout/tables.js'
 import { DamagedArchive } from '../layout/target.js'
 
-type DayFiles = Pick<ArchivedDay, 'day' | 'files'>
+interface DayFiles extends Pick<ArchivedDay, 'day' | 'files'> {
+  /** Files that the tables show of the day. */
+  readonly shown: readonly ShownFile[]
+}
+
+/** Message for a day with files that readers do not see, or with others that they do. */
+export const showOthers = 'its tables show other files than this database has noted'
+
+export function isShown({ files, shown }: Pick<DayFiles, 'files' | 'shown'>): boolean {
+  const paths = new Set(shown.map(({ path }) => path))
+  return paths.size === files.length && files.every(({ path }) => paths.has(path))
+}
 
 /** Reads all files of a day. Throws a `DamagedArchive` unless they have the rows that were written. */
-async function readDay(reader: ArchiveReader, { day, files }: DayFiles): Promise<Map<ArchiveFile, FileFooter>> {
+async function readDay(reader: ArchiveReader, { day, files, shown }: DayFiles): Promise<Map<ArchiveFile, FileFooter>> {
   const footers = new Map<ArchiveFile, FileFooter>()
   const problems: string[] = []
+  const columnsOf = new Map(shown.map(({ path, columns }) => [path, columns]))
   for (const file of files) {
+    const columns = columnsOf.get(file.path)
     try {
-      for await (const { footer } of fileRows(reader, { ...file, day })) footers.set(file, footer)
+      for await (const { footer } of fileRows(reader, { ...file, day, columns })) footers.set(file, footer)
     } catch (error) {
       if (!(error instanceof DamagedArchive)) throw error
       problems.push(error.message)

@@ -6,6 +6,7 @@ import { messageOf } from '../../runtime/text.js'
 import { randomName } from '../../runtime/randomness.js'
 import type { ParquetColumn } from '../parquet/columns.js'
 import { createParquetFile, openParquet } from '../parquet/file.js'
+import { type Field, fieldOf, fieldProblem, type TableColumns } from '../iceberg/metadata.js'
 import { publishedTable } from '../iceberg/tables.js'
 import type { ArchiveFile } from '../layout/archiveFile.js'
 import { type FileRow, linesOf, parquetColumns, RowDigest, type StoredColumn } from '../layout/rowText.js'
@@ -146,6 +147,8 @@ export interface ExpectedFile extends Pick<ArchiveFile, 'path' | 'table' | 'divi
   readonly sha256?: string
   /** Counts for nothing where a table is archived whole. */
   readonly day: Day | null
+  /** Columns of its table. Without them, only those that the file names count. */
+  readonly columns?: TableColumns | undefined
 }
 
 /**
@@ -159,7 +162,7 @@ export async function* fileRows(reader: ArchiveReader, expected: ExpectedFile): 
     fetched = await reader.target.fetch(path)
     const opened = await openParquet(fetched.localPath)
     const footer = footerSchema.parse(JSON.parse(opened.footer[footerKey] ?? 'null'))
-    const problem = contradiction(footer, expected, opened.columns)
+    const problem = contradiction(footer, expected, opened.columns.map(fieldOf))
     if (problem !== null) throw new DamagedArchive(`${path} ${problem}`)
     const { ofFile } = linesOf(footer.columns)
     const isPlaced = placeCheck(expected, footer.columns)
@@ -190,13 +193,15 @@ export async function* fileRows(reader: ArchiveReader, expected: ExpectedFile): 
 }
 
 /** Returns why a file is not the expected one; null if it is. */
-function contradiction(footer: FileFooter, expected: ExpectedFile, columns: readonly string[]): string | null {
-  const { table, divider, rows, day, sha256 = footer.sha256 } = expected
+function contradiction(footer: FileFooter, expected: ExpectedFile, found: readonly Field[]): string | null {
+  const { table, divider, rows, day, sha256 = footer.sha256, columns } = expected
   const isWhole = publishedTable(table).timeColumn === undefined
   const isSame = footer.table === table && footer.divider === divider && (isWhole || footer.day === day)
   if (!isSame) return `is of ${footer.table} of ${footer.day}, ${footer.divider}`
   if (footer.rows !== rows || footer.sha256 !== sha256) return 'is not what was written: it has other rows'
-  return columns.join() === footer.columns.map(({ name }) => name).join() ? null : 'has other columns than it names'
+  const fields = parquetColumns(footer.columns).map(fieldOf)
+  const own = fieldProblem(found, { fields, required: new Set(fields.map(({ name }) => name)) })
+  return own ?? (columns === undefined ? null : fieldProblem(found, columns))
 }
 
 function placeCheck(expected: ExpectedFile, columns: readonly StoredColumn[]): (row: FileRow) => boolean {

@@ -8,8 +8,8 @@ import { counted } from '../../runtime/text.js'
 import { dropChunks } from '../../server/timescale/dropChunks.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
 import type { ArchiveReader } from './file.js'
-import { checkDay } from './checkDay.js'
-import { readPointers } from '../iceberg/catalog.js'
+import { checkDay, isShown, showOthers } from './checkDay.js'
+import { type Pointers, readPointers, shownWithProof } from '../iceberg/catalog.js'
 import { requireOwnArchive } from './owner.js'
 import { proofTables } from '../layout/proof.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
@@ -53,7 +53,8 @@ export async function removeArchived(
 ): Promise<RemovalResult> {
   const { signal } = options
   return withArchiveLock(database.db, async () => {
-    await requireOwnArchive(database.db, target, await readPointers(database.db))
+    const pointers = await readPointers(database.db)
+    await requireOwnArchive(database.db, target, pointers)
     const removed: string[] = []
     const kept: (Kept & { table: string })[] = []
     const isHypertable = await hasHypertables(database.db)
@@ -64,7 +65,7 @@ export async function removeArchived(
       const cutoff = addMs(options.now(), -retentionDays * dayMs)
       // Chunks are removed whole. Reading days of a chunk that has not ended would gain nothing.
       const until = isHypertable ? ((await readChunkEnds(database.db, name, cutoff)).at(-1) ?? 0) : cutoff
-      const work = new TableRemoval(database, { target, signal }, archivedTable(name), isHypertable)
+      const work = new TableRemoval(database, { target, signal }, pointers, archivedTable(name), isHypertable)
       const { what, end, stays } = await work.remove(timeTable, daysBetween(first, until))
       if (what !== null && end !== null) removed.push(`removed ${what} of market.${name} from before ${dayOf(end)}`)
       if (stays === null) continue
@@ -111,6 +112,7 @@ class TableRemoval {
   constructor(
     private readonly database: RecorderDatabase,
     private readonly reader: ArchiveReader,
+    private readonly pointers: Pointers,
     private readonly table: ArchivedTable,
     private readonly isHypertable: boolean,
   ) {}
@@ -191,7 +193,10 @@ class TableRemoval {
       const symbols = await symbolsOfDay(snapshot, table, day)
       if (symbols.size === 0 && (noted === undefined || noted.isRemoved)) return null
       if (noted === undefined || !noted.isArchived) return { day, reason: 'it is not in the archive', isDue: false }
-      const difference = await checkDay(reader, table, noted, snapshot)
+      const range = { from: day, to: dayOf(dayEnd(day)) }
+      const shown = await shownWithProof(reader.target, table.name, this.pointers, range)
+      if (!isShown({ ...noted, shown })) return { day, reason: showOthers, isDue: true }
+      const difference = await checkDay(reader, table, { ...noted, shown }, snapshot)
       if (difference !== null) return { day, reason: `the archive has something else: ${difference}`, isDue: true }
       const [from, to] = [new Date(dayStart(day)), new Date(dayEnd(day))]
       const [[proof] = []] = await snapshot.query('select recorder.proof_of_day($1, $2, $3)', [table.name, from, to])

@@ -5,8 +5,7 @@ import type { Database } from '../../db/schema.js'
 import { noteService } from '../../db/service.js'
 import { groupBy, sum } from '../../market/values.js'
 import { addingRanges } from '../../db/series.js'
-import { type Pointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
-import { publishedTable } from '../iceberg/tables.js'
+import { type Pointers, type ShownFile, shownWithProof } from '../iceberg/catalog.js'
 import { type ArchiveReader, type FileFooter, fileRows } from './file.js'
 import { readOwner } from './owner.js'
 import { proofTables } from '../layout/proof.js'
@@ -58,11 +57,7 @@ export async function restoreArchive(
   const problems: string[] = []
   await noteRestored(database.db, await readOwner(target))
   for (const table of tables) {
-    const files = await shownFiles(target, publishedTable(table), pointers, range)
-    for (const { name } of archivedTable(table).stream === null ? [] : proofTables) {
-      const proofs = await shownFiles(target, publishedTable(name), pointers, range)
-      files.push(...proofs.filter(({ divider }) => divider === table))
-    }
+    const files = await shownWithProof(target, table, pointers, range)
     const days = [...groupBy(files, ({ day }) => day ?? '')].toSorted(([a], [b]) => (a < b ? -1 : 1))
     for (const [day] of days) await requireNoRows(database.db, table, day)
     for (const [day, own] of days) {

@@ -2,8 +2,8 @@ import type { RecorderDatabase } from '../../db/database.js'
 import { marketTables } from '../../market/stream.js'
 import { groupBy, sum } from '../../market/values.js'
 import { neededFiles, type Pointers, type ShownFile, shownFiles, tablesFolder } from '../iceberg/catalog.js'
-import { publishedTables } from '../iceberg/tables.js'
-import { checkDay } from './checkDay.js'
+import { publishedTables, sourceOf } from '../iceberg/tables.js'
+import { checkDay, isShown, showOthers } from './checkDay.js'
 import { type ArchiveReader, fileRows } from './file.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { type ArchivedDay, makeDayDue, readArchivedDays } from './state.js'
@@ -69,11 +69,6 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
   }
 }
 
-/** Returns the archived table that a file has rows of, or the proof of. */
-function sourceOf({ table, divider }: Pick<ShownFile, 'table' | 'divider'>): string {
-  return publishedTables.find(({ name }) => name === table)?.divider === 'stream' ? divider : table
-}
-
 interface DayToVerify {
   readonly table: string
   readonly day: Day
@@ -97,16 +92,10 @@ async function verifyDay(
     }
   }
   let isEqual: boolean | null = null
-  const isCompared =
-    database !== undefined && noted !== undefined && archivedTable(table).timeColumn !== undefined && !noted.isDue
-  if (database !== undefined && noted !== undefined) {
-    const shown = new Set(files.map(({ path }) => path))
-    if (shown.size !== noted.files.length || noted.files.some(({ path }) => !shown.has(path))) {
-      problems.push('its tables show other files than this database has noted')
-    }
-  }
-  if (isCompared) {
-    const compare = (snapshot: Snapshot) => checkDay(reader, archivedTable(table), noted, snapshot)
+  const known = noted === undefined ? null : { ...noted, shown: files }
+  if (database !== undefined && known !== null && !isShown(known)) problems.push(showOthers)
+  if (database !== undefined && known !== null && archivedTable(table).timeColumn !== undefined && !known.isDue) {
+    const compare = (snapshot: Snapshot) => checkDay(reader, archivedTable(table), known, snapshot)
     await collect(async () => {
       const difference = await withSnapshot(database, compare, { table: archivedTable(table), signal: reader.signal })
       isEqual = difference === null

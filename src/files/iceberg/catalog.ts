@@ -4,8 +4,8 @@ import { messageOf } from '../../runtime/text.js'
 import { type Day, type DayRange, isInRange } from '../layout/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 import { type DataFile, entryStatus, type ListedManifest, type ManifestEntry, readAvro } from './manifests.js'
-import { currentSnapshot, type TableMetadata } from './metadata.js'
-import { dayOfFile, type PublishedTable, publishedTables } from './tables.js'
+import { columnsIn, currentSnapshot, type TableColumns, type TableMetadata } from './metadata.js'
+import { dayOfFile, type PublishedTable, publishedTables, sourceOf } from './tables.js'
 
 /** Catalog and namespace by which engines find the tables, as in `recorder.market.fills`. */
 const catalog = 'recorder'
@@ -139,6 +139,8 @@ export interface ShownFile {
   readonly day: Day | null
   readonly rows: number
   readonly bytes: number
+  /** Columns of its table. */
+  readonly columns: TableColumns
 }
 
 /** Lists the files that a table shows of some days, by path. Resolves to none if the table was never written. */
@@ -151,18 +153,33 @@ export async function shownFiles(
   const url = pointers.get(table.name)
   if (url === undefined) return []
   const found: ShownFile[] = []
-  const { 'manifest-list': list } = currentSnapshot(await readMetadata(target, url))
+  const metadata = await readMetadata(target, url)
+  const columns = columnsIn(metadata)
+  const { 'manifest-list': list } = currentSnapshot(metadata)
   for (const { manifest_path: manifest } of await readList(target, list)) {
     const month = monthOf(manifest)
     const isBefore = range.from !== undefined && month < range.from.slice(0, 7)
     const isAfter = range.to !== undefined && month > range.to.slice(0, 7)
     if (table.timeColumn !== undefined && (isBefore || isAfter)) continue
     for (const { data_file: file } of await readEntries(target, manifest)) {
-      const shown = shownFile(target, table, file)
+      const shown = { ...shownFile(target, table, file), columns }
       if (shown.day === null || isInRange(shown.day, range)) found.push(shown)
     }
   }
   return found.toSorted((a, b) => (a.path < b.path ? -1 : 1))
+}
+
+/** Lists the files of a table, and of the proof that is about it. */
+export async function shownWithProof(
+  target: ArchiveTarget,
+  table: string,
+  pointers: Pointers,
+  range: DayRange = {},
+): Promise<ShownFile[]> {
+  const found: ShownFile[] = []
+  for (const one of publishedTables.filter(({ name, divider }) => name === table || divider === 'stream'))
+    found.push(...(await shownFiles(target, one, pointers, range)))
+  return found.filter((file) => sourceOf(file) === table)
 }
 
 function dayOf(table: PublishedTable, file: DataFile): Day | null {
@@ -173,7 +190,7 @@ function dayOf(table: PublishedTable, file: DataFile): Day | null {
   }
 }
 
-function shownFile(target: ArchiveTarget, table: PublishedTable, file: DataFile): ShownFile {
+function shownFile(target: ArchiveTarget, table: PublishedTable, file: DataFile): Omit<ShownFile, 'columns'> {
   return {
     path: pathOf(target, file.file_path),
     table: table.name,

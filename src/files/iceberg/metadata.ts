@@ -53,6 +53,37 @@ export function currentFields({ schemas, 'current-schema-id': id }: TableMetadat
   return schemas.find((one) => one['schema-id'] === id)?.fields ?? []
 }
 
+/** Columns that readers of a table look for. */
+export interface TableColumns {
+  readonly fields: readonly Field[]
+  /** Names of those that every file has. Files that were written before a column was added lack it. */
+  readonly required: ReadonlySet<string>
+}
+
+export function columnsIn(metadata: TableMetadata): TableColumns {
+  const first = new Set(metadata.schemas[0]?.fields.map(({ name }) => name))
+  const written = JSON.parse(metadata.properties[columnsProperty] ?? '[]') as readonly { readonly name: string }[]
+  const required = new Set(written.map(({ name }) => name).filter((name) => first.has(name)))
+  return { fields: currentFields(metadata), required }
+}
+
+/** Returns which column of a file readers would not find, or would misread; null if there is none. */
+export function fieldProblem(found: readonly Field[], { fields, required }: TableColumns): string | null {
+  for (const name of required) if (!found.some((field) => field.name === name)) return `has no column ${name}`
+  for (const field of found) {
+    const expected = fields.find(({ name }) => name === field.name)
+    if (expected === undefined) return `has a column ${field.name}, which nobody looks for`
+    const [type, other] = [typeText(field), typeText(expected)]
+    if (type !== other) return `has ${field.name} as ${type}, not as ${other}`
+    if (idsOf(field).join() !== idsOf(expected).join()) return `has ${field.name} under another field id`
+  }
+  return null
+}
+
+function typeText({ type }: Field): string {
+  return typeof type === 'string' ? type : `list<${String(type['element'])}>`
+}
+
 interface NewSnapshot {
   readonly id: number
   readonly now: number
@@ -135,7 +166,7 @@ function idsOf({ id, type }: Field): number[] {
 }
 
 /** Describes a column of the files in Iceberg's terms. */
-export function fieldOf({ name, schema: [top, , element] }: ParquetColumn): Field {
+export function fieldOf({ name, schema: [top, , element] }: Pick<ParquetColumn, 'name' | 'schema'>): Field {
   const id = top?.field_id ?? 0
   if (top?.converted_type !== 'LIST') return { id, name, required: false, type: primitive(top) }
   const list = { 'element-id': element?.field_id ?? 0, element: primitive(element), 'element-required': false }
@@ -152,5 +183,6 @@ const primitives: Readonly<Record<string, string>> = {
 function primitive(element: ParquetColumn['schema'][number] | undefined): string {
   const { type = '', converted_type: meaning, precision, scale } = element ?? {}
   if (meaning === 'DECIMAL') return `decimal(${precision}, ${scale})`
-  return meaning === 'TIMESTAMP_MICROS' ? 'timestamptz' : (primitives[type] ?? 'string')
+  if (meaning === 'TIMESTAMP_MICROS') return 'timestamptz'
+  return meaning === 'UTF8' ? 'string' : (primitives[type] ?? type)
 }

@@ -29,6 +29,11 @@ export function publishedTable(name: string): PublishedTable {
   return found
 }
 
+/** Returns the archived table that a file has rows of, or the proof of. */
+export function sourceOf({ table, divider }: { readonly table: string; readonly divider: string }): string {
+  return publishedTable(table).divider === 'stream' ? divider : table
+}
+
 export function partitionOf({ timeColumn, divider }: PublishedTable): PartitionColumn[] {
   const days =
     timeColumn === undefined

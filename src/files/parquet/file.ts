@@ -6,6 +6,7 @@ import {
   parquetSchema,
   type RowGroup,
   type SchemaElement,
+  type SchemaTree,
 } from 'hyparquet'
 import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import { Zstd } from '@hpcc-js/wasm-zstd'
@@ -112,7 +113,7 @@ function nameDecimalBounds(writer: ParquetWriter): void {
 
 /** A Parquet file, read in stored values: decimals as 16 bytes, times in microseconds. */
 interface ParquetRows {
-  readonly columns: readonly string[]
+  readonly columns: readonly Pick<ParquetColumn, 'name' | 'schema'>[]
   readonly footer: Readonly<Record<string, string>>
   /** Yields the rows of one row group at a time. */
   batches(): AsyncIterable<readonly (readonly unknown[])[]>
@@ -126,7 +127,7 @@ export async function openParquet(path: string): Promise<ParquetRows> {
   for (const group of written.row_groups) requireBounded(group)
   const metadata: FileMetaData = { ...written, schema: written.schema.map(withoutMeaning) }
   return {
-    columns: parquetSchema(written).children.map(({ element }) => element.name),
+    columns: parquetSchema(written).children.map((tree) => ({ name: tree.element.name, schema: elementsOf(tree) })),
     footer: Object.fromEntries((written.key_value_metadata ?? []).map(({ key, value = '' }) => [key, value])),
     async *batches() {
       let start = 0
@@ -149,6 +150,10 @@ export async function openParquet(path: string): Promise<ParquetRows> {
       }
     },
   }
+}
+
+function elementsOf({ element, children }: SchemaTree): SchemaElement[] {
+  return [element, ...children.flatMap(elementsOf)]
 }
 
 /** Removes the logical type, because the reader would turn decimals into floats and times into dates. */

@@ -1,12 +1,14 @@
 import { copyFile, readdir, readFile, rename, rm, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { sql } from 'kysely'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { fileRows, PartitionWriter } from '../../../../src/files/archive/file.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { withSnapshot, tableColumns } from '../../../../src/files/archive/rows.js'
 import { pruneArchive, verifyArchive } from '../../../../src/files/archive/verify.js'
 import { columnsOfTables, isSameType } from '../../../../src/files/archive/widen.js'
-import { readPointers } from '../../../../src/files/iceberg/catalog.js'
+import { readPointers, versionOf } from '../../../../src/files/iceberg/catalog.js'
+import { serverRow, type StoredColumn } from '../../../../src/files/layout/rowText.js'
 import { archivedTable } from '../../../../src/files/layout/tables.js'
 import { DamagedArchive } from '../../../../src/files/layout/target.js'
 import { archiveAll, filesOf, hintsOf, rowsOf, temporaryArchive } from '../../../support/archives.js'
@@ -63,6 +65,22 @@ async function forge(): Promise<void> {
   await copyFile(writer.files[0]?.localPath ?? '', await dataFile('2026-03-01'))
 }
 
+/** Writes the rows of a file again, with other columns and with sums of its own. */
+async function rewrite(columnsOf: (columns: readonly StoredColumn[]) => readonly StoredColumn[]): Promise<void> {
+  const [file] = await filesOf(archive.target, 'fills')
+  if (file === undefined) throw new Error('there are no fills')
+  let writer: PartitionWriter | undefined
+  for await (const { footer, rows } of fileRows(archive, file)) {
+    const columns = columnsOf(footer.columns)
+    const place = { folder: archive.folder, table: 'fills', day: footer.day, divider: footer.divider }
+    writer ??= new PartitionWriter({ ...place, columns })
+    const kept = columns.map(({ name }) => footer.columns.findIndex((column) => column.name === name))
+    await writer.write(rows.map(serverRow(footer.columns)).map((row) => kept.map((i) => row[i] ?? null)))
+  }
+  await writer?.close()
+  await copyFile(writer?.files[0]?.localPath ?? '', join(archive.folder, file.path))
+}
+
 const change = async (path: string, changed: (bytes: Buffer) => Buffer) =>
   writeFile(path, changed(await readFile(path)))
 const damages: Readonly<Record<string, () => Promise<void>>> = {
@@ -81,6 +99,9 @@ const damages: Readonly<Record<string, () => Promise<void>>> = {
     change(await dataFile('2026-03-01'), (bytes) => bytes.fill(0xa5, 8, 200)),
   'a file is that of another day': async () => copyFile(await dataFile('2026-03-02'), await dataFile('2026-03-01')),
   'a file was replaced with its sums': forge,
+  'a file has a decimal of another scale': () =>
+    rewrite((columns) => columns.map((column) => (column.name === 'price' ? { ...column, scale: 17 } : column))),
+  'a file lacks a column': () => rewrite((columns) => columns.filter(({ name }) => name !== 'is_rpi')),
   'metadata are cut off': async () =>
     change(await pathOf(/fills\/metadata\/v\d+\.metadata\.json$/), (bytes) => bytes.subarray(0, 100)),
   'a list of manifests is nonsense': async () => writeFile(await pathOf(/fills\/metadata\/snap-.*avro$/), 'nonsense'),
@@ -105,7 +126,7 @@ test.each(Object.keys(damages))('it is noticed that %s, and the rows stay in the
   const tables = [{ name: 'fills', retentionDays: 1 }]
   const { kept } = await removeArchived(created.database, archive.target, tables, { now: () => now })
   const isMetadata = /metadata|manifest/.test(name)
-  if (!isMetadata) expect(kept).toMatchObject([{ table: 'fills', day: '2026-03-01' }])
+  expect(kept).toMatchObject([{ table: 'fills', day: '2026-03-01' }])
   const found = await problems(true)
   expect(found.length).toBeGreaterThan(0)
   for (const line of found) expect(line).toMatch(/^[^\n]+$/)
@@ -120,6 +141,29 @@ test.each(Object.keys(damages))('it is noticed that %s, and the rows stay in the
   await archiveAll(created.database, archive.target, now)
   expect(await problems(true)).toEqual([])
   expect(await rowsOf(archive.target, 'fills')).toHaveLength(30)
+})
+
+test.each([
+  ['a file has a decimal of another scale', 'has price as decimal(38, 17), not as decimal(38, 3)'],
+  ['a file lacks a column', 'has no column is_rpi'],
+])('a line names the column that readers would not find when %s', async (name, line) => {
+  await damages[name]?.()
+  expect((await problems(false)).join()).toContain(`parquet ${line}`)
+})
+
+test('rows stay as long as the archive does not show their files', async () => {
+  const { database } = created
+  await insertFills(database.db, [aFill({ ts: from + 5, execId: 'late' })])
+  const pointers = await readPointers(database.db)
+  await archiveAll(database, archive.target, now)
+  const older = pointers.get('fills') ?? ''
+  await sql`update iceberg.iceberg_tables set metadata_location = ${older} where table_name = 'fills'`.execute(
+    database.db,
+  )
+  await writeFile(await pathOf(/fills\/metadata\/version-hint.text$/), String(versionOf(older)))
+  const tables = [{ name: 'fills', retentionDays: 1 }]
+  const { kept } = await removeArchived(database, archive.target, tables, { now: () => now })
+  expect(kept).toMatchObject([{ day: '2026-03-01', reason: expect.stringMatching(/show other files/) as string }])
 })
 
 test('no day is written with wider decimals while a file is missing, and all files get them when it is back', async () => {
