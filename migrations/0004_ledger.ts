@@ -60,9 +60,10 @@ export const ledgerTables = {
     reason text check (reason <> '') -- Gaps and evidence: why it is there.
     noted_at timestamptz not null default now()
       -- When the verdict was noted: of gaps when they were found, of silence, of what is unanswered and of reviews the
-      -- last time. unsettled, and recorded candles: service time of the newest response. final: the end of its ranges.
+      -- last time. unsettled, and recorded candles: service time of the newest live response. final: the end of its ranges.
     asked_since timestamptz
-      -- unsettled: from when on responses were asked for fills, as far as the oldest of them reaches; NULL for others.
+      -- unsettled: from when on responses were asked for fills, as far as the oldest of them reaches. recorded candles:
+      -- the oldest one that the newest live response shows. NULL for others.
     settled_at timestamptz
       -- Gaps: when it was repaired, or known to be beyond repair. unsettled: ranges after it may lack fills that are not
       -- in the order of their times; the next page that follows on proves them.

@@ -71,8 +71,8 @@ $$;
 
 -- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for
 -- each other at the row with verdict recorded, so that later statements see the claims of others. Silence in which
--- candles have come is taken back, and noted as repaired gaps. at: service time of the response, if it may be stale.
--- seen: service time of the response in any case. Returns the number of these candles.
+-- candles have come is taken back, and noted as repaired gaps. at: service time of a live response. seen: service time of
+-- the response in any case. Returns the number of these candles.
 create or replace function recorder.claim_candles(
   of_category market.category, of_symbol text, of_type text, of_interval text,
   filled tstzmultirange, left_out tstzmultirange, at timestamptz default null, seen timestamptz default null
@@ -81,6 +81,7 @@ returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   length constant interval := market.interval_length(of_interval::market.candle_interval);
   late_reason constant text := 'the service left these candles out at first, as if nothing had been traded, and gave them later';
+  oldest constant timestamptz := case when at is not null then lower(filled) end;
   late tstzmultirange;
   has_fills boolean := false;
   against constant tstzmultirange := (
@@ -97,11 +98,13 @@ begin
       and k.verdict = 'recorded' and k.part = '-infinity' for update;
     has_fills := found;
   end if;
-  -- The row also holds the service time of the newest response, so that an older one does not overwrite closed candles.
-  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
-  values ('candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled, coalesce(at, '-infinity'))
+  -- The row also holds the service time of the newest live response, and the oldest candle that this one shows. An older
+  -- response does not overwrite closed candles from there on.
+  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at, asked_since)
+  values ('candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled, coalesce(at, '-infinity'), oldest)
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
-    set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at)
+    set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at),
+      asked_since = case when k.noted_at < excluded.noted_at then excluded.asked_since else k.asked_since end
     where not k.ranges @> excluded.ranges or k.noted_at < excluded.noted_at;
   select range_agg(r) into late from recorder.ledger k cross join lateral unnest(k.ranges * filled) as r
   where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)

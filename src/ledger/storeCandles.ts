@@ -20,8 +20,8 @@ export interface StoredCandles extends WriteResult {
  * it is stored or nothing, so that no claim lacks its rows. It uses the transaction that `db` is in, or one of its own.
  *
  * @param silence ranges that responses left out, see `silenceBetween`
- * @param at service time of the response if it may be stale; null if it is the newest
- * @param seenAt service time of the response in any case
+ * @param at service time of a live response; null for pages of the past
+ * @param seenAt service time of the response in any case; null if it is the newest
  */
 export async function storeCandles(
   db: Kysely<Database>,
@@ -37,10 +37,10 @@ export async function storeCandles(
     candles.filter(({ isClosed }) => isClosed).map(({ openTime }) => openTime),
     intervalMs[series.interval],
   )
-  if (filled.length === 0) return { lateCandles: 0, ...(await upsertCandles(db, candles, at)) }
+  if (filled.length === 0) return { lateCandles: 0, ...(await upsertCandles(db, candles, at, seenAt)) }
   if (candles.length < bulkRows) return storeAtOnce(db, series, candles, { filled, silence, at, seenAt })
   return inTransaction(db, async (trx) => {
-    const written = (await insertNewCandles(trx, series, candles)) ?? (await upsertCandles(trx, candles, at))
+    const written = (await insertNewCandles(trx, series, candles)) ?? (await upsertCandles(trx, candles, at, seenAt))
     const claim = [filled, silence, at, seenAt] as const
     return { lateCandles: await callOfCandles<number>(trx, 'claim_candles', series, ...claim), ...written }
   })
@@ -66,7 +66,7 @@ async function storeAtOnce(
 ): Promise<StoredCandles> {
   // Writes rows before the claim, in the same order as a transaction. So two writers of a series cannot deadlock.
   const { rows } = await sql<StoredCandles>`
-    with written as (${upsertOf(candles, at)}), counted as materialized (
+    with written as (${upsertOf(candles, at, seenAt)}), counted as materialized (
       select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written)
     select inserted, updated, recorder.claim_candles(${category}, ${symbol}, ${type}, ${interval},
       ${multirangeText(filled)}, ${multirangeText(silence)}, ${instantOrNull(at)},
@@ -149,18 +149,20 @@ function isNotFinal(candles: readonly Candle[]): RawBuilder<boolean> {
 /**
  * Stores candles of one series without a claim. Any candle overwrites a forming one, but only a closed candle replaces
  * a closed one. The database logs that change to recorder.candle_revision. If a candle occurs twice in a batch, the
- * closed one counts. A response that is older than another one of its series closes candles, but changes no others: it may have
- * waited on a disk.
+ * closed one counts. A response may have waited, on a disk or for further pages. If it is older than the newest live one
+ * of its series, it closes candles, but changes no others. A page of the past changes those that this one did not show.
  *
- * @param at service time of the response if it may be stale; null if it is the newest
+ * @param at service time of a live response; null for pages of the past
+ * @param seenAt service time of the response in any case; null if it is the newest
  */
 export async function upsertCandles(
   db: Kysely<Database>,
   candles: readonly Candle[],
   at: ServiceMs | null = null,
+  seenAt: ServiceMs | null = at,
 ): Promise<WriteResult> {
   return inStatements(candles, async (part) => {
-    const { rows } = await upsertOf(part, at).execute(db)
+    const { rows } = await upsertOf(part, at, seenAt).execute(db)
     const inserted = rows.filter((row) => row.is_new).length
     return { inserted, updated: rows.length - inserted }
   })
@@ -175,7 +177,11 @@ function instantOrNull(at: ServiceMs | null): RawBuilder<ServiceMs | null> {
  * candle. Candles that are stored as they come are left out before the insert: in the columnstore, an insert decompresses
  * the batch around each row, also of a row that it leaves as it is.
  */
-function upsertOf(candles: readonly Candle[], at: ServiceMs | null): RawBuilder<{ readonly is_new: boolean }> {
+function upsertOf(
+  candles: readonly Candle[],
+  at: ServiceMs | null,
+  seenAt: ServiceMs | null,
+): RawBuilder<{ readonly is_new: boolean }> {
   const times = candles.map(({ openTime }) => openTime)
   // xmax is 0 in a row that this statement inserted.
   return sql`
@@ -197,7 +203,8 @@ function upsertOf(candles: readonly Candle[], at: ServiceMs | null): RawBuilder<
         select from recorder.ledger k
         where (k.stream, k.category, k.symbol, k.type, k.interval)
             = ('candles', stored.category, stored.symbol, stored.type::text, stored.interval::text)
-          and k.verdict = 'recorded' and k.part = '-infinity' and k.noted_at > ${instantOrNull(at)}))
+          and k.verdict = 'recorded' and k.part = '-infinity' and k.noted_at > ${instantOrNull(seenAt)}
+          and (${at !== null} or k.asked_since <= stored.open_time)))
       and (${columnNames(values, 'stored')}) is distinct from (${columnNames(values, 'excluded')})
     returning stored.xmax = 0 as is_new`
 }

@@ -35,7 +35,6 @@ const writers = {
     recordRpiSymbols(db, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
   ),
   fills: storeFills,
-  // Pages of a history are never kept on a disk, so that none of them is stale.
   candles: oneByOne((db, batch: Batch<CandleTarget, Candle>) => {
     const { rows, requestTime } = batch
     return storeCandles(db, rows, silenceOf(batch), batch.silence === undefined ? requestTime : null, requestTime)

@@ -72,6 +72,21 @@ describe('candles', () => {
     expect(await revisions()).toMatchObject([{ old_close: '11', new_close: '10' }])
   })
 
+  it('are not overwritten by a page of the past that is older than the live response that showed them', async () => {
+    const { db } = test.database
+    await sql`truncate recorder.ledger`.execute(db)
+    const at = (ms: number) => serviceMs(someTime + ms)
+    const shownLive = aCandle({ openTime: someTime + 60_000, close: '12' })
+    await storeCandles(db, [aCandle(), { ...shownLive, close: '11' }], [], null, at(125_000))
+    await storeCandles(db, [shownLive], [], at(185_000))
+    // The older page corrects the candle that the live response did not show, and no other. A newer one corrects both.
+    const read = [aCandle({ close: '9' }), { ...shownLive, close: '10' }]
+    await storeCandles(db, read, [], null, at(180_000))
+    expect(await stored()).toMatchObject([{ close: '9' }, { close: '12' }])
+    await storeCandles(db, read, [], null, at(190_000))
+    expect(await stored()).toMatchObject([{ close: '9' }, { close: '10' }])
+  })
+
   it('are logged when a closed one changes', async () => {
     const { db } = test.database
     await upsertCandles(db, [aCandle()])
