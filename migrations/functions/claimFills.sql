@@ -182,28 +182,35 @@ begin
 end
 $$;
 
--- Notes as gaps what is unproven of instruments that left the list at a time, up to their newest responses. No later
--- response will join them.
-create or replace function recorder.end_fills(of_category market.category, gone timestamptz)
-returns void language sql set search_path = pg_catalog, pg_temp as $$
-  select recorder.lock_fills(array_agg(i.category), array_agg(i.symbol))
-  from market.instruments i
-  join recorder.ledger asked
-    on (asked.stream, asked.category, asked.symbol, asked.type, asked.interval) = ('fills', of_category, i.symbol, '', '')
-      and asked.verdict = 'unsettled'
-  where i.category = of_category and i.disappeared_at = gone;
-  select recorder.note_unknown('fills', of_category, i.symbol, '', '', tstzmultirange(tstzrange(known.until, asked.noted_at)),
-    'the instrument left the list of the service, and no later response shows what came last')
-  from market.instruments i
-  join recorder.ledger asked
-    on (asked.stream, asked.category, asked.symbol, asked.type, asked.interval) = ('fills', of_category, i.symbol, '', '')
-      and asked.verdict = 'unsettled'
+-- Notes as gaps what is unproven of fills and candles of instruments that left the list at a time, up to their newest live
+-- responses. No later response will join them. A candle that still formed then is no gap.
+create or replace function recorder.end_series(of_category market.category, gone timestamptz)
+returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  why constant text := 'the instrument left the list of the service, and no later response shows what came last';
+  left_list constant text[] := array(
+    select i.symbol from market.instruments i where i.category = of_category and i.disappeared_at = gone);
+begin
+  perform recorder.lock_fills(array_agg(asked.category), array_agg(asked.symbol)) from recorder.ledger asked
+  where (asked.stream, asked.category, asked.type, asked.interval) = ('fills', of_category, '', '')
+    and asked.symbol = any (left_list) and asked.verdict = 'unsettled';
+  perform recorder.note_unknown('fills', of_category, asked.symbol, '', '',
+    tstzmultirange(tstzrange(known.until, asked.noted_at)), why)
+  from recorder.ledger asked
   cross join lateral (
     select coalesce(max(upper(k.ranges)),
-      recorder.first_fill(of_category, i.symbol, asked.asked_since) + interval '1 millisecond') as until
+      recorder.first_fill(of_category, asked.symbol, asked.asked_since) + interval '1 millisecond') as until
     from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, i.symbol, '', '')
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, asked.symbol, '', '')
       and k.verdict in ('recorded', 'final')
   ) known
-  where i.category = of_category and i.disappeared_at = gone and known.until < asked.noted_at
+  where (asked.stream, asked.category, asked.type, asked.interval) = ('fills', of_category, '', '')
+    and asked.symbol = any (left_list) and asked.verdict = 'unsettled' and known.until < asked.noted_at;
+  perform recorder.note_unknown('candles', of_category, k.symbol, k.type, k.interval, tstzmultirange(tail), why)
+  from recorder.ledger k
+  cross join lateral (select tstzrange(upper(k.ranges), date_bin(
+    market.interval_length(k.interval::market.candle_interval), k.noted_at, upper(k.ranges))) as tail) t
+  where (k.stream, k.category) = ('candles', of_category) and k.symbol = any (left_list) and k.verdict = 'recorded'
+    and k.noted_at > upper(k.ranges) and not isempty(tail);
+end
 $$;

@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { concludeReview } from '../../../src/ledger/reviews.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storePastFills } from '../../../src/ledger/storePastFills.js'
 import { verify } from '../../../src/ledger/verify.js'
-import { dayMs, hourMs, minuteMs, serviceMs } from '../../../src/market/values.js'
+import { addMs, dayMs, hourMs, minuteMs, serviceMs } from '../../../src/market/values.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { aCandle, aFill } from '../../support/marketRows.js'
+import { aCandle, aFill, anInstrument } from '../../support/marketRows.js'
 
 const base = serviceMs(Date.UTC(2026, 5, 15, 12))
 const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
@@ -154,4 +155,26 @@ describe('silence', () => {
     expect(await silence()).toEqual([])
     expect(await minutesOf('gaps')).toEqual([[60, 180]])
   })
+})
+
+it.each([
+  ['what its last response left out is a gap', 9, [[3, 9]]],
+  ['a candle that still formed is none', 3, []],
+])('of candles that were not shown when the instrument left the list, %s', async (_, atMinute, gaps) => {
+  const { db } = test.database
+  await test.database.pool.query('truncate market.instruments, market.instrument_history')
+  const list = (symbols: readonly string[], minute: number) =>
+    recordInstruments(
+      db,
+      'SPOT',
+      symbols.map((symbol) => anInstrument({ symbol })),
+      addMs(base, minute * minuteMs),
+      {
+        complete: true,
+      },
+    )
+  await list(['BTCUSDT', 'ETHUSDT'], 0)
+  await showMinutes([0, 1, 2], atMinute)
+  await list(['ETHUSDT'], atMinute + 1)
+  expect(await minutesOf('gaps', "reason like 'the instrument left the list%'")).toEqual(gaps)
 })
