@@ -1,16 +1,24 @@
 import { type Batch, seriesKey } from '../../ledger/batch.js'
 import type { StoredBatch, StoreOutcome } from '../../ledger/storeBatches.js'
-import { describeDatabaseError } from '../../db/databaseError.js'
+import { describeDatabaseError, traitsOf } from '../../db/databaseError.js'
 import type { StreamName } from '../../market/stream.js'
-import { onAbort, unlessAborted } from '../../runtime/abort.js'
-import { backoffMs, type Clock, sleepFor, within } from '../../runtime/clock.js'
+import { onAbort } from '../../runtime/abort.js'
+import { backoffMs, type Clock, within } from '../../runtime/clock.js'
 import { isFullDisk } from '../../runtime/disk.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import { messageOf } from '../../runtime/text.js'
-import type { Segment, Spool } from './spool.js'
+import { DiskReader, type End, retry, rowsIn } from './diskReader.js'
+import { SlowSeries } from './slowSeries.js'
+import type { Spool } from './spool.js'
 
-/** Stores batches of one stream and resolves to the outcome of each. No two batches with rows share a series. */
-export type Store = (batches: readonly Batch[]) => Promise<readonly StoreOutcome[]>
+/**
+ * Stores batches of one stream and resolves to the outcome of each. No two batches with rows share a series. With
+ * `isLastTry`, rows that take the database too long become rejected rows.
+ */
+export type Store = (
+  batches: readonly Batch[],
+  options?: { readonly isLastTry: boolean },
+) => Promise<readonly StoreOutcome[]>
 
 interface LaneOptions {
   readonly stream: StreamName
@@ -25,8 +33,8 @@ interface LaneOptions {
 interface Entry {
   readonly batch: Batch
   readonly key: string
-  /** Reports if the batch was stored. Only the first call counts. */
-  readonly settle: (isStored: boolean) => void
+  /** Reports what became of the batch. Only the first call counts. */
+  readonly settle: (end: End) => void
 }
 
 /** A batch of a response that has just come. */
@@ -45,15 +53,6 @@ const maxCalls = 4
 /** Statements of this many rows stay clear of the columnstore's bounds. */
 const maxRowsPerCall = 2_000
 const maxBatchesPerCall = 64
-/** Largest number of rows from the disk in memory at once. The last batch may exceed it. */
-const maxRowsInHand = 2 * callsAtOnce * maxRowsPerCall
-/**
- * Wait before the next attempt after a failure of the database. A batch that the disk has refused stays in memory for
- * `patienceMs` and is lost then. Waits are shorter than that, so that such a batch is attempted at least once.
- */
-const retry = { minMs: 250, maxMs: 1_000 }
-/** Wait while no segment is free: about as long as a write and a sync take. */
-const segmentPollMs = 10
 /** Longest wait at the end for calls that are under way. */
 const closeMs = 2_000
 
@@ -62,8 +61,9 @@ const closeMs = 2_000
  *
  * A batch is stored from memory, unless the database has just failed or the disk holds an earlier batch of its series.
  * Otherwise it goes to the disk, and comes back into memory in its turn. So the batches of a series are stored in their
- * order, and a failing table holds up only its own stream. A batch that the disk refuses is the exception. It stays in
- * memory, and may be stored before earlier ones on the disk.
+ * order, and a failing table holds up only its own stream. There are two exceptions. A batch that the disk refuses stays
+ * in memory, and may be stored before earlier ones on the disk. A batch whose statement took too long goes to the end of
+ * the spool, so that it holds up no other series.
  *
  * All batches from responses go to the disk if a call fails, or if one of them takes 2 s. A batch that the disk refused
  * is lost if its own call fails or if it waits 2 s. A batch from the disk stays there until it is stored.
@@ -75,10 +75,9 @@ export class Lane {
   #spooled: Entry[] = []
   /** Live batches that wait or are being stored. */
   readonly #inMemory = new Set<LiveEntry>()
-  #rowsInHand = 0
-  #onRoom = () => {}
   /** Series whose batches are being stored. Their later batches wait. */
   readonly #busy = new Set<string>()
+  readonly #slow = new SlowSeries()
   readonly #calls = new Set<Promise<void>>()
   /** Calls that have taken longer than `patienceMs`. */
   readonly #hanging = new Set<Promise<void>>()
@@ -88,12 +87,20 @@ export class Lane {
   #isPausing = false
   #appending = 0
   #reading: Promise<void> | undefined
-  /** The segment that is being stored, and the indexes of its records that are stored already. */
-  #begun: { readonly name: string; readonly stored: Set<number> } | undefined
   readonly #stopping = new AbortController()
+  readonly #disk: DiskReader
 
   constructor(options: LaneOptions) {
     this.#options = options
+    this.#disk = new DiskReader({
+      ...options,
+      signal: this.#stopping.signal,
+      failures: () => this.#failures,
+      store: (batch, settle) => {
+        this.#spooled.push({ batch, key: seriesKey(batch), settle })
+        this.#dispatch()
+      },
+    })
   }
 
   /** True while something of the stream is on the disk, or on its way there. */
@@ -103,14 +110,14 @@ export class Lane {
 
   /** Resolves to true if the batch is durable. Never rejects: a batch that neither database nor disk takes is lost. */
   write(batch: Batch): Promise<boolean> {
-    const isDirect = this.#failures === 0 && !this.#options.spool.holds(batch)
+    const isDirect = this.#failures === 0 && !this.#slow.has(seriesKey(batch)) && !this.#options.spool.holds(batch)
     return isDirect ? this.#storeInTime(batch, false) : this.#writeToDisk(batch)
   }
 
   /** Stores batches from the disk until none is left. Does nothing if that is under way. */
   readDisk(): void {
     if (this.#stopping.signal.aborted) return
-    this.#reading ??= this.#readAll().finally(() => {
+    this.#reading ??= this.#disk.readAll().finally(() => {
       this.#reading = undefined
       // A batch that came to the disk just now found this reading under way, and started no other.
       if (this.#options.spool.has(this.#options.stream)) this.readDisk()
@@ -133,11 +140,11 @@ export class Lane {
   /** Stores a batch from memory. On failure or delay it goes to the disk, or is lost if the disk has refused it. */
   #storeInTime(batch: Batch, isRefused: boolean): Promise<boolean> {
     return new Promise((resolve) => {
-      const settle = (isStored: boolean) => {
+      const settle = (end: End) => {
         stopTimer()
         if (!this.#inMemory.delete(entry)) return
         // Write in the same turn of the event loop, so that later batches go to the disk after this one.
-        resolve(isStored || isRefused ? isStored : this.#writeToDisk(batch))
+        resolve(end === 'stored' || isRefused ? end === 'stored' : this.#writeToDisk(batch))
       }
       const entry: LiveEntry = { batch, key: seriesKey(batch), settle, isRefused }
       const stopTimer = this.#options.clock.after(patienceMs, () => this.#isLate(entry))
@@ -194,12 +201,15 @@ export class Lane {
     const take = <From extends Entry>(waiting: From[]): From[] =>
       waiting.filter((entry) => {
         const more = rowsIn(entry.batch)
-        const isFull = group.length >= maxBatchesPerCall || (group.length > 0 && rows + more > maxRowsPerCall)
+        // A slow batch is stored alone, because the others of its call would be late with it.
+        const isSlow = this.#slow.has(entry.key)
+        const isTooMuch = isSlow || rows + more > maxRowsPerCall
+        const isFull = group.length >= maxBatchesPerCall || (group.length > 0 && isTooMuch)
         if (isFull) rows = Infinity
         if (isFull || this.#busy.has(entry.key)) return true
         // Only one batch of a series is stored at a time. If it fails, no later one may be stored before it.
         this.#busy.add(entry.key)
-        rows += more
+        rows += isSlow ? Infinity : more
         group.push(entry)
         return false
       })
@@ -211,7 +221,10 @@ export class Lane {
   async #store(group: readonly Entry[]): Promise<void> {
     const { stream, clock, incidents, store, onStored } = this.#options
     const startedMs = clock.monotonicMs()
-    const outcomes = await store(group.map(({ batch }) => batch)).catch((error: unknown) =>
+    const storedBefore = this.#slow.count
+    const isLastTry = group.every(({ key }) => this.#slow.isGivenUp(key, startedMs))
+    const batches = group.map(({ batch }) => batch)
+    const outcomes = await store(batches, { isLastTry }).catch((error: unknown) =>
       group.map(() => ({ isStored: false, error }) as const),
     )
     for (const { key } of group) this.#busy.delete(key)
@@ -220,13 +233,22 @@ export class Lane {
       const outcome = outcomes[index] as StoreOutcome
       if (outcome.isStored) {
         onStored(entry.batch, outcome, clock.monotonicMs() - startedMs)
-        entry.settle(true)
+        this.#slow.stored(entry.key, isLastTry && outcome.rejected > 0)
+        incidents.succeeded('late responses', entry.key)
+        entry.settle('stored')
+      } else if (traitsOf(outcome.error).isCancelled) {
+        if (!this.#slow.wasLate(entry.key, storedBefore, clock.monotonicMs())) failure = outcome
+        else incidents.failed('late responses', lateMessage(entry.key, outcome.error), entry.key)
+        entry.settle('late')
+        for (const later of this.#spooled.filter(({ key }) => key === entry.key)) later.settle('late')
+        this.#spooled = this.#spooled.filter(({ key }) => key !== entry.key)
       } else {
         failure = outcome
-        entry.settle(false)
+        entry.settle('failed')
       }
     }
     if (failure !== undefined) return this.#failed(failure.error)
+    if (!outcomes.some(({ isStored }) => isStored)) return
     this.#failures = 0
     incidents.succeeded('storing', stream)
   }
@@ -249,7 +271,7 @@ export class Lane {
     this.#leaveMemory(`a write has taken longer than ${patienceMs / 1000} s`)
     if (entry.isRefused) {
       this.#live = this.#live.filter((other) => other !== entry)
-      entry.settle(false)
+      entry.settle('failed')
     }
   }
 
@@ -258,83 +280,12 @@ export class Lane {
     const { incidents, stream } = this.#options
     incidents.failed('storing', `${reason}; responses go to the spool`, stream)
     this.#live = this.#live.filter(({ isRefused }) => isRefused)
-    for (const entry of this.#inMemory) if (!entry.isRefused) entry.settle(false)
-    for (const entry of this.#spooled.splice(0)) entry.settle(false)
+    for (const entry of this.#inMemory) if (!entry.isRefused) entry.settle('failed')
+    for (const entry of this.#spooled.splice(0)) entry.settle('failed')
     this.#onFailure()
-  }
-
-  async #readAll(): Promise<void> {
-    const { spool, stream, clock, incidents } = this.#options
-    const { signal } = this.#stopping
-    for (let failures = 0; !signal.aborted && spool.has(stream);) {
-      try {
-        const segment = await spool.takeOldest(stream)
-        failures = 0
-        incidents.succeeded('spool', stream)
-        // Segments of the stream exist, but each is being written, or being dropped to make room.
-        if (segment === null) await sleepFor(clock, segmentPollMs, signal)
-        else if (!(await this.#storeSegment(segment))) await sleepFor(clock, backoffMs(this.#failures, retry), signal)
-      } catch (error) {
-        failures++
-        incidents.failed('spool', `${messageOf(error)}; what is on the disk stays there and is tried again`, stream)
-        await sleepFor(clock, backoffMs(failures, retry), signal)
-      }
-    }
-  }
-
-  /** Resolves to false if some of the segment is not stored. It then stays on the disk, where it may be dropped. */
-  async #storeSegment(segment: Segment): Promise<boolean> {
-    const { spool } = this.#options
-    const { signal } = this.#stopping
-    if (this.#begun?.name !== segment.name) this.#begun = { name: segment.name, stored: new Set() }
-    const { stored } = this.#begun
-    const storing: Promise<void>[] = []
-    let hasFailed = false
-    let isRead = false
-    try {
-      for (const [index, record] of segment.records.entries()) {
-        if (stored.has(index)) continue
-        while (this.#rowsInHand > maxRowsInHand && !signal.aborted)
-          await unlessAborted(signal, new Promise<void>((resolve) => (this.#onRoom = resolve)))
-        // While the database is away, try one batch at a time until one is stored.
-        if (this.#failures > 0) await unlessAborted(signal, storing.at(-1) ?? Promise.resolve())
-        const batch = await spool.unpack(record)
-        // After a failed batch, no later one of its series may be stored.
-        if (signal.aborted || hasFailed) break
-        if (batch === undefined) {
-          // Its damage is reported, so it is not unpacked again.
-          stored.add(index)
-          continue
-        }
-        const settle = (isStored: boolean) => {
-          if (isStored) stored.add(index)
-          else hasFailed = true
-        }
-        storing.push(this.#storeSpooled(batch, settle))
-      }
-      await unlessAborted(signal, Promise.all(storing))
-      isRead = !signal.aborted && !hasFailed
-      return isRead
-    } finally {
-      await spool.release(segment, isRead)
-    }
-  }
-
-  #storeSpooled(batch: Batch, onSettled: (isStored: boolean) => void): Promise<void> {
-    this.#rowsInHand += rowsIn(batch)
-    return new Promise((resolve) => {
-      const settle = (isStored: boolean) => {
-        this.#rowsInHand -= rowsIn(batch)
-        this.#onRoom()
-        onSettled(isStored)
-        resolve()
-      }
-      this.#spooled.push({ batch, key: seriesKey(batch), settle })
-      this.#dispatch()
-    })
   }
 }
 
-function rowsIn({ rows, rejected }: Batch): number {
-  return rows.length + rejected.length
+function lateMessage(key: string, error: unknown): string {
+  return `${describeDatabaseError(error)}; responses of ${key} wait on the disk, and others are stored`
 }

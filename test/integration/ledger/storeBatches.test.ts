@@ -95,3 +95,25 @@ test('a response of moments that takes too long as a whole is stored in parts', 
   const { rows: stored } = await sql`select from market.tickers`.execute(db)
   expect(stored).toHaveLength(450)
 })
+
+test('a response of fills that always takes too long is kept as rejected rows by its last attempt, and by none before', async () => {
+  const { db, pool } = alone.database
+  await pool.query(`
+    create function public.tire_fills() returns trigger language plpgsql as $$
+      begin
+        if new.symbol = 'TIRING' then
+          raise exception 'canceling statement due to statement timeout' using errcode = '57014';
+        end if;
+        return new;
+      end $$;
+    create trigger tire before insert on market.fills for each row execute function public.tire_fills()`)
+  const at = 1_760_000_000_000
+  const row = aFill({ symbol: 'TIRING', execId: '1', ts: at - 5_000 })
+  const batch = batchOf('fills', { category: 'SPOT', symbol: 'TIRING' }, [row], at)
+  const ofTiring = () =>
+    db.selectFrom('recorder.rejected_row').select('reason').where('raw', 'like', '%TIRING%').execute()
+  expect(await storeBatches(db, [batch])).toMatchObject([{ isStored: false }])
+  expect(await ofTiring()).toEqual([])
+  expect(await storeBatches(db, [batch], { isLastTry: true })).toMatchObject([{ isStored: true, rejected: 1 }])
+  expect(await ofTiring()).toMatchObject([{ reason: expect.stringContaining('statement timeout') as string }])
+})

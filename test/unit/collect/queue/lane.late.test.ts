@@ -1,0 +1,143 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Lane } from '../../../../src/collect/queue/lane.js'
+import { Spool } from '../../../../src/collect/queue/spool.js'
+import type { StoreOutcome } from '../../../../src/ledger/storeBatches.js'
+import { systemClock } from '../../../../src/runtime/clock.js'
+import { Incidents } from '../../../../src/runtime/incidents.js'
+import { createLogger } from '../../../../src/runtime/logger.js'
+import { DiskContent, mountDisk } from '../../../simulation/memoryDisk.js'
+import { createFakeClock, type FakeClock } from '../../../support/fakeClock.js'
+import { nameOf, spooledBatch } from '../../../support/spooledBatches.js'
+
+const nothing = { inserted: 0, updated: 0, unchanged: 0, gapsFound: 0, lateCandles: 0, remarks: [] }
+const tooLong = Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' })
+
+let clock: FakeClock
+let incidents: Incidents
+let spool: Spool
+let lane: Lane
+/** Symbols whose batches always take too long. */
+let late: Set<string>
+let stored: string[]
+let givenUp: string[]
+let lastTries: number
+
+beforeEach(async () => {
+  clock = createFakeClock()
+  incidents = new Incidents(createLogger('silent'), clock)
+  late = new Set()
+  stored = []
+  givenUp = []
+  lastTries = 0
+  spool = await Spool.open({
+    root: '/spool',
+    maxBytes: 1_000_000,
+    disk: mountDisk(new DiskContent(), {
+      isFull: () => false,
+      readFailure: () => undefined,
+      random: () => 0.5,
+      work: () => Promise.resolve(),
+    }),
+    clock: systemClock,
+    serviceNow: () => null,
+    onDamage: () => expect.unreachable('nothing is damaged'),
+    onDropped: () => expect.unreachable('there is room'),
+    onSetAside: () => expect.unreachable('all can be read'),
+  })
+  lane = new Lane({
+    stream: 'fills',
+    async store(batches, options) {
+      const isLate = batches.some(({ target }) => late.has((target as { readonly symbol: string }).symbol))
+      if (isLate) await clock.sleep(20_000)
+      if (options?.isLastTry === true) lastTries++
+      if (isLate && options?.isLastTry !== true) return batches.map(() => ({ isStored: false, error: tooLong }))
+      for (const batch of batches) (isLate ? givenUp : stored).push(nameOf(batch))
+      return batches.map((): StoreOutcome => ({ isStored: true, ...nothing, rejected: isLate ? 1 : 0 }))
+    },
+    spool,
+    clock,
+    incidents,
+    onStored: () => undefined,
+  })
+})
+afterEach(async () => {
+  await lane.close(AbortSignal.abort())
+  await spool.close()
+})
+
+/** Lets time pass until something is so. The disk packs responses in real time. */
+async function until(isSo: () => boolean, stepMs = 500): Promise<void> {
+  for (let steps = 0; !isSo(); steps++) {
+    if (steps > 2_000) throw new Error(`it is never so: ${isSo.toString()}`)
+    await clock.advance(stepMs)
+    await systemClock.sleep(1)
+  }
+}
+
+async function wait(ms: number): Promise<void> {
+  const endMs = clock.monotonicMs() + ms
+  await until(() => clock.monotonicMs() >= endMs, 5_000)
+}
+
+const write = (symbol: string, at: number) => lane.write(spooledBatch('fills', symbol, at))
+const lateParts = () => incidents.recent().filter(({ what }) => what === 'late responses')
+
+test('a response that the database never takes in time holds up none of other instruments, and waits', async () => {
+  late.add('A')
+  for (const [symbol, at] of [
+    ['A', 0],
+    ['A', 1],
+    ['B', 0],
+  ] as const)
+    await spool.append(spooledBatch('fills', symbol, at))
+  lane.readDisk()
+  await until(() => stored.includes('fills B 0'))
+  // Those of other instruments that come now need no disk, and later ones of this instrument wait behind it.
+  let isCKept = false
+  void write('C', 0).then(() => (isCKept = true))
+  await until(() => isCKept)
+  void write('A', 2)
+  await until(() => lateParts().length > 0)
+  expect(stored).toEqual(['fills B 0', 'fills C 0'])
+  expect(lateParts()[0]?.message).toMatch(/statement timeout.* fills SPOT A .*wait on the disk/)
+  late.clear()
+  await until(() => !lane.isSpooling)
+  expect(stored.slice(2).toSorted()).toEqual(['fills A 0', 'fills A 1', 'fills A 2'])
+})
+
+test('it is given up after ten minutes in which others are stored, each further one after one attempt', async () => {
+  late.add('A')
+  await spool.append(spooledBatch('fills', 'A', 0))
+  lane.readDisk()
+  const storeOthers = async (minutes: number) => {
+    for (let i = 0; i < 2 * minutes; i++) {
+      void write('B', i)
+      await wait(30_000)
+    }
+  }
+  await storeOthers(9)
+  expect([givenUp, stored.length]).toEqual([[], 18])
+  await storeOthers(3)
+  expect(givenUp).toEqual(['fills A 0'])
+  expect(lane.isSpooling).toBe(false)
+  void write('A', 1)
+  await until(() => lane.isSpooling)
+  await wait(45_000)
+  expect(givenUp).toEqual(['fills A 0', 'fills A 1'])
+  late.clear()
+  void write('A', 2)
+  await until(() => stored.includes('fills A 2'))
+})
+
+test('none is given up while the database takes none', async () => {
+  for (const symbol of ['A', 'B']) {
+    late.add(symbol)
+    await spool.append(spooledBatch('fills', symbol, 0))
+  }
+  lane.readDisk()
+  await wait(20 * 60_000)
+  expect([stored, lastTries]).toEqual([[], 0])
+  late.clear()
+  await until(() => !lane.isSpooling)
+  expect(stored.toSorted()).toEqual(['fills A 0', 'fills B 0'])
+})
