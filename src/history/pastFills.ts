@@ -46,26 +46,33 @@ const largestDisorderMs = minuteMs
 /** After this many pages that prove nothing, new fills in them do not lead to further requests. */
 const maxInVain = 20
 
-/** What is known of the pages of a category. It decides what is requested next. */
-interface PageSizes {
+/** What is known of the pages of a category. Its sizes decide what is requested next. */
+interface KnownPages {
   /** The largest number of rows that a page had. A page that has as many may be cut. */
   largest: number
   /** Time of the oldest row. The history is known to reach back to it. */
   reachesTo: ServiceMs
   /** The most by which times ran against the order of the rows. */
   disorderMs: number
+  /** True once a page of an instrument showed a fill by the id that it has live. */
+  showsLiveIds: boolean
 }
 
 /** Makes the history of fills, for futures and spot. A page is believed if it shows the stored fills of its time. */
 export function fillHistory(db: Kysely<Database>): EventHistory {
-  const sizes = new Map<string, PageSizes>()
+  const sizes = new Map<string, KnownPages>()
   const ask: PastFills['ask'] = (client, { series: { category, symbol }, window: { from, to } }, request) =>
     // One millisecond more is requested on both sides, because the ends may be exclusive.
     client.pastFills({ category, symbol, limit: fillPageRows, startTime: addMs(from, -1), endTime: to }, request)
   const source: PastFills = {
     ask,
     sizesOf({ category }) {
-      const known = sizes.get(category) ?? { largest: 0, reachesTo: serviceMs(Infinity), disorderMs: 0 }
+      const known = sizes.get(category) ?? {
+        largest: 0,
+        reachesTo: serviceMs(Infinity),
+        disorderMs: 0,
+        showsLiveIds: false,
+      }
       sizes.set(category, known)
       return known
     },
@@ -74,7 +81,8 @@ export function fillHistory(db: Kysely<Database>): EventHistory {
       const { category, symbol } = series
       const live = await client.fills({ category, symbol, limit: fillsPerPage }, request)
       const run = runOf(live.rows.map(({ ts }) => ts))
-      if (run === null) return fillRefusals.unproven
+      // Another instrument may have shown the ids. This one has no fill that could.
+      if (run === null) return source.sizesOf(series).showsLiveIds ? null : fillRefusals.unproven
       const window = { from: laterOf(run.oldest, addMs(run.newest, -windowMs)), to: addMs(run.newest, 1) }
       const past = await send(() => ask(client, { series, window }, request))
       const times = new Map<string, number>(past.rows.map(({ execId, ts }) => [execId, ts]))
@@ -97,7 +105,7 @@ interface PastFills {
     query: { readonly series: EventSeries; readonly window: TimeRange },
     request: RequestOptions,
   ) => Promise<Page<Fill>>
-  readonly sizesOf: (series: EventSeries) => PageSizes
+  readonly sizesOf: (series: EventSeries) => KnownPages
   /** Resolves to the times of stored fills next to a range. Pages of the range must show these fills, too. */
   readonly neighbours: (series: EventSeries, range: TimeRange, slackMs: number) => ReturnType<typeof fillNeighbours>
   /** Called once for a slice without a fill above it. Resolves to why nothing can be proven, or null. */
@@ -129,7 +137,7 @@ class PastFillsWalk {
   readonly #source: PastFills
   readonly #series: EventSeries
   readonly #context: EventContext
-  readonly #sizes: PageSizes
+  readonly #sizes: KnownPages
   #left: Ranges
   #refused: Ranges = []
   #refusalOfAll: string | undefined
@@ -256,6 +264,7 @@ class PastFillsWalk {
     counts.inserted += inserted
     if (refusal === null) {
       this.#isProven ||= inserted < fills.length
+      this.#sizes.showsLiveIds ||= inserted < fills.length
       const isLess = intersect(left, proven).length > 0
       if (isLess) this.#left = subtract(left, proven)
       this.#inVain = isLess ? 0 : this.#inVain + 1

@@ -103,7 +103,7 @@ async function fetchFrom(
     explain: () => Promise.resolve(),
   }
   // Another instrument may have shown that the history reaches further back.
-  const sizes = { largest: pageRows, reachesTo: ignoresBounds ? base : Infinity, disorderMs: 0 }
+  const sizes = { largest: pageRows, reachesTo: ignoresBounds ? base : Infinity, disorderMs: 0, showsLiveIds: false }
   const windowed: Parameters<typeof fetchPastFills>[0] = {
     sizesOf: () => sizes,
     ask(_, { window: { from, to } }) {
