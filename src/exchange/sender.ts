@@ -192,7 +192,9 @@ export class Sender {
         settlement = { outcome: 'response', remaining: raw?.remaining }
       throw error
     } finally {
-      this.pacer.settle(departure, settlement, outcomeFor(outcome))
+      const { category = '', symbol } = parameters
+      const instrument = symbol === undefined ? undefined : `${category} ${symbol}`
+      this.pacer.settle(departure, settlement, outcomeFor(outcome), instrument)
       this.#options.onRequest?.({
         operation,
         outcome,

@@ -40,10 +40,15 @@ export function setUp(more: Partial<PacerOptions> = {}, clock: FakeClock = creat
     ...more,
   })
   const departures: Departure[] = []
-  const send = (operation: Operation, options?: AcquireOptions, settlement: Settlement | null = answered) =>
+  const send = (
+    operation: Operation,
+    options?: AcquireOptions,
+    settlement: Settlement | null = answered,
+    instrument?: string,
+  ) =>
     pacer.acquire(operation, options).then((departure) => {
       departures.push(departure)
-      if (settlement !== null) pacer.settle(departure, settlement)
+      if (settlement !== null) pacer.settle(departure, settlement, 'unknown', instrument)
       return departure
     })
   return { pacer, clock, departures, send }
