@@ -63,10 +63,13 @@ export class SameDatabase {
 /** The service of every simulator on this machine. */
 export const loopback = 'loopback'
 
-/** Names a service by its host, and by its port if that is not the default one. All services of this machine are one. */
+/**
+ * Names a service by its host, by its port if that is not the default one, and by its path, because several services may
+ * stand behind one host. All services of this machine are one.
+ */
 export function serviceOf(baseUrl: string): string {
-  const { host, hostname } = new URL(baseUrl)
-  return isLoopback(withoutBrackets(hostname)) ? loopback : host
+  const { host, hostname, pathname } = new URL(baseUrl)
+  return isLoopback(withoutBrackets(hostname)) ? loopback : `${host}${pathname.replace(/\/+$/, '')}`
 }
 
 /** Returns true if what is kept for a database is this database's own. */

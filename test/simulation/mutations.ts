@@ -51,8 +51,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a failed write is not spooled',
     file: 'src/collect/queue/lane.ts',
-    find: 'resolve(isStored || isRefused ? isStored : this.#writeToDisk(batch))',
-    replace: 'resolve(isStored || !isRefused)',
+    find: "resolve(end === 'stored' || isRefused ? end === 'stored' : this.#writeToDisk(batch))",
+    replace: "resolve(end === 'stored' || !isRefused)",
   },
   {
     name: 'what is written is not synced',
@@ -68,15 +68,15 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'a batch counts as replayed before it is stored',
-    file: 'src/collect/queue/lane.ts',
-    find: 'if (isStored) stored.add(index)\n          else hasFailed = true',
-    replace: 'stored.add(index)',
+    file: 'src/collect/queue/diskReader.ts',
+    find: "if (end === 'stored') stored.add(index)",
+    replace: "if (end !== 'late') stored.add(index)",
   },
   {
     name: 'a permit can be used twice',
     file: 'src/exchange/limits/pacer.ts',
-    find: 'this.#queues.shift(isReady) : undefined',
-    replace: 'this.#queues.shift((operation) => operation === "fills" || isReady(operation)) : undefined',
+    find: 'this.#shift(isReady) : undefined',
+    replace: 'this.#shift((operation) => operation === "fills" || isReady(operation)) : undefined',
   },
   {
     name: 'the way of a request takes no time',

@@ -22,7 +22,8 @@ import { noteSpool, readSpool } from '../../lease/leaseRow.js'
  */
 export function folderOf({ service, database }: Identity, recorder: string): string {
   const rest = database === null ? `unknown~${recorder}` : `${database.id}~${database.place}`
-  return `${encodeURIComponent(service)}~${rest}`
+  // A path may have the sign that separates the parts.
+  return `${encodeURIComponent(service).replaceAll('~', '%7E')}~${rest}`
 }
 
 const folderPattern = /^([^~]+)~([^~]+)~([^~]+)$/

@@ -20,7 +20,7 @@ import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const base = temporaryFolder('spool-folders')
 const service = 'https://api.example.com'
-const otherService = 'https://api.example.org'
+const otherService = 'https://api.example.com/~other'
 const logger = createLogger('silent')
 let database: TestDatabase
 let other: TestDatabase
@@ -129,10 +129,10 @@ describe('what waits on the disk', () => {
       'no database, another service',
       'new',
       [],
-      /are of api\.example\.org; they are left there: .*start a recorder of that service/,
+      /are of api\.example\.com\/~other; they are left there: .*start a recorder of that service/,
     ],
-    ['no database, another service', 'of this service', [], /are of api\.example\.org/],
-    ['no database, another service', 'a copy of the other one', [], /are of api\.example\.org/],
+    ['no database, another service', 'of this service', [], /are of api\.example\.com\/~other/],
+    ['no database, another service', 'a copy of the other one', [], /are of api\.example\.com\/~other/],
     ['another database, this service', 'new', [], /are for another database; they are left there: .*--adopt/],
     ['another database, this service', 'of this service', [], /are for another database/],
     [

@@ -51,11 +51,12 @@ beforeEach(async () => {
 })
 
 describe('a database that holds a service', () => {
-  it('takes the same host again, whatever its path and scheme', async () => {
+  it('takes the same host again, whatever its scheme, and tells of another path: it may be another service', async () => {
     expect(await noteService(test.database.db, real)).toBeNull()
     await recordSomething()
     expect(await noteService(test.database.db, real)).toBeNull()
-    expect(await noteService(test.database.db, 'http://API.exchange.test/behind/a/proxy')).toBeNull()
+    expect(await noteService(test.database.db, 'http://API.exchange.test/')).toBeNull()
+    expect(await noteService(test.database.db, `${real}/another`)).toMatchObject({ baseUrl: real })
     expect(await stored()).toEqual([real])
   })
 
