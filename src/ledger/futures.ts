@@ -97,7 +97,9 @@ export async function storeFundingRates(
   const isShown = new Set(times)
   const leftOut = stored.filter(({ ts }) => !isShown.has(ts) && shown.some(({ from, to }) => ts >= from && ts < to))
   const settled = shown.at(-1)?.to ?? 0
-  const moments = times.filter((ts) => ts <= settled).map((ts) => ({ from: ts, to: addMs(ts, secondMs) }))
+  // Whether the newest step is whole is neither proven nor missing before the next settlement.
+  const known = Math.min(settled, steps.find(({ isWhole }) => isWhole === null)?.from ?? settled)
+  const moments = times.filter((ts) => ts <= known).map((ts) => ({ from: ts, to: addMs(ts, secondMs) }))
   const run = shown.length === 0 || leftOut.length > 0 ? [] : union(shown, normalized(moments))
   const proven = union(subtract(run, notProven(steps)), silent)
   return { ...written, gapsFound: await claimEvents(trx, series, proven, missedSettlement), proven }

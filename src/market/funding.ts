@@ -23,7 +23,7 @@ export const longestFundingMs = 8 * hourMs
 
 /** The time from one known settlement to the next known one. */
 interface FundingStep extends TimeRange {
-  /** False if a settlement is missing in between. Null for the newest step, if only the next settlement will tell. */
+  /** False if a settlement may be missing in between. Null for the newest step, if only the next settlement will tell. */
   readonly isWhole: boolean | null
 }
 
@@ -39,7 +39,7 @@ export function fundingSteps(times: readonly ServiceMs[]): FundingStep[] {
     const from = times[place] as ServiceMs
     const [before, length, after] = [lengthOf(place), to - from, lengthOf(place + 2)]
     if (length > longestFundingMs) return { from, to, isWhole: false }
-    if (Number.isNaN(before) || length <= before || length <= after) return { from, to, isWhole: true }
+    if (length <= before || length <= after) return { from, to, isWhole: true }
     return { from, to, isWhole: Number.isNaN(after) ? null : false }
   })
 }

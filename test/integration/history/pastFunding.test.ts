@@ -7,7 +7,7 @@ import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { insertWants } from '../../../src/ledger/wants.js'
 import { type FutureKey, isFuture } from '../../../src/market/category.js'
 import type { FundingRate } from '../../../src/market/funding.js'
-import { dayMs, type TimeMs } from '../../../src/market/values.js'
+import { dayMs, hourMs, type TimeMs } from '../../../src/market/values.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { fundingHours } from '../../../src/simulator/world/funding.js'
 import { clientOf, repairFutures } from '../../support/backfill.js'
@@ -165,15 +165,42 @@ it.each([199, 200, 201])(
   },
 )
 
+/** Stores what a live response shows of a future. */
+async function storeShown({ category, symbol }: FutureKey, rows: readonly Pick<Row, 'ts' | 'fundingRate'>[]) {
+  const rates = rows.map(({ ts, fundingRate }) => ({ category, symbol, ts, fundingRate, receivedAt: now, extra: {} }))
+  const batch = { stream: 'funding_rates', target: { category, symbol }, requestTime: now, receivedAt: now } as const
+  await storeBatch(test.database.db, { ...batch, rows: rates, rejected: [] })
+}
+
+it('the first step is neither claimed nor a gap before another one shows the interval', async () => {
+  const [key] = futures() as [FutureKey]
+  const hourOf = (hour: number) => ({ ts: start - dayMs - dayMs / 48 + hour * hourMs, fundingRate: '0.0001' })
+  const claimed = async () => {
+    const { rows } = await test.database.pool.query<{ from: number; to: number }>(
+      'select from_time as "from", to_time as "to" from market.coverage order by 1',
+    )
+    return rows.map(({ from, to }) => [from, to].map((time) => (time - hourOf(0).ts) / hourMs).map(Math.floor))
+  }
+  await storeShown(key, [10, 12].map(hourOf))
+  expect(await claimed()).toEqual([[10, 10]])
+  expect(await gaps()).toEqual([])
+  await storeShown(key, [10, 12, 13].map(hourOf))
+  expect(await claimed()).toEqual([
+    [10, 10],
+    [12, 13],
+  ])
+  await storeShown(key, [7, 8, 9, 10, 12, 13].map(hourOf))
+  const hole = { from: hourOf(10).ts + 1, to: hourOf(12).ts }
+  expect(await gaps()).toMatchObject([{ state: 'open', range: hole }])
+  await storeShown(key, [10, 11, 12, 13].map(hourOf))
+  expect(await gaps()).toMatchObject([{ state: 'repaired', range: hole }])
+  expect(await claimed()).toEqual([[7, 13]])
+})
+
 it('a settlement that a response leaves out is a gap by the interval, and no gap when it comes', async () => {
   const [key] = futures()
   if (key === undefined) throw new Error('there is no future')
-  const { category, symbol } = key
-  const store = async (rows: readonly Row[]) => {
-    const rates = rows.map(({ ts, fundingRate }) => ({ category, symbol, ts, fundingRate, receivedAt: now, extra: {} }))
-    const batch = { stream: 'funding_rates', target: { category, symbol }, requestTime: now, receivedAt: now } as const
-    await storeBatch(test.database.db, { ...batch, rows: rates, rejected: [] })
-  }
+  const store = (rows: readonly Row[]) => storeShown(key, rows)
   const all = truth(key).slice(0, 30)
   await store(all.filter((_, place) => place !== 10))
   const [hole] = await gaps()

@@ -40,5 +40,7 @@ test('the newest step is in doubt while it is longer than the one before', () =>
   expect(fundingSteps([0, hourMs, 5 * hourMs]).at(-1)?.isWhole).toBe(null)
   expect(fundingSteps([0, hourMs, 5 * hourMs, 9 * hourMs]).map(({ isWhole }) => isWhole)).toEqual([true, true, true])
   expect(fundingSteps([0, hourMs, 5 * hourMs, 6 * hourMs]).map(({ isWhole }) => isWhole)).toEqual([true, false, true])
+  expect(fundingSteps([0, hourMs])).toEqual([{ from: 0, to: hourMs, isWhole: null }])
+  expect(fundingSteps([0, 2 * hourMs, 3 * hourMs]).map(({ isWhole }) => isWhole)).toEqual([false, true])
   expect(fundingSteps([0, 9 * hourMs])).toEqual([{ from: 0, to: 9 * hourMs, isWhole: false }])
 })
