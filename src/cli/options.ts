@@ -22,7 +22,7 @@ export function configuredCommand(name: string): Command {
 export function acceptNewUrlOption(): Option {
   return new Option(
     '--accept-new-url',
-    'record into a database that holds what another host sent: the service has moved',
+    'record into a database that holds what another service sent: the service has moved',
   )
 }
 

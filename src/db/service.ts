@@ -13,7 +13,7 @@ export interface OtherService {
 
 /**
  * Compares the service that is about to be recorded with the one whose data the database holds. Resolves to the noted one
- * if it is of another host. Resolves to null where nothing is mixed: the same host, two simulators, or none noted yet.
+ * if it is another one. Resolves to null where nothing is mixed: the same host and path, two simulators, or none noted yet.
  */
 export async function compareService(db: Kysely<Database>, baseUrl: string): Promise<OtherService | null> {
   await addRow(db)

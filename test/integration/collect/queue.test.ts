@@ -1,6 +1,7 @@
 import { describe, expect, test, vi } from 'vitest'
+import { batchOf } from '../../support/batches.js'
 import { aFill } from '../../support/marketRows.js'
-import { fills, queueUnderTest } from '../../support/queueUnderTest.js'
+import { at, fills, queueUnderTest } from '../../support/queueUnderTest.js'
 
 const own = queueUnderTest()
 const patience = { timeout: 60_000, interval: 20 }
@@ -162,5 +163,28 @@ describe('what cannot be stored for good', () => {
     await own.goOn(2, 3)
     expect(await own.countFills()).toBe(3)
     expect((await own.query('select raw from recorder.rejected_row')).rows.length).toBeGreaterThan(0)
+  })
+
+  test('is an instrument whose ledger stays locked: it holds up no other one, and is stored afterwards', async () => {
+    await own.goOn(1, 2)
+    await own.isStored(3)
+    const holder = await own.database.database.pool.connect()
+    await holder.query('begin')
+    await holder.query("select from recorder.ledger where symbol = 'BTCUSDT' for update")
+    try {
+      expect(await own.queue.write(fills(3))).toBe(true)
+      const target = { category: 'SPOT', symbol: 'ETHUSDT' } as const
+      const rows = [aFill({ ...target, ts: at })]
+      expect(await own.queue.write(batchOf('fills', target, rows, at + 1_000))).toBe(true)
+      await vi.waitFor(async () => expect(await own.countFills()).toBe(4), patience)
+      await vi.waitFor(() => expect(own.lines.join()).toMatch(/late responses: .*fills SPOT BTCUSDT/), {
+        ...patience,
+        interval: 500,
+      })
+    } finally {
+      await holder.query('rollback')
+      holder.release()
+    }
+    await own.isStored(5)
   })
 })

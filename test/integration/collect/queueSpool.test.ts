@@ -176,7 +176,8 @@ describe('the spool', () => {
     await own.proxy.restore()
     await vi.waitFor(
       async () => {
-        expect(await own.queue.write(tickers(4))).toBe(true)
+        // An attempt that comes too soon is lost like the one before, and widens no gap.
+        expect(await own.queue.write(tickers(3))).toBe(true)
         expect(own.queue.backlog().isSpooling).toBe(false)
         expect((await own.query('select * from market.tickers')).rows).toHaveLength(1)
         const { rows } = await own.query(
