@@ -10,6 +10,7 @@ import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
 import type { ArchiveReader } from './file.js'
 import { checkDay, isShown, showOthers } from './checkDay.js'
 import { type Pointers, readPointers, shownWithProof } from '../iceberg/catalog.js'
+import { writeHints } from '../iceberg/commit.js'
 import { requireOwnArchive } from './owner.js'
 import { proofTables } from '../layout/proof.js'
 import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
@@ -55,6 +56,8 @@ export async function removeArchived(
   return withArchiveLock(database.db, async () => {
     const pointers = await readPointers(database.db)
     await requireOwnArchive(database.db, target, pointers)
+    // A process that was killed may have moved pointers without telling readers by path.
+    await writeHints({ target, folder: await target.stagingFolder() }, pointers)
     const removed: string[] = []
     const kept: (Kept & { table: string })[] = []
     const isHypertable = await hasHypertables(database.db)

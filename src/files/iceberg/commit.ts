@@ -70,7 +70,10 @@ export async function commitTables(
 }
 
 /** Tells readers by path of the current metadata. They are told after the pointers have moved. */
-export async function writeHints(context: CommitContext, pointers: catalog.Pointers): Promise<void> {
+export async function writeHints(
+  context: Pick<CommitContext, 'target' | 'folder'>,
+  pointers: catalog.Pointers,
+): Promise<void> {
   for (const [name, url] of pointers) {
     const version = String(catalog.versionOf(url))
     const path = catalog.hintPath(name)

@@ -166,6 +166,18 @@ test('rows stay as long as the archive does not show their files', async () => {
   expect(kept).toMatchObject([{ day: '2026-03-01', reason: expect.stringMatching(/show other files/) as string }])
 })
 
+test('readers by path are told of rows before these leave, also after a kill', async () => {
+  const { database } = created
+  const pointers = await readPointers(database.db)
+  await insertFills(database.db, [aFill({ ts: from + 5, execId: 'late' })])
+  await archiveAll(database, archive.target, now)
+  await writeFile(await pathOf(/fills\/metadata\/version-hint.text$/), String(versionOf(pointers.get('fills') ?? '')))
+  const tables = [{ name: 'fills', retentionDays: 1 }]
+  const { kept } = await removeArchived(database, archive.target, tables, { now: () => now })
+  expect(kept).toEqual([])
+  expect(await rowsOf(archive.target, 'fills')).toHaveLength(31)
+})
+
 test('no day is written with wider decimals while a file is missing, and all files get them when it is back', async () => {
   const { database } = created
   const path = await dataFile('2026-03-01')
