@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { adoptArchive } from '../../src/files/archive/adopt.js'
 import { removeArchived } from '../../src/files/archive/removal.js'
-import { pruneArchive } from '../../src/files/archive/verify.js'
+import { pruneArchive, verifyArchive } from '../../src/files/archive/verify.js'
 import { readPointers } from '../../src/files/iceberg/catalog.js'
 import type { ArchiveTarget } from '../../src/files/layout/target.js'
 import { type Batch, withoutOldRows } from '../../src/ledger/batch.js'
@@ -14,10 +14,11 @@ import { ArchiveMarket, candleSeries, type FillSeries, fillSeries } from './arch
 import { archivedRows, archiveViolations, type Truth } from './archiveTruth.js'
 import { batchOf } from './batches.js'
 import { randomFrom } from './pacing.js'
+import { sum } from '../../src/market/values.js'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-const kept = { fills: 3, candles: 4 }
+const kept = { fills: 2, candles: 2 }
 const tables = Object.entries(kept).map(([name, retentionDays]) => ({ name, retentionDays }))
 const pageRows = 20
 
@@ -56,6 +57,8 @@ class Sequence {
   #isCopy = false
   #dump: { readonly name: string; readonly truth: Pick<Truth, 'fills' | 'candles'> } | undefined
   readonly #done: string[] = []
+  readonly #shares: number[] = []
+  #violated: string | null = null
 
   constructor(server: SequenceServer, seed: number, archive: Awaited<ReturnType<typeof temporaryArchive>>) {
     this.#archive = archive
@@ -72,28 +75,50 @@ class Sequence {
       const [name, action] = this.#draw()
       this.#done.push(name)
       await action()
-      const violated = await archiveViolations(this.#opened, this.#target, this.#market, this.#truth, this.#isCopy)
-      if (violated !== null) return `${violated}, after ${this.#done.join(', ')}`
+      await this.#check()
+      if (this.#violated !== null) return `${this.#violated}, after ${this.#done.join(', ')}`
     }
-    return null
+    return this.#settle()
+  }
+
+  /** Notes what is wrong now. The truth takes over what has left. */
+  async #check(): Promise<void> {
+    this.#violated ??= await archiveViolations(this.#opened, this.#target, this.#market, this.#truth, this.#isCopy)
+  }
+
+  /** In the end, runs write all that is due, and then the archive has what the database has. */
+  async #settle(): Promise<string | null> {
+    for (let run = 0; run < 2; run++) await this.#archiveRun(this.#target)
+    await this.#check()
+    const problems: string[] = []
+    const options = { database: this.#opened, pointers: await readPointers(this.#db) }
+    for await (const day of verifyArchive(this.#target, options))
+      problems.push(...day.problems.map((problem) => `${day.table} of ${day.day}: ${problem}`))
+    const violated = this.#violated ?? (problems.length > 0 ? problems.join('; ') : null)
+    return violated === null ? null : `${violated}, in the end, after ${this.#done.join(', ')}`
   }
 
   #draw(): readonly [string, () => Promise<void>] {
     const actions = [
       [6, 'a recording', () => this.#record()],
-      [3, 'a pause', () => Promise.resolve(this.#market.pass(20 + this.#random() * 60))],
+      [3, 'a pause', () => this.#pause()],
       [3, 'a correction', () => this.#correct()],
       [2, 'a repair', () => this.#repair()],
       [4, 'a run', () => this.#archiveRun(this.#target)],
       [2, 'a kill', () => this.#archiveRun(this.#dyingTarget())],
       [1, 'two archivers', () => this.#twoArchivers()],
-      [4, 'a removal', () => this.#remove()],
+      [3, 'a removal', () => this.#remove(this.#target)],
+      [2, 'a removal while rows come', () => this.#remove(this.#disturbedTarget())],
       [1, 'a prune', () => this.#prune()],
-      [1, 'a dump', () => this.#makeDump()],
-      [1, 'a dump brought back', () => this.#bringBack()],
+      [2, 'a dump', () => this.#makeDump()],
+      [2, 'a dump brought back', () => this.#bringBack()],
+      [1, 'a disaster', () => this.#disaster()],
     ] as const
-    let left = this.#random() * actions.reduce((sum, [weight]) => sum + weight, 0)
-    for (const [weight, name, action] of actions) if ((left -= weight) < 0) return [name, action]
+    // Each sequence has actions of its own that are frequent. All of them evenly would seldom meet in a rare order.
+    for (let i = this.#shares.length; i < actions.length; i++) this.#shares.push(this.#random() < 0.5 ? 0.3 : 2)
+    const weights = actions.map(([weight], i) => weight * (this.#shares[i] ?? 1))
+    let left = this.#random() * sum(weights)
+    for (const [i, [, name, action]] of actions.entries()) if ((left -= weights[i] ?? 0) < 0) return [name, action]
     return ['a recording', () => this.#record()]
   }
 
@@ -105,6 +130,10 @@ class Sequence {
   }
   get #target(): ArchiveTarget {
     return this.#archive.target
+  }
+
+  #pause(): Promise<void> {
+    return Promise.resolve(this.#market.pass(20 + this.#random() * 60))
   }
 
   async #record(): Promise<void> {
@@ -119,9 +148,11 @@ class Sequence {
   }
 
   /** Candles are read again after the service has corrected one of them, whether or not it has left. */
-  async #correct(): Promise<void> {
+  async #correct(day?: number): Promise<void> {
     const known = [...this.#truth.candles.keys()]
-    const openTime = Number(known[Math.floor(this.#random() * known.length)]?.split(' ')[1])
+      .map((key) => Number(key.split(' ')[1]))
+      .filter((openTime) => day === undefined || (openTime >= day && openTime < day + dayMs))
+    const openTime = known[Math.floor(this.#random() * known.length)] ?? Number.NaN
     if (Number.isNaN(openTime)) return
     this.#market.correct(openTime)
     const rows = this.#market.candles(openTime - 10 * hourMs, Math.min(openTime + 10 * hourMs, this.#market.lastOpen()))
@@ -176,17 +207,21 @@ class Sequence {
   }
 
   async #adopt(): Promise<void> {
-    await adoptArchive(this.#db, this.#target)
-    this.#isCopy = false
+    try {
+      await adoptArchive(this.#db, this.#target)
+      this.#isCopy = false
+    } catch (error) {
+      if (!/another archiver/.test((error as Error).message)) throw error
+    }
   }
 
   async #twoArchivers(): Promise<void> {
     await Promise.all([this.#archiveRun(this.#target), this.#archiveRun(this.#target)])
   }
 
-  async #remove(): Promise<void> {
+  async #remove(target: ArchiveTarget): Promise<void> {
     try {
-      await removeArchived(this.#opened, this.#target, tables, { now: () => this.#market.now })
+      await removeArchived(this.#opened, target, tables, { now: () => this.#market.now })
       if (this.#isCopy) throw new Error('a copy of the database removed rows')
     } catch (error) {
       if (!/archive adopt/.test((error as Error).message) || !this.#isCopy) throw error
@@ -208,6 +243,16 @@ class Sequence {
     await this.#admin(`alter database ${this.#current} allow_connections true`)
     this.#database = openDatabase({ url: databaseUrl(this.#server.adminUrl, this.#current) })
     this.#dump = { name, truth: { fills: new Map(this.#truth.fills), candles: new Map(this.#truth.candles) } }
+  }
+
+  /** The archive knows days that the dump does not, and the same days are shown again once it was brought back. */
+  async #disaster(): Promise<void> {
+    const run = () => this.#archiveRun(this.#target)
+    const before = [() => this.#makeDump(), () => this.#pause(), () => this.#record(), run, () => this.#bringBack()]
+    for (const action of [...before, run, () => this.#record(), () => this.#repair()]) {
+      await action()
+      await this.#check()
+    }
   }
 
   /** What neither the dump nor the archive has is lost. */
@@ -244,6 +289,25 @@ class Sequence {
         return (...parameters: never[]) => {
           if (left-- <= 0) return Promise.reject(new Error(killed))
           return (value as (...values: never[]) => unknown).apply(target, parameters)
+        }
+      },
+    })
+  }
+
+  /** A target that is read once while late rows come, and while a candle of the day that is compared is corrected. */
+  #disturbedTarget(): ArchiveTarget {
+    let left = Math.floor(this.#random() * 8)
+    return new Proxy(this.#target, {
+      get: (target, property: keyof ArchiveTarget) => {
+        if (property !== 'fetch') return target[property]
+        return async (path: string) => {
+          if (path.includes('candles') && left-- === 0) {
+            // What has left by now has left with the values of before.
+            await this.#check()
+            await this.#repair()
+            await this.#correct(Date.parse(/day=([\d-]+)/.exec(path)?.[1] ?? ''))
+          }
+          return target.fetch(path)
         }
       },
     })

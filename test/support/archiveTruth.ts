@@ -46,9 +46,15 @@ export async function archiveViolations(
     if (wrong !== null) return wrong
     const claims = await readClaims(db, target, table)
     for (const [key] of rowsOfMarket(market, table)) {
-      const [symbol = '', at = ''] = key.split(' ')
-      const isClaimed = (claims.get(symbol) ?? []).some(([from, to]) => Number(at) >= from && Number(at) < to)
-      if (isClaimed && !inDatabase.has(key) && !inSnapshot.has(key)) return `${table}: ${key} is claimed and not there`
+      for (const [where, rows] of [
+        ['database', inDatabase],
+        ['archive', inSnapshot],
+      ] as const) {
+        const [symbol = '', at = ''] = key.split(' ')
+        const ranges = claims[where].get(symbol) ?? []
+        const isClaimed = ranges.some(([from, to]) => Number(at) >= from && Number(at) < to)
+        if (isClaimed && !rows.has(key)) return `${table}: the ${where} claims ${key}, which is not there`
+      }
     }
   }
   return null
@@ -102,12 +108,12 @@ function* rowsOfMarket(market: ArchiveMarket, table: 'fills' | 'candles'): Gener
     yield [`${candleSeries.symbol} ${open}`]
 }
 
-/** Reads what is claimed of each symbol, by the database and by the archive. */
+/** Reads what the database and the archive claim of each symbol. */
 async function readClaims(
   db: RecorderDatabase['db'],
   target: ArchiveTarget,
   table: string,
-): Promise<ReadonlyMap<string, readonly Range[]>> {
+): Promise<Record<'database' | 'archive', ReadonlyMap<string, readonly Range[]>>> {
   const { rows } = await sql<{ symbol: string; from: number; to: number }>`
     select symbol, from_time as "from", to_time as "to" from market.coverage where stream = ${table}`.execute(db)
   const archived = (await rowsOf(target, 'coverage'))
@@ -117,10 +123,12 @@ async function readClaims(
       from: Number(row['from_time']) / 1000,
       to: Number(row['to_time']) / 1000,
     }))
-  const found = new Map<string, Range[]>()
-  for (const { symbol, from, to } of [...rows, ...archived])
-    found.set(symbol, [...(found.get(symbol) ?? []), [from, to]])
-  return found
+  const bySymbol = (all: typeof rows) => {
+    const found = new Map<string, Range[]>()
+    for (const { symbol, from, to } of all) found.set(symbol, [...(found.get(symbol) ?? []), [from, to]])
+    return found
+  }
+  return { database: bySymbol(rows), archive: bySymbol(archived) }
 }
 
 /** Zeros at the end do not count. */
