@@ -5,7 +5,7 @@ import { addMs, earlierOf, laterOf, type ServiceMs, serviceMs } from '../market/
 import { missingRows } from '../ledger/batch.js'
 import { eventLateMs } from '../ledger/futures.js'
 import { provenBy, runOf } from '../ledger/run.js'
-import type { EventContext, EventOutcome, EventSeries } from './sliceWork.js'
+import { type EventContext, type EventOutcome, type EventSeries, nothingOlder } from './sliceWork.js'
 
 /** A request for one page: by its number from 1, or by the name that the page before gave. */
 interface PageQuery {
@@ -214,7 +214,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const isEndShown = ends.length > 1 && ends.some((page) => !this.#mayBeCut(page))
     const silent = union(begins().length > 1 ? sides.first : [], isEndShown ? sides.last : [])
     if (silent.length > 0) await this.#claim({ rows: this.#rows, proven: [], silent: intersect(this.#left, silent) })
-    return reason
+    return isEndShown ? nothingOlder : reason
   }
 
   /** Returns true unless a page has fewer rows than it may have, and than another one of this instrument has. */

@@ -17,7 +17,7 @@ import {
   storePastFills,
   type StoredPastFills,
 } from '../ledger/storePastFills.js'
-import type { EventContext, EventHistory, EventOutcome, EventSeries } from './sliceWork.js'
+import { type EventContext, type EventHistory, type EventOutcome, type EventSeries, nothingOlder } from './sliceWork.js'
 
 export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven', string>> = {
   'other ids': 'the history of fills names them by other ids than the service does live: it is not used',
@@ -25,7 +25,6 @@ export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven', string>> = 
   incomplete: 'the history of fills lacks some that are stored: it is not used',
   unproven: 'no fill shows whether the history of fills has the same ids as the service does live',
 }
-const nothingOlder = 'its history shows nothing older'
 const notShown = 'its history does not show this time twice in the same way'
 const crowded = 'more rows happened in one millisecond than a page holds'
 

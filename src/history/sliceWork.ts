@@ -44,6 +44,9 @@ export interface EventContext {
   readonly counts: { received: number; inserted: number }
 }
 
+/** Why time below the oldest row stays unproven that the operation has shown. */
+export const nothingOlder = 'its history shows nothing older'
+
 export interface EventOutcome {
   /** Ranges that were requested in vain. */
   readonly refused: Ranges

@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import { fillRefusals } from '../../src/history/pastFills.js'
+import { nothingOlder } from '../../src/history/sliceWork.js'
 import { groupBy, minuteMs } from '../../src/market/values.js'
 import { countRequests, type RequestReasons } from './requestReasons.js'
 import type { VirtualTime } from './virtualTime.js'
@@ -38,14 +39,11 @@ const selectUnproven = `
 /** What is still open: gaps, lost ones too, evidence, silence that no review has confirmed, wants, and what is unanswered. */
 const selectOpen = `
   select case when verdict = 'silent' then 'unconfirmed silence' when verdict in ('missing', 'lost') then verdict || ' gap'
-      else verdict end || ' of ' || stream as what, verdict = 'unanswered' or reason = '${fillRefusals.unproven}' as "isUnknown",
+      else verdict end || ' of ' || stream as what, verdict = 'unanswered' or reason in ('${fillRefusals.unproven}', '${nothingOlder}') as "isUnknown",
     concat_ws(' ', category, symbol, ranges::text, reason) as which
   from recorder.ledger k
   where verdict in ('missing', 'lost', 'contradicted', 'disputed', 'unanswered') and upper(ranges) < $1
-    or verdict = 'silent' and (noted_at < $1::timestamptz - interval '25 hours' or exists (
-      select from recorder.want w
-      where w.kind = 'review' and w.ended_at is not null and w.ranges @> k.ranges
-        and (w.stream, w.category, w.symbol, w.interval) = (k.stream, k.category, k.symbol, k.interval)))
+    or verdict = 'silent' and noted_at < $1::timestamptz - interval '25 hours'
   union all
   select 'open want (' || kind || ') of ' || stream, false, concat_ws(' ', category, symbol, (ranges - done)::text, problem)
   from recorder.want where ended_at is null and requested_at < $1`

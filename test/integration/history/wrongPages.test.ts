@@ -175,3 +175,13 @@ it.each([3, 90, 100, 101])('all time is claimed of a young future with %i settle
   expect(covered?.from).toBeLessThanOrEqual(range.from)
   expect(await reasons()).toEqual([])
 })
+
+it('time that the history of no future reaches is a gap that says so', async () => {
+  const history = fundingHistory(test.database.db)
+  const rates = ratesOf('AUSDT', 90)
+  const range = { from: base - 80 * dayMs, to: base - hourMs }
+  await fetchFrom(inNumberedPages(rates), 'AUSDT', range, history)
+  expect(await reasons()).toEqual([['AUSDT', 'its history shows nothing older']])
+  const [gap] = await listGaps(test.database.db)
+  expect(gap?.range).toEqual({ from: range.from, to: rates.at(-1)?.ts })
+})
