@@ -1,14 +1,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { instrumentStream, type Series } from '../../../src/db/series.js'
-import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
 import { absenceWaitsMs, OperationStates } from '../../../src/history/reach.js'
-import { fillHistory, fillReachMs, fillRefusals } from '../../../src/history/pastFills.js'
+import { fillReachMs, fillRefusals } from '../../../src/history/pastFills.js'
 import { FillRepair, type FillRepairOptions } from '../../../src/history/repairs.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { listGaps, loseGaps, recordGap } from '../../../src/ledger/gaps.js'
 import type { TradedCategory } from '../../../src/market/category.js'
-import type { Fill } from '../../../src/market/rows.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
 import { Incidents } from '../../../src/runtime/incidents.js'
 import { createLogger } from '../../../src/runtime/logger.js'
@@ -18,7 +15,7 @@ import { clientOf, repairInVain, startWorker, wantedRanges } from '../../support
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
 import { aCandle, aFill } from '../../support/marketRows.js'
-import { addCoverage, coveredRanges } from '../../support/coverage.js'
+import { addCoverage } from '../../support/coverage.js'
 
 const now = Date.UTC(2026, 10, 20)
 const symbol = 'BTCUSDT'
@@ -223,34 +220,6 @@ describe('a gap in fills', () => {
     const states = (await gaps()).map(({ symbol: name, state }) => [name, state])
     expect(states).toContainEqual([symbol, 'repaired'])
     expect(states).toContainEqual([coin, 'open'])
-  })
-
-  it('of an instrument that shows no fill closes once its category has shown the ids of live ones', async () => {
-    const { db } = test.database
-    const truth = [3, 2, 1].map((hours) => ({ ...aFill({ ts: now - hours * hourMs }), execId: `${hours}` }))
-    await insertFills(db, truth)
-    const pageOf = (rows: readonly Fill[]) =>
-      Promise.resolve({ rows, rejected: [], unkept: 0, receivedAt: now, requestTime: now } as unknown as Page<Fill>)
-    const client = {
-      fills: () => pageOf([]),
-      pastFills: ({ symbol: of, startTime, endTime }: { symbol: string; startTime: number; endTime: number }) =>
-        pageOf(truth.filter((fill) => fill.symbol === of && fill.ts >= startTime && fill.ts <= endTime).toReversed()),
-    } as unknown as ExchangeClient
-    const counts = { requests: 0, received: 0, inserted: 0, updated: 0 }
-    const context = { client, request: {}, ask: <T>(send: () => Promise<T>) => send(), now: () => now, counts }
-    const history = fillHistory(db)
-    const range = { from: now - 2 * hourMs, to: now - hourMs }
-    const [shown, silent] = [aFill({}).symbol, 'ETHUSDT'].map((of) =>
-      instrumentStream('fills', { category: 'SPOT', symbol: of }),
-    )
-    const fetch = (series: typeof shown) => history.fetch(series as never, [range], context as never)
-    // A process that has seen no fill of the category knows nothing of its ids.
-    expect(await fetch(silent)).toEqual({ refused: [range] })
-    expect(await gaps()).toMatchObject([{ symbol: 'ETHUSDT', reason: fillRefusals.unproven }])
-    expect(await fetch(shown)).toEqual({ refused: [] })
-    expect(await fetch(silent)).toEqual({ refused: [] })
-    expect(await gaps()).toEqual([])
-    expect(await coveredRanges(db, silent as Series)).toEqual([range])
   })
 
   it('is an incident while its history is unusable, which ends when gaps are filled again', async () => {
