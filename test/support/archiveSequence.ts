@@ -279,7 +279,7 @@ class Sequence {
     }
   }
 
-  /** A target that is gone from some call on, as if its process had been killed. */
+  /** A target that is gone from some call on, as if its process had been killed. Its error is one of the system. */
   #dyingTarget(): ArchiveTarget {
     let left = Math.floor(this.#random() * 120)
     return new Proxy(this.#target, {
@@ -287,7 +287,7 @@ class Sequence {
         const value = target[property]
         if (typeof value !== 'function' || property === 'close') return value
         return (...parameters: never[]) => {
-          if (left-- <= 0) return Promise.reject(new Error(killed))
+          if (left-- <= 0) return Promise.reject(Object.assign(new Error(killed), { code: 'KILLED' }))
           return (value as (...values: never[]) => unknown).apply(target, parameters)
         }
       },
