@@ -261,14 +261,11 @@ begin
     return query
     select s.settled_at, t.funding_rate, s.fund_interval, t.ts
     from (
-      select h.settled_at, coalesce(
-        nullif((select v.fund_interval
-          from market.instrument_at(funding_history.category, funding_history.symbol, h.settled_at) v), 0),
-        nullif((select i.fund_interval from market.instruments i
-          where i.category = funding_history.category and i.symbol = funding_history.symbol), 0), 8) as fund_interval
+      select h.settled_at, coalesce(nullif(v.fund_interval, 0), 8) as fund_interval
       from generate_series(
         date_bin('1 hour', since + interval '1 hour' - interval '1 microsecond', timestamptz 'epoch'),
         week_end - interval '1 microsecond', interval '1 hour') as h (settled_at)
+      cross join lateral market.instrument_at(funding_history.category, funding_history.symbol, h.settled_at) v
     ) s
     cross join lateral (
       select k.funding_rate, k.ts from market.tickers k
@@ -287,5 +284,6 @@ end
 $$;
 comment on function market.funding_history is
   'Funding at each settlement of a half-open range: the last rate that tickers showed before it (a fraction), the '
-  'hours between settlements at that time, and when the rate was seen. Settlements without tickers before them are '
-  'left out, and those to come. The rates that the service settled are in market.funding_rates.';
+  'hours between settlements at that time, and when the rate was seen. Left out are settlements without tickers before '
+  'them, moments at which the instrument was not listed, and those to come. The rates that the service settled are in '
+  'market.funding_rates.';

@@ -247,11 +247,11 @@ returns table (
     select b.ts, null, null, null, null, null, array[extract(epoch from b.ts), 2, b.best_bid, b.best_ask]
     from market.order_books b
     where b.category = fills_with_quotes.category and b.symbol = fills_with_quotes.symbol
-      and b.ts >= from_time and b.ts < to_time and b.mid is not null
+      and b.ts >= from_time and b.ts < to_time and b.best_bid > 0 and b.best_ask > 0
     union all
     (select b.ts, null, null, null, null, null, array[extract(epoch from b.ts), 2, b.best_bid, b.best_ask]
     from market.order_books b
-    where b.category = fills_with_quotes.category and b.symbol = fills_with_quotes.symbol and b.mid is not null
+    where b.category = fills_with_quotes.category and b.symbol = fills_with_quotes.symbol and b.best_bid > 0 and b.best_ask > 0
       and b.ts < from_time and b.ts >= coalesce((from_time at time zone 'UTC' - max_age) at time zone 'UTC', '-infinity')
     order by b.ts desc limit 1)
   ), sorted as (

@@ -353,7 +353,9 @@ def universe_at(moment):
 def funding_history(category, symbol, from_time, to_time):
     for settled in range(first_at_least(from_time, HOUR, 0), to_time, HOUR):
         listed = instrument_at(category, symbol, settled)
-        hours = (listed[0]["fund_interval"] if listed else None) or tables["instruments"][(category, symbol)][1][0]["fund_interval"] or 8
+        if not listed:
+            continue
+        hours = listed[0]["fund_interval"] or 8
         seen = [t for t in between("tickers", (category, symbol), settled - hours * HOUR, settled) if t["funding_rate"] is not None]
         if settled // HOUR % 24 % hours == 0 and seen:
             yield {"settled_at": settled, "funding_rate": seen[-1]["funding_rate"], "fund_interval": hours,

@@ -68,11 +68,11 @@ export async function loadReferenceMarket({ pool }: DatabasePool): Promise<void>
   await pool.query('analyze')
 }
 
-/** Settlements are every four hours until a change, then as the list says. */
+/** Settlements are every four hours until it leaves the list, and every two when it is back, after midnight. */
 function historyOf(listed: Row): Row[] {
   const change = busyFrom + 3 * hourMs
   const held = { ...listed, valid_from: at(referenceFrom), valid_to: at(change), fund_interval: 4 }
-  return [held, { ...listed, valid_from: at(change), valid_to: null, fund_interval: 2 }]
+  return [held, { ...listed, valid_from: at(change + 1.5 * hourMs), valid_to: null, fund_interval: 2 }]
 }
 
 function minutesOf(instrument: Instrument, roll: Dice): { rows: Row[]; covered: [number, number][] } {

@@ -31,7 +31,11 @@ afterAll(async () => {
 
 async function list(symbol: string): Promise<void> {
   await created.database.pool.query(
-    `insert into market.instruments (category, symbol, kind, first_seen_at, updated_at) values ('SPOT', $1, 'crypto', now(), now())`,
+    `with listed as (
+       insert into market.instruments (category, symbol, kind, first_seen_at, updated_at)
+       values ('SPOT', $1, 'crypto', '2024-01-01Z', now()) returning category, symbol, kind, first_seen_at
+     )
+     insert into market.instrument_history (category, symbol, kind, valid_from) select * from listed`,
     [symbol],
   )
 }

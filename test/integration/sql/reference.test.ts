@@ -257,7 +257,6 @@ const timeOf: Readonly<Record<string, string>> = {
   order_books: 'ts',
   rpi_order_books: 'ts',
   coverage: 'from_time',
-  instruments: 'symbol',
   instrument_history: 'valid_from',
 }
 

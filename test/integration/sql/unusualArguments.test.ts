@@ -33,6 +33,19 @@ async function insertTicker(symbol: string, ts: string): Promise<void> {
   )
 }
 
+/** Lists an instrument, which has the last of the intervals now. */
+async function list(symbol: string, hours: number, from: string, to: string): Promise<void> {
+  await created.database.pool.query(
+    `insert into market.instruments (category, symbol, kind, fund_interval, first_seen_at, updated_at)
+     values ('SPOT', '${symbol}', 'crypto', ${hours}, ${from}, ${from})
+     on conflict (category, symbol) do update set fund_interval = excluded.fund_interval`,
+  )
+  await created.database.pool.query(
+    `insert into market.instrument_history (category, symbol, kind, fund_interval, valid_from, valid_to)
+     values ('SPOT', '${symbol}', 'crypto', ${hours}, ${from}, ${to})`,
+  )
+}
+
 const twoTimes = `array[${noon}, ${noon} + interval '1 minute']`
 
 it('a grid refuses arrays as values, which would come back as one of their elements', async () => {
@@ -117,14 +130,21 @@ it.each([1, 20, 90, 4_000])('a ticker of %i days before is the newest as far as 
 it('funding of a range without an end is that of all settlements there were', async () => {
   const settled = `date_bin('1 hour', now(), 'epoch') - interval '20 hours'`
   await insertTicker('OPEN', `${settled} - interval '1 minute'`)
-  await created.database.pool.query(
-    `insert into market.instruments (category, symbol, kind, fund_interval, first_seen_at, updated_at)
-     values ('SPOT', 'OPEN', 'crypto', 1, now(), now())`,
-  )
+  await list('OPEN', 1, `${settled} - interval '1 hour'`, 'null')
   await expect(
     rows(`select settled_at = ${settled} from market.funding_history('SPOT', 'OPEN', '0001-01-01Z', 'infinity')`),
   ).resolves.toEqual(['(t)'])
   await expect(rows(`select from market.funding_history('SPOT', 'OPEN', null, null)`)).resolves.toEqual([])
+})
+
+it('an instrument has funding only where it was listed, by the interval of that time', async () => {
+  const time = (clock: string) => `timestamptz '2026-01-01 ${clock}Z'`
+  for (const clock of ['07:59', '09:59', '15:59']) await insertTicker('GONE', time(clock))
+  await list('GONE', 8, time('00:00'), time('08:30'))
+  await list('GONE', 1, time('15:30'), 'null')
+  const sql = `select extract(hour from settled_at at time zone 'UTC')::int, fund_interval
+    from market.funding_history('SPOT', 'GONE', ${time('00:00')}, ${time('23:00')})`
+  await expect(rows(sql)).resolves.toEqual(['(8,8)', '(16,1)'])
 })
 
 it('a side of 0 is no quote', async () => {
@@ -134,6 +154,11 @@ it('a side of 0 is no quote', async () => {
     `insert into market.tickers (category, symbol, ts, bid1_price, ask1_price, received_at)
      values ('SPOT', 'ZERO', ${noon}, 0, 101, ${noon})`,
   )
+  for (const ts of [noon, `${noon} - interval '1 second'`])
+    await created.database.pool.query(
+      `insert into market.order_books (category, symbol, ts, bid_prices, bid_sizes, ask_prices, ask_sizes, received_at)
+       values ('SPOT', 'ZERO', ${ts}, '{0}', '{1}', '{101}', '{1}', ${ts})`,
+    )
   await expect(rows(`select mid::int from market.fills_with_quotes('SPOT', 'ZERO', ${hour})`)).resolves.toEqual(['(2)'])
   await expect(rows('select market.spread_bps(0, 101), market.spread_bps(1, 3)::int')).resolves.toEqual(['(,10000)'])
 })
