@@ -57,9 +57,9 @@ export function openPool(options: DatabaseOptions): pg.Pool {
 
 /**
  * Settings of every session, whatever the server, database, login or environment (PGOPTIONS, PGDATESTYLE, PGTZ) set.
- * Times are parsed and shown by them.
+ * Times are parsed and shown by them, and floats with all of their digits.
  */
-const sessionSettings = ['datestyle=ISO,MDY', 'intervalstyle=postgres', 'timezone=UTC']
+const sessionSettings = ['datestyle=ISO,MDY', 'intervalstyle=postgres', 'timezone=UTC', 'extra_float_digits=1']
 const readOnlySettings = ['default_transaction_read_only=on', 'jit=off']
 
 const urlForm = 'write postgresql://user:password@host:port/database'

@@ -18,9 +18,9 @@ export function printable(text: string): string {
   })
 }
 
-/** Escapes control characters in JSON text. The meaning stays the same, because they only occur in strings. */
+/** Escapes control characters in the strings of JSON text. A CR, which can stand outside of strings, becomes a space. */
 export function printableJson(text: string): string {
-  return text.replaceAll(harmful, jsonEscape)
+  return text.replaceAll('\r', ' ').replaceAll(harmful, jsonEscape)
 }
 
 /** Escapes control characters in every text of a value. */

@@ -48,6 +48,7 @@ describe('a connection', () => {
     const { db } = test.database
     await sql`do $$ begin
       execute format('alter database %I set datestyle to German', current_database());
+      execute format('alter database %I set extra_float_digits to -3', current_database());
       execute format('alter database %I set timezone to %L', current_database(), 'Asia/Tokyo');
     end $$`.execute(db)
     const wanted = { datestyle: 'ISO, MDY', intervalstyle: 'postgres', timezone: 'UTC' }
@@ -62,9 +63,9 @@ describe('a connection', () => {
             select current_setting('datestyle') as datestyle, current_setting('intervalstyle') as intervalstyle,
               current_setting('timezone') as timezone, current_setting('work_mem') as memory,
               current_setting('default_transaction_read_only') as "readOnly",
-              timestamptz '2026-01-15 12:00:00.123+00' as t`.execute(database.db)
+              (float8 '0.1' + float8 '0.2')::text as sum, timestamptz '2026-01-15 12:00:00.123+00' as t`.execute(database.db)
           const readOnly = isReadOnly ? 'on' : 'off'
-          expect(rows).toEqual([{ ...wanted, memory: '5MB', readOnly, t: Date.UTC(2026, 0, 15, 12, 0, 0, 123) }])
+          expect(rows).toEqual([{ ...wanted, memory: '5MB', readOnly, sum: '0.30000000000000004', t: Date.UTC(2026, 0, 15, 12, 0, 0, 123) }])
         } finally {
           await database.close()
         }

@@ -26,6 +26,7 @@ test('JSON says the same afterwards', () => {
       expect(JSON.parse(text)).toEqual(value)
     }),
   )
+  expect(JSON.parse(printableJson('{"a":\r\n 1}'))).toEqual({ a: 1 })
 })
 
 test('names and values of objects are made printable, too', () => {
