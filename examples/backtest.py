@@ -83,7 +83,8 @@ def run(query, tick, lot, fee):
     ms, sides = "(extract(epoch from ts) * 1000)::float8", ("bid_prices", "bid_sizes", "ask_prices", "ask_sizes")
     arrays = ", ".join(f"{name}::float8[]" for name in sides)
     books = query(f"select {ms}, {arrays} {rows_between('order_books')} order by ts")
-    fills = query(f"select side, {ms}, price::float8, size::float8 {rows_between('fills')} order by ts, exec_id")
+    in_order = f"{rows_between('fills')} order by ts, length(exec_id), exec_id"
+    fills = query(f"select side, {ms}, price::float8, size::float8 {in_order}")
     rates = query(f"select {ms}, funding_rate::float8 {rows_between('funding_rates')}")
     events = events_of(books, fills)  # the engine keeps no reference
     asset = hft.BacktestAsset().data(events).linear_asset(1.0).constant_order_latency(latency_ns, latency_ns)

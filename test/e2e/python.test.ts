@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { appendFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { appendFile, copyFile, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
@@ -54,6 +54,9 @@ describe.skipIf(path === null)(`over a recorded market${hint}`, () => {
     const range = ['--from', day(4), '--to', day(3), '--config', config]
     await market('backfill', '--category', 'USDT-FUTURES', '--symbol', 'BTCUSDT', '--interval', '1m', ...range)
     await market('archive', '--table', 'candles', '--config', config)
+    const files = await readdir(join(archive, 'market/candles/data'), { recursive: true, withFileTypes: true })
+    for (const { name, parentPath } of files.filter((file) => file.isFile()))
+      await copyFile(join(parentPath, name), join(parentPath, `former-${name}`))
 
     recorder = startProgram(['start', '--config', config])
     await recorder.printed(/collecting/)
@@ -113,5 +116,9 @@ describe.skipIf(path === null)(`over a recorded market${hint}`, () => {
     await writeFile(script, blocks.join('\n'))
     const { stdout } = await run(python, [script], { env, cwd: folder })
     expect(stdout).toMatch(/Decimal\('[\d.]+'\)/)
+    // Files of a former snapshot do not count, neither in DuckDB nor in Polars.
+    expect(stdout).toMatch(/│ +1440 │/)
+    expect(stdout).toMatch(/┆ 1440 │/)
+    expect(stdout).not.toContain(' 2880 ')
   })
 })
