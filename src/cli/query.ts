@@ -33,7 +33,11 @@ Times are in UTC, as PostgreSQL writes them (2026-03-01 12:00:00.5+00). For ISO 
 export function queryCommand(): Command {
   return configuredCommand('query')
     .argument('<sql>', 'the statement; - reads it from standard input')
-    .addOption(new Option('--csv', 'print CSV').conflicts('json'))
+    .addOption(
+      new Option('--csv', 'print CSV; NULL is an empty field, which alone is an empty line, as in COPY').conflicts(
+        'json',
+      ),
+    )
     .addOption(new Option('--json', 'print a JSON array of objects; decimals and 64-bit numbers as text, exact'))
     .addOption(new Option('--timeout <seconds>', 'give up after this time').default(60).argParser(positiveSeconds))
     .addOption(

@@ -63,9 +63,13 @@ describe('a connection', () => {
             select current_setting('datestyle') as datestyle, current_setting('intervalstyle') as intervalstyle,
               current_setting('timezone') as timezone, current_setting('work_mem') as memory,
               current_setting('default_transaction_read_only') as "readOnly",
-              (float8 '0.1' + float8 '0.2')::text as sum, timestamptz '2026-01-15 12:00:00.123+00' as t`.execute(database.db)
+              (float8 '0.1' + float8 '0.2')::text as sum, timestamptz '2026-01-15 12:00:00.123+00' as t`.execute(
+            database.db,
+          )
           const readOnly = isReadOnly ? 'on' : 'off'
-          expect(rows).toEqual([{ ...wanted, memory: '5MB', readOnly, sum: '0.30000000000000004', t: Date.UTC(2026, 0, 15, 12, 0, 0, 123) }])
+          expect(rows).toEqual([
+            { ...wanted, memory: '5MB', readOnly, sum: '0.30000000000000004', t: Date.UTC(2026, 0, 15, 12, 0, 0, 123) },
+          ])
         } finally {
           await database.close()
         }
