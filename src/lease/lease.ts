@@ -10,6 +10,7 @@ import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
 import { connectTimeoutMs } from '../db/pool.js'
 import { createConnection, endConnection, responseWithinMs } from './leaseConnection.js'
+import { Lapses } from './lapses.js'
 import { LeaseNote } from './leaseNote.js'
 import { commandPlace, isFree, isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
 import { leaseMs, rightMs, SendingRight } from './right.js'
@@ -90,6 +91,7 @@ export class Lease extends Right {
   readonly #claimant
   readonly #right: SendingRight
   readonly #note: LeaseNote
+  readonly #lapses: Lapses
   readonly #ended = new AbortController()
   #client: pg.Client | undefined
   #connectedMs = 0
@@ -118,6 +120,7 @@ export class Lease extends Right {
     this.#claimant = { egress, owner, place, isPatient: options.takeAfterMs !== undefined }
     this.#right = new SendingRight(this.#clock)
     this.#note = new LeaseNote({ file: noteFile, egress, clock: this.#clock, disk, logger })
+    this.#lapses = new Lapses(egress, logger, this.#clock)
   }
 
   /** True if requests may be sent, as of a moment ago. */
@@ -147,7 +150,7 @@ export class Lease extends Right {
       await untilUnlocked(folder, 'sending', { clock: this.#clock, disk, onWait, ...(signal && { signal }) })
       // A busy server may be slow to open the first connection. Nothing is claimed yet, so nothing ends meanwhile.
       if (!isPatient) await this.#connect(connectTimeoutMs)
-      // From now on the database may be away at times, because a waiting recorder continues to wait.
+      // From now on the database may be away at times.
       for (;;) {
         const failure = await this.#try(signal)
         if (failure !== undefined && !mayPassLater(failure)) throw failure
@@ -235,6 +238,7 @@ export class Lease extends Right {
       this.#options.logger.warn(`the row of ${this.#egress} in recorder.lease is not this recorder's any more`)
       this.#epoch = null
       this.#right.lost()
+      this.#lapses.drop()
       return
     }
     this.#proven(sentAt, renewed.isWaitedFor)
@@ -246,6 +250,7 @@ export class Lease extends Right {
 
   #proven(sentAt: StretchStart, isWaitedFor: boolean): void {
     this.#right.proven(sentAt, isWaitedFor)
+    this.#lapses.renewed()
     this.#note.note(isWaitedFor)
   }
 
@@ -273,7 +278,10 @@ export class Lease extends Right {
     this.#watch = { stamp, sinceMs: isKnown ? watch.sinceMs : this.#clock.monotonicMs(), lookedAt }
     this.#note.note(true)
     const isRenewed = watch !== null && watch.stamp !== stamp && stamp !== 'absent' && !isFree(stamp)
-    if (isRenewed) this.#tellStandby()
+    if (isRenewed) {
+      this.#onStandby?.()
+      this.#onStandby = undefined
+    }
     this.#standBy(
       stamp === 'absent'
         ? `${this.#egress} has no row in recorder.lease; sending begins after ${leaseMs / 1000} s, should another recorder still send`
@@ -283,11 +291,9 @@ export class Lease extends Right {
 
   /**
    * Lets a recorder with `isPatient` send while no other recorder can take the row, such as while no server runs. No
-   * other recorder may have been waiting at the last contact. A recorder that was too busy to renew its row in time
-   * begins again here.
+   * other recorder may have been waiting at the last contact.
    */
   async #goOnWithout(sentAt: StretchStart, signal: AbortSignal | undefined): Promise<void> {
-    const { logger } = this.#options
     // Rule 6: a machine that was suspended waits for the database.
     if (!this.#isPatient || this.#right.holds() || this.#right.hasSlept) return
     // Rule 5: no other recorder may have been waiting.
@@ -295,7 +301,9 @@ export class Lease extends Right {
       return this.#standBy(
         `the database is away, and another recorder was seen for ${this.#egress}; waiting until it is known who may send`,
       )
-    logger.warn(`the database is away; recording to disk, since no other recorder was seen for ${this.#egress}`)
+    const why = `no other recorder was seen for ${this.#egress}`
+    this.#options.logger.warn(`the database is away; recording to disk, since ${why}`)
+    this.#lapses.drop()
     this.#right.proven(sentAt, true)
   }
 
@@ -304,22 +312,14 @@ export class Lease extends Right {
     this.#isStandby = true
   }
 
-  #tellStandby(): void {
-    const tell = this.#onStandby
-    this.#onStandby = undefined
-    tell?.()
-  }
-
   #judge(): void {
     const maySend = this.#right.holds()
+    this.#lapses.look()
     if (maySend === this.#maySend) return
     this.#maySend = maySend
-    const { logger } = this.#options
-    if (!maySend)
-      return logger.warn(
-        `another recorder may own the budget of ${this.#egress} by now; nothing is sent until it is known`,
-      )
-    logger.info(`this recorder owns the budget of ${this.#egress}`)
+    // The loss of a row is told where it is noticed.
+    if (!maySend) return this.#epoch === null ? undefined : this.#lapses.begin()
+    if (!this.#lapses.end()) this.#options.logger.info(`this recorder owns the budget of ${this.#egress}`)
     this.gained()
   }
 
