@@ -8,6 +8,8 @@ export interface IncidentReport {
   /** Message of the last failure. */
   readonly message: string
   readonly count: number
+  /** Number of ended incidents of the same kind that this one stands for besides itself. */
+  readonly before: number
   readonly since: number
   readonly lastAt: number
   /** Time of the recovery; null while the failure lasts. */
@@ -20,6 +22,7 @@ interface Incident {
   readonly failing: Set<string>
   message: string
   count: number
+  readonly before: number
   readonly since: number
   readonly sinceMonotonicMs: number
   lastMonotonicMs: number
@@ -71,8 +74,8 @@ export class Incidents {
 
   /** Returns current and past incidents, newest first, at most a hundred. */
   recent(): readonly IncidentReport[] {
-    return this.#recent.map(({ what, message, count, since, lastAt, until }) => {
-      return { what, message, count, since, lastAt, until }
+    return this.#recent.map(({ what, message, count, before, since, lastAt, until }) => {
+      return { what, message, count, before, since, lastAt, until }
     })
   }
 
@@ -101,7 +104,10 @@ export class Incidents {
 
   #begin(what: string, message: string, now: number, at: number): Incident {
     const times = { since: at, lastAt: at, until: null, sinceMonotonicMs: now, lastMonotonicMs: now, lastLoggedAt: now }
-    const incident: Incident = { what, failing: new Set(), message, count: 0, ...times }
+    const earlierAt = this.#recent.findIndex((incident) => incident.what === what && isAlike(incident.message, message))
+    const earlier = earlierAt < 0 ? undefined : this.#recent.splice(earlierAt, 1)[0]
+    const before = earlier === undefined ? 0 : earlier.before + 1
+    const incident: Incident = { what, failing: new Set(), message, count: 0, before, ...times }
     this.#open.set(what, incident)
     this.#recent.unshift(incident)
     if (this.#recent.length > kept) this.#recent.pop()
@@ -115,6 +121,12 @@ export class Incidents {
     const times = incident.count === 1 ? 'once' : `${incident.count} times`
     this.#logger.info(`${incident.what}: ${how} after ${duration}, in which it failed ${times}`)
   }
+}
+
+/** Returns true if two messages differ at most in their figures. */
+function isAlike(one: string, other: string): boolean {
+  const [first, second] = [one, other].map((text) => text.replace(/\d[\d.,]*/g, '#'))
+  return first === second
 }
 
 function seconds(ms: number): string {

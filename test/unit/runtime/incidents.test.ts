@@ -86,3 +86,21 @@ test('an incident of what is still asked for goes on', async () => {
   incidents.keepOnly('tickers', new Set())
   expect(incidents.recent()[0]?.until).toBeNull()
 })
+
+test('incidents that repeat are one, with the time of the newest and the number of those before', async () => {
+  const fail = async (what: string, message: string) => {
+    incidents.failed(what, message)
+    await clock.advance(10_000)
+    incidents.succeeded(what)
+  }
+  for (let i = 1; i <= 50; i++) await fail('storing', `a write has taken longer than ${i}.5 s`)
+  await fail('storing', 'the disk is full')
+  await fail('fills', 'HTTP 502')
+  const since = clock.now()
+  incidents.failed('storing', 'a write has taken longer than 60 s')
+  expect(incidents.recent()).toMatchObject([
+    { what: 'storing', message: 'a write has taken longer than 60 s', before: 50, count: 1, since, until: null },
+    { what: 'fills', before: 0 },
+    { what: 'storing', message: 'the disk is full', before: 0 },
+  ])
+})
