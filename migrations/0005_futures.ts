@@ -72,7 +72,8 @@ const tables = {
     ts timestamptz not null -- When it was liquidated, by the service.
     side market.side not null -- As the service says it: buy means that a long position was liquidated.
     price numeric not null check (${finite('price')}) -- Price, in quote coin.
-    amount numeric not null check (${finite('amount')}) -- Amount, as the service sends it.
+    amount numeric not null check (${finite('amount')})
+      -- Amount, as the service sends it. Its unit is not documented: compare the sizes of fills.
     occurrence integer not null check (occurrence > 0)
       -- 1, 2, … of liquidations that are equal in all of the above: they have no id.
     ${receivedAt}
