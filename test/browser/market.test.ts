@@ -30,8 +30,11 @@ describe.skipIf(chromiumPath === null)(`the market of the page${hint}`, () => {
     await page.getByLabel('Filter instruments').press('Enter')
     await page.getByRole('heading', { name: 'BTCUSDT USDT-FUTURES' }).waitFor()
     await page.goBack()
-    // The address keeps the filter.
+    // The address keeps the filter and the sort.
     await expect.poll(symbols).toEqual(['BTCUSDT'])
+    await page.reload()
+    await page.locator('th[aria-sort=ascending]', { hasText: 'Instrument' }).waitFor()
+    expect(page.url()).toContain('sort=symbol')
     await page.getByLabel('Filter instruments').fill('')
     await page.getByRole('button', { name: 'ETHUSDT', exact: true }).first().click()
     await page.getByRole('heading', { name: /^ETHUSDT/ }).waitFor()

@@ -175,7 +175,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
 
   test('shows the order book of the database, the RPI part told apart', async () => {
     await page.goto(url('/?category=SPOT&symbol=BTCUSDT'))
-    await page.getByText('with RPI').waitFor()
+    await page.locator('.bids td.rpi', { hasNotText: '–' }).first().waitFor()
     // Read at one moment: the next snapshot replaces all of it.
     const shown = await page.evaluate<{ at: string; levels: string[][] }>(`({
       at: document.querySelector('#book .aside').textContent.slice(0, 8),

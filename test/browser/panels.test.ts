@@ -47,7 +47,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.goto(server.url)
     await page.locator('#backfills').getByRole('button', { name: 'Copy' }).click()
     await page.getByRole('button', { name: 'Copied' }).waitFor()
-    expect(await page.evaluate<string>('navigator.clipboard.readText()')).toBe('market-recorder backfill --help')
+    expect(await page.evaluate<string>('navigator.clipboard.readText()')).toBe('npx market-recorder backfill --help')
   })
 
   const chart = (name: RegExp) => page.getByRole('img', { name })
@@ -143,6 +143,20 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     expect(await page.locator('.bids td.sum').allInnerTexts()).toEqual(['1.50', '3.75'])
   })
 
+  test('the book with its RPI part stays in its box', async () => {
+    await sql(`insert into market.rpi_order_books
+        (category, symbol, ts, bid_prices, bid_sizes, bid_rpi_sizes, ask_prices, ask_sizes, ask_rpi_sizes, received_at)
+      values ('SPOT', 'XRPUSDT', now(), '{107734.68}', '{0.06017}', '{0.01114}', '{107790.72}', '{1.06161}', '{0.01258}', now())`)
+    await page.setViewportSize({ width: 1024, height: 768 })
+    await page.goto(`${server.url}/?category=SPOT&symbol=XRPUSDT`)
+    await page.locator('.bids td.rpi', { hasText: '0.01114' }).waitFor()
+    const { x = 0, width = 0 } = (await page.locator('#book').boundingBox()) ?? {}
+    const table = (await page.locator('.book').boundingBox()) ?? { x: 0, width: Infinity }
+    expect(table.x + table.width).toBeLessThanOrEqual(x + width - 12)
+    const head = (await page.locator('#book .panel-head').boundingBox()) ?? { height: Infinity }
+    expect(head.height).toBeLessThan(40)
+  })
+
   test('a funding rate is drawn where there is one, over the whole of the chosen time', async () => {
     await page.goto(`${server.url}/?category=USDT-FUTURES&symbol=BTCUSDT`)
     await page.locator('#funding canvas').first().waitFor()
@@ -155,7 +169,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('panels without anything say what brings it', async () => {
     await page.goto(`${server.url}/?category=SPOT&symbol=XRPUSDT`)
-    await page.getByText('market-recorder backfill --category SPOT --symbol XRPUSDT --interval 1m').waitFor()
+    await page.getByText('npx market-recorder backfill --category SPOT --symbol XRPUSDT --interval 1m').waitFor()
     await page.locator('#candle-type').selectOption('mark')
     await page.getByText('Only futures have mark candles.').waitFor()
     await page.goto(server.url)
@@ -168,7 +182,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     source.state.backfills = states.map((state, index) => ({ ...backfill, id: `${index}`, state }))
     await page.goto(server.url)
     await page.getByText('1 running, 40 waiting, 1 failed; those that run end in 2 min').waitFor()
-    await page.getByText('market-recorder backfill --cancel').waitFor()
+    await page.getByText('npx market-recorder backfill --cancel').waitFor()
     expect(await page.locator('.backfills li').count()).toBe(2)
     source.state.backfills = []
   })
@@ -202,6 +216,16 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await expect.poll(captions).not.toContain(`to ${today}`)
     await page.getByRole('button', { name: 'Later days' }).click()
     await expect.poll(captions).toContain(`to ${today}`)
+    await page.getByRole('rowheader', { name: 'BTCUSDT SPOT · 1m candles' }).waitFor()
+  })
+
+  test('incidents that repeat are one line', async () => {
+    const at = Date.now()
+    const times = { since: at - 4_000, lastAt: at, until: at }
+    source.state.incidents = [{ what: 'storing', message: 'slow', count: 2, before: 50, ...times }]
+    await page.goto(server.url)
+    await page.getByText('failed 2 times in 4.0 s, works again; 50 more like it before').waitFor()
+    source.state.incidents = []
   })
 
   test('the API is a page to read', async () => {

@@ -16,7 +16,7 @@ export function Backfills({ status }: { status: Status | null }) {
         <p class="nothing">History waits until the database is back.</p>
       ) : waiting + running + failed === 0 ? (
         <p class="nothing">
-          No history is being fetched. <Command text="market-recorder backfill --help" /> says how.
+          No history is being fetched. <Command text="npx market-recorder backfill --help" /> says how.
         </p>
       ) : (
         <>
@@ -30,7 +30,7 @@ export function Backfills({ status }: { status: Status | null }) {
             ))}
           </ul>
           <p class="dim">
-            To end them: <Command text="market-recorder backfill --cancel" />
+            To end them: <Command text="npx market-recorder backfill --cancel" />
           </p>
         </>
       )}

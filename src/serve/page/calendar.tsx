@@ -4,7 +4,7 @@ import { grouped } from '../../runtime/text.js'
 import type { MarketResponses } from '../api/marketContract.js'
 import { useResponse } from './loaded.js'
 import { CoverageDetail } from './coverageDetail.js'
-import { day as dayText } from './format.js'
+import { day as dayText, seriesText } from './format.js'
 import { Choice, Legend, Panel, useWindowEvent } from './panel.js'
 import type { ViewProps } from './view.js'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
@@ -184,9 +184,7 @@ function Grid({ response, view, change }: ViewProps & { response: MarketResponse
                   >
                     {series.symbol}
                   </button>{' '}
-                  <span class="dim">
-                    {series.category} {series.type === null ? series.stream : `${series.type} ${series.interval ?? ''}`}
-                  </span>
+                  <span class="dim">{seriesText(series.category, series.stream, series.type, series.interval)}</span>
                 </th>
                 {series.days.map((status, index) => {
                   const date = dayText(dates[index] ?? 0)

@@ -238,7 +238,7 @@ function Nothing({ view: { category, symbol, type, interval, at }, isGone }: { v
   const around = at === null ? '' : ` around ${minuteText(at)}`
   if (isGone) return <>No candles of this kind are stored{around}. The service does not list the instrument any more.</>
   const ofType = type === 'market' ? '' : ` --type ${type}`
-  const command = `market-recorder backfill --category ${category} --symbol ${symbol ?? ''} --interval ${interval}${ofType}`
+  const command = `npx market-recorder backfill --category ${category} --symbol ${symbol ?? ''} --interval ${interval}${ofType}`
   const from = minuteText(at ?? Date.now() - 7 * dayMs).slice(0, 10)
   return (
     <>

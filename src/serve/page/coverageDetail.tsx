@@ -2,7 +2,7 @@ import { useEffect, useRef } from 'preact/hooks'
 import type { MarketResponses } from '../api/marketContract.js'
 import type { Question } from '../api/endpoints.js'
 import { useResponse } from './loaded.js'
-import { duration, moment } from './format.js'
+import { duration, moment, seriesText } from './format.js'
 import { type ChangeView, readView } from './view.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { dayMs } from '../../market/values.js'
@@ -31,11 +31,7 @@ export function CoverageDetail({ series, day, change }: Props) {
     <div class="detail" ref={place} role="region" aria-label={`${symbol} on ${day}`}>
       <div class="panel-head">
         <h3>
-          {symbol}{' '}
-          <span class="dim">
-            {category} {type === undefined ? stream : `${type} ${interval ?? ''}`}
-          </span>{' '}
-          · {day}
+          {symbol} <span class="dim">{seriesText(category, stream, type, interval)}</span> · {day}
         </h3>
         {type !== undefined && (
           <button onClick={() => change(readView(`?${new URLSearchParams(chart).toString()}`))}>

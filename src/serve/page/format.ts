@@ -64,3 +64,9 @@ export function percent(text: string, digits = 2): string {
   const value = approximate(text) * 100
   return `${value > 0 ? '+' : value < 0 ? '−' : ''}${Math.abs(value).toFixed(digits)} %`
 }
+
+/** Names the data of a series, such as "SPOT · fills" or "USDT-FUTURES · 1m mark candles". */
+export function seriesText(category: string, stream: string, type?: string | null, interval?: string | null): string {
+  const ofCandles = type == null ? '' : `${interval ?? ''} ${type === 'market' ? '' : `${type} `}`
+  return `${category} · ${ofCandles}${stream.replaceAll('_', ' ')}`
+}

@@ -10,13 +10,13 @@ type Row = MarketResponses['market']['instruments'][number]
 type Key = 'symbol' | 'lastPrice' | 'price24hPcnt' | 'turnover' | 'spreadBps' | 'fundingRate' | 'completeShare' | 'ts'
 
 /** Shows all instruments with their newest ticker, sorted and filtered. */
-export function Market({ view: { market: text }, change, now }: ViewProps & { now: number }) {
+export function Market({ view: { market: text, sort: given }, change, now }: ViewProps & { now: number }) {
   const { response, error } = useResponse('/api/market', {}, { everyMs: 5_000 })
   const [category, setCategory] = useState('')
   const [kind, setKind] = useState('')
   const [isOnlyFavourites, setOnlyFavourites] = useState(false)
   const [favourites, toggleFavourite] = useFavourites()
-  const [sort, setSort] = useState<{ readonly key: Key; readonly isUp: boolean }>({ key: 'turnover', isUp: false })
+  const sort = readSort(given)
   const all = response?.instruments ?? []
   const shown = useMemo(
     () =>
@@ -27,7 +27,7 @@ export function Market({ view: { market: text }, change, now }: ViewProps & { no
         sort.key,
         sort.isUp,
       ),
-    [response, text, category, kind, isOnlyFavourites, favourites, sort],
+    [response, text, category, kind, isOnlyFavourites, favourites, given],
   )
   const open = ({ category: of, symbol }: Row) => change({ shows: 'instrument', category: of, symbol, at: null })
   return (
@@ -68,11 +68,20 @@ export function Market({ view: { market: text }, change, now }: ViewProps & { no
         favourites={favourites}
         onFavourite={toggleFavourite}
         sort={sort}
-        onSort={(key) => setSort({ key, isUp: sort.key === key ? !sort.isUp : key === 'symbol' })}
+        onSort={(key) => {
+          const isUp = sort.key === key ? !sort.isUp : key === 'symbol'
+          change({ sort: `${isUp ? '' : '-'}${key}` }, 'replace')
+        }}
         onOpen={open}
       />
     </Panel>
   )
+}
+
+/** Reads the sort of the address. An unknown column is ignored, because people edit addresses by hand. */
+function readSort(text: string) {
+  const [key]: readonly [Key, ...unknown[]] = columns.find(([name]) => name === text.replace('-', '')) ?? ['turnover']
+  return { key, isUp: !text.startsWith('-') }
 }
 
 const favouritesKey = 'market-recorder.favourites'
@@ -149,7 +158,7 @@ interface RowsProps {
   readonly now: number
   readonly favourites: ReadonlySet<string>
   readonly onFavourite: (row: Row) => void
-  readonly sort: { readonly key: Key; readonly isUp: boolean }
+  readonly sort: ReturnType<typeof readSort>
   readonly onSort: (key: Key) => void
   readonly onOpen: (row: Row) => void
 }

@@ -28,7 +28,7 @@ export function OrderBook({ book, isKnown, moment, fileName }: BookProps) {
     <Panel
       id="book"
       title="Order book"
-      aside={<p class="aside">{book === null ? '' : `${at}${book.bids.rpiSizes !== null ? ' · with RPI' : ''}`}</p>}
+      aside={<p class="aside">{at}</p>}
       csv={book === null ? undefined : { name: `${fileName}-book`, rows: () => bookRows(book) }}
     >
       {book !== null ? (

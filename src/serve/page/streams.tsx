@@ -122,7 +122,9 @@ function leftOutText({ kind, turnover, number, limits }: StreamStatus['leftOut']
     kind > 0 ? `${grouped(kind)} of kinds that select.kinds does not name` : '',
     turnover > 0 ? `${grouped(turnover)} with less turnover than select.minTurnover24h` : '',
     number > 0 ? `${grouped(number)} beyond the number that select.busiest names` : '',
-    limits > 0 ? `${grouped(limits)} for which the limits leave no room (market-recorder plan shows what fits)` : '',
+    limits > 0
+      ? `${grouped(limits)} for which the limits leave no room (npx market-recorder plan shows what fits)`
+      : '',
   ].filter((part) => part !== '')
   return parts.join(', ')
 }

@@ -6,6 +6,8 @@ import type { TimeMs } from '../../market/values.js'
 const tabs = ['status', 'market', 'coverage', 'api'] as const
 type Tab = (typeof tabs)[number] | 'instrument'
 
+export const usualSort = '-turnover'
+
 /** State of the page. The address holds all of it, so that a link shows the same to everybody. */
 export interface View {
   readonly category: Category | null
@@ -17,6 +19,8 @@ export interface View {
   readonly at: TimeMs | null
   /** Filter of the market's instruments. */
   readonly market: string
+  /** Column by which they are sorted, after a minus if the highest come first. */
+  readonly sort: string
   /** Filter of the coverage calendar. */
   readonly coverage: string
   /** The series and day whose exact ranges are open: `stream.category.symbol.type.interval` and `2026-11-20`. */
@@ -43,6 +47,7 @@ export function readView(search: string): View {
     interval: oneOf<Interval>('interval', intervals, '1m'),
     at: timeOf(text('at') ?? ''),
     market: text('market') ?? '',
+    sort: text('sort') ?? usualSort,
     coverage: text('coverage') ?? '',
     series: text('series'),
     day: /^\d{4}-\d{2}-\d{2}$/.test(text('day') ?? '') ? text('day') : null,
@@ -62,6 +67,7 @@ export function writeView(view: View): string {
   if (view.type !== 'market') parameters.set('type', view.type)
   if (view.interval !== '1m') parameters.set('interval', view.interval)
   if (view.at !== null) parameters.set('at', minuteText(view.at))
+  if (view.shows === 'market' && view.sort !== usualSort) parameters.set('sort', view.sort)
   if (view.shows === 'coverage' && view.series !== null) parameters.set('series', view.series)
   if (view.shows === 'coverage' && view.day !== null) parameters.set('day', view.day)
   const text = parameters.toString()

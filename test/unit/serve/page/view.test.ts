@@ -23,9 +23,9 @@ test('whatever the page shows can be read back from its address', () => {
         // The address holds only the minute of a time.
         const at = seconds === null ? null : Math.floor(seconds / 60) * 60_000
         // Only the view of an instrument needs one, and only those of the market and the coverage have their own parts.
-        const none = { coverage: '', series: null, day: null, market: '' }
+        const none = { coverage: '', series: null, day: null, market: '', sort: '-turnover' }
         const ofCoverage = shows === 'coverage' ? { coverage, series, day } : {}
-        const own = { ...none, ...ofCoverage, ...(shows === 'market' && { market: coverage }) }
+        const own = { ...none, ...ofCoverage, ...(shows === 'market' && { market: coverage, sort: coverage }) }
         const tab = shows === 'instrument' && symbol === null ? 'status' : shows
         const view: View = { category, symbol, shows: tab, type, interval, at, ...own }
         expect(readView(writeView(view).slice(1))).toEqual(view)
