@@ -259,11 +259,11 @@ class PastFillsWalk {
     this.#learn(fills)
     this.#last = shownFills(window, fills)
     const page = { series: this.#series, asked: window, fills, other, ...this.#sizes, requestTime }
-    const { inserted, refusal, proven } = await this.#source.store(page)
+    const { inserted, showsLive, refusal, proven } = await this.#source.store(page)
     counts.inserted += inserted
     if (refusal === null) {
-      this.#isProven ||= inserted < fills.length
-      this.#sizes.showsLiveIds ||= inserted < fills.length
+      this.#isProven ||= showsLive
+      this.#sizes.showsLiveIds ||= showsLive
       const isLess = intersect(left, proven).length > 0
       if (isLess) this.#left = subtract(left, proven)
       this.#inVain = isLess ? 0 : this.#inVain + 1

@@ -22,6 +22,8 @@ export type JoinRefusal = 'other ids' | 'other values' | 'incomplete'
 
 export interface StoredPastFills {
   readonly inserted: number
+  /** True if the page shows a fill that a live response stored. */
+  readonly showsLive: boolean
   readonly refusal: JoinRefusal | null
   /** Time that the page proves. It is claimed if there is no refusal. */
   readonly proven: Ranges
@@ -64,6 +66,7 @@ export async function fillNeighbours(
 }
 
 interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
+  readonly source: 'live' | 'history'
   readonly price: string
   readonly size: string
 }
@@ -124,7 +127,8 @@ export async function storePastFills(
     const compare = comparedWith(fills)
     const refusal = whyRefused(known, fills, compare, proven)
     await weighValues(trx, key, known, compare)
-    if (refusal !== null) return { inserted: 0, refusal, proven }
+    const showsLive = known.some((fill) => fill.source !== 'history' && compare(fill) === 'same')
+    if (refusal !== null) return { inserted: 0, showsLive, refusal, proven }
     const knownIds = new Set(known.map(({ execId }) => execId))
     const unknown = fills.filter(({ execId }) => !knownIds.has(execId))
     const fresh = await withoutFinal(trx, streamOf(key), unknown)
@@ -141,7 +145,7 @@ export async function storePastFills(
       const ranges = [multirangeText(proven)]
       await callFunction(trx, 'recorder.cover_fills', [category], [symbol], ranges, new Date(requestTime), 'history')
     }
-    return { inserted: fresh.length, refusal: null, proven }
+    return { inserted: fresh.length, showsLive, refusal: null, proven }
   })
 }
 
@@ -154,7 +158,7 @@ async function storedAround(
   if (times.length === 0) return []
   return trx
     .selectFrom('market.fills')
-    .select(['exec_id as execId', 'ts', 'side', 'price', 'size'])
+    .select(['exec_id as execId', 'ts', 'side', 'price', 'size', 'source'])
     .where(ofInstrument(key))
     .where('ts', '>=', instant(addMs(smallest(times), -secondMs)))
     .where('ts', '<=', instant(addMs(largest(times), secondMs)))

@@ -135,7 +135,7 @@ async function fetchFrom(
       const proven = union(provenBy(run, Infinity), silenceOf(shown, other, largest))
       const fresh = fills.filter(({ execId }) => !stored.has(execId)).length
       await store(fills, proven)
-      return { inserted: fresh, refusal: null, proven }
+      return { inserted: fresh, showsLive: fresh < fills.length, refusal: null, proven }
     },
     explain: (_, __, reason) => Promise.resolve(void reasons.push(reason)),
   }
