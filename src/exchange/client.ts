@@ -49,7 +49,7 @@ export interface Page<Row> {
  *
  * Three mechanisms deal with failures here. `withRetries` repeats a single failed request within seconds.
  * `limits/circuit.ts` lets one request at a time try an operation that fails for everybody. `limits/penalty.ts` pauses
- * all operations after a rejection for the rate, or one that alone is rejected. The caller deals with failures that last longer: this layer does not
+ * all operations after a rejection for the rate. The caller deals with failures that last longer: this layer does not
  * remember what was requested.
  */
 export interface ExchangeClient extends Calls {

@@ -192,9 +192,7 @@ export class Sender {
         settlement = { outcome: 'response', remaining: raw?.remaining }
       throw error
     } finally {
-      const { category = '', symbol } = parameters
-      const instrument = symbol === undefined ? undefined : `${category} ${symbol}`
-      this.pacer.settle(departure, settlement, outcomeFor(outcome), instrument)
+      this.pacer.settle(departure, settlement, outcomeFor(outcome))
       this.#options.onRequest?.({
         operation,
         outcome,

@@ -40,15 +40,10 @@ export function setUp(more: Partial<PacerOptions> = {}, clock: FakeClock = creat
     ...more,
   })
   const departures: Departure[] = []
-  const send = (
-    operation: Operation,
-    options?: AcquireOptions,
-    settlement: Settlement | null = answered,
-    instrument?: string,
-  ) =>
+  const send = (operation: Operation, options?: AcquireOptions, settlement: Settlement | null = answered) =>
     pacer.acquire(operation, options).then((departure) => {
       departures.push(departure)
-      if (settlement !== null) pacer.settle(departure, settlement, 'unknown', instrument)
+      if (settlement !== null) pacer.settle(departure, settlement)
       return departure
     })
   return { pacer, clock, departures, send }

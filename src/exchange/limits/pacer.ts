@@ -7,7 +7,6 @@ import { Budget, RoundTrip } from './budget.js'
 import { Circuit, type CircuitOutcome } from './circuit.js'
 import { type Departure, Penalty, type Settlement } from './penalty.js'
 import { type Priority, RequestQueues, type Waiting } from './queues.js'
-import { Refusals } from './refusals.js'
 import { minuteMs, secondMs } from '../../market/values.js'
 
 export interface PacerOptions {
@@ -65,8 +64,8 @@ const catchUpMs = 300
 /**
  * Decides when each request departs, so that the service never counts more arrivals in a window than it admits.
  * The class `live` goes before `repair`, and `repair` before `backfill`. Within a class the earliest deadline goes
- * first, and equal deadlines go in order of arrival. An operation whose budget is used up, whose circuit is open, or that
- * alone is rejected, holds back no other.
+ * first, and equal deadlines go in order of arrival. An operation whose budget is used up, or whose circuit is open,
+ * holds back no other.
  */
 export class Pacer {
   readonly #clock: Clock
@@ -79,9 +78,6 @@ export class Pacer {
   readonly #circuits = byOperation(() => new Circuit())
   readonly #queues = new RequestQueues()
   readonly #penalty: Penalty
-  /** The penalties of operations that are rejected alone. */
-  readonly #penalties: Readonly<Record<Operation, Penalty>>
-  readonly #refusals = new Refusals()
   #sequence = 0
   #inFlight = 0
   #dispatchQueued = false
@@ -110,7 +106,6 @@ export class Pacer {
       startMs,
     })
     this.#penalty = new Penalty(options.logger)
-    this.#penalties = byOperation((operation) => new Penalty(options.logger, operation))
   }
 
   /**
@@ -161,34 +156,17 @@ export class Pacer {
     this.#close(departure, nowMs)
   }
 
-  /**
-   * Ends a departure with what its response told about the limits and about its operation.
-   *
-   * @param instrument that the request was about, if it was about one
-   */
-  settle(departure: Departure, settlement: Settlement, outcome: CircuitOutcome = 'unknown', instrument?: string): void {
+  /** Ends a departure with what its response told about the limits and about its operation. */
+  settle(departure: Departure, settlement: Settlement, outcome: CircuitOutcome = 'unknown'): void {
     this.#inFlight--
     const nowMs = this.#clock.monotonicMs()
     // A request that was given up may have been counted at any time until now.
     this.#close(departure, nowMs)
     if (settlement.outcome === 'response' && settlement.remaining !== undefined)
       this.#observeRemaining(departure, settlement.remaining, nowMs)
-    this.#judge(departure, settlement, instrument, nowMs)
+    this.#penalty.settle(departure, settlement, nowMs)
     this.#circuits[departure.operation].settle(departure, outcome, nowMs)
     this.#dispatchSoon()
-  }
-
-  /** Pauses what a rejection concerns. Those of an instrument pause nothing here: its poller asks less and less. */
-  #judge(departure: Departure, settlement: Settlement, instrument: string | undefined, nowMs: number): void {
-    if (settlement.outcome === 'response') this.#refusals.responded(departure, instrument)
-    const isRejection = settlement.outcome === 'rate-limited'
-    const scope = isRejection ? this.#refusals.refused(departure, instrument, nowMs) : undefined
-    // Until a probe has a response, the address may be blocked.
-    const isOfAll = scope === 'all' || this.#penalty.mustProbe
-    const nothing = { outcome: 'failed' } as const
-    this.#penalty.settle(departure, isRejection && !isOfAll ? nothing : settlement, nowMs)
-    const isOfOperation = scope === 'operation' && !isOfAll
-    this.#penalties[departure.operation].settle(departure, isRejection && !isOfOperation ? nothing : settlement, nowMs)
   }
 
   #beginAfterOther(): void {
@@ -200,11 +178,8 @@ export class Pacer {
 
   stats(): PacerStats {
     const nowMs = this.#clock.monotonicMs()
-    // Requests of an operation that is out of order wait for it. Counted here, they would look as if the limits were used
-    // up.
-    const isInOrder = (operation: Operation) =>
-      !this.#circuits[operation].isOpen && !this.#penalties[operation].mustProbe
-    const inOrder = operations.filter(isInOrder)
+    // Requests of an open circuit wait for their operation. Counted here, they would look as if the limits were used up.
+    const inOrder = operations.filter((operation) => !this.#circuits[operation].isOpen)
     const waiting = (priority: Priority) => this.#queues.stats(priority, inOrder, nowMs)
     const use = (budget: Budget) => ({ used: budget.used(nowMs), limit: budget.limit })
     return {
@@ -234,28 +209,21 @@ export class Pacer {
       if (this.#inFlight >= this.#maxInFlight || this.#penalty.isProbing || !this.#right.check()) return
       const gateMs = Math.max(this.#overall.readyAtMs(nowMs), this.#penalty.readyAtMs())
       const isReady = (operation: Operation) => this.#readyAtMs(operation, nowMs) <= nowMs
-      const request = gateMs <= nowMs ? this.#shift(isReady) : undefined
+      const request = gateMs <= nowMs ? this.#queues.shift(isReady) : undefined
       if (request === undefined) {
         const wakeAtMs = Math.max(gateMs, this.#earliestReadyMs(nowMs))
         if (wakeAtMs < Number.POSITIVE_INFINITY) this.#wakeAt(wakeAtMs, nowMs)
         return
       }
       const rate = this.#penalty.rate(nowMs)
-      const ownRate = Math.min(rate, this.#penalties[request.operation].rate(nowMs))
-      const number = this.#budgets[request.operation].take(nowMs, request.enqueuedAtMs, ownRate)
+      const number = this.#budgets[request.operation].take(nowMs, request.enqueuedAtMs, rate)
       const overallNumber = this.#overall.take(nowMs, request.enqueuedAtMs, rate)
       this.#inFlight++
       const departure = { operation: request.operation, atMs: nowMs, number, overallNumber }
       this.#penalty.depart(departure)
-      this.#penalties[request.operation].depart(departure)
       this.#circuits[request.operation].depart(departure)
       request.depart(departure)
     }
-  }
-
-  #shift(isReady: (operation: Operation) => boolean): Waiting | undefined {
-    const isBest = (operation: Operation) => isReady(operation) && !this.#penalty.isSuspect(operation)
-    return this.#queues.shift(isBest) ?? this.#queues.shift(isReady)
   }
 
   /** Returns when the first operation with waiting requests is ready; infinite if none waits. */
@@ -265,12 +233,7 @@ export class Pacer {
 
   #readyAtMs(operation: Operation, nowMs: number): number {
     const respondsWithinMs = this.#roundTrips[operation].fastestMs + this.#jitterMs
-    const penalty = this.#penalties[operation]
-    return Math.max(
-      this.#budgets[operation].readyAtMs(nowMs, respondsWithinMs),
-      this.#circuits[operation].readyAtMs(),
-      penalty.isProbing ? Number.POSITIVE_INFINITY : penalty.readyAtMs(),
-    )
+    return Math.max(this.#budgets[operation].readyAtMs(nowMs, respondsWithinMs), this.#circuits[operation].readyAtMs())
   }
 
   /**

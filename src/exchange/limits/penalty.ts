@@ -30,35 +30,21 @@ const rateAfterPause = 0.5
 const recoveryMs = 50_000
 
 /**
- * Holds requests back after rejections: those of all operations, or of one. States: open, then paused, then probing, then open at a lower rate that
+ * Holds requests back after rejections. States: open, then paused, then probing, then open at a lower rate that
  * recovers. While probing, one request alone finds out whether the service responds again. A rejection soon after a
  * pause doubles the next pause, up to the length of a block.
  */
 export class Penalty {
   readonly #logger: Logger
-  readonly #of: Operation | undefined
   #pausedAtMs = Number.NEGATIVE_INFINITY
   #pausedUntilMs = Number.NEGATIVE_INFINITY
   #resumedAtMs = Number.NEGATIVE_INFINITY
   #lastPauseMs = 0
   #mustProbe = false
   #probe: Departure | undefined
-  #rejected: Operation | undefined
 
-  /** @param of the operation that it holds back; by default all */
-  constructor(logger: Logger, of?: Operation) {
+  constructor(logger: Logger) {
     this.#logger = logger
-    this.#of = of
-  }
-
-  /** True from a rejection until a probe has a response. */
-  get mustProbe(): boolean {
-    return this.#mustProbe
-  }
-
-  /** Returns true for the operation that was rejected last. A probe of another one tells more about the address. */
-  isSuspect(operation: Operation): boolean {
-    return this.#mustProbe && this.#rejected === operation
   }
 
   /** Returns when departures may go on. */
@@ -87,12 +73,11 @@ export class Penalty {
     if (settlement.outcome === 'rate-limited') {
       // A rejected request that departed before the pause calls for no further pause.
       if (departure.atMs < this.#pausedAtMs) return
-      this.#rejected = departure.operation
       this.#punish(nowMs, settlement.retryAfterMs ?? 0)
     } else if (isProbe && settlement.outcome === 'response') {
       this.#mustProbe = false
       this.#resumedAtMs = nowMs
-      this.#logger.info(`the service responds again: ${this.#of ?? 'requests'} resume at half rate`)
+      this.#logger.info('the service responds again: requests resume at half rate')
     }
   }
 
@@ -103,7 +88,6 @@ export class Penalty {
     this.#pausedAtMs = nowMs
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs)
     this.#mustProbe = true
-    const what = this.#of === undefined ? 'requests: every operation pauses' : `${this.#of} alone: they pause`
-    this.#logger.warn({ pauseMs }, `the service rejects ${what}`)
+    this.#logger.warn({ pauseMs }, 'the service rejects requests: every operation pauses')
   }
 }
