@@ -35,17 +35,11 @@ const attemptsAfterConflict = 4
 /**
  * Stores batches of one stream, as many as possible in one transaction. Resolves to the outcome of each. A batch is
  * stored as a whole or not at all. A refused batch does not affect the others. Never rejects.
- *
- * @param options.isLastTry true to keep rows as rejected if their statement takes too long
  */
-export async function storeBatches(
-  db: Kysely<Database>,
-  batches: readonly Batch[],
-  { isLastTry = false }: { readonly isLastTry?: boolean } = {},
-): Promise<StoreOutcome[]> {
+export async function storeBatches(db: Kysely<Database>, batches: readonly Batch[]): Promise<StoreOutcome[]> {
   const [only] = batches
   if (only === undefined) return []
-  if (batches.length === 1) return [await storeOne(db, only, isLastTry)]
+  if (batches.length === 1) return [await storeOne(db, only)]
   try {
     return (await commit(db, batches)).map((stored) => ({ isStored: true, ...stored }))
   } catch (error) {
@@ -66,7 +60,7 @@ export async function storeBatch(db: Kysely<Database>, batch: Batch): Promise<St
   return outcome
 }
 
-async function storeOne(db: Kysely<Database>, batch: Batch, isLastTry = false): Promise<StoreOutcome> {
+async function storeOne(db: Kysely<Database>, batch: Batch): Promise<StoreOutcome> {
   for (let attempt = 1; ; attempt++) {
     try {
       return { isStored: true, ...(await storeWithoutRefused(db, batch)) }
@@ -74,10 +68,8 @@ async function storeOne(db: Kysely<Database>, batch: Batch, isLastTry = false): 
       const { isConflict, isCancelled } = traitsOf(error)
       // The database ended one of two conflicting transactions. The same one may succeed now.
       if (isConflict && attempt < attemptsAfterConflict) continue
-      if (isCancelled && isOfMoments(batch.stream) && batch.rows.length > smallPart)
-        return storeHalves(db, batch, isLastTry)
-      if (mayPassLater(error) && !(isCancelled && isLastTry))
-        return { isStored: false, error: await explained(db, error) }
+      if (isCancelled && isOfMoments(batch.stream) && batch.rows.length > smallPart) return storeHalves(db, batch)
+      if (mayPassLater(error)) return { isStored: false, error: await explained(db, error) }
       return rejectBatch(db, batch, error).then(
         (stored) => ({ isStored: true, ...stored }),
         (rejectionError: unknown) => ({ isStored: false, error: rejectionError }),
@@ -93,12 +85,12 @@ const smallPart = 100
  * Stores a batch of moments that the database could not take in its time: its rows may be spread over years, each in a
  * part of the table of its own. These rows claim nothing, so a half that is stored and comes again changes nothing.
  */
-async function storeHalves(db: Kysely<Database>, batch: Batch, isLastTry: boolean): Promise<StoreOutcome> {
+async function storeHalves(db: Kysely<Database>, batch: Batch): Promise<StoreOutcome> {
   const middle = batch.rows.length >> 1
-  const first = await storeOne(db, { ...batch, rows: batch.rows.slice(0, middle) }, isLastTry)
+  const first = await storeOne(db, { ...batch, rows: batch.rows.slice(0, middle) })
   if (!first.isStored) return first
   const { unkept: _, ...rest } = batch
-  const second = await storeOne(db, { ...rest, rows: batch.rows.slice(middle), rejected: [] }, isLastTry)
+  const second = await storeOne(db, { ...rest, rows: batch.rows.slice(middle), rejected: [] })
   if (!second.isStored) return second
   const inBoth = (name: 'inserted' | 'updated' | 'unchanged' | 'rejected') => first[name] + second[name]
   return {

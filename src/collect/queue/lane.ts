@@ -11,14 +11,8 @@ import { DiskReader, type End, retry, rowsIn } from './diskReader.js'
 import { SlowSeries } from './slowSeries.js'
 import type { Spool } from './spool.js'
 
-/**
- * Stores batches of one stream and resolves to the outcome of each. No two batches with rows share a series. With
- * `isLastTry`, rows that take the database too long become rejected rows.
- */
-export type Store = (
-  batches: readonly Batch[],
-  options?: { readonly isLastTry: boolean },
-) => Promise<readonly StoreOutcome[]>
+/** Stores batches of one stream and resolves to the outcome of each. No two batches with rows share a series. */
+export type Store = (batches: readonly Batch[]) => Promise<readonly StoreOutcome[]>
 
 interface LaneOptions {
   readonly stream: StreamName
@@ -222,9 +216,7 @@ export class Lane {
     const { stream, clock, incidents, store, onStored } = this.#options
     const startedMs = clock.monotonicMs()
     const storedBefore = this.#slow.count
-    const isLastTry = group.every(({ key }) => this.#slow.isGivenUp(key, startedMs))
-    const batches = group.map(({ batch }) => batch)
-    const outcomes = await store(batches, { isLastTry }).catch((error: unknown) =>
+    const outcomes = await store(group.map(({ batch }) => batch)).catch((error: unknown) =>
       group.map(() => ({ isStored: false, error }) as const),
     )
     for (const { key } of group) this.#busy.delete(key)
@@ -233,11 +225,11 @@ export class Lane {
       const outcome = outcomes[index] as StoreOutcome
       if (outcome.isStored) {
         onStored(entry.batch, outcome, clock.monotonicMs() - startedMs)
-        this.#slow.stored(entry.key, isLastTry && outcome.rejected > 0)
+        this.#slow.stored(entry.key)
         incidents.succeeded('late responses', entry.key)
         entry.settle('stored')
       } else if (traitsOf(outcome.error).isCancelled) {
-        if (!this.#slow.wasLate(entry.key, storedBefore, clock.monotonicMs())) failure = outcome
+        if (!this.#slow.wasLate(entry.key, storedBefore)) failure = outcome
         else incidents.failed('late responses', lateMessage(entry.key, outcome.error), entry.key)
         entry.settle('late')
         for (const later of this.#spooled.filter(({ key }) => key === entry.key)) later.settle('late')

@@ -25,7 +25,7 @@ interface QueueLedger {
 /** The ledger of a database. Each write waits for `mayStore`: it may hold another service or an older schema. */
 export function ledgerOf(db: Kysely<Database>, mayStore = () => Promise.resolve()): QueueLedger {
   return {
-    store: (batches, options) => mayStore().then(() => storeBatches(db, batches, options)),
+    store: (batches) => mayStore().then(() => storeBatches(db, batches)),
     recordGap: (gap) => mayStore().then(() => recordGap(db, gap)),
   }
 }

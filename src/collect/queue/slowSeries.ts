@@ -1,18 +1,7 @@
-import { minuteMs } from '../../market/values.js'
-
-/** A series that is late for so long, while others are stored, is given up. A lock or a conversion may last minutes. */
-const patienceMs = 10 * minuteMs
-
-interface Run {
-  /** Number of batches that were stored until the last one was late. */
-  readonly stored: number
-  /** Time since which the series is late while others are stored; undefined while all are late. */
-  aloneSinceMs: number | undefined
-}
-
 /** Knows which series of a stream are late: the statement that stores their batch takes longer than it may. */
 export class SlowSeries {
-  readonly #runs = new Map<string, Run>()
+  /** By series, the number of batches that were stored until its last one was late. */
+  readonly #late = new Map<string, number>()
   #count = 0
 
   /** Number of batches that were stored. */
@@ -21,31 +10,23 @@ export class SlowSeries {
   }
 
   has(key: string): boolean {
-    return this.#runs.has(key)
+    return this.#late.has(key)
   }
 
-  /** @param remainsSlow true if the batch was given up */
-  stored(key: string, remainsSlow: boolean): void {
+  stored(key: string): void {
     this.#count++
-    if (!remainsSlow) this.#runs.delete(key)
+    this.#late.delete(key)
   }
 
   /**
    * Notes a late batch. Returns true if the series is late alone: others were stored since its call began, or since its
-   * last late one. That holds until another series is late without such evidence.
+   * last late one.
    *
    * @param storedBefore number of batches that were stored before its call
    */
-  wasLate(key: string, storedBefore: number, nowMs: number): boolean {
-    const { stored = storedBefore, aloneSinceMs = nowMs } = this.#runs.get(key) ?? {}
-    const isAlone = aloneSinceMs < nowMs || stored < this.#count
-    if (!isAlone) for (const run of this.#runs.values()) run.aloneSinceMs = undefined
-    this.#runs.set(key, { stored: this.#count, aloneSinceMs: isAlone ? aloneSinceMs : undefined })
+  wasLate(key: string, storedBefore: number): boolean {
+    const isAlone = (this.#late.get(key) ?? storedBefore) < this.#count
+    this.#late.set(key, this.#count)
     return isAlone
-  }
-
-  isGivenUp(key: string, nowMs: number): boolean {
-    const { aloneSinceMs = Infinity } = this.#runs.get(key) ?? {}
-    return nowMs - aloneSinceMs >= patienceMs
   }
 }

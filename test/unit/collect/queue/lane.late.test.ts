@@ -19,16 +19,12 @@ let lane: Lane
 /** Symbols whose batches always take too long. */
 let late: Set<string>
 let stored: string[]
-let givenUp: string[]
-let lastTries: number
 
 beforeEach(async () => {
   clock = createFakeClock()
   incidents = new Incidents(createLogger('silent'), clock)
   late = new Set()
   stored = []
-  givenUp = []
-  lastTries = 0
   spool = await Spool.open({
     root: '/spool',
     maxBytes: 1_000_000,
@@ -46,13 +42,14 @@ beforeEach(async () => {
   })
   lane = new Lane({
     stream: 'fills',
-    async store(batches, options) {
+    async store(batches) {
       const isLate = batches.some(({ target }) => late.has((target as { readonly symbol: string }).symbol))
-      if (isLate) await clock.sleep(20_000)
-      if (options?.isLastTry === true) lastTries++
-      if (isLate && options?.isLastTry !== true) return batches.map(() => ({ isStored: false, error: tooLong }))
-      for (const batch of batches) (isLate ? givenUp : stored).push(nameOf(batch))
-      return batches.map((): StoreOutcome => ({ isStored: true, ...nothing, rejected: isLate ? 1 : 0 }))
+      if (isLate) {
+        await clock.sleep(20_000)
+        return batches.map(() => ({ isStored: false, error: tooLong }))
+      }
+      for (const batch of batches) stored.push(nameOf(batch))
+      return batches.map((): StoreOutcome => ({ isStored: true, ...nothing, rejected: 0 }))
     },
     spool,
     clock,
@@ -105,38 +102,14 @@ test('a response that the database never takes in time holds up none of other in
   expect(stored.slice(2).toSorted()).toEqual(['fills A 0', 'fills A 1', 'fills A 2'])
 })
 
-test('it is given up after ten minutes in which others are stored, each further one after one attempt', async () => {
-  late.add('A')
-  await spool.append(spooledBatch('fills', 'A', 0))
-  lane.readDisk()
-  const storeOthers = async (minutes: number) => {
-    for (let i = 0; i < 2 * minutes; i++) {
-      void write('B', i)
-      await wait(30_000)
-    }
-  }
-  await storeOthers(9)
-  expect([givenUp, stored.length]).toEqual([[], 18])
-  await storeOthers(3)
-  expect(givenUp).toEqual(['fills A 0'])
-  expect(lane.isSpooling).toBe(false)
-  void write('A', 1)
-  await until(() => lane.isSpooling)
-  await wait(45_000)
-  expect(givenUp).toEqual(['fills A 0', 'fills A 1'])
-  late.clear()
-  void write('A', 2)
-  await until(() => stored.includes('fills A 2'))
-})
-
-test('none is given up while the database takes none', async () => {
+test('all wait while the database takes none', async () => {
   for (const symbol of ['A', 'B']) {
     late.add(symbol)
     await spool.append(spooledBatch('fills', symbol, 0))
   }
   lane.readDisk()
   await wait(20 * 60_000)
-  expect([stored, lastTries]).toEqual([[], 0])
+  expect(stored).toEqual([])
   late.clear()
   await until(() => !lane.isSpooling)
   expect(stored.toSorted()).toEqual(['fills A 0', 'fills B 0'])
