@@ -6,7 +6,7 @@ import type { TimeMs } from '../../market/values.js'
 const tabs = ['status', 'market', 'coverage', 'api'] as const
 type Tab = (typeof tabs)[number] | 'instrument'
 
-export const usualSort = '-turnover'
+const usualSort = '-turnover'
 
 /** State of the page. The address holds all of it, so that a link shows the same to everybody. */
 export interface View {
