@@ -4,7 +4,17 @@
 // recorder that serves its page from dist. What is built is put in place at once, never file by file.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join, resolve } from 'node:path'
 
 /** All that the build reads, the locked versions of packages included. */
@@ -79,6 +89,8 @@ if (!process.argv.includes('--if-changed') || !isBuilt(digest)) {
   for (const { folder, config } of bundles) {
     run('vite', 'build', '--config', config, '--outDir', resolve(`${folder}.next`), '--emptyOutDir')
   }
+  // npx makes the program executable when it first links a checkout, and not again after another build.
+  chmodSync('dist/program.next/main.js', 0o755)
   for (const { folder } of bundles) {
     rmSync(`${folder}.old`, { recursive: true, force: true })
     if (existsSync(folder)) renameSync(folder, `${folder}.old`)

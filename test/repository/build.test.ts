@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { chmod, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdir, mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { existsSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -41,6 +41,14 @@ async function build(...args: string[]): Promise<{ readonly status: number | nul
 }
 
 const program = () => readFile(join(folder, 'dist/program/main.js'), 'utf8')
+
+test('the program can be run, also after another build', async () => {
+  for (const source of ['first', 'second']) {
+    await writeFile(join(folder, 'src/main.ts'), source)
+    await build()
+    expect((await stat(join(folder, 'dist/program/main.js'))).mode & 0o111).toBe(0o111)
+  }
+})
 
 test('builds what is not built, and after that only what has changed, unless it is told to', async () => {
   expect((await build('--if-changed')).tools).toHaveLength(3)
