@@ -139,9 +139,6 @@ function textOf({ recorder, stored, reason }: StatusSource, screen?: Screen): st
   return `${(reason ?? '').replace(/^./, (first) => first.toUpperCase())}${rest}`
 }
 
-/** Returns true if the recorder did not respond in time. It may be running. */
-const isLate = (error: unknown) => error instanceof Error && error.name === 'TimeoutError'
-
 function isRecording({ recorder }: StatusSource): boolean {
   return recorder !== null && !recorder.problems.some(({ isBlocking }) => isBlocking)
 }
@@ -168,7 +165,8 @@ export async function askRecorder(address: string, password: string | undefined)
   try {
     return await readStatus(url, authorization)
   } catch (error) {
-    const message = isLate(error)
+    const isLate = error instanceof Error && error.name === 'TimeoutError'
+    const message = isLate
       ? `the recorder at ${url} has not responded within ${patienceMs / 1_000} s; it may be busy`
       : `no recorder responds at ${url}: ${causeOf(error)}`
     throw new Error(message, { cause: error })

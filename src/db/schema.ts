@@ -124,7 +124,7 @@ interface AddedColumns {
 }
 
 /** Where fills came from: the responses of live recording, or the service's history. */
-type FillSource = 'live' | 'history'
+export type FillSource = 'live' | 'history'
 
 /** Columns of an order book that the database computes. */
 interface BookTop {

@@ -5,7 +5,7 @@ import { intersect, normalized, type Ranges, subtract, type TimeRange, union } f
 import { addMs, largest, minuteMs, secondMs, type ServiceMs, smallest, trimmed } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
-import type { Database } from '../db/schema.js'
+import type { Database, FillSource } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
 import { instrumentStream, ofInstrument, ofSeries, seriesValues } from '../db/series.js'
 import { provenBy, runOf, type Shown, silenceOf } from './run.js'
@@ -66,7 +66,7 @@ export async function fillNeighbours(
 }
 
 interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
-  readonly source: 'live' | 'history'
+  readonly source: FillSource
   readonly price: string
   readonly size: string
 }
@@ -127,7 +127,7 @@ export async function storePastFills(
     const compare = comparedWith(fills)
     const refusal = whyRefused(known, fills, compare, proven)
     await weighValues(trx, key, known, compare)
-    const showsLive = known.some((fill) => fill.source !== 'history' && compare(fill) === 'same')
+    const showsLive = known.some((fill) => fill.source === 'live' && compare(fill) === 'same')
     if (refusal !== null) return { inserted: 0, showsLive, refusal, proven }
     const knownIds = new Set(known.map(({ execId }) => execId))
     const unknown = fills.filter(({ execId }) => !knownIds.has(execId))

@@ -1,6 +1,9 @@
+import { expect } from 'vitest'
 import type { Batch } from '../../src/ledger/batch.js'
 import { type StreamName, streamNames } from '../../src/market/stream.js'
-import type { Spool } from '../../src/collect/queue/spool.js'
+import { systemClock } from '../../src/runtime/clock.js'
+import { DiskContent, mountDisk } from '../simulation/memoryDisk.js'
+import { Spool } from '../../src/collect/queue/spool.js'
 
 /** A batch that tells itself from others by its stream, instrument and time. */
 export function spooledBatch(stream: StreamName, symbol: string, requestTime: number, row: object = {}): Batch {
@@ -25,4 +28,23 @@ export async function drain(spool: Spool): Promise<string[]> {
     }
   }
   return names
+}
+
+/** Opens a spool on a disk in memory that never fails. */
+export function openSoundSpool(): Promise<Spool> {
+  return Spool.open({
+    root: '/spool',
+    maxBytes: 1_000_000,
+    disk: mountDisk(new DiskContent(), {
+      isFull: () => false,
+      readFailure: () => undefined,
+      random: () => 0.5,
+      work: () => Promise.resolve(),
+    }),
+    clock: systemClock,
+    serviceNow: () => null,
+    onDamage: () => expect.unreachable('nothing is damaged'),
+    onDropped: () => expect.unreachable('there is room'),
+    onSetAside: () => expect.unreachable('all can be read'),
+  })
 }

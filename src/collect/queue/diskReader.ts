@@ -18,12 +18,12 @@ interface DiskReaderOptions {
   readonly signal: AbortSignal
   /** Returns the number of consecutive failures of the database. */
   readonly failures: () => number
+  /** Largest number of rows from the disk in memory at once. The last batch may exceed it. */
+  readonly maxRowsInHand: number
   /** Stores a batch in its turn, and calls `settle` once. */
   readonly store: (batch: Batch, settle: (end: End) => void) => void
 }
 
-/** Largest number of rows from the disk in memory at once: two calls, and two that wait. The last batch may exceed it. */
-const maxRowsInHand = 8_000
 /**
  * Wait before the next attempt after a failure of the database. A batch that the disk has refused stays in memory for
  * two seconds and is lost then. Waits are shorter than that, so that such a batch is attempted at least once.
@@ -68,11 +68,12 @@ export class DiskReader {
    * batches move to the end of the spool.
    */
   async #storeSegment(segment: Segment): Promise<boolean> {
-    const { spool, signal } = this.#options
+    const { spool, signal, maxRowsInHand } = this.#options
     if (this.#begun?.name !== segment.name) this.#begun = { name: segment.name, stored: new Set() }
     const { stored } = this.#begun
     const storing: Promise<void>[] = []
     const late = new Map<number, Batch>()
+    const lateSeries = new Set<string>()
     let hasFailed = false
     let isRead = false
     try {
@@ -90,13 +91,16 @@ export class DiskReader {
           stored.add(index)
           continue
         }
+        const key = seriesKey(batch)
         const settle = (end: End) => {
           if (end === 'stored') stored.add(index)
-          else if (end === 'late') late.set(index, batch)
-          else hasFailed = true
+          else if (end === 'failed') hasFailed = true
+          else {
+            late.set(index, batch)
+            lateSeries.add(key)
+          }
         }
-        const key = seriesKey(batch)
-        if ([...late.values()].some((other) => seriesKey(other) === key)) settle('late')
+        if (lateSeries.has(key)) settle('late')
         else storing.push(this.#store(batch, settle))
       }
       await unlessAborted(signal, Promise.all(storing))

@@ -90,6 +90,8 @@ export class Lane {
       ...options,
       signal: this.#stopping.signal,
       failures: () => this.#failures,
+      // Two calls, and two that wait.
+      maxRowsInHand: 2 * callsAtOnce * maxRowsPerCall,
       store: (batch, settle) => {
         this.#spooled.push({ batch, key: seriesKey(batch), settle })
         this.#dispatch()

@@ -1,13 +1,12 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Lane } from '../../../../src/collect/queue/lane.js'
-import { Spool } from '../../../../src/collect/queue/spool.js'
+import type { Spool } from '../../../../src/collect/queue/spool.js'
 import type { StoreOutcome } from '../../../../src/ledger/storeBatches.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { Incidents } from '../../../../src/runtime/incidents.js'
 import { createLogger } from '../../../../src/runtime/logger.js'
-import { DiskContent, mountDisk } from '../../../simulation/memoryDisk.js'
 import { createFakeClock, type FakeClock } from '../../../support/fakeClock.js'
-import { nameOf, spooledBatch } from '../../../support/spooledBatches.js'
+import { nameOf, openSoundSpool, spooledBatch } from '../../../support/spooledBatches.js'
 
 const nothing = { inserted: 0, updated: 0, unchanged: 0, gapsFound: 0, lateCandles: 0, remarks: [] }
 const tooLong = Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' })
@@ -25,21 +24,7 @@ beforeEach(async () => {
   incidents = new Incidents(createLogger('silent'), clock)
   late = new Set()
   stored = []
-  spool = await Spool.open({
-    root: '/spool',
-    maxBytes: 1_000_000,
-    disk: mountDisk(new DiskContent(), {
-      isFull: () => false,
-      readFailure: () => undefined,
-      random: () => 0.5,
-      work: () => Promise.resolve(),
-    }),
-    clock: systemClock,
-    serviceNow: () => null,
-    onDamage: () => expect.unreachable('nothing is damaged'),
-    onDropped: () => expect.unreachable('there is room'),
-    onSetAside: () => expect.unreachable('all can be read'),
-  })
+  spool = await openSoundSpool()
   lane = new Lane({
     stream: 'fills',
     async store(batches) {

@@ -1,15 +1,14 @@
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { Lane } from '../../../../src/collect/queue/lane.js'
-import { Spool } from '../../../../src/collect/queue/spool.js'
+import type { Spool } from '../../../../src/collect/queue/spool.js'
 import type { Batch } from '../../../../src/ledger/batch.js'
 import type { StoreOutcome } from '../../../../src/ledger/storeBatches.js'
 import { rejectedRow } from '../../../../src/market/rejectedRow.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { Incidents } from '../../../../src/runtime/incidents.js'
 import { createLogger } from '../../../../src/runtime/logger.js'
-import { DiskContent, mountDisk } from '../../../simulation/memoryDisk.js'
 import { createFakeClock } from '../../../support/fakeClock.js'
-import { spooledBatch } from '../../../support/spooledBatches.js'
+import { openSoundSpool, spooledBatch } from '../../../support/spooledBatches.js'
 
 interface Call {
   readonly batches: readonly Batch[]
@@ -25,21 +24,7 @@ let lane: Lane
 
 beforeEach(async () => {
   calls = []
-  spool = await Spool.open({
-    root: '/spool',
-    maxBytes: 1_000_000,
-    disk: mountDisk(new DiskContent(), {
-      isFull: () => false,
-      readFailure: () => undefined,
-      random: () => 0.5,
-      work: () => Promise.resolve(),
-    }),
-    clock: systemClock,
-    serviceNow: () => null,
-    onDamage: () => expect.unreachable('nothing is damaged'),
-    onDropped: () => expect.unreachable('there is room'),
-    onSetAside: () => expect.unreachable('all can be read'),
-  })
+  spool = await openSoundSpool()
   const nothing = { updated: 0, unchanged: 0, rejected: 0, gapsFound: 0, lateCandles: 0, remarks: [] }
   lane = new Lane({
     stream: 'fills',
