@@ -101,16 +101,19 @@ interface Root {
 
 async function pagesOf(call: string): Promise<{ pages: number; rows: number }> {
   const text = `explain (analyze, buffers, timing off, format json) select * from ${call}`
-  // The first call of a session also reads the catalog.
+  // The first call of a session also reads the catalog, as does each call after a vacuum of the server's own.
   const client = await reader.database.pool.connect()
   try {
-    await client.query(text)
-    const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: Root }] }>(text)
-    const root = rows[0]?.['QUERY PLAN'][0].Plan
-    return {
-      pages: (root?.['Shared Hit Blocks'] ?? 0) + (root?.['Shared Read Blocks'] ?? 0),
-      rows: root?.['Actual Rows'] ?? 0,
+    const calls: { pages: number; rows: number }[] = []
+    while (calls.length < 4) {
+      const { rows } = await client.query<{ 'QUERY PLAN': [{ Plan: Root }] }>(text)
+      const root = rows[0]?.['QUERY PLAN'][0].Plan
+      const pages = (root?.['Shared Hit Blocks'] ?? 0) + (root?.['Shared Read Blocks'] ?? 0)
+      calls.push({ pages, rows: root?.['Actual Rows'] ?? 0 })
     }
+    const [fewest] = calls.sort((one, other) => one.pages - other.pages)
+    if (fewest === undefined) throw new Error('no call was made')
+    return fewest
   } finally {
     client.release()
   }
