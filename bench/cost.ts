@@ -1,4 +1,4 @@
-import { writeFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { format, resolveConfig } from 'prettier'
@@ -75,9 +75,11 @@ export async function benchCost(argv: readonly string[]): Promise<number> {
   return printChecks(checks)
 }
 
-/** The page of the documentation that shows the figures. */
+/** The page of the documentation that shows the figures. Sections that follow, which other benches measured, stay. */
 async function page(checks: readonly Check[], command: string, meanings: readonly string[]): Promise<string> {
   const rows = checks.map((check) => `| ${check.what} | ${check.measured} | ${check.target} | ${verdictOf(check)} |`)
+  const path = packageFile('docs/performance.md')
+  const [, ...others] = (await readFile(path, 'utf8')).split(/^(?=## )/m)
   const text = `# Performance
 
 What the program costs, as ratios of times that were measured in turns in one run: absolute times say more about the machine
@@ -88,6 +90,7 @@ ${meanings.map((meaning) => `- ${meaning}`).join('\n')}
 | what | measured | target | |
 | --- | --- | --- | --- |
 ${rows.join('\n')}
-`
-  return format(text, { parser: 'markdown', ...(await resolveConfig(packageFile('docs/performance.md'))) })
+
+${others.join('')}`
+  return format(text, { parser: 'markdown', ...(await resolveConfig(path)) })
 }
