@@ -141,7 +141,7 @@ create or replace function market.candle_before(
   category market.category, symbol text, candle_interval market.candle_interval, before timestamptz,
   type market.candle_type default 'market'
 )
-returns table (open_time timestamptz, close numeric) language plpgsql stable parallel safe as $$
+returns table (open_time timestamptz, close numeric) language plpgsql stable parallel safe rows 1 as $$
 begin
   return query select c.open_time, c.close from market.candles c
     where c.category = candle_before.category and c.symbol = candle_before.symbol and c.type = candle_before.type

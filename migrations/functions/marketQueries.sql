@@ -80,7 +80,7 @@ comment on function market.rpi_order_book_at is
   'NULL is any age.';
 
 create or replace function market.instrument_at(category market.category, symbol text, moment timestamptz)
-returns setof market.instrument_history language sql stable parallel safe as $$
+returns setof market.instrument_history language sql stable parallel safe rows 1 as $$
   select h.* from market.instrument_history h
   where h.category = instrument_at.category and h.symbol = instrument_at.symbol
     and h.valid_from <= moment and (h.valid_to is null or h.valid_to > moment)
@@ -153,7 +153,7 @@ comment on function market.volume_profile is
   'Volume by price: one row for each price step that has fills, split by the side of the taker, in base coin.';
 
 create or replace function market.depth_within(prices numeric[], sizes numeric[], mid numeric, within_bps numeric)
-returns table (size numeric, value numeric, levels bigint, is_whole boolean) language sql immutable parallel safe as $$
+returns table (size numeric, value numeric, levels bigint, is_whole boolean) language sql immutable parallel safe rows 1 as $$
   select coalesce(sum(l.size) filter (where l.is_within), 0),
     coalesce(sum(l.size * l.price) filter (where l.is_within), 0),
     count(*) filter (where l.is_within),
