@@ -22,7 +22,9 @@ interface Incident {
   readonly failing: Set<string>
   message: string
   count: number
-  readonly before: number
+  before: number
+  /** False while there were delays alone, and not for long. */
+  isReported: boolean
   readonly since: number
   readonly sinceMonotonicMs: number
   lastMonotonicMs: number
@@ -56,20 +58,31 @@ export class Incidents {
    * @param part part of the thing that failed; successes of other parts do not end the incident
    */
   failed(what: string, message: string, part = ''): void {
+    this.#count(what, message, part, true)
+  }
+
+  /** Counts a delay, which costs nothing and mostly passes. Delays that go on for half a minute are an incident. */
+  delayed(what: string, message: string, part = ''): void {
+    this.#count(what, message, part, false)
+  }
+
+  #count(what: string, message: string, part: string, isFailure: boolean): void {
     const now = this.#clock.monotonicMs()
     const at = this.#clock.now()
-    const known = this.#open.get(what)
-    const incident = known ?? this.#begin(what, message, now, at)
+    const incident = this.#open.get(what) ?? this.#begin(what, message, now, at)
     incident.failing.add(part)
     incident.count += 1
     incident.message = message
     incident.lastAt = at
     incident.lastMonotonicMs = now
-    if (known === undefined) return this.#logger.warn(`${what}: ${message}`)
+    const lastedMs = now - incident.sinceMonotonicMs
+    if (!incident.isReported) {
+      if (isFailure || lastedMs >= repeatAfterMs) this.#report(incident, now)
+      return
+    }
     if (now - incident.lastLoggedAt < repeatAfterMs) return
     incident.lastLoggedAt = now
-    const lasting = `${incident.count} times in ${seconds(now - incident.sinceMonotonicMs)}`
-    this.#logger.warn(`${what}: still failing, ${lasting}: ${message}`)
+    this.#logger.warn(`${what}: still failing, ${incident.count} times in ${seconds(lastedMs)}: ${message}`)
   }
 
   /** Returns current and past incidents, newest first, at most a hundred. */
@@ -104,19 +117,27 @@ export class Incidents {
 
   #begin(what: string, message: string, now: number, at: number): Incident {
     const times = { since: at, lastAt: at, until: null, sinceMonotonicMs: now, lastMonotonicMs: now, lastLoggedAt: now }
-    const earlierAt = this.#recent.findIndex((incident) => incident.what === what && isAlike(incident.message, message))
-    const earlier = earlierAt < 0 ? undefined : this.#recent.splice(earlierAt, 1)[0]
-    const before = earlier === undefined ? 0 : earlier.before + 1
-    const incident: Incident = { what, failing: new Set(), message, count: 0, before, ...times }
+    const incident = { what, failing: new Set<string>(), message, count: 0, before: 0, isReported: false, ...times }
     this.#open.set(what, incident)
+    return incident
+  }
+
+  #report(incident: Incident, now: number): void {
+    const { what, message } = incident
+    const earlierAt = this.#recent.findIndex((other) => other.what === what && isAlike(other.message, message))
+    const earlier = earlierAt < 0 ? undefined : this.#recent.splice(earlierAt, 1)[0]
+    incident.before = earlier === undefined ? 0 : earlier.before + 1
+    incident.isReported = true
+    incident.lastLoggedAt = now
     this.#recent.unshift(incident)
     if (this.#recent.length > kept) this.#recent.pop()
-    return incident
+    this.#logger.warn(`${what}: ${message}`)
   }
 
   #end(incident: Incident, how: string): void {
     this.#open.delete(incident.what)
     incident.until = this.#clock.now()
+    if (!incident.isReported) return
     const duration = seconds(this.#clock.monotonicMs() - incident.sinceMonotonicMs)
     const times = incident.count === 1 ? 'once' : `${incident.count} times`
     this.#logger.info(`${incident.what}: ${how} after ${duration}, in which it failed ${times}`)

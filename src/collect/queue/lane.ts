@@ -39,6 +39,7 @@ interface LiveEntry extends Entry {
 
 /** A batch that is not stored after this time goes to the disk. So a slow database does not hold up the next one. */
 const patienceMs = 2_000
+const tooSlow = `the database takes longer than ${patienceMs / 1000} s for a write, and responses wait on the disk; see to its load`
 export const freeSpace = 'free space on the disk that holds database.dataDir'
 /** Two calls keep the database busy while the results of one are on their way. */
 const callsAtOnce = 2
@@ -248,9 +249,10 @@ export class Lane {
   }
 
   #failed(error: unknown): void {
-    const { clock } = this.#options
+    const { clock, incidents, stream } = this.#options
     this.#failures++
-    this.#leaveMemory(describeDatabaseError(error))
+    this.#leaveMemory()
+    incidents.failed('storing', `${describeDatabaseError(error)}; responses wait on the disk`, stream)
     if (this.#isPausing) return
     this.#isPausing = true
     clock.after(backoffMs(this.#failures, retry), () => {
@@ -262,7 +264,8 @@ export class Lane {
   /** Gives up waiting for a live batch. Its call may still succeed: storing a batch twice equals storing it once. */
   #isLate(entry: LiveEntry): void {
     this.#failures = Math.max(1, this.#failures)
-    this.#leaveMemory(`a write has taken longer than ${patienceMs / 1000} s`)
+    this.#leaveMemory()
+    this.#options.incidents.delayed('storing', tooSlow, this.#options.stream)
     if (entry.isRefused) {
       this.#live = this.#live.filter((other) => other !== entry)
       entry.settle('failed')
@@ -270,9 +273,7 @@ export class Lane {
   }
 
   /** Moves unstored batches to the disk, except those it has refused. Calls under way may still succeed. */
-  #leaveMemory(reason: string): void {
-    const { incidents, stream } = this.#options
-    incidents.failed('storing', `${reason}; responses go to the spool`, stream)
+  #leaveMemory(): void {
     this.#live = this.#live.filter(({ isRefused }) => isRefused)
     for (const entry of this.#inMemory) if (!entry.isRefused) entry.settle('failed')
     for (const entry of this.#spooled.splice(0)) entry.settle('failed')

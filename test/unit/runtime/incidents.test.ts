@@ -104,3 +104,26 @@ test('incidents that repeat are one, with the time of the newest and the number 
     { what: 'storing', message: 'the disk is full', before: 0 },
   ])
 })
+
+test('a delay that passes is no incident; one that goes on is, and a failure is at once', async () => {
+  incidents.delayed('storing', 'writes take longer than 2 s', 'fills')
+  await clock.advance(10_000)
+  incidents.succeeded('storing', 'fills')
+  expect(incidents.recent()).toEqual([])
+  for (let second = 0; second < 30; second++) {
+    incidents.delayed('storing', 'writes take longer than 2 s', 'fills')
+    incidents.succeeded('storing', 'fills')
+    await clock.advance(1_000)
+  }
+  expect(lines).toEqual([])
+  incidents.delayed('storing', 'writes take longer than 2 s', 'fills')
+  expect(lines).toEqual(['storing: writes take longer than 2 s'])
+  expect(incidents.recent()).toMatchObject([{ what: 'storing', count: 31, before: 0, until: null }])
+  await clock.advance(10_000)
+  incidents.succeeded('storing', 'fills')
+  expect(lines[1]).toBe('storing: works again after 40 s, in which it failed 31 times')
+  incidents.delayed('storing', 'writes take longer than 2 s', 'fills')
+  incidents.failed('storing', 'connection refused', 'fills')
+  expect(lines[2]).toBe('storing: connection refused')
+  expect(incidents.recent()).toHaveLength(2)
+})
