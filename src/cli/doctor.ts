@@ -24,11 +24,12 @@ import { requireFreePort } from '../serve/server.js'
 import { respondingAddress } from '../serve/source.js'
 import { jobsProblem, readJobs } from '../server/timescale/jobs.js'
 import { canCreateExtension, detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
-import { messageOf, withoutLogin } from '../runtime/text.js'
+import { inBytes, messageOf, withoutLogin } from '../runtime/text.js'
 import { askService, findDatabase, type FoundDatabase } from './askService.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { print, writeJson } from './output.js'
+import { addFillRates, readWithin } from './plan.js'
 
 interface DoctorOptions extends CommonOptions {
   readonly json?: boolean
@@ -107,26 +108,34 @@ function checkLimits(plan: Plan, isListed: boolean): Finding {
 
 interface ServiceFindings {
   readonly findings: Finding[]
-  /** Instruments that the service lists; null if it did not respond. */
+  /** Instruments that the service lists, or else those in the database; null without either. */
   readonly universe: PlanUniverse | null
 }
 
 async function checkService(config: Config, found: FoundDatabase, logger: Logger): Promise<ServiceFindings> {
   try {
     requireBaseUrl(config)
-    const outcome = await askService(config, found, logger, (right) => requestLists(right, config, logger))
+    const outcome = await askService(config, found, logger, (right) => requestLists(right, config, found, logger))
     if ('asked' in outcome) return outcome.asked
     const detail = `not asked: ${outcome.notAsked}`
-    const db = found.kind === 'open' ? found.store.database.db : null
-    const recorded = db && (await recordedUniverse(db).catch(() => null))
-    const finding = recorded === null ? warning('service', detail) : ok('service', detail)
-    return { findings: [finding], universe: recorded?.planned() ?? null }
+    const universe = await recordedIn(found)
+    return { findings: [universe === null ? warning('service', detail) : ok('service', detail)], universe }
   } catch (error) {
-    return { findings: [failure('service', reasonOf(error))], universe: null }
+    return { findings: [failure('service', reasonOf(error))], universe: await recordedIn(found) }
   }
 }
 
-async function requestLists(right: Right, config: Config, logger: Logger): Promise<ServiceFindings> {
+async function recordedIn(found: FoundDatabase): Promise<PlanUniverse | null> {
+  const recorded = await readWithin(found, (db) => recordedUniverse(db))
+  return recorded?.planned() ?? null
+}
+
+async function requestLists(
+  right: Right,
+  config: Config,
+  found: FoundDatabase,
+  logger: Logger,
+): Promise<ServiceFindings> {
   const serviceClock = new ServiceClock(systemClock, logger)
   const once = { ...config.exchange, retry: { ...config.exchange.retry, attempts: 1 } }
   const client = openExchange(right, { ...config, exchange: once }, logger, { serviceClock })
@@ -145,6 +154,7 @@ async function requestLists(right: Right, config: Config, logger: Logger): Promi
     const universe = await readUniverse(client, AbortSignal.timeout(listWithinMs), (error) => {
       findings.push(warning('categories', reasonOf(error)))
     })
+    await addFillRates(universe, found, serviceClock)
     return { findings, universe: universe.planned() }
   } finally {
     client.close()
@@ -295,33 +305,30 @@ interface Room {
 /** Judges the free space for a database on this machine, or else for the spool. */
 export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes }: Room): Finding {
   const { url } = config.database
-  const free = `${gigabytes(freeBytes)} free at ${folder}`
+  const isAssumed = plan.universe.kind === 'assumed'
+  const free = `${inBytes(freeBytes)} free at ${folder}`
   const isCompressed = kind === 'timescale-community'
-  const perDay = isCompressed
-    ? `${gigabytes(plan.bytesPerDay)} a day, ${gigabytes(plan.compressedBytesPerDay)} once they are compressed`
-    : `${gigabytes(plan.bytesPerDay)} a day`
+  const compressed = isCompressed ? ` and ${inBytes(plan.compressedBytesPerDay)} once it is compressed` : ''
+  const unknown = isAssumed ? ', as the instruments are not known' : ''
+  const perDay = `${isAssumed ? 'at most ' : ''}${inBytes(plan.bytesPerDay)} a day${compressed}${unknown}`
   // A malformed address is a finding about the database.
   const isHere = url === undefined || (URL.canParse(url) && isLoopback(withoutBrackets(new URL(url).hostname)))
   if (!isHere) {
     const { spoolMaxBytes } = config.collector
-    const elsewhere = `the plan writes ${perDay} to the disk of the database, which cannot be seen from here`
+    const elsewhere = `the database takes ${perDay}, on a disk that cannot be seen from here`
     if (freeBytes >= spoolMaxBytes) return ok('disk', `${free}; ${elsewhere}`)
-    const needed = `what waits for the database may take ${gigabytes(spoolMaxBytes)}`
+    const needed = `what waits for the database may take ${inBytes(spoolMaxBytes)}`
     const todo = 'make room, move database.dataDir or lower collector.spoolMaxBytes'
     return warning('disk', `${free}, ${needed}: ${todo}; ${elsewhere}`)
   }
   const days = daysOnDisk(plan.streams, config.storage, { freeBytes, isCompressed })
-  const lasts = days === Infinity ? 'that lasts with the retention that is set' : `that lasts ${Math.floor(days)} days`
+  const lasts = `lasts ${Math.floor(days)} days${isAssumed ? ' or longer' : ''}`
   const storage = storageOf(config)
   const kept = Math.max(0, ...plan.streams.map(({ stream }) => (keptMs(storage, stream) ?? 0) / dayMs))
   const unkept = days < kept ? `, and rows are to be kept for ${kept} days` : ''
-  const detail = `${free}; the plan writes ${perDay}: ${lasts}${unkept}`
+  const detail = `${days === Infinity ? 'never full, as old rows are removed' : lasts}${unkept}: ${free}, ${perDay}`
   if (days >= Math.max(minDays, kept)) return ok('disk', detail)
   const compress = isCompressed ? '' : ', use TimescaleDB Community, which compresses old rows'
   const todo = `${unkept === '' ? 'set' : 'lower'} storage.*.retentionDays, record less (streams.*)${compress}, or make room`
   return warning('disk', `${detail}; ${todo}`)
-}
-
-function gigabytes(bytes: number): string {
-  return `${(bytes / 1e9).toFixed(1)} GB`
 }

@@ -119,9 +119,7 @@ async function marketToPlanFor(config: Config): Promise<PlannedMarket> {
     const outcome = await askService(config, found, logger, (right) => askUniverse(right, config, logger, serviceClock))
     if ('asked' in outcome) {
       const universe = outcome.asked
-      const now = serviceClock.now()
-      const rates = now && (await readWithin(found, (db) => recentFillRates(db, now)))
-      if (rates !== null) universe.setFillRates(rates)
+      await addFillRates(universe, found, serviceClock)
       return { universe: universe.planned(), source: 'service' }
     }
     const notAsked = `the service was not asked: ${outcome.notAsked}`
@@ -137,11 +135,18 @@ async function marketToPlanFor(config: Config): Promise<PlannedMarket> {
   return assumed()
 }
 
+/** Adds how many fills were recorded lately, if the database has them. */
+export async function addFillRates(universe: Universe, found: FoundDatabase, serviceClock: ServiceClock) {
+  const now = serviceClock.now()
+  const rates = now && (await readWithin(found, (db) => recentFillRates(db, now)))
+  if (rates !== null) universe.setFillRates(rates)
+}
+
 /** How long the database may take. The plan is better with what it knows, but possible without. */
 const readWithinMs = 5_000
 
 /** Resolves to null without a database, or without a response of it in time. */
-async function readWithin<Result>(
+export async function readWithin<Result>(
   found: FoundDatabase,
   read: (db: RecorderDatabase['db']) => Promise<Result>,
 ): Promise<Result | null> {

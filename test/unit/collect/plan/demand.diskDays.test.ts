@@ -3,8 +3,10 @@ import { describe, expect, test } from 'vitest'
 import { daysOnDisk } from '../../../../src/collect/plan/demand.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
-import { loadConfig } from '../../../../src/config/resolve.js'
+import { loadConfig, resolveConfig } from '../../../../src/config/resolve.js'
+import { parseYaml } from '../../../../src/config/yaml.js'
 import { judgeDisk } from '../../../../src/cli/doctor.js'
+import { inBytes } from '../../../../src/runtime/text.js'
 
 const defaults = loadConfig({ env: {} })
 const { storage } = defaults
@@ -53,23 +55,53 @@ describe('how long the disk lasts', () => {
 })
 
 describe('the doctor', () => {
-  const plan = planConfig(defaults, assumedUniverse())
+  const listed = { ...assumedUniverse(), kind: 'listed' as const }
+  const plan = planConfig(defaults, listed)
   const room = (days: number) => ({ kind: 'postgresql' as const, folder: '/data', freeBytes: plan.bytesPerDay * days })
 
   test('warns of a disk that is full within two weeks, and says what to do', () => {
     expect(judgeDisk(defaults, plan, room(13))).toMatchObject({ what: 'disk', verdict: 'warning' })
     expect(judgeDisk(defaults, plan, room(13.5)).detail).toMatch(
-      /GB a day: that lasts 13 days; set storage\.\*\.retentionDays, .*TimescaleDB Community/,
+      /^lasts 13 days: \d+ GB free at \/data, \d+ GB a day; set storage\.\*\.retentionDays, .*TimescaleDB Community/,
     )
     expect(judgeDisk(defaults, plan, room(15))).toMatchObject({ verdict: 'ok' })
     expect(judgeDisk(defaults, plan, { ...room(13), kind: 'timescale-community' })).toMatchObject({ verdict: 'ok' })
+  })
+
+  test('judges by the streams and instruments of the configuration, in the sizes of the plan', () => {
+    const settings = `
+streams:
+  tickers: { enabled: false }
+  orderBooks: { enabled: false }
+  rpiOrderBooks: { enabled: false }
+  fills: { select: { symbols: [SPOT-1] } }
+  candles: { select: { symbols: [SPOT-1] } }`
+    const few = resolveConfig({}, parseYaml(settings, 'a test'))
+    const judged = judgeDisk(few, planConfig(few, listed), room(13))
+    expect(judged.verdict).toBe('ok')
+    expect(judged.detail).toContain(`${inBytes(planConfig(few, listed).bytesPerDay)} a day`)
+    expect(judged.detail).toMatch(/^lasts \d{3,} days: /)
+  })
+
+  test('says at least how long it lasts while the instruments are not known', () => {
+    const { detail } = judgeDisk(defaults, planConfig(defaults, assumedUniverse()), room(20.5))
+    expect(detail).toMatch(/^lasts 20 days or longer: .*, at most \d+ GB a day, as the instruments are not known$/)
   })
 
   test('warns of a disk that is full before rows reach the age at which they are removed', () => {
     const kept = { ...defaults, storage: { ...storage, tickers: { ...storage.tickers, retentionDays: 90 } } }
     const judged = judgeDisk(kept, plan, room(20))
     expect(judged).toMatchObject({ verdict: 'warning' })
-    expect(judged.detail).toMatch(/that lasts \d+ days, and rows are to be kept for 90 days; lower storage/)
+    expect(judged.detail).toMatch(/^lasts \d+ days, and rows are to be kept for 90 days: .*; lower storage/)
+  })
+
+  test('of a disk that holds all that is kept says so', () => {
+    const days = Object.fromEntries(
+      Object.entries(storage).map(([table, kept]) => [table, { ...kept, retentionDays: 9 }]),
+    )
+    const kept = { ...defaults, storage: days as unknown as typeof storage }
+    const judged = judgeDisk(kept, plan, room(20))
+    expect(judged).toMatchObject({ verdict: 'ok', detail: expect.stringMatching(/^never full, /) as string })
   })
 
   test('of a database elsewhere judges the room for what waits for it', () => {
