@@ -1,11 +1,12 @@
 import type { RecorderDatabase } from '../../db/database.js'
-import { groupBy, sum } from '../../market/values.js'
+import { sum } from '../../market/values.js'
 import { randomName } from '../../runtime/randomness.js'
 import { messageOf } from '../../runtime/text.js'
 import { readPointers, tableFolder } from '../iceberg/catalog.js'
 import { type CommitContext, commitTables, type TableChange } from '../iceberg/commit.js'
 import { publishedTable } from '../iceberg/tables.js'
 import type { ArchiveFile } from '../layout/archiveFile.js'
+import { changedPartitions, partitionName } from './checkDay.js'
 import { fileRows, type StagedFile } from './file.js'
 import type { StoredColumn } from '../layout/rowText.js'
 import { withSnapshot } from './rows.js'
@@ -62,9 +63,11 @@ export class DayWriter {
     for (const [name, columns] of staged.columns) await this.#takeColumns(name, columns)
     const { files, isTrusted } = await this.#filesOf(table, day)
     const owned = files.filter(({ isFinal }) => !isFinal)
-    const { kept, fresh } = isTrusted ? compareFiles(owned, staged.files) : { kept: [], fresh: staged.files }
+    const changed = changedPartitions(owned, staged.files)
+    const isSame = (file: ArchiveFile | StagedFile) => isTrusted && !changed.has(partitionName(file))
+    const kept = owned.filter(isSame)
     const added: ArchiveFile[] = []
-    for (const file of fresh) added.push(await this.#publish(day, file))
+    for (const file of staged.files) if (!isSame(file)) added.push(await this.#publish(day, file))
     for (const file of added) this.#change(file.table).added.push({ day, file })
     for (const file of owned) if (!kept.includes(file)) this.#change(file.table).removed.push({ day, path: file.path })
     const now = [...files.filter(({ isFinal }) => isFinal), ...kept, ...added]
@@ -158,21 +161,5 @@ export class DayWriter {
       await target.remove(path)
       throw new Error(`${file.table} of ${day} was not archived: ${messageOf(error)}`, { cause: error })
     }
-  }
-}
-
-/** Keeps the files of partitions whose rows are the same. */
-function compareFiles(
-  owned: readonly ArchiveFile[],
-  staged: readonly StagedFile[],
-): { readonly kept: readonly ArchiveFile[]; readonly fresh: readonly StagedFile[] } {
-  const partition = ({ table, divider }: Pick<ArchiveFile, 'table' | 'divider'>) => `${table} ${divider}`
-  const rowsIn = (files: readonly Pick<ArchiveFile, 'sha256'>[]) => files.map(({ sha256 }) => sha256).join()
-  const before = groupBy(owned, partition)
-  const after = groupBy(staged, partition)
-  const isSame = (name: string) => rowsIn(before.get(name) ?? []) === rowsIn(after.get(name) ?? [])
-  return {
-    kept: owned.filter((file) => isSame(partition(file))),
-    fresh: staged.filter((file) => !isSame(partition(file))),
   }
 }

@@ -50,8 +50,8 @@ const rowsPerFile = 5_000_000
 const charactersPerFile = 2_000_000_000
 
 interface Partition {
-  /** Local folder for files that are being written. */
-  readonly folder: string
+  /** Local folder for files that are being written. Null to write none, and only make the digests of their rows. */
+  readonly folder: string | null
   readonly table: string
   readonly day: Day
   readonly divider: string
@@ -82,7 +82,7 @@ export class PartitionWriter {
   async write(rows: readonly QueryRow[]): Promise<void> {
     if (rows.length === 0) return
     const open = (this.#open ??= await this.#openFile())
-    await open.file.write(rows)
+    await open.file?.write(rows)
     this.rows += rows.length
     for (const row of rows) {
       open.digest.add(this.#line(row))
@@ -103,21 +103,21 @@ export class PartitionWriter {
     const { localPath, lowest = '', highest = '' } = open
     const sum = open.digest.sum()
     const footer: FileFooter = { table, day, divider, ...sum, columns }
-    await open.file.close({ [footerKey]: JSON.stringify(footer) })
-    const { size: bytes } = await stat(localPath)
+    await open.file?.close({ [footerKey]: JSON.stringify(footer) })
+    const bytes = open.file === null ? 0 : (await stat(localPath)).size
     this.files.push({ localPath, table, divider, ...sum, bytes, symbols: [lowest, highest], isFinal: false })
   }
 
   async #openFile(): Promise<OpenPart> {
     const { folder, table, divider, level } = this.#partition
-    const localPath = join(folder, `${table}-${divider}-${randomName(8)}.parquet`)
-    const file = await createParquetFile(localPath, this.columns, level)
+    const localPath = join(folder ?? '', `${table}-${divider}-${randomName(8)}.parquet`)
+    const file = folder === null ? null : await createParquetFile(localPath, this.columns, level)
     return { file, localPath, digest: new RowDigest(), characters: 0, lowest: undefined, highest: undefined }
   }
 }
 
 interface OpenPart {
-  readonly file: Awaited<ReturnType<typeof createParquetFile>>
+  readonly file: Awaited<ReturnType<typeof createParquetFile>> | null
   readonly localPath: string
   readonly digest: RowDigest
   characters: number

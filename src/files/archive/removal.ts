@@ -2,14 +2,13 @@ import { type Kysely, sql } from 'kysely'
 import { callFunction, type RecorderDatabase } from '../../db/database.js'
 import { traitsOf } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
-import { type TimeTable, timeTables } from '../../market/stream.js'
 import { addMs, dayMs, type ServiceMs, sum } from '../../market/values.js'
 import { counted } from '../../runtime/text.js'
 import { dropChunks } from '../../server/timescale/dropChunks.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
 import type { ArchiveReader } from './file.js'
-import { checkDay, isShown, showOthers } from './checkDay.js'
-import { type Pointers, readPointers, shownWithProof } from '../iceberg/catalog.js'
+import { checkDay } from './checkDay.js'
+import { type Pointers, readPointers, type ShownFile, shownWithProof } from '../iceberg/catalog.js'
 import { writeHints } from '../iceberg/commit.js'
 import { requireOwnArchive } from './owner.js'
 import { proofTables } from '../layout/proof.js'
@@ -62,15 +61,10 @@ export async function removeArchived(
     const kept: (Kept & { table: string })[] = []
     const isHypertable = await hasHypertables(database.db)
     for (const { name, retentionDays } of tables) {
-      const timeTable = timeTables.find((one) => one.name === name)
-      const first = timeTable && (await firstTime(database.db, archivedTable(name), { withProof: false }))
-      if (timeTable === undefined || first === null || first === undefined) continue
-      const cutoff = addMs(options.now(), -retentionDays * dayMs)
-      // Chunks are removed whole. Reading days of a chunk that has not ended would gain nothing.
-      const until = isHypertable ? ((await readChunkEnds(database.db, name, cutoff)).at(-1) ?? 0) : cutoff
       const work = new TableRemoval(database, { target, signal }, pointers, archivedTable(name), isHypertable)
-      const { what, end, stays } = await work.remove(timeTable, daysBetween(first, until))
-      if (what !== null && end !== null) removed.push(`removed ${what} of market.${name} from before ${dayOf(end)}`)
+      const { count, end, stays } = await work.remove(addMs(options.now(), -retentionDays * dayMs))
+      const what = counted(count, isHypertable ? 'chunk' : 'row')
+      if (count > 0 && end !== null) removed.push(`removed ${what} of market.${name} from before ${dayOf(end)}`)
       if (stays === null) continue
       kept.push({ table: name, ...stays })
       // Without this the day would count as archived, and would stay for ever.
@@ -88,9 +82,9 @@ interface Kept {
 }
 
 interface Removed {
-  /** Number of removed rows or chunks, as text for a message; null if none were removed. */
-  readonly what: string | null
-  /** End of the last removed day; null if no day was safe. */
+  /** Number of removed rows or chunks. */
+  readonly count: number
+  /** End of what is safe; null if no day was. */
   readonly end: ServiceMs | null
   /** The first day that is not safe in the archive. */
   readonly stays: Kept | null
@@ -104,14 +98,21 @@ interface ComparedDay {
   readonly proof: string
 }
 
-/** Thrown to roll back the removal of a day that changed after it was compared. */
-class Changed extends Error {
-  constructor(readonly day: Day) {
-    super('its rows changed while days were compared')
+/** Thrown for a day that must stay. It rolls back a removal. */
+class Stays extends Error {
+  constructor(readonly kept: Kept) {
+    super(kept.reason)
   }
 }
 
+function changed(day: Day): Stays {
+  return new Stays({ day, reason: 'its rows changed while days were compared', isDue: true })
+}
+
 class TableRemoval {
+  /** Files that the tables show of the month that is being compared. */
+  #shown: { readonly month: string; readonly files: readonly ShownFile[] } | undefined
+
   constructor(
     private readonly database: RecorderDatabase,
     private readonly reader: ArchiveReader,
@@ -120,101 +121,64 @@ class TableRemoval {
     private readonly isHypertable: boolean,
   ) {}
 
-  /** Removes the days that are safe in the archive, from the oldest up to the first one that is not. */
-  async remove(timeTable: TimeTable, days: readonly Day[]): Promise<Removed> {
+  /** Removes what is safe in the archive and ends by a time, from the oldest up to the first day that is not safe. */
+  async remove(cutoff: ServiceMs): Promise<Removed> {
     const { db } = this.database
-    const known = await readArchivedDays(db, this.table.name)
-    const compared: ComparedDay[] = []
-    let rows = 0
-    let stays: Kept | null = null
-    let end: ServiceMs | null = null
-    for (const day of days) {
-      this.reader.signal?.throwIfAborted()
-      const found = await this.#compare(day, known.get(day))
-      if (found === null) {
-        end = dayEnd(day)
-        continue
-      }
-      if ('reason' in found) {
-        stays = found
-        break
-      }
-      if (this.isHypertable) compared.push(found)
-      else {
-        const removed = await this.#try(day, () => this.#deleteDay(found))
-        if (typeof removed !== 'number') {
-          stays = removed
-          break
-        }
-        rows += removed
-      }
-      end = dayEnd(day)
-    }
-    if (!this.isHypertable) return { what: rows === 0 ? null : counted(rows, 'row'), end, stays }
-    return this.#dropChunks(timeTable, compared, { safeUntil: end, first: stays })
-  }
-
-  async #dropChunks(
-    { name }: TimeTable,
-    compared: ComparedDay[],
-    { safeUntil, first }: { readonly safeUntil: ServiceMs | null; readonly first: Kept | null },
-  ): Promise<Removed> {
-    // Only whole chunks are removed. The claims of safe days in a chunk that stays are kept with their rows.
-    const ends = safeUntil === null ? [] : await readChunkEnds(this.database.db, name, safeUntil)
-    let stays = first
-    let end: ServiceMs | null = null
-    let chunks = 0
+    const { name } = this.table
+    const first = await firstTime(db, this.table, { withProof: false })
+    const known = await readArchivedDays(db, name)
+    let [from, end, count]: [number, ServiceMs | null, number] = [first ?? cutoff, null, 0]
+    const ends = this.isHypertable ? await readChunkEnds(db, name, cutoff) : daysBetween(from, cutoff).map(dayEnd)
     // Chunks are dropped day by day. Each takes several locks, and the server lacks room for those of a year at once.
-    for (const next of new Map(ends.map((one) => [dayOf(one - 1), one])).values()) {
-      this.reader.signal?.throwIfAborted()
-      const own = compared.filter(({ noted: { day } }) => dayStart(day) < next && dayEnd(day) <= next)
-      const dropped = await this.#try(own[0]?.noted.day ?? dayOf(next - 1), () => this.#dropIfSame(next, own))
-      if (typeof dropped !== 'number') {
-        stays = dropped
-        break
+    for (const until of new Map(first === null ? [] : ends.map((one) => [dayOf(one - 1), one])).values()) {
+      let day = dayOf(until - 1)
+      try {
+        const compared: ComparedDay[] = []
+        for (day of daysBetween(from, until)) {
+          this.reader.signal?.throwIfAborted()
+          const found = await this.#compare(day, known.get(day))
+          if (found !== null) compared.push(found)
+        }
+        day = compared[0]?.noted.day ?? day
+        count += this.isHypertable ? await this.#dropIfSame(until, compared) : await this.#deleteDays(compared)
+      } catch (error) {
+        return { count, end, stays: keptBy(error, day) }
       }
-      compared.splice(0, own.length)
-      chunks += dropped
-      end = next
+      from = Math.max(from, until)
+      end = until
     }
-    return { what: chunks === 0 ? null : counted(chunks, 'chunk'), end, stays }
+    return { count, end, stays: null }
   }
 
-  async #try(day: Day, work: () => Promise<number>): Promise<number | Kept> {
-    try {
-      return await work()
-    } catch (error) {
-      if (error instanceof Changed) return { day: error.day, reason: error.message, isDue: true }
-      return keptByOthers(error, day)
-    }
-  }
-
-  /** Compares a day with the archive. Resolves to null if the database has no rows of it. */
-  async #compare(day: Day, noted: ArchivedDay | undefined): Promise<ComparedDay | Kept | null> {
+  /** Compares a day with the archive. Resolves to null if the database has no rows of it. Throws if it must stay. */
+  #compare(day: Day, noted: ArchivedDay | undefined): Promise<ComparedDay | null> {
     const { table, reader } = this
-    const compare = async (snapshot: Snapshot): Promise<ComparedDay | Kept | null> => {
+    const compare = async (snapshot: Snapshot): Promise<ComparedDay | null> => {
       const symbols = await symbolsOfDay(snapshot, table, day)
       if (symbols.size === 0 && (noted === undefined || noted.isRemoved)) return null
-      if (noted === undefined || !noted.isArchived) return { day, reason: 'it is not in the archive', isDue: false }
-      const range = { from: day, to: dayOf(dayEnd(day)) }
-      const shown = await shownWithProof(reader.target, table.name, this.pointers, range)
-      if (!isShown({ ...noted, shown })) return { day, reason: showOthers, isDue: true }
-      const difference = await checkDay(reader, table, { ...noted, shown }, snapshot)
-      if (difference !== null) return { day, reason: `the archive has something else: ${difference}`, isDue: true }
+      if (noted?.isArchived !== true) throw new Stays({ day, reason: 'it is not in the archive', isDue: false })
+      await checkDay(reader, table, { ...noted, shown: await this.#shownFiles(day) }, snapshot)
       const [from, to] = [new Date(dayStart(day)), new Date(dayEnd(day))]
       const [[proof] = []] = await snapshot.query('select recorder.proof_of_day($1, $2, $3)', [table.name, from, to])
       return { noted, symbols, rows: await dayFingerprint(snapshot, table, day), proof: proof ?? '' }
     }
-    try {
-      return await withSnapshot(this.database, compare, { table, signal: reader.signal })
-    } catch (error) {
-      if (error instanceof DamagedArchive) return { day, reason: error.message, isDue: true }
-      return keptByOthers(error, day)
+    return withSnapshot(this.database, compare, { table, signal: reader.signal })
+  }
+
+  /** Lists the files that the tables show of a day. They are read once a month: a damaged month holds up no other. */
+  async #shownFiles(day: Day): Promise<readonly ShownFile[]> {
+    const month = day.slice(0, 7)
+    if (this.#shown?.month !== month) {
+      // No day of the month is later.
+      const range = { from: `${month}-01`, to: `${month}-32` }
+      this.#shown = { month, files: await shownWithProof(this.reader.target, this.table.name, this.pointers, range) }
     }
+    return this.#shown.files.filter((file) => file.day === day)
   }
 
   /** Deletes the rows of a day series by series, because a plain table has no index on the time alone. */
-  async #deleteDay(compared: ComparedDay): Promise<number> {
+  async #deleteDays([compared]: readonly ComparedDay[]): Promise<number> {
+    if (compared === undefined) return 0
     const { day } = compared.noted
     return this.database.db.transaction().execute(async (trx) => {
       await maxWait.execute(trx)
@@ -240,7 +204,7 @@ class TableRemoval {
       }
       const rows = sum(gone.map((one) => one.rows))
       const hash = gone.reduce((total, one) => total + BigInt(one.hash), 0n)
-      if (`${rows} ${hash}` !== compared.rows) throw new Changed(day)
+      if (`${rows} ${hash}` !== compared.rows) throw changed(day)
       await this.#makeFinal(trx, compared)
       return rows
     })
@@ -257,7 +221,7 @@ class TableRemoval {
       new Date(dayStart(day)),
       new Date(dayEnd(day)),
     )
-    if (found !== proof) throw new Changed(day)
+    if (found !== proof) throw changed(day)
     const staysOwned = (table: string) => proofTables.some((one) => one.name === table && one.isOwnedForGood)
     await noteRemovedDay(trx, name, {
       day,
@@ -272,7 +236,7 @@ class TableRemoval {
   }
 
   /**
-   * Drops the chunks that end by a time. Throws `Changed` and drops nothing if rows were added or changed after they
+   * Drops the chunks that end by a time. Throws and drops nothing if rows were added or changed after they
    * were compared with the archive. Resolves to the number of dropped chunks.
    */
   async #dropIfSame(before: ServiceMs, compared: readonly ComparedDay[]): Promise<number> {
@@ -294,8 +258,8 @@ class TableRemoval {
           where ${time} < ${end}::timestamptz and ${sql.raw(this.table.isSettled)} group by 1`.execute(trx)
         const found = new Map(rows.map(({ day, rows: count, hash }) => [dayOf(day), `${count} ${hash}`]))
         const days = [...new Set([...expected.keys(), ...found.keys()])].toSorted()
-        const changed = days.find((day) => (expected.get(day) ?? nothing) !== (found.get(day) ?? nothing))
-        if (changed !== undefined) throw new Changed(changed)
+        const other = days.find((day) => (expected.get(day) ?? nothing) !== (found.get(day) ?? nothing))
+        if (other !== undefined) throw changed(other)
       }
       const locked = await listChunks()
       const lockChunks = async (mode: 'share row' | 'access') => {
@@ -320,8 +284,10 @@ class TableRemoval {
   }
 }
 
-/** Returns why a day stays if others were at work on it. Throws any other error. */
-function keptByOthers(error: unknown, day: Day): Kept {
+/** Returns why a day stays. Throws any error that is no reason for it. */
+function keptBy(error: unknown, day: Day): Kept {
+  if (error instanceof Stays) return error.kept
+  if (error instanceof DamagedArchive) return { day, reason: error.message, isDue: true }
   const { isConflict, isLocked } = traitsOf(error)
   if (!isConflict && !isLocked) throw error
   return { day, reason: 'somebody else was reading or writing it at the same time', isDue: false }

@@ -20,10 +20,11 @@ interface StagedDay {
 }
 
 interface StageOptions {
-  readonly folder: string
+  /** Local folder for the files. Null to write none, and only make the digests of their rows. */
+  readonly folder: string | null
   readonly reader: ArchiveReader
-  /** Columns of the files that the archive has. */
-  readonly known: KnownColumns
+  /** Columns of the files that the archive has. Digests do not depend on them. */
+  readonly known?: KnownColumns | undefined
   /** Final files of the day. Rows with a key that one of them has are left out. */
   readonly finalFiles: readonly ArchiveFile[]
   /** Called with the number of rows written so far. Throwing an error ends the work. */
@@ -43,6 +44,7 @@ export async function stageDay(
   day: Day,
   options: StageOptions,
 ): Promise<StagedDay> {
+  const { folder, known } = options
   const columns = new Map<string, readonly StoredColumn[]>()
   const files: StagedFile[] = []
   const rows = await stageRows(snapshot, table, day, options)
@@ -52,12 +54,12 @@ export async function stageDay(
     const parameters = [table.stream, new Date(dayStart(day)), new Date(dayEnd(day))]
     const names = proof.columns.map(({ name }) => `"${name}"`)
     const source = { sql: `(${proof.sql}) as q (${names.join(', ')})`, parameters }
-    const place = { folder: options.folder, table: proof.name, day, divider: table.name }
-    const staged = await fitting(snapshot, proof.columns, source, options.known.get(proof.name), async (fitted) => {
-      const writer = new PartitionWriter({ ...place, columns: fitted })
+    const stage = async (fitted: readonly StoredColumn[]): Promise<StagedTable> => {
+      const writer = new PartitionWriter({ folder, table: proof.name, day, divider: table.name, columns: fitted })
       await writeAll(writer, snapshot.stream(proof.sql, parameters))
       return { columns: fitted, files: writer.files }
-    })
+    }
+    const staged = await fitting(snapshot, proof.columns, source, known && (known.get(proof.name) ?? []), stage)
     files.push(...staged.files)
     if (staged.files.length > 0) columns.set(proof.name, staged.columns)
   }
@@ -100,7 +102,7 @@ async function stageRows(
     return { columns, files }
   }
   if (symbols.size === 0) return stage(described)
-  return fitting(snapshot, described, rowsOfDay(table, day), known.get(table.name), stage)
+  return fitting(snapshot, described, rowsOfDay(table, day), known && (known.get(table.name) ?? []), stage)
 }
 
 async function writeAll(
@@ -118,7 +120,7 @@ async function writeAll(
   }
 }
 
-/** Stages rows with columns that hold all their decimals, and those of the files that are there. */
+/** Stages rows with columns that hold all their decimals, and those of the files that are there, if files are written. */
 async function fitting(
   snapshot: Snapshot,
   columns: readonly QueryColumn[],
@@ -126,7 +128,7 @@ async function fitting(
   known: readonly StoredColumn[] | undefined,
   stage: (columns: readonly StoredColumn[]) => Promise<StagedTable>,
 ): Promise<StagedTable> {
-  const expected = asKnown(columns, known ?? [])
+  const expected = known === undefined ? columns : asKnown(columns, known)
   if (expected !== null) {
     try {
       return await stage(expected)

@@ -3,8 +3,8 @@ import { marketTables } from '../../market/stream.js'
 import { groupBy, sum } from '../../market/values.js'
 import { neededFiles, type Pointers, type ShownFile, shownFiles, tablesFolder } from '../iceberg/catalog.js'
 import { publishedTables, sourceOf } from '../iceberg/tables.js'
-import { checkDay, isShown, showOthers } from './checkDay.js'
-import { type ArchiveReader, fileRows } from './file.js'
+import { checkDay, readDay, readShown } from './checkDay.js'
+import type { ArchiveReader } from './file.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { type ArchivedDay, makeDayDue, readArchivedDays } from './state.js'
 import { archivedTable, type Day, type DayRange, isInRange } from '../layout/tables.js'
@@ -81,42 +81,29 @@ async function verifyDay(
   reader: ArchiveReader,
   { table, day, files, noted, database }: DayToVerify,
 ): Promise<VerifiedDay> {
-  const problems: string[] = []
-  const collect = async (work: () => Promise<string | null>) => {
-    try {
-      const problem = await work()
-      if (problem !== null) problems.push(problem)
-    } catch (error) {
-      if (!(error instanceof DamagedArchive)) throw error
-      problems.push(error.message)
-    }
-  }
+  const ofTable = archivedTable(table)
+  const known = noted && { ...noted, shown: files }
   let isEqual: boolean | null = null
-  const known = noted === undefined ? null : { ...noted, shown: files }
-  if (database !== undefined && known !== null && !isShown(known)) problems.push(showOthers)
-  if (database !== undefined && known !== null && archivedTable(table).timeColumn !== undefined && !known.isDue) {
-    const compare = (snapshot: Snapshot) => checkDay(reader, archivedTable(table), known, snapshot)
-    await collect(async () => {
-      const difference = await withSnapshot(database, compare, { table: archivedTable(table), signal: reader.signal })
-      isEqual = difference === null
-      return difference === null ? null : `not as in the database: ${difference}`
-    })
-  } else {
-    const sums = new Map((noted?.files ?? []).map(({ path, sha256 }) => [path, sha256]))
-    for (const file of files) {
-      const sha256 = sums.get(file.path)
-      await collect(async () => {
-        for await (const _ of fileRows(reader, { ...file, ...(sha256 !== undefined && { sha256 }) }));
-        return null
-      })
+  let problem: string | null = null
+  try {
+    if (database === undefined || known === undefined) await readShown(reader, files)
+    else if (known.isDue || ofTable.timeColumn === undefined) await readDay(reader, known)
+    else {
+      isEqual = false
+      const compare = (snapshot: Snapshot) => checkDay(reader, ofTable, known, snapshot)
+      await withSnapshot(database, compare, { table: ofTable, signal: reader.signal })
+      isEqual = true
     }
+  } catch (error) {
+    if (!(error instanceof DamagedArchive)) throw error
+    problem = error.message
   }
   const rows = sum(files.filter((file) => file.table === table).map((file) => file.rows))
-  if (problems.length === 0) return { table, day, rows, isEqual, problems }
+  if (problem === null) return { table, day, rows, isEqual, problems: [] }
   if (database !== undefined) await makeDayDue(database.db, table, day)
   const isFinal = noted?.files.some((file) => file.isFinal) === true
   const next = database === undefined ? advice.ask : isFinal ? advice.copy : advice.writeAnew
-  return { table, day, rows, isEqual, problems: [...problems.slice(0, -1), `${problems.at(-1)}; ${next}`] }
+  return { table, day, rows, isEqual, problems: [`${problem}; ${next}`] }
 }
 
 interface Pruned {

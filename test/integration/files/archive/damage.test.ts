@@ -10,7 +10,7 @@ import { columnsOfTables, isSameType } from '../../../../src/files/archive/widen
 import { readPointers, versionOf } from '../../../../src/files/iceberg/catalog.js'
 import { serverRow, type StoredColumn } from '../../../../src/files/layout/rowText.js'
 import { archivedTable } from '../../../../src/files/layout/tables.js'
-import { DamagedArchive } from '../../../../src/files/layout/target.js'
+import { type ArchiveTarget, DamagedArchive } from '../../../../src/files/layout/target.js'
 import { archiveAll, filesOf, hintsOf, rowsOf, temporaryArchive } from '../../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { insertFills } from '../../../support/insertFills.js'
@@ -149,6 +149,26 @@ test.each([
 ])('a line names the column that readers would not find when %s', async (name, line) => {
   await damages[name]?.()
   expect((await problems(false)).join()).toContain(`parquet ${line}`)
+})
+
+test('what the tables show is read once a month, and a damaged month holds up no month before it', async () => {
+  const { database } = created
+  const april = from + 31 * dayMs
+  await insertFills(database.db, [aFill({ ts: april, execId: 'april' })])
+  await archiveAll(database, archive.target, april + 4 * dayMs)
+  await change(await pathOf(/fills\/metadata\/2026-04-.*avro$/), (bytes) => bytes.subarray(0, bytes.length - 40))
+  const read: string[] = []
+  const target: ArchiveTarget = {
+    ...archive.target,
+    read: (path) => {
+      read.push(path)
+      return archive.target.read(path)
+    },
+  }
+  const tables = [{ name: 'fills', retentionDays: 1 }]
+  const { kept } = await removeArchived(database, target, tables, { now: () => april + 4 * dayMs })
+  expect(kept).toMatchObject([{ day: '2026-04-01', reason: expect.stringMatching(/2026-04.*damaged/) as string }])
+  expect(read.filter((path) => /fills\/metadata\/2026-03-.*avro$/.test(path))).toHaveLength(1)
 })
 
 test('rows stay as long as the archive does not show their files', async () => {

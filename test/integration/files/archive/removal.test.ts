@@ -177,7 +177,7 @@ test('rows stay, with all after them, when the archive has something else, and l
     {
       table: 'fills',
       day: '2026-03-04',
-      reason: 'the archive has something else: SPOT: the rows are others',
+      reason: 'the archive has something else: other rows of fills of SPOT',
     },
   ])
   expect(await days()).toEqual(all.slice(3))
@@ -192,7 +192,7 @@ test('claims that the archive lacks stay, with their rows', async () => {
   await archiveAll(created.database, archive.target, now)
   const rare = { ...series, symbol: 'RAREUSDT' }
   await addCoverage(created.database.db, rare, [{ from, to: from + dayMs }])
-  const reason = 'the archive has something else: the coverage of the day are others'
+  const reason = 'the archive has something else: other rows of coverage of fills'
   expect(await remove()).toEqual({ removed: [], kept: [{ table: 'fills', day: '2026-03-01', reason }] })
   await archiveAll(created.database, archive.target, now)
   expect((await remove()).kept).toEqual([])
