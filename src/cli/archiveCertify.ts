@@ -76,24 +76,18 @@ function certificateText({ from, to, tables }: Certificate): string {
   return `${[...head, ...tables.flatMap(tableLines)].join('\n')}\n`
 }
 
-function tableLines({ table, rows, days, missing, series }: Table): string[] {
-  const digests = days.flatMap((one) =>
-    one.digests.map((digest) => `| ${one.day} | ${digest.category} | ${digest.rows} | ${digest.sha256} |`),
-  )
+function tableLines({ table, rows, digests, missing, series }: Table): string[] {
+  const days = new Set(digests.map(({ day: one }) => one)).size
+  const head = ['| series | complete | gaps | revisions | restatements |', '|---|---|---|---|---|']
   return [
     `## market.${table}`,
     '',
-    `${counted(rows, 'row')} in ${counted(days.length, 'day')}${missing.length === 0 ? '' : `; not in the archive: ${missing.join(', ')}`}.`,
+    `${counted(rows, 'row')} in ${counted(days, 'day')}${missing.length === 0 ? '' : `; not in the archive: ${missing.join(', ')}`}.`,
     '',
-    ...(series.length === 0
-      ? []
-      : ['| series | complete | gaps | revisions | restatements |', '|---|---|---|---|---|']),
-    ...series.map(seriesLine),
-    '',
-    ...series.flatMap(details),
+    ...(series.length === 0 ? [] : [...head, ...series.map(seriesLine), '', ...series.flatMap(details), '']),
     '| day | category | rows | SHA-256 of the rows |',
     '|---|---|---|---|',
-    ...digests,
+    ...digests.map((one) => `| ${one.day} | ${one.category} | ${one.rows} | ${one.sha256} |`),
     '',
   ]
 }
@@ -104,26 +98,19 @@ function nameOf({ category, symbol, type, interval }: Series): string {
 
 function seriesLine(series: Series): string {
   const { completeness, gaps, revisions, restatements } = series
-  return `| ${nameOf(series)} | ${completeness === null ? 'not claimed' : percent(completeness)} | ${gaps.length} | ${revisions.length} | ${restatements.length} |`
+  const share = completeness === null ? 'not claimed' : percent(completeness)
+  return `| ${nameOf(series)} | ${share} | ${gaps.length} | ${revisions.length} | ${restatements.length} |`
 }
 
-const candleValues = ['open', 'high', 'low', 'close', 'base_volume', 'quote_turnover']
-
+/** Lists what is not complete. Revisions and restatements are counted only. */
 function details(series: Series): string[] {
-  const days = Object.entries(series.incompleteDays).map(([day, share]) => `${day} ${percent(share)}`)
-  const lines = [
-    ...(days.length === 0 ? [] : [`- Incomplete: ${days.join(', ')}`]),
-    ...series.gaps.map((gap) => `- Gap ${gap['from_time']} to ${gap['to_time']}, ${gap['state']}: ${gap['reason']}`),
-    ...series.revisions.map((one) => {
-      const values = (when: string) => candleValues.map((name) => one[`${when}_${name}`] ?? '').join(' ')
-      return `- Candle of ${one['open_time']} revised ${one['revised_at']}: ${values('old')} became ${values('new')}`
-    }),
-    ...series.restatements.map(
-      (one) =>
-        `- Restated from ${one['from_time']} to ${one['to_time']}, noticed ${one['detected_at']}: prices times ${one['numerator']}/${one['denominator']}`,
+  const days = Object.entries(series.incompleteDays).map(([one, share]) => `${one} ${percent(share)}`)
+  return [
+    ...(days.length === 0 ? [] : [`- ${nameOf(series)}, incomplete: ${days.join(', ')}`]),
+    ...series.gaps.map(
+      (gap) => `- ${nameOf(series)}: gap ${gap['from_time']} to ${gap['to_time']}, ${gap['state']}: ${gap['reason']}`,
     ),
   ]
-  return lines.length === 0 ? [] : [`${nameOf(series)}:`, '', ...lines, '']
 }
 
 /** Formats a share as a percentage. Rounds down, so that an incomplete range never shows 100 %. */

@@ -1,20 +1,15 @@
 import { isProven, streamNames } from '../../market/stream.js'
-import { groupBy, sum } from '../../market/values.js'
-import { type Pointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
+import { sum } from '../../market/values.js'
+import { type Pointers, type ShownFile, shownFiles, shownWithProof } from '../iceberg/catalog.js'
 import { publishedTable } from '../iceberg/tables.js'
 import { type ArchiveReader, fileRows } from './file.js'
-import { proofTables } from '../layout/proof.js'
-import { RowDigest, serverRow, timeText } from '../layout/rowText.js'
+import { type FileRow, RowDigest, serverRow, type StoredColumn, timeText } from '../layout/rowText.js'
 import { type Day, dayEnd, daysBetween, dayStart } from '../layout/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 
+const seriesColumns = ['category', 'symbol', 'type', 'interval'] as const
 /** Names a series. Type and interval are empty if a stream has none, and `*` stands for all symbols. */
-interface SeriesName {
-  readonly category: string
-  readonly symbol: string
-  readonly type: string
-  readonly interval: string
-}
+type SeriesName = Readonly<Record<(typeof seriesColumns)[number], string>>
 
 interface Selection {
   readonly pointers: Pointers
@@ -37,29 +32,31 @@ interface CertifiedTable {
   readonly table: string
   /** Number of rows of the wanted series. */
   readonly rows: number
-  /** Days with files, with the digests of the wanted rows, file by file. */
-  readonly days: readonly CertifiedDay[]
+  /** Digests of the wanted rows, file by file. */
+  readonly digests: readonly CertifiedFile[]
   /** Days of the range of which the archive has nothing. */
   readonly missing: readonly Day[]
+  /** Series with proof. */
   readonly series: readonly CertifiedSeries[]
 }
-interface CertifiedDay {
+interface CertifiedFile {
   readonly day: Day
+  readonly category: string
   readonly rows: number
-  readonly digests: readonly { readonly category: string; readonly rows: number; readonly sha256: string }[]
+  readonly sha256: string
 }
 /** A row of a table of proof, by its columns. */
-type ProofRow = Readonly<Record<string, string | null>>
-interface CertifiedSeries extends SeriesName {
+type ProofRow = Record<string, string | null>
+interface ProofRows {
+  readonly gaps: ProofRow[]
+  readonly revisions: ProofRow[]
+  readonly restatements: ProofRow[]
+}
+interface CertifiedSeries extends SeriesName, ProofRows {
   /** Share of the range that is proven complete, from 0 to 1; null for a table without coverage. */
   readonly completeness: number | null
   /** Proven share of each incomplete day, from 0 to 1; empty for a table without coverage. */
   readonly incompleteDays: Readonly<Record<Day, number>>
-  /** Seconds of the range that are complete, and in which nothing was traded. */
-  readonly noTradeSeconds: number
-  readonly gaps: readonly ProofRow[]
-  readonly revisions: readonly ProofRow[]
-  readonly restatements: readonly ProofRow[]
 }
 
 /** Tables whose completeness is certified. For other tables, nothing is claimed between their rows. */
@@ -73,184 +70,124 @@ export async function certify(
   target: ArchiveTarget,
   selection: Selection,
 ): Promise<{ readonly certificate: Certificate | null; readonly problems: readonly string[] }> {
-  const { from, to } = selection
-  const reader = { target, signal: selection.signal }
-  const problems: string[] = []
+  const { from, to, signal } = selection
   const tables: CertifiedTable[] = []
-  for (const table of selection.tables) {
-    const days: CertifiedDay[] = []
-    const series = new SeriesProofs(selection)
-    const files = await shownFiles(target, publishedTable(table), selection.pointers, selection)
-    const collect = async (work: () => Promise<void>) => {
-      try {
-        await work()
-      } catch (error) {
-        if (!(error instanceof DamagedArchive)) throw error
-        problems.push(error.message)
-      }
-    }
-    for (const [day, own] of groupBy(files, (file) => file.day ?? from)) {
-      await collect(async () => void days.push(await certifyDay(reader, day, own, selection)))
-    }
-    for (const { name } of proofTables) {
-      // A restatement may have been noticed long after the time that it is about.
-      const range = name === 'restatements' ? {} : selection
-      const proofs = await shownFiles(target, publishedTable(name), selection.pointers, range)
-      for (const file of proofs.filter(({ divider }) => divider === table)) {
-        await collect(() => series.read(reader, file))
-      }
-    }
-    const archived = new Set([...days.map(({ day }) => day), ...series.days])
-    tables.push({
-      table,
-      rows: sum(days.map(({ rows }) => rows)),
-      days: days.toSorted((a, b) => (a.day < b.day ? -1 : 1)),
-      missing: daysBetween(dayStart(from), dayStart(to)).filter((day) => !archived.has(day)),
-      series: series.certified(covered.has(table)),
-    })
+  try {
+    for (const table of selection.tables) tables.push(await certifyTable({ target, signal }, table, selection))
+  } catch (error) {
+    if (!(error instanceof DamagedArchive)) throw error
+    return { certificate: null, problems: [error.message] }
   }
   const isEmpty = tables.every((one) => one.rows === 0 && one.series.every(({ symbol }) => symbol === '*'))
-  if (problems.length === 0 && isEmpty) problems.push('the archive has nothing of what is to be certified')
-  return { certificate: problems.length > 0 ? null : { from, to, tables }, problems }
+  if (isEmpty) return { certificate: null, problems: ['the archive has nothing of what is to be certified'] }
+  return { certificate: { from, to, tables }, problems: [] }
 }
 
-const seriesColumns = ['category', 'symbol', 'type', 'interval'] as const
-
-/** Counts and digests the wanted rows of a day. Throws a `DamagedArchive` if a row is not as it was written. */
-async function certifyDay(
-  reader: ArchiveReader,
-  day: Day,
-  files: readonly ShownFile[],
-  { isWanted }: Selection,
-): Promise<CertifiedDay> {
-  const digests: CertifiedDay['digests'][number][] = []
-  for (const file of files) {
-    const digest = new RowDigest()
-    const decided = new Map<string, boolean>()
-    for await (const { footer, rows, lines } of fileRows(reader, file)) {
-      const indexes = seriesColumns.map((name) => footer.columns.findIndex((column) => column.name === name))
-      for (const [i, row] of rows.entries()) {
-        const [category = '', symbol = '', type = '', interval = ''] = indexes.map((at) => text(row[at]))
-        const key = [category, symbol, type, interval].join('\t')
-        const isChosen = decided.get(key) ?? isWanted({ category, symbol, type, interval })
-        decided.set(key, isChosen)
-        if (isChosen) digest.add(lines[i] ?? '')
-      }
-    }
-    if (digest.rows > 0) digests.push({ category: file.divider, ...digest.sum() })
-  }
-  const sorted = digests.toSorted((a, b) => (`${a.category} ${a.sha256}` < `${b.category} ${b.sha256}` ? -1 : 1))
-  return { day, rows: sum(digests.map((one) => one.rows)), digests: sorted }
-}
-
-function text(value: unknown): string {
-  return typeof value === 'string' ? value : ''
-}
-
-interface SeriesProof extends SeriesName {
+interface SeriesProof extends SeriesName, ProofRows {
   readonly coveredMs: Map<Day, number>
-  noTradeMs: number
-  readonly gaps: ProofRow[]
-  readonly revisions: ProofRow[]
-  readonly restatements: ProofRow[]
 }
 
-/** Collects what the tables of proof say of each wanted series. */
-class SeriesProofs {
-  /** Days with proof, of whatever series. */
-  readonly days = new Set<Day>()
-  readonly #found = new Map<string, SeriesProof>()
-
-  constructor(private readonly selection: Selection) {}
-
-  async read(reader: ArchiveReader, file: ShownFile): Promise<void> {
-    const { from, to, isWanted } = this.selection
-    const [first, last] = [dayStart(from), dayStart(to)]
+/** Counts and digests the wanted rows, and collects what is proven of their series. */
+async function certifyTable(reader: ArchiveReader, table: string, selection: Selection): Promise<CertifiedTable> {
+  const { from, to, isWanted } = selection
+  const digests: CertifiedFile[] = []
+  const archived = new Set<Day>()
+  /** What is proven of each series; null for those that are not wanted. */
+  const found = new Map<string, SeriesProof | null>()
+  for (const file of await filesOf(reader, table, selection)) {
     const day = file.day ?? from
-    if (file.table !== 'restatements') this.days.add(day)
-    for await (const { footer, rows } of fileRows(reader, file)) {
-      const toServer = serverRow(footer.columns)
-      for (const values of rows.map(toServer)) {
-        const row: Record<string, string | null> = {}
-        for (const [i, { name, type }] of footer.columns.entries()) {
-          const value = values[i] ?? null
-          row[name] = value === null ? null : certifiedText(type, value)
+    const digest = new RowDigest()
+    for await (const { footer, rows, lines } of fileRows(reader, file)) {
+      const places = seriesColumns.map((name) => footer.columns.findIndex((column) => column.name === name))
+      const toProof = proofRow(footer.columns)
+      for (const [i, row] of rows.entries()) {
+        const names = places.map((at) => (row[at] ?? '') as string)
+        const key = names.join('\t')
+        let series = found.get(key)
+        if (series === undefined) {
+          const [category = '', symbol = '', type = '', interval = ''] = names
+          const name = { category, symbol, type, interval }
+          const nothing = { ...name, coveredMs: new Map(), gaps: [], revisions: [], restatements: [] }
+          series = isWanted(name) ? nothing : null
+          found.set(key, series)
         }
-        const { category, symbol, type, interval, stream: _, ...rest } = row
-        const series = { category: category ?? '', symbol: symbol ?? '', type: type ?? '', interval: interval ?? '' }
-        if (!isWanted(series)) continue
-        const begin = Date.parse(rest['from_time'] ?? rest['open_time'] ?? '')
-        const end = Date.parse(rest['to_time'] ?? '')
-        if (file.table === 'restatements' && !(begin < last && end > first)) continue
-        this.#add(file.table, series, { day, lengthMs: end - begin, row: rest })
+        if (series === null) continue
+        if (file.table === table) digest.add(lines[i] ?? '')
+        else addProof(series, toProof(row), { table: file.table, day, selection })
       }
     }
+    if (file.table !== 'restatements') archived.add(day)
+    if (digest.rows > 0) digests.push({ day, category: file.divider, ...digest.sum() })
   }
-
-  #add(
-    table: string,
-    series: SeriesName,
-    { day, lengthMs, row }: { readonly day: Day; readonly lengthMs: number; readonly row: ProofRow },
-  ): void {
-    const key = seriesColumns.map((name) => series[name]).join('\t')
-    const nothing: SeriesProof = {
-      ...series,
-      coveredMs: new Map(),
-      noTradeMs: 0,
-      gaps: [],
-      revisions: [],
-      restatements: [],
-    }
-    const known = this.#found.get(key) ?? nothing
-    this.#found.set(key, known)
-    if (table === 'coverage') known.coveredMs.set(day, (known.coveredMs.get(day) ?? 0) + lengthMs)
-    else if (table === 'no_trade') known.noTradeMs += lengthMs
-    else if (table === 'gaps') known.gaps.push(row)
-    else if (table === 'candle_revisions') known.revisions.push(row)
-    else known.restatements.push(row)
-  }
-
-  certified(isCovered: boolean): CertifiedSeries[] {
-    const range = daysBetween(dayStart(this.selection.from), dayStart(this.selection.to))
-    const sorted = [...this.#found].toSorted(([a], [b]) => (a < b ? -1 : 1))
-    return sorted.map(([, { coveredMs, noTradeMs, gaps, revisions, restatements, ...series }]) => {
-      const shareOf = (day: Day) => (coveredMs.get(day) ?? 0) / (dayEnd(day) - dayStart(day))
-      const total = sum(range.map(shareOf)) / range.length
-      // A long candle counts for the day in which it opens, so a day may have more than its length.
-      const incomplete = total >= 1 ? [] : range.filter((day) => isCovered && shareOf(day) < 1)
-      return {
-        ...series,
-        completeness: isCovered ? rounded(Math.min(total, 1)) : null,
-        incompleteDays: Object.fromEntries(incomplete.map((day) => [day, rounded(shareOf(day))])),
-        noTradeSeconds: noTradeMs / 1000,
-        gaps: joined(gaps),
-        revisions,
-        restatements,
-      }
-    })
+  const days = daysBetween(dayStart(from), dayStart(to))
+  const series = [...found].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, one]) => one ?? [])
+  const hasProof = (one: ProofRows) => one.gaps.length + one.revisions.length + one.restatements.length > 0
+  return {
+    table,
+    rows: sum(digests.map(({ rows }) => rows)),
+    digests: digests.toSorted((a, b) => (Object.values(a).join() < Object.values(b).join() ? -1 : 1)),
+    missing: days.filter((day) => !archived.has(day)),
+    series: covered.has(table)
+      ? series.map((one) => withShares(one, days))
+      : series.filter(hasProof).map(({ coveredMs: _, ...one }) => ({ ...one, completeness: null, incompleteDays: {} })),
   }
 }
 
-function certifiedText(type: string, value: string): string {
-  if (type === 'timestamptz') return timeText(BigInt(value))
-  return type === 'bool' ? String(value === 't') : value
+/** Lists the files of a table and of the proof that is about it, day by day. */
+async function filesOf({ target }: ArchiveReader, table: string, selection: Selection): Promise<ShownFile[]> {
+  const { pointers } = selection
+  const ofDays = await shownWithProof(target, table, pointers, selection)
+  // A restatement may have been noticed long after the time that it is about.
+  const restatements = await shownFiles(target, publishedTable('restatements'), pointers)
+  const isOfDays = (file: ShownFile) => file.table !== 'restatements'
+  return [...ofDays.filter(isOfDays), ...restatements.filter(({ divider }) => divider === table)]
 }
 
-/** Joins the pieces of gaps that were cut at the ends of days. */
-function joined(gaps: readonly ProofRow[]): ProofRow[] {
-  const found: Record<string, string | null>[] = []
-  const inOrder = gaps.toSorted((a, b) => Date.parse(a['from_time'] ?? '') - Date.parse(b['from_time'] ?? ''))
-  for (const gap of inOrder) {
-    const last = found.findLast(
-      (one) =>
-        one['to_time'] === gap['from_time'] &&
-        one['reason'] === gap['reason'] &&
-        one['detected_at'] === gap['detected_at'],
+/** Returns a function that names the values of a row of proof, after those that name its series. */
+function proofRow(columns: readonly StoredColumn[]): (row: FileRow) => ProofRow {
+  const toServer = serverRow(columns)
+  const text = (type: string, value: string) => {
+    if (type === 'timestamptz') return timeText(BigInt(value))
+    return type === 'bool' ? String(value === 't') : value
+  }
+  return (row) => {
+    const values = toServer(row)
+    const named = columns.map(({ name, type }, i) => [name, values[i] == null ? null : text(type, values[i])] as const)
+    return Object.fromEntries(named.slice(seriesColumns.length + 1))
+  }
+}
+
+function addProof(
+  { coveredMs, gaps, revisions, restatements }: SeriesProof,
+  row: ProofRow,
+  { table, day, selection }: { readonly table: string; readonly day: Day; readonly selection: Selection },
+): void {
+  const [begin, end] = [Date.parse(row['from_time'] ?? ''), Date.parse(row['to_time'] ?? '')]
+  if (table === 'coverage') coveredMs.set(day, (coveredMs.get(day) ?? 0) + end - begin)
+  else if (table === 'candle_revisions') revisions.push(row)
+  else if (table === 'restatements') {
+    if (begin < dayStart(selection.to) && end > dayStart(selection.from)) restatements.push(row)
+  } else if (table === 'gaps') {
+    // A gap over midnight has a piece on each day.
+    const isSame = (name: string, gap: ProofRow) => gap[name] === row[name]
+    const before = gaps.find(
+      (gap) => gap['to_time'] === row['from_time'] && isSame('reason', gap) && isSame('detected_at', gap),
     )
-    if (last?.['state'] === gap['state'] && last !== undefined) last['to_time'] = gap['to_time'] ?? null
-    else found.push({ ...gap })
+    if (before === undefined) gaps.push(row)
+    else before['to_time'] = row['to_time'] ?? null
   }
-  return found
+}
+
+function withShares({ coveredMs, ...series }: SeriesProof, days: readonly Day[]): CertifiedSeries {
+  const shareOf = (day: Day) => (coveredMs.get(day) ?? 0) / (dayEnd(day) - dayStart(day))
+  const total = sum(days.map(shareOf)) / days.length
+  // A long candle counts for the day in which it opens, so a day may have more than its length.
+  const incomplete = total >= 1 ? [] : days.filter((day) => shareOf(day) < 1)
+  return {
+    ...series,
+    completeness: rounded(Math.min(total, 1)),
+    incompleteDays: Object.fromEntries(incomplete.map((day) => [day, rounded(shareOf(day))])),
+  }
 }
 
 /** Rounds down, so that a share below 1 never becomes 1. */

@@ -124,7 +124,7 @@ describe('an archive', () => {
       expect(await certified(other.target)).toEqual(own)
       const tables = own.certificate?.tables
       const rare = tables?.find(({ table }) => table === 'candles')?.series.find(({ symbol }) => symbol === 'RAREUSDT')
-      expect(rare).toMatchObject({ noTradeSeconds: 7200, completeness: expect.closeTo(5 / 48, 4) as number })
+      expect(rare).toMatchObject({ completeness: expect.closeTo(5 / 48, 4) as number })
       expect(rare?.gaps).toMatchObject([
         {
           from_time: '2026-03-02T20:00:00.000Z',
@@ -276,7 +276,7 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
   const certificate = await run('certify', '--table', 'candles', '--symbol', 'RARE*', ...days)
   expect(certificate.said).toContain('| SPOT RAREUSDT market 1H | 20.83 % | 1 | 1 | 0 |')
   expect(certificate.said).toContain(
-    'Gap 2026-03-02T20:00:00.000Z to 2026-03-03T00:00:00.000Z, open: the service was away',
+    '- SPOT RAREUSDT market 1H: gap 2026-03-02T20:00:00.000Z to 2026-03-03T00:00:00.000Z, open: the service was away',
   )
   const one = await run('certify', '--table', 'fills', '--symbol', 'BTCUSDT', '--category', 'SPOT', ...days)
   const { rows: counted } = await sql<{ n: number }>`
