@@ -7,7 +7,7 @@ import { CoverageDetail } from './coverageDetail.js'
 import { day as dayText, seriesText } from './format.js'
 import { Choice, Legend, Panel, useWindowEvent } from './panel.js'
 import type { ViewProps } from './view.js'
-import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
+import { streamNames, streamTraits } from '../../market/stream.js'
 import { dayMs } from '../../market/values.js'
 
 type Series = MarketResponses['calendar']['series'][number]
@@ -27,7 +27,6 @@ export function Calendar({ view, change }: ViewProps) {
   const [end, setEnd] = useState<number | undefined>()
   const [days, setDays] = useState(daysThatFit)
   const [pageSize, setPageSize] = useState(rowsThatFit)
-  const [stream, setStream] = useState<StreamName | ''>('')
   useWindowEvent('resize', () => {
     setDays(daysThatFit())
     setPageSize(rowsThatFit())
@@ -35,14 +34,8 @@ export function Calendar({ view, change }: ViewProps) {
   // The whole symbol of the chosen instrument means that one alone, and not those whose symbols begin with it.
   const isExact = view.coverage === view.symbol
   const named = isExact ? { symbol: view.coverage } : { search: view.coverage }
-  const question = {
-    ...named,
-    ...(stream !== '' && { stream }),
-    days,
-    to: end,
-    limit: pageSize,
-    offset: page * pageSize,
-  }
+  const stream = view.stream ?? undefined
+  const question = { ...named, stream, days, to: end, limit: pageSize, offset: page * pageSize }
   const { response, error } = useResponse('/api/calendar', question, { everyMs: 30_000, keepsPrevious: true })
   useEffect(() => setPage(0), [view.coverage, stream])
   const total = response?.total ?? 0
@@ -58,8 +51,8 @@ export function Calendar({ view, change }: ViewProps) {
           <Choice
             name="All streams"
             values={provenStreams}
-            chosen={stream}
-            choose={(of) => setStream(of as StreamName)}
+            chosen={view.stream}
+            choose={(to) => change({ stream: to }, 'replace')}
           />
           <input
             type="search"

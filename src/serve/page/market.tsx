@@ -10,26 +10,18 @@ type Row = MarketResponses['market']['instruments'][number]
 type Key = 'symbol' | 'lastPrice' | 'price24hPcnt' | 'turnover' | 'spreadBps' | 'fundingRate' | 'completeShare' | 'ts'
 
 /** Shows all instruments with their newest ticker, sorted and filtered. */
-export function Market({ view: { market: text, sort: given }, change, now }: ViewProps & { now: number }) {
+export function Market({ view, change, now }: ViewProps & { now: number }) {
+  const { market: text, within, kind, only } = view
   const { response, error } = useResponse('/api/market', {}, { everyMs: 5_000 })
-  const [category, setCategory] = useState('')
-  const [kind, setKind] = useState('')
-  const [isOnlyFavourites, setOnlyFavourites] = useState(false)
   const [favourites, toggleFavourite] = useFavourites()
-  const sort = readSort(given)
+  const sort = readSort(view.sort ?? '-turnover')
   const all = response?.instruments ?? []
-  const shown = useMemo(
-    () =>
-      sorted(
-        all.filter(
-          (row) => matches(row, text, category, kind) && (!isOnlyFavourites || favourites.has(instrumentId(row))),
-        ),
-        sort.key,
-        sort.isUp,
-      ),
-    [response, text, category, kind, isOnlyFavourites, favourites, given],
-  )
-  const open = ({ category: of, symbol }: Row) => change({ shows: 'instrument', category: of, symbol, at: null })
+  const shown = useMemo(() => {
+    const matching = all.filter((row) => matches(row, view))
+    return sorted(matching, sort.key, sort.isUp)
+  }, [response, text, within, kind, only, view.sort])
+  const open = ({ category, symbol }: Row) => change({ shows: 'instrument', category, symbol, at: null })
+  const narrow = (part: Partial<ViewProps['view']>) => change(part, 'replace')
   return (
     <Panel
       id="market"
@@ -46,9 +38,22 @@ export function Market({ view: { market: text, sort: given }, change, now }: Vie
           onInput={(event) => change({ market: event.currentTarget.value }, 'replace')}
           onKeyDown={(event) => event.key === 'Enter' && shown[0] !== undefined && open(shown[0])}
         />
-        <Choice name="All categories" values={all.map((row) => row.category)} chosen={category} choose={setCategory} />
-        <Choice name="All kinds" values={all.map((row) => row.kind)} chosen={kind} choose={setKind} />
-        <button aria-pressed={isOnlyFavourites} onClick={() => setOnlyFavourites(!isOnlyFavourites)}>
+        <Choice
+          name="All categories"
+          values={all.map((row) => row.category)}
+          chosen={within}
+          choose={(to) => narrow({ within: to })}
+        />
+        <Choice
+          name="All kinds"
+          values={all.map((row) => row.kind)}
+          chosen={kind}
+          choose={(to) => narrow({ kind: to })}
+        />
+        <button
+          aria-pressed={only !== null}
+          onClick={() => narrow({ only: only === null ? [...favourites].join(' ') : null })}
+        >
           ★ Favourites
         </button>
       </div>
@@ -57,7 +62,7 @@ export function Market({ view: { market: text, sort: given }, change, now }: Vie
         <p class="nothing">
           {all.length === 0
             ? 'No ticker of the last hour is stored: the stream of tickers brings them.'
-            : favourites.size === 0 && isOnlyFavourites
+            : only === ''
               ? 'No favourites yet: the star before a symbol makes it one.'
               : 'No instrument matches. Fewer words find more.'}
         </p>
@@ -100,9 +105,10 @@ function useFavourites(): [ReadonlySet<string>, (row: Row) => void] {
   return [favourites, toggle]
 }
 
-/** Returns true if the instrument's names contain every word of the text. */
-function matches(row: Row, text: string, category: string, kind: string): boolean {
-  if ((category !== '' && row.category !== category) || (kind !== '' && row.kind !== kind)) return false
+/** Returns true if an instrument is one to which the view narrows the list, and its names contain every word. */
+function matches(row: Row, { market: text, within, kind, only }: ViewProps['view']): boolean {
+  if ((within ?? row.category) !== row.category || (kind ?? row.kind) !== row.kind) return false
+  if (only !== null && !only.split(' ').includes(instrumentId(row))) return false
   const known = `${row.symbol} ${row.quoteCoin ?? ''} ${row.category} ${row.kind}`.toUpperCase()
   return text
     .toUpperCase()

@@ -64,17 +64,19 @@ export function Command({ text }: { text: string }) {
   )
 }
 
-interface ChoiceProps {
+interface ChoiceProps<Value extends string> {
   readonly name: string
-  readonly values: readonly string[]
-  readonly chosen: string
-  readonly choose: (value: string) => void
+  readonly values: readonly Value[]
+  /** The chosen value; null for all. */
+  readonly chosen: string | null
+  readonly choose: (value: Value | null) => void
 }
 
 /** Shows a choice between many values, or all of them. */
-export function Choice({ name, values, chosen, choose }: ChoiceProps) {
+export function Choice<Value extends string>({ name, values, chosen, choose }: ChoiceProps<Value>) {
+  const choice = (text: string) => values.find((value) => value === text) ?? null
   return (
-    <select aria-label={name} value={chosen} onChange={(event) => choose(event.currentTarget.value)}>
+    <select aria-label={name} value={chosen ?? ''} onChange={(event) => choose(choice(event.currentTarget.value))}>
       <option value="">{name}</option>
       {[...new Set(values)].toSorted().map((value) => (
         <option key={value} value={value}>

@@ -1,12 +1,14 @@
 import { type CandleType, candleTypes, type Interval, intervals } from '../../market/candle.js'
 import { type Category, categories } from '../../market/category.js'
+import { type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
 
 /** Views of the page besides that of an instrument. The address names them. */
 const tabs = ['status', 'market', 'coverage', 'api'] as const
 type Tab = (typeof tabs)[number] | 'instrument'
 
-const usualSort = '-turnover'
+/** Parts of the view that only one tab has. Its address holds those that are not null. */
+const partsOf = { market: ['within', 'kind', 'only', 'sort'], coverage: ['stream', 'series', 'day'] } as const
 
 /** State of the page. The address holds all of it, so that a link shows the same to everybody. */
 export interface View {
@@ -19,10 +21,16 @@ export interface View {
   readonly at: TimeMs | null
   /** Filter of the market's instruments. */
   readonly market: string
-  /** Column by which they are sorted, after a minus if the highest come first. */
-  readonly sort: string
-  /** Filter of the coverage calendar. */
+  /** Their category and their kind; null for all. */
+  readonly within: string | null
+  readonly kind: string | null
+  /** Instruments to which the list is narrowed, such as somebody's favourites: `SPOT:BTCUSDT SPOT:ETHUSDT`. */
+  readonly only: string | null
+  /** Column by which they are sorted, after a minus if the highest come first; null: by turnover. */
+  readonly sort: string | null
+  /** Filter of the coverage calendar, and its stream; null for all. */
   readonly coverage: string
+  readonly stream: StreamName | null
   /** The series and day whose exact ranges are open: `stream.category.symbol.type.interval` and `2026-11-20`. */
   readonly series: string | null
   readonly day: string | null
@@ -47,8 +55,12 @@ export function readView(search: string): View {
     interval: oneOf<Interval>('interval', intervals, '1m'),
     at: timeOf(text('at') ?? ''),
     market: text('market') ?? '',
-    sort: text('sort') ?? usualSort,
+    within: text('within'),
+    kind: text('kind'),
+    only: text('only'),
+    sort: text('sort'),
     coverage: text('coverage') ?? '',
+    stream: oneOf<StreamName | ''>('stream', streamNames, '') || null,
     series: text('series'),
     day: /^\d{4}-\d{2}-\d{2}$/.test(text('day') ?? '') ? text('day') : null,
   }
@@ -62,14 +74,15 @@ export function writeView(view: View): string {
   }
   // The view of an instrument is the usual one where an instrument is named, and otherwise that of the status.
   const usual = view.symbol === null ? 'status' : 'instrument'
-  if (view.shows !== usual)
-    parameters.set(view.shows, view.shows === 'coverage' || view.shows === 'market' ? view[view.shows] : '')
+  const shows = view.shows === 'market' || view.shows === 'coverage' ? view.shows : null
+  if (view.shows !== usual) parameters.set(view.shows, shows === null ? '' : view[shows])
   if (view.type !== 'market') parameters.set('type', view.type)
   if (view.interval !== '1m') parameters.set('interval', view.interval)
   if (view.at !== null) parameters.set('at', minuteText(view.at))
-  if (view.shows === 'market' && view.sort !== usualSort) parameters.set('sort', view.sort)
-  if (view.shows === 'coverage' && view.series !== null) parameters.set('series', view.series)
-  if (view.shows === 'coverage' && view.day !== null) parameters.set('day', view.day)
+  for (const part of shows === null ? [] : partsOf[shows]) {
+    const value = view[part]
+    if (value !== null) parameters.set(part, value)
+  }
   const text = parameters.toString()
   return text === '' ? '/' : `/?${text}`
 }

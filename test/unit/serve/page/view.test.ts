@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { candleTypes, intervals } from '../../../../src/market/candle.js'
 import { categories } from '../../../../src/market/category.js'
+import { streamNames } from '../../../../src/market/stream.js'
 import { readView, type View, writeView } from '../../../../src/serve/page/view.js'
 
 const name = fc.string({ minLength: 1, maxLength: 20, unit: 'grapheme' })
@@ -18,14 +19,26 @@ test('whatever the page shows can be read back from its address', () => {
       fc.option(fc.constant('2026-11-20')),
       fc.constantFrom('status' as const, 'market' as const, 'instrument' as const, 'coverage' as const, 'api' as const),
       fc.option(fc.integer({ min: 0, max: 4_000_000_000 })),
-      (instrument, type, interval, coverage, series, day, shows, seconds) => {
+      fc.option(fc.constantFrom(...streamNames)),
+      (instrument, type, interval, coverage, series, day, shows, seconds, stream) => {
         const { category = null, symbol = null } = instrument ?? {}
         // The address holds only the minute of a time.
         const at = seconds === null ? null : Math.floor(seconds / 60) * 60_000
         // Only the view of an instrument needs one, and only those of the market and the coverage have their own parts.
-        const none = { coverage: '', series: null, day: null, market: '', sort: '-turnover' }
-        const ofCoverage = shows === 'coverage' ? { coverage, series, day } : {}
-        const own = { ...none, ...ofCoverage, ...(shows === 'market' && { market: coverage, sort: coverage }) }
+        const ofMarket = { market: coverage, within: series, kind: day, only: coverage, sort: series }
+        const none = {
+          market: '',
+          within: null,
+          kind: null,
+          only: null,
+          sort: null,
+          coverage: '',
+          stream: null,
+          series: null,
+          day: null,
+        }
+        const ofCoverage = shows === 'coverage' ? { coverage, stream, series, day } : {}
+        const own = { ...none, ...ofCoverage, ...(shows === 'market' && ofMarket) }
         const tab = shows === 'instrument' && symbol === null ? 'status' : shows
         const view: View = { category, symbol, shows: tab, type, interval, at, ...own }
         expect(readView(writeView(view).slice(1))).toEqual(view)
