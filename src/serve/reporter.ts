@@ -91,6 +91,8 @@ const shownBackfills = 30
 /** Live requests starve if they are later than this. Requests for candles are spread over nearly a minute. */
 const starvedAfterMs = 10_000
 const spoolAlarmShare = 0.5
+/** A busy machine sends responses by way of the disk for seconds. That needs nobody's help. */
+const spoolAlarmMs = 60_000
 
 /** Builds the report for the page, the status command and the health checks. */
 export function statusReport(input: ReportInput): Status {
@@ -268,9 +270,9 @@ function otherProblems({ time, fleet, budget, spool, database, incidents }: Show
     if (until !== null || !what.startsWith(contradictedFills)) continue
     add('gap', what.slice(contradictedFills.length), `${what}: ${message}; they are gaps. See the gaps command.`)
   }
-  if (spool.since !== null && database.isReachable) {
+  if (spool.since !== null && time - spool.since >= spoolAlarmMs && database.isReachable) {
     const going = `Responses have gone to the disk for ${inWords(time - spool.since)}`
-    add('spool', 'spool', `${going}, to be stored when the database takes them.`)
+    add('spool', 'spool', `${going}, to be stored when the database takes them: see to its load.`)
   }
   if (spool.bytes > spool.limitBytes * spoolAlarmShare) {
     const share = Math.round((spool.bytes / spool.limitBytes) * 100)

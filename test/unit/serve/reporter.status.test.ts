@@ -27,11 +27,12 @@ function report(
   prepare: (source: SettableSource) => void = () => undefined,
   database = reachable,
   backfills: readonly BackfillStatus[] = [],
+  sampledMs = 60_000,
 ) {
   const source = settableSource(now - 3_600_000)
   freshen(source, now - 1000)
   prepare(source)
-  const sampler = new Sampler(source, { now: () => now - 60_000 })
+  const sampler = new Sampler(source, { now: () => now - sampledMs })
   try {
     sampler.sample()
     const limits = freshnessLimits(loadConfig({ env: {} }))
@@ -241,13 +242,15 @@ describe('what is wrong is said in words', () => {
     expect(problems[0]?.message).toContain('pause for 2 s')
   })
 
-  test('a spool in use, and one that fills up', () => {
-    const problems = messages(({ state }) => {
+  test('a spool in use for long, and one that fills up', () => {
+    const spooling = ({ state }: SettableSource) => {
       state.backlog.isSpooling = true
       state.backlog.spooledBytes = 600_000
-    })
+    }
+    expect(messages(spooling, reachable, [], 59_000)).toHaveLength(1)
+    const problems = messages(spooling)
     expect(problems.map(({ message }) => message)).toEqual([
-      'Responses have gone to the disk for 60 s, to be stored when the database takes them.',
+      'Responses have gone to the disk for 60 s, to be stored when the database takes them: see to its load.',
       'The spool is 60 % full; when it is full, the oldest responses are dropped.',
     ])
   })
