@@ -3,7 +3,7 @@ import { sum } from '../../market/values.js'
 import { randomName } from '../../runtime/randomness.js'
 import { messageOf } from '../../runtime/text.js'
 import { readPointers, tableFolder } from '../iceberg/catalog.js'
-import { type CommitContext, commitTables, type TableChange } from '../iceberg/commit.js'
+import { type CommitContext, commitTables } from '../iceberg/commit.js'
 import { publishedTable } from '../iceberg/tables.js'
 import type { ArchiveFile } from '../layout/archiveFile.js'
 import { changedPartitions, partitionName } from './checkDay.js'
@@ -11,10 +11,10 @@ import { fileRows, type StagedFile } from './file.js'
 import type { StoredColumn } from '../layout/rowText.js'
 import { withSnapshot } from './rows.js'
 import { stageDay } from './stageDay.js'
-import { type ArchivedDay, forgetOtherDays, noteArchivedDay, readArchivedDays, replaceFiles } from './state.js'
+import { type ArchivedDay, forgetOtherDays, noteArchivedDay, readArchivedDays } from './state.js'
 import type { ArchivedTable, Day } from '../layout/tables.js'
 import { DamagedArchive } from '../layout/target.js'
-import { columnsOfTables, isSameType, type Replacement, widenFiles } from './widen.js'
+import { columnsOfTables, isSameType, widenTable } from './widen.js'
 
 export interface WrittenDay {
   readonly table: string
@@ -32,7 +32,6 @@ const rowsPerCommit = 5_000_000
 interface Change {
   readonly added: { readonly day: Day; readonly file: ArchiveFile }[]
   readonly removed: { readonly day: Day; readonly path: string }[]
-  columns: readonly StoredColumn[]
 }
 
 /** Writes days as the database has them, and makes them visible several at a time. */
@@ -43,7 +42,6 @@ export class DayWriter {
   #columns: Map<string, readonly StoredColumn[]> | undefined
   readonly #changes = new Map<string, Change>()
   readonly #days: { readonly table: ArchivedTable; readonly noted: Pick<ArchivedDay, 'day' | 'files'> }[] = []
-  #replaced: readonly Replacement[] = []
   /** Why the files of a table could not be widened. Each try would read all of them. */
   readonly #failures = new Map<string, DamagedArchive>()
   #rows = 0
@@ -84,9 +82,11 @@ export class DayWriter {
   /** Makes visible what was written. */
   async commit(): Promise<void> {
     if (this.#days.length + this.#changes.size === 0) return
-    const changes = new Map<string, TableChange>(this.#changes)
+    const known = await this.#known()
+    const changes = new Map(
+      [...this.#changes].map(([name, change]) => [name, { ...change, columns: known.get(name) ?? [] }]),
+    )
     await commitTables(this.#context, changes, async (transaction) => {
-      await replaceFiles(transaction, this.#replaced)
       for (const { table, noted } of this.#days) {
         await noteArchivedDay(transaction, table.name, noted)
         if (table.timeColumn === undefined) await forgetOtherDays(transaction, table.name, noted.day)
@@ -94,7 +94,6 @@ export class DayWriter {
     })
     this.#changes.clear()
     this.#days.length = 0
-    this.#replaced = []
     this.#rows = 0
   }
 
@@ -111,37 +110,29 @@ export class DayWriter {
     return this.#columns
   }
 
-  /** Takes over the columns of staged files. If a decimal has another type now, all files of the table get it. */
+  /**
+   * Takes over the columns of staged files. If a decimal has another type now, all files of the table get it. If one of
+   * them is damaged, the table stays as it is, and no wider day can be written before that file is back.
+   */
   async #takeColumns(name: string, columns: readonly StoredColumn[]): Promise<void> {
     const known = await this.#known()
     const before = known.get(name)
-    const isWidened = before !== undefined && !isSameType(before, columns)
-    if (isWidened) this.#replaced = await this.#widen(name, columns)
+    if (before !== undefined && !isSameType(before, columns)) {
+      const failed = this.#failures.get(name)
+      if (failed !== undefined) throw failed
+      await this.commit()
+      try {
+        await widenTable(this.#context, publishedTable(name), columns)
+      } catch (error) {
+        if (error instanceof DamagedArchive) this.#failures.set(name, error)
+        throw error
+      }
+    }
     known.set(name, columns)
-    this.#change(name).columns = columns
-    if (!isWidened) return
-    for (const { day, path, file } of this.#replaced) {
-      this.#change(name).added.push({ day, file })
-      this.#change(name).removed.push({ day, path })
-    }
-    await this.commit()
-  }
-
-  /** If a file is damaged, the table stays as it is, and no wider day can be written before that file is back. */
-  async #widen(name: string, columns: readonly StoredColumn[]): Promise<readonly Replacement[]> {
-    const failed = this.#failures.get(name)
-    if (failed !== undefined) throw failed
-    await this.commit()
-    try {
-      return await widenFiles(this.#context, publishedTable(name), columns)
-    } catch (error) {
-      if (error instanceof DamagedArchive) this.#failures.set(name, error)
-      throw error
-    }
   }
 
   #change(table: string): Change {
-    const found = this.#changes.get(table) ?? { added: [], removed: [], columns: this.#columns?.get(table) ?? [] }
+    const found = this.#changes.get(table) ?? { added: [], removed: [] }
     this.#changes.set(table, found)
     return found
   }

@@ -32,19 +32,16 @@ interface RestoreOptions {
 
 interface RestoreResult {
   readonly restored: readonly RestoredDay[]
-  /** Why days were not restored, one line each. The archive of these days is damaged, or has unknown columns. */
+  /** Why days were not restored, one line each. The archive of these days is damaged. */
   readonly problems: readonly string[]
 }
 
 const rowsPerStatement = 2_000
 
-/** Thrown for a day with a column that the database does not have, because a newer program has written it. */
-class UnknownColumn extends Error {}
-
 /**
  * Fills a database with days and their proof, exactly as they are in the archive. Throws if the database has rows of
- * such a day, or if a recorder has recorded into it: nobody could say then which rows are right. Nothing is restored of
- * a day whose archive is damaged or has unknown columns.
+ * such a day, or if a recorder has recorded into it: nobody could say then which rows are right. Throws if a newer program
+ * wrote the archive with more columns. Nothing is restored of a day whose archive is damaged.
  */
 export async function restoreArchive(
   database: RecorderDatabase,
@@ -67,11 +64,8 @@ export async function restoreArchive(
         restored.push({ table, day, rows })
         onDay?.({ table, day, rows })
       } catch (error) {
-        if (!(error instanceof DamagedArchive) && !(error instanceof UnknownColumn)) throw error
-        const remedy =
-          error instanceof UnknownColumn
-            ? 'use the version of market-recorder that wrote the archive, or a newer one'
-            : 'bring it back from a copy of the archive'
+        if (!(error instanceof DamagedArchive)) throw error
+        const remedy = 'bring it back from a copy of the archive'
         problems.push(`${error.message}; nothing of ${table} of ${day} was restored: ${remedy}`)
       }
     }
@@ -128,8 +122,8 @@ async function restoreDay(
 function requireColumns(file: ShownFile, { columns }: FileFooter, described: readonly StoredColumn[]): void {
   const foreign = columns.find((one) => !described.some(({ name, type }) => name === one.name && type === one.type))
   if (foreign === undefined) return
-  const column = `${foreign.name} ${foreign.type}`
-  throw new UnknownColumn(`${file.table} of ${file.day ?? ''} has a column ${column}, which the database does not have`)
+  const what = `${file.path} has a column ${foreign.name} ${foreign.type}, which the database does not have`
+  throw new Error(`${what}: use the version of market-recorder that wrote the archive, or a newer one`)
 }
 
 /** Values of each column as text that the server reads. */

@@ -1,6 +1,6 @@
 import { randomName } from '../../runtime/randomness.js'
 import { type Pointers, readMetadata, readPointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
-import type { CommitContext } from '../iceberg/commit.js'
+import { type CommitContext, commitTables } from '../iceberg/commit.js'
 import { columnsProperty, fieldOf } from '../iceberg/metadata.js'
 import type { PublishedTable } from '../iceberg/tables.js'
 import type { ArchiveTarget } from '../layout/target.js'
@@ -8,6 +8,7 @@ import { DamagedArchive } from '../layout/target.js'
 import type { ArchiveFile } from '../layout/archiveFile.js'
 import { fileRows, PartitionWriter } from './file.js'
 import { parquetColumns, serverRow, type StoredColumn } from '../layout/rowText.js'
+import { replaceFiles } from './state.js'
 import { type Day, dayOf } from '../layout/tables.js'
 
 /** Reads the columns of the files of each table. */
@@ -29,27 +30,22 @@ export function isSameType(a: readonly StoredColumn[], b: readonly StoredColumn[
   return parquetColumns(b).every((column) => (ids.get(column.name) ?? fieldOf(column).id) === fieldOf(column).id)
 }
 
-/** A file that takes the place of another one with the same rows. */
-export interface Replacement {
-  readonly day: Day
-  readonly path: string
-  readonly file: ArchiveFile
-}
-
 /**
  * Writes all files of a table again with decimals of another type. Iceberg never changes a scale, so all files of a
  * table need the same one. Their rows stay the same, also where they are final. Throws a `DamagedArchive` if one of them
  * cannot be read, and then leaves no new file.
  */
-export async function widenFiles(
-  { db, target, folder, signal }: CommitContext,
+export async function widenTable(
+  context: CommitContext,
   table: PublishedTable,
   columns: readonly StoredColumn[],
-): Promise<Replacement[]> {
-  const replaced: Replacement[] = []
+): Promise<void> {
+  const { db, target } = context
+  const replaced: { readonly day: Day; readonly path: string; readonly file: ArchiveFile }[] = []
   try {
     for (const shown of await shownFiles(target, table, await readPointers(db))) {
-      replaced.push(await widenFile({ target, folder, signal }, shown, columns))
+      const file = await widenFile(context, shown, columns)
+      replaced.push({ day: shown.day ?? dayOf(0), path: shown.path, file })
     }
   } catch (error) {
     for (const { file } of replaced) await target.remove(file.path)
@@ -57,25 +53,20 @@ export async function widenFiles(
     const what = `${table.name} has values that need wider decimals in all of its files`
     throw new DamagedArchive(`${error.message}; ${what}: bring the file back`, { cause: error })
   }
-  return replaced
+  const changes = new Map([[table.name, { added: replaced, removed: replaced, columns }]])
+  await commitTables(context, changes, (transaction) => replaceFiles(transaction, replaced))
 }
 
 async function widenFile(
-  { target, folder, signal }: Pick<CommitContext, 'target' | 'folder' | 'signal'>,
+  { target, folder, signal }: CommitContext,
   shown: ShownFile,
   columns: readonly StoredColumn[],
-): Promise<Replacement> {
+): Promise<ArchiveFile> {
   let writer: PartitionWriter | undefined
   for await (const { footer, rows } of fileRows({ target, signal }, shown)) {
     const wider = footer.columns.map((own) => columns.find(({ name }) => name === own.name) ?? own)
-    writer ??= new PartitionWriter({
-      folder,
-      table: shown.table,
-      day: footer.day,
-      divider: shown.divider,
-      columns: wider,
-      isOneFile: true,
-    })
+    const { table, divider } = shown
+    writer ??= new PartitionWriter({ folder, table, day: footer.day, divider, columns: wider, isOneFile: true })
     await writer.write(rows.map(serverRow(footer.columns)))
   }
   await writer?.close()
@@ -84,5 +75,5 @@ async function widenFile(
   const { localPath, ...file } = staged
   const path = shown.path.replace(/[^/]*$/, `${randomName(12)}.parquet`)
   await target.publish(localPath, path)
-  return { day: shown.day ?? dayOf(0), path: shown.path, file: { ...file, path } }
+  return { ...file, path }
 }
