@@ -41,9 +41,13 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
       : paint(counted(problems.length, 'problem'), problems.some(({ isBlocking }) => isBlocking) ? 'red' : 'yellow')
   const running = inWords(status.time - status.startedAt)
   const leftOut = leftOutLines(status.streams)
-  const table = streamTable(status, paint, screen.columns < wideColumns)
-  const [head = '', ...streams] = table.split('\n')
-  const off = streams.filter((_, index) => status.streams[index]?.state === 'off')
+  const off = labelled(
+    'Off',
+    inLines(
+      status.streams.filter(isOff).map(({ name }) => name),
+      4,
+    ),
+  )
   const operations = inLines(
     budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`),
     3,
@@ -52,8 +56,8 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
     `${paint('market-recorder', 'bold')} ${status.version} · ${health} · up ${running} · egress ${status.egress} · ${clock(status.time)} UTC`,
     ...problems.map(({ message, isBlocking }) => paint(`  ! ${message}`, isBlocking ? 'red' : 'yellow')),
     '',
-    head,
-    ...streams,
+    ...streamTable(status, paint, screen.columns < wideColumns).split('\n'),
+    ...off,
     ...leftOut,
     '',
     `Requests   ${bar(budget.overall.used, budget.overall.limit)} ${grouped(budget.overall.used)} of ${grouped(budget.overall.limit)} a minute` +
@@ -104,7 +108,7 @@ function fleetLines({ fleet: { recorders, unowned } }: Status, paint: Paint): st
   )
   const lost =
     unowned > 0 ? [paint(`           ${grouped(unowned)} of them are not requested by any recorder`, 'red')] : []
-  return [...inLines(rows, 3).map((line, index) => (index === 0 ? `Recorders  ${line.slice(11)}` : line)), ...lost]
+  return [...labelled('Recorders', inLines(rows, 3)), ...lost]
 }
 
 /** Formats the stored state, for when no recorder responds. */
@@ -174,9 +178,12 @@ function streamTable(status: Status, paint: Paint, isNarrow: boolean): string {
     shown.map(({ name }) => name),
     shown.map((_, index) => (index < 2 ? 'left' : 'right')),
   )
-  for (const stream of status.streams) table.push(shown.map(({ cell }) => cell(stream, paint, status)))
+  const rows = status.streams.filter((stream) => !isOff(stream))
+  for (const stream of rows) table.push(shown.map(({ cell }) => cell(stream, paint, status)))
   return table.toString()
 }
+
+const isOff = ({ state }: StreamStatus) => state === 'off'
 
 /** Streams whose targets are whole lists, not instruments. */
 const listed: readonly StreamName[] = streamNames.filter((name) => streamNamed(name).kind === 'lists')
@@ -247,6 +254,10 @@ function inLines(parts: readonly string[], perLine: number): string[] {
     parts.slice(line * perLine, (line + 1) * perLine),
   )
   return lines.map((line) => `           ${line.join(' · ')}`)
+}
+
+function labelled(label: string, lines: readonly string[]): string[] {
+  return lines.map((line, index) => (index === 0 ? label.padEnd(11) + line.slice(11) : line))
 }
 
 function sizeText(bytes: number | null): string {

@@ -174,7 +174,8 @@ export class Collector {
     this.#isCollecting = true
     this.assign(this.#ownership)
     this.#loops.push(this.#rechooseEveryMinute(), this.#watchTickers(), this.#keepReadingFillRates())
-    logger.info(`collecting ${streamNames.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
+    const covered = streamNames.filter((name) => this.stats[name].targets > 0)
+    logger.info(`collecting ${covered.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
   }
 
   /** Reads how busy instruments were in the last days. Waits for the database only briefly. */

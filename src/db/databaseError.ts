@@ -63,7 +63,7 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   ECONNREFUSED: {
     ...connection,
     preventsTakeover: true,
-    advice: 'nothing listens there; is the server running, and are host and port right?',
+    advice: 'nothing listens there; start the server, or correct host and port',
   },
   ENOTFOUND: { isPassing: true, advice: 'that host name does not exist; check the host in DATABASE_URL' },
   EAI_AGAIN: {
@@ -115,7 +115,7 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   },
   '57P01': { ...connection, advice: 'the server is shutting down or restarting' },
   '57P02': { ...connection, preventsTakeover: true, advice: 'the server crashed and is recovering; see its log' },
-  '57P03': { ...connection, preventsTakeover: true, advice: 'the server is starting up; try again in a moment' },
+  '57P03': { ...connection, preventsTakeover: true, advice: 'try again in a moment' },
   /** The database was dropped, or the session was idle for too long. */
   '57P04': { isPassing: true },
   '57P05': { isPassing: true },

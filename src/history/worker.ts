@@ -136,7 +136,7 @@ export class HistoryWorker {
 
   /** Never rejects: a slice that cannot be settled is given up when leases are extended. */
   async #run(slice: Slice, running: RunningSlice): Promise<void> {
-    const { logger } = this.#options
+    const { logger, incidents } = this.#options
     const what = `backfill: ${streamText(slice.series)}`
     try {
       const signal = AbortSignal.any([this.#stopping.signal, running.stop.signal])
@@ -147,7 +147,8 @@ export class HistoryWorker {
       if (failure !== undefined) logger.warn(`${what}: ${failure}`)
       logger.debug(`${what}: ${received} rows in ${requests} requests`)
     } catch (error) {
-      logger.warn(`${what}: ${describeDatabaseError(error)}`)
+      // A database that goes away stops all slices at once, which is one incident.
+      incidents.failed('backfill', `${streamText(slice.series)}: ${describeDatabaseError(error)}`)
     }
   }
 }

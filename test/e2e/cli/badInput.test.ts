@@ -133,7 +133,7 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
     const env = { DATABASE_URL: 'postgres://recorder:secret@127.0.0.1:9/market' }
     const finished = await runProgram(['migrate'], env)
     expect(finished.exitCode).toBe(1)
-    expectOneClearLine(finished, /127\.0\.0\.1:9.*is the server running/)
+    expectOneClearLine(finished, /127\.0\.0\.1:9.*start the server/)
     expect(finished.stderr).not.toContain('secret')
   })
 
@@ -218,7 +218,7 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
     const env = { DATABASE_URL: 'postgres://recorder@127.0.0.1:9/market' }
     const finished = await runProgram(['status', '--url', 'http://127.0.0.1:1'], env)
     expect(finished.exitCode).toBe(1)
-    expectOneClearLine(finished, /no recorder .*; database: .*127\.0\.0\.1:9; .*is the server running/)
+    expectOneClearLine(finished, /no recorder .*; database: .*127\.0\.0\.1:9; .*start the server/)
     expect(finished.stderr.split('127.0.0.1:9')).toHaveLength(2)
   })
 

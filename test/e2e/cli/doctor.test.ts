@@ -122,7 +122,7 @@ it('a malformed address of the database is a finding about the database alone', 
 it('a database that is out of reach is a finding with advice', async () => {
   const env = { DATABASE_URL: 'postgres://user:secret@127.0.0.1:1/market', EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
   const detail = find(await runDoctor(loadConfig({ env }), createLogger('silent')), 'database')?.detail
-  expect(detail).toMatch(/^connect ECONNREFUSED 127\.0\.0\.1:1; nothing listens there; is the server running/)
+  expect(detail).toMatch(/^connect ECONNREFUSED 127\.0\.0\.1:1; nothing listens there; start the server/)
 })
 
 it.each([

@@ -43,6 +43,9 @@ describe('the status on a terminal', () => {
     expect(shown).toMatch(/^Gaps {7}0 open, 1,234 lost, 0 repaired$/m)
     expect(shown).toMatch(/^fills .* 1,234$/m)
     expect(shown).toContain('12 MB on disk')
+    // Streams that are off have no figures, and one line for all of them.
+    expect(shown).toMatch(/^Off {8}taker_flow · long_short_ratios · /m)
+    expect(shown).not.toMatch(/^taker_flow /m)
   })
 
   test('says first what is wrong', () => {
