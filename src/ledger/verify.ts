@@ -17,7 +17,7 @@ export interface Disagreement {
 }
 
 /** Rows of an instrument that are odd, and may be true: they are stored as they came. */
-export interface OddRows extends InstrumentKey {
+interface OddRows extends InstrumentKey {
   readonly count: number
 }
 

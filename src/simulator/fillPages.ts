@@ -9,6 +9,9 @@ import type { World } from './world/world.js'
 
 type HiddenFills = Quirks['hiddenFills'][number]
 
+/** How far back the history of fills reaches. */
+const historyMs = 90 * dayMs
+
 /** Returns the newest fills, without those that are hidden at the moment. */
 export function fillPage(
   world: World,
@@ -41,7 +44,7 @@ export function pastFillPage(
   const { category, symbol, startTime, endTime, idLessThan } = query
   const isFromOldest = quirks.oldestFirst.includes(operation)
   const range = {
-    from: Math.max(startTime, at - quirks.fillsHistoryDays * dayMs),
+    from: Math.max(startTime, at - historyMs),
     to: Math.min(endTime, at) + 1,
     idBelow: idLessThan === null ? null : idOfLive(idLessThan, quirks, category),
     isFromOldest,

@@ -11,7 +11,7 @@ import { rowsOf, rowsOfDay, type Snapshot, symbolsOfDay, tableColumns } from './
 import { type ArchivedTable, type Day, dayEnd, dayStart } from '../layout/tables.js'
 
 /** Columns of each table of the archive that has files, with the digits of their decimals. */
-export type KnownColumns = ReadonlyMap<string, readonly StoredColumn[]>
+type KnownColumns = ReadonlyMap<string, readonly StoredColumn[]>
 
 /** A day in local files that no reader sees yet. */
 interface StagedDay {

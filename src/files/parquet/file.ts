@@ -19,7 +19,7 @@ import { unitsIn } from './decimals.js'
 const rowsPerGroup = 50_000
 const charactersPerGroup = 8_000_000
 
-export interface ParquetFile {
+interface ParquetFile {
   /** Resolves when rows are in memory or on disk. Throws an `UnfitDecimal` if a column cannot hold a value. */
   write(rows: readonly QueryRow[]): Promise<void>
   /** @param footer texts that the file keeps beside its rows */

@@ -67,10 +67,10 @@ export function pastFillRows(
 
 function pastFillRow(market: Market, fill: TrueFill, quirks: Quirks): PastFillRow {
   const { listing, key } = market
-  const { capitalisedSides, spotHistoryInSeconds } = quirks
-  const isCapital = capitalisedSides === 'mixed' ? unit(mixWide(key ^ 0x51de, fill.index)) < 0.5 : capitalisedSides
+  // The service spells some sides with a capital.
+  const isCapital = unit(mixWide(key ^ 0x51de, fill.index)) < 0.5
   const { execId, price, size, side, ts } = fillRow(market, fill, quirks)
-  const inSeconds = spotHistoryInSeconds && listing.category === 'SPOT'
+  const inSeconds = quirks.spotHistoryInSeconds && listing.category === 'SPOT'
   return {
     tradeId: idsOfHistory(quirks, listing.category) === 'same' ? execId : `9${execId.slice(1)}`,
     price,

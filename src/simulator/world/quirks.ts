@@ -110,12 +110,8 @@ export const quirksSchema = z.strictObject({
     .default(hourMs * 6),
   /** Operations that the service does not have. */
   lackingOperations: z.array(z.enum(operations)).default([]),
-  /** How far back the history of fills reaches. */
-  fillsHistoryDays: z.number().positive().default(90),
   /** The ids in the history of fills: those of the newest fills, or others. Categories may differ. */
   fillsHistoryIds: z.union([ids, z.partialRecord(z.enum(tradedCategories), ids)]).default('same'),
-  /** The history of fills spells `Buy` and `Sell` with a capital: always, never, or some of them. */
-  capitalisedSides: z.union([z.boolean(), z.literal('mixed')]).default('mixed'),
   /** The history of spot fills gives times in whole seconds, as its documentation says. */
   spotHistoryInSeconds: z.boolean().default(false),
   /** Share of the candles that are left out until `forMs` after their opening. */
