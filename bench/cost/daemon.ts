@@ -1,7 +1,7 @@
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import axios from 'axios'
-import { lastingPort } from '../../src/server/embedded/port.js'
+import { lastingPort } from '../../src/server/embedded/server.js'
 import { type Running, startProgram } from '../../test/support/program.js'
 import { atLeast, atMost, type Check, median } from '../tools/checks.js'
 import { type BenchDatabase, withDatabase } from '../tools/database.js'

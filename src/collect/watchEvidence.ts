@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Database } from '../db/schema.js'
-import { contradictedShares, evidenceAfter, giveUpOldEvidence } from '../ledger/evidence.js'
+import { contradictedShares, evidenceAfter, giveUpOldEvidence } from '../ledger/verdicts.js'
 import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'

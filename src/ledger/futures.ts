@@ -37,16 +37,8 @@ const missedSettlement = 'settlements are missing by the interval of the instrum
 /** Stored rates this far around the new ones are read too. They show whether a settlement is missing between rates. */
 const marginMs = 3 * longestFundingMs
 
-/** Stores a live response with what it proves. `trx` must be a transaction. */
-export async function storeFundingBatch(
-  trx: Kysely<Database>,
-  batch: Batch<FutureKey, FundingRate>,
-): Promise<StoredEvents> {
-  return storeFundingRates(trx, batch.target, batch.rows, provenByBatch(batch))
-}
-
 /** Returns the time that a live response proves. */
-function provenByBatch<Row extends { readonly ts: ServiceMs }>(batch: Batch<FutureKey, Row>): Ranges {
+export function provenByBatch<Row extends { readonly ts: ServiceMs }>(batch: Batch<FutureKey, Row>): Ranges {
   const { rows, requestTime, provesNothing } = batch
   if (provesNothing || missingRows(batch) > 0) return []
   return provenBy(runOf(rows.map(({ ts }) => ts)), addMs(requestTime, -eventLateMs))
@@ -138,14 +130,6 @@ export function numberOccurrences(rows: readonly Liquidation[]): RowOf<'liquidat
     counts.set(text, occurrence)
     return { ...row, occurrence }
   })
-}
-
-/** Stores a live response with what it proves. `trx` must be a transaction. */
-export async function storeLiquidationBatch(
-  trx: Kysely<Database>,
-  batch: Batch<FutureKey, Liquidation>,
-): Promise<StoredEvents> {
-  return storeLiquidations(trx, batch.target, batch.rows, provenByBatch(batch), batch.after)
 }
 
 /**

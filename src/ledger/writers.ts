@@ -1,5 +1,7 @@
 import type { Kysely } from 'kysely'
 import { type Candle, intervalMs, silenceBetween } from '../market/candle.js'
+import type { FutureKey } from '../market/category.js'
+import type { FundingRate, Liquidation } from '../market/funding.js'
 import type { RpiSymbol } from '../market/rows.js'
 import type { Instrument } from '../market/instrument.js'
 import type { MomentStream, RowOf, StreamName, VersionStream } from '../market/stream.js'
@@ -7,7 +9,7 @@ import type { TimeRange } from '../market/timeRange.js'
 import { addMs } from '../market/values.js'
 import type { Database } from '../db/schema.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
-import { storeFundingBatch, storeLiquidationBatch } from './futures.js'
+import { provenByBatch, storeFundingRates, storeLiquidations } from './futures.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
 import {
   type Batch,
@@ -39,8 +41,12 @@ const writers = {
     const { rows, requestTime } = batch
     return storeCandles(db, rows, silenceOf(batch), batch.silence === undefined ? requestTime : null, requestTime)
   }),
-  funding_rates: oneByOne(storeFundingBatch),
-  liquidations: oneByOne(storeLiquidationBatch),
+  funding_rates: oneByOne((db, batch: Batch<FutureKey, FundingRate>) =>
+    storeFundingRates(db, batch.target, batch.rows, provenByBatch(batch)),
+  ),
+  liquidations: oneByOne((db, batch: Batch<FutureKey, Liquidation>) =>
+    storeLiquidations(db, batch.target, batch.rows, provenByBatch(batch), batch.after),
+  ),
   index_components: byVersions('index_components'),
 } as const satisfies Readonly<Record<Exclude<StreamName, MomentStream>, unknown>>
 

@@ -1,10 +1,9 @@
-import { parse as parseCron } from 'node-cron'
-import { isOfEachDay } from '../collect/schedule/cron.js'
+import { longestPauseMs } from '../collect/schedule/cron.js'
 import type { StreamStats } from '../collect/streams/stream.js'
 import { type AnyStream, enabledStreams } from '../collect/streams/streams.js'
 import type { Config } from '../config/resolve.js'
 import { byStream, type StreamName } from '../market/stream.js'
-import { dayMs, largest, secondsPerDay, type MachineMs } from '../market/values.js'
+import type { MachineMs } from '../market/values.js'
 
 /** Time for a response to arrive and be stored. It is part of the age at which a stream counts as stale. */
 const graceMs = 30_000
@@ -30,20 +29,6 @@ function periodMs(stream: AnyStream, config: Config): number {
     case 'candle-close':
       return trigger.shortestMs + trigger.settleMs
   }
-}
-
-/** Returns the longest time between two matches of a cron expression; 31 days if it skips days. */
-export function longestPauseMs(expression: string): number {
-  const fields = parseCron(expression)
-  if (!isOfEachDay(fields)) return 31 * dayMs
-  const times = fields.hour
-    .flatMap((hour) =>
-      fields.minute.flatMap((minute) => fields.second.map((second) => hour * 3600 + minute * 60 + second)),
-    )
-    .toSorted((a, b) => a - b)
-  const first = times[0] ?? 0
-  const pauses = times.map((time, i) => (times[i + 1] ?? first + secondsPerDay) - time)
-  return largest(pauses) * 1000
 }
 
 /** Returns how long ago a stream last showed that it works; null if it has not done so yet. */

@@ -3,7 +3,7 @@ import type { TimeMs } from '../market/values.js'
 import { bookText, brokenData, type ResponseData } from './responseData.js'
 import { futuresData } from './futures.js'
 import { fillPage, pastFillPage } from './fillPages.js'
-import { candlePage } from './pages.js'
+import { candlePage, takeTurns } from './pages.js'
 import {
   candleQueryOf,
   categoryOf,
@@ -22,7 +22,6 @@ import { historySymbol } from './world/fillRows.js'
 import { type Listing, isShown } from './world/listing.js'
 import type { World } from './world/world.js'
 import type { Category, TradedCategory } from '../market/category.js'
-import { takeTurns } from './turns.js'
 
 type Responder = (operation: Operation, query: Query, at: TimeMs) => Promise<ResponseData>
 

@@ -13,7 +13,7 @@ import { expectAccessible } from '../support/accessible.js'
 import { launchBrowser, openPage, savedCsv, type WatchedPage } from '../support/browser.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { chromium } from '../support/installed.js'
-import { lastingPort } from '../../src/server/embedded/port.js'
+import { lastingPort } from '../../src/server/embedded/server.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../support/simulatorProcess.js'
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 

@@ -1,5 +1,5 @@
 import { connect, createServer, type Socket } from 'node:net'
-import { lastingPort } from '../../src/server/embedded/port.js'
+import { lastingPort } from '../../src/server/embedded/server.js'
 
 /** A way to a server that a test can break in the ways that networks break. */
 export interface TcpProxy {

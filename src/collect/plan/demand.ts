@@ -1,4 +1,3 @@
-import { parse as parseCron } from 'node-cron'
 import type { Config } from '../../config/resolve.js'
 import { type InstrumentKey, instrumentText } from '../../market/category.js'
 import type { Operation } from '../../market/operation.js'
@@ -7,6 +6,7 @@ import { secondsPerDay, sum } from '../../market/values.js'
 import type { InstrumentStream, ListStream } from '../streams/stream.js'
 import { type AnyStream, enabledStreams } from '../streams/streams.js'
 import { type LeftOut, type PlanInstrument, type PlanUniverse, rankInstruments } from '../universe/planUniverse.js'
+import { runsPerDay } from '../schedule/cron.js'
 import { countWithin } from '../schedule/places.js'
 
 /** Requests, rows and bytes of a stream on a day on which its schedule runs. */
@@ -127,12 +127,6 @@ export function instrumentDemands(config: Config, { kind, instruments }: PlanUni
     const { chosen } = cover(stream, config, { kind, instruments }, () => 0, Infinity)
     return chosen.map((one) => ({ stream: stream.name, key: instrumentText(one), perSecond: costOf(one) }))
   })
-}
-
-/** Returns how often a cron expression of six fields runs on a day on which it runs. */
-export function runsPerDay(schedule: string): number {
-  const { second, minute, hour } = parseCron(schedule)
-  return second.length * minute.length * hour.length
 }
 
 type Kept = Partial<Pick<Config['storage']['fills'], 'retentionDays' | 'columnstoreAfterHours'>>

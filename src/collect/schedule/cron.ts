@@ -1,5 +1,5 @@
 import { createTask, parse as parseCron } from 'node-cron'
-import { dayMs, hourMs } from '../../market/values.js'
+import { dayMs, hourMs, largest, secondsPerDay } from '../../market/values.js'
 import { type Clock, sleepFor } from '../../runtime/clock.js'
 
 /** A wall clock that is set forward is noticed after this time at the latest. */
@@ -46,8 +46,28 @@ export function nextRunOf(expression: string): <Time extends number>(after: Time
   }
 }
 
+/** Returns how often a cron expression of six fields runs on a day on which it runs. */
+export function runsPerDay(schedule: string): number {
+  const { second, minute, hour } = parseCron(schedule)
+  return second.length * minute.length * hour.length
+}
+
+/** Returns the longest time between two matches of a cron expression; 31 days if it skips days. */
+export function longestPauseMs(expression: string): number {
+  const fields = parseCron(expression)
+  if (!isOfEachDay(fields)) return 31 * dayMs
+  const times = fields.hour
+    .flatMap((hour) =>
+      fields.minute.flatMap((minute) => fields.second.map((second) => hour * 3600 + minute * 60 + second)),
+    )
+    .toSorted((a, b) => a - b)
+  const first = times[0] ?? 0
+  const pauses = times.map((time, i) => (times[i + 1] ?? first + secondsPerDay) - time)
+  return largest(pauses) * 1000
+}
+
 /** Returns true if a cron expression matches every day. Fields may repeat a day, or name the last of a month. */
-export function isOfEachDay({ dayOfMonth, month, dayOfWeek }: ReturnType<typeof parseCron>): boolean {
+function isOfEachDay({ dayOfMonth, month, dayOfWeek }: ReturnType<typeof parseCron>): boolean {
   const isEach = (field: readonly (number | string)[], count: number) =>
     new Set(field.filter((entry) => typeof entry === 'number')).size === count
   return isEach(dayOfMonth, 31) && isEach(month, 12) && isEach(dayOfWeek, 7)

@@ -12,8 +12,7 @@ import {
   selectRows,
   writeExportManifest,
 } from './request.js'
-import { type ExportFormat, type FileFormat, fileFormat, type OpenFile } from './files.js'
-import { partitionValue } from './partitionValue.js'
+import { type ExportFormat, type FileFormat, fileFormat, type OpenFile, partitionValue } from './files.js'
 import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
 import type { DatabasePool } from '../../db/pool.js'
 import { belongsTo, readReadersIdentity } from '../../db/identity.js'

@@ -1,9 +1,10 @@
 import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { describeDatabaseError } from '../../db/databaseError.js'
+import { random } from '../../runtime/randomness.js'
 import { endOrphans, signalServer, type SpawnedServer, spawnServer } from './keeper.js'
-import { isFree, lastingPort } from './port.js'
 import {
   databaseName,
   embeddedPaths,
@@ -209,4 +210,28 @@ function isPassing(failure: string): boolean {
 /** The server has no certificate, so a PGSSLMODE of the environment must not count. */
 export function serverUrl(port: number, user: string, password: string): string {
   return `postgresql://${user}:${password}@127.0.0.1:${port}/${databaseName}?sslmode=disable`
+}
+
+/**
+ * Systems give ports from 32768 (Linux) or 49152 on to outgoing connections. While a server is away, even the client
+ * that tries to reach it could be given its port.
+ */
+const lowestPort = 20_000
+const highestPort = 32_767
+
+/** Returns a free port of 127.0.0.1 that no other program gets by chance while its server is away. */
+export async function lastingPort(): Promise<number> {
+  for (;;) {
+    const port = lowestPort + Math.floor(random() * (highestPort - lowestPort + 1))
+    if (await isFree(port)) return port
+  }
+}
+
+/** Returns true if a server could listen on this port of 127.0.0.1. */
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const probe = createServer()
+    probe.once('error', () => resolve(false))
+    probe.listen({ port, host: '127.0.0.1', exclusive: true }, () => probe.close(() => resolve(true)))
+  })
 }

@@ -11,7 +11,7 @@ import { type Account, findBinaries, serverAccount } from '../../../src/server/e
 import { serverEnvironment } from '../../../src/server/embedded/keeper.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
 import { ping } from '../../../src/ledger/read/overview.js'
-import { lastingPort } from '../../../src/server/embedded/port.js'
+import { lastingPort } from '../../../src/server/embedded/server.js'
 import { runProgram } from '../../support/program.js'
 
 const run = promisify(execFile)

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { contradictedShares, evidenceAfter, giveUpOldEvidence } from '../../../src/ledger/evidence.js'
+import { contradictedShares, evidenceAfter, giveUpOldEvidence } from '../../../src/ledger/verdicts.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storePastFills } from '../../../src/ledger/storePastFills.js'

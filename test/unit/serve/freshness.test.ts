@@ -1,21 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { createStats } from '../../../src/collect/streams/stream.js'
 import { loadConfig } from '../../../src/config/resolve.js'
-import { freshnessLimits, freshnessOf, longestPauseMs } from '../../../src/serve/freshness.js'
-
-describe('the longest pause of a schedule', () => {
-  test.each([
-    ['*/5 * * * * *', 5_000],
-    ['0 */10 * * * *', 600_000],
-    ['0,10 * * * * *', 50_000],
-    ['30 15 */6 * * *', 6 * 3_600_000],
-    ['0 0 12 * * *', 86_400_000],
-    ['0 0 12 * * 1', 31 * 86_400_000],
-    ['0 0 12 1-30,15 * *', 31 * 86_400_000],
-  ])('%s', (expression, pauseMs) => {
-    expect(longestPauseMs(expression)).toBe(pauseMs)
-  })
-})
+import { freshnessLimits, freshnessOf } from '../../../src/serve/freshness.js'
 
 test('a stream may be two of its periods old', () => {
   const limits = freshnessLimits(loadConfig({ env: {} }))

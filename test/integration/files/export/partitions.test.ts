@@ -2,7 +2,7 @@ import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { expect, test } from 'vitest'
-import { partitionValue } from '../../../../src/files/export/partitionValue.js'
+import { partitionValue } from '../../../../src/files/export/files.js'
 import { temporaryFolder } from '../../../support/temporaryFolder.js'
 
 const folder = temporaryFolder('partitions')

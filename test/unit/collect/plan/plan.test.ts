@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
-import { runsPerDay } from '../../../../src/collect/plan/demand.js'
 import { assumedUniverse, type PlanUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { type Config, loadConfig } from '../../../../src/config/resolve.js'
 import { categories, isTradedCategory, tradedCategories } from '../../../../src/market/category.js'
@@ -138,15 +137,6 @@ describe('arithmetic', () => {
       for (const stream of Object.values(streams)) stream.enabled = false
     })
     expect(planConfig(config, assumedUniverse())).toMatchObject({ fits: true, streams: [], bytesPerDay: 0 })
-  })
-
-  test.each([
-    ['*/5 * * * * *', 17_280],
-    ['0 */10 * * * *', 144],
-    ['0 0 0 * * *', 1],
-    ['15,45 0 9-17 * * 1-5', 18],
-  ])('%s runs %i times a day', (schedule, runs) => {
-    expect(runsPerDay(schedule)).toBe(runs)
   })
 })
 

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { createTask } from 'node-cron'
-import { expect, test } from 'vitest'
-import { nextRunOf, onSchedule } from '../../../../src/collect/schedule/cron.js'
+import { describe, expect, test } from 'vitest'
+import { longestPauseMs, nextRunOf, onSchedule, runsPerDay } from '../../../../src/collect/schedule/cron.js'
 import { createFakeClock } from '../../../support/fakeClock.js'
 
 const expressions = [
@@ -49,4 +49,27 @@ test('runs at each time until it is ended, also when timers are late', async () 
     expect(runs.every((second) => second % 5 === 0)).toBe(true)
     expect(clock.pendingSleeps).toBe(0)
   }
+})
+
+describe('the longest pause of a schedule', () => {
+  test.each([
+    ['*/5 * * * * *', 5_000],
+    ['0 */10 * * * *', 600_000],
+    ['0,10 * * * * *', 50_000],
+    ['30 15 */6 * * *', 6 * 3_600_000],
+    ['0 0 12 * * *', 86_400_000],
+    ['0 0 12 * * 1', 31 * 86_400_000],
+    ['0 0 12 1-30,15 * *', 31 * 86_400_000],
+  ])('%s', (expression, pauseMs) => {
+    expect(longestPauseMs(expression)).toBe(pauseMs)
+  })
+})
+
+test.each([
+  ['*/5 * * * * *', 17_280],
+  ['0 */10 * * * *', 144],
+  ['0 0 0 * * *', 1],
+  ['15,45 0 9-17 * * 1-5', 18],
+])('%s runs %i times a day', (schedule, runs) => {
+  expect(runsPerDay(schedule)).toBe(runs)
 })

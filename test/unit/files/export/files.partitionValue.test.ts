@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { partitionValue } from '../../../../src/files/export/partitionValue.js'
+import { partitionValue } from '../../../../src/files/export/files.js'
 
 describe('a symbol in the name of a folder', () => {
   test.each([
