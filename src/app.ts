@@ -133,7 +133,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   const takesNextPort = options.takesNextPort === true
   requireBaseUrl(config)
   if (config.serve.enabled) await refuseTakenAddress(config, clock, takesNextPort)
-  const metrics = createMetrics({ version: packageVersion(), byInstrument: config.serve.metricsByInstrument })
+  const metrics = createMetrics({ version: packageVersion() })
   const stats = createStats()
   const incidents = new Incidents(logger, clock)
   const parts: RunningParts = {}

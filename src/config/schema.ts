@@ -244,10 +244,6 @@ const serve = z
       .describe(
         'Password of the page, at least 16 characters; the name is recorder. A secret: prefer SERVE_PASSWORD, or SERVE_PASSWORD_FILE with the path of a file that holds it. Needed where host is no address of this machine only.',
       ),
-    metricsByInstrument: z
-      .boolean()
-      .default(false)
-      .describe('Whether /metrics also says of each instrument when it was last stored: thousands of series.'),
   })
   .prefault({})
   .describe('The HTTP server for metrics, health and the status page.')

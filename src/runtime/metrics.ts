@@ -13,14 +13,6 @@ export interface RecorderMetrics {
   readonly writeDuration: Histogram<'stream'>
   readonly storeLag: Histogram<'stream'>
   readonly archiveFailing: Gauge
-  /** Stored rows per instrument; null unless configured, because there may be thousands of instruments. */
-  readonly instrumentStored: Gauge<'stream' | 'category' | 'symbol'> | null
-}
-
-interface MetricsOptions {
-  readonly version: string
-  /** True if each instrument has a series of its own. Default false. */
-  readonly byInstrument?: boolean
 }
 
 const requestBuckets = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
@@ -31,7 +23,7 @@ const lagBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5, 30, 300]
 const misnamed = ['nodejs_active_handles_total', 'nodejs_active_requests_total', 'nodejs_active_resources_total']
 
 /** Creates a registry for one recorder, because several may run in a process. */
-export function createMetrics({ version, byInstrument = false }: MetricsOptions): RecorderMetrics {
+export function createMetrics({ version }: { readonly version: string }): RecorderMetrics {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   for (const name of misnamed) registry.removeSingleMetric(name)
@@ -75,15 +67,6 @@ export function createMetrics({ version, byInstrument = false }: MetricsOptions)
       'archive_failing',
       'Whether the last run of the archiver failed, or rows were kept past their age because the archive does not have them.',
     ),
-    instrumentStored: byInstrument
-      ? gauge(
-          'instrument_last_stored_timestamp_seconds',
-          'When a response for the instrument was last stored, Unix time.',
-          'stream',
-          'category',
-          'symbol',
-        )
-      : null,
   }
 }
 

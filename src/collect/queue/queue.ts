@@ -5,7 +5,7 @@ import { instrumentStream } from '../../db/series.js'
 import type { Batch } from '../../ledger/batch.js'
 import { type NewGap, recordGap } from '../../ledger/gaps.js'
 import { storeBatches, type StoredBatch } from '../../ledger/storeBatches.js'
-import type { Category, InstrumentKey } from '../../market/category.js'
+import type { Category } from '../../market/category.js'
 import { categoriesOf, isProven, type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { addMs, earlierOf, laterOf, type MachineMs } from '../../market/values.js'
@@ -200,7 +200,7 @@ export class Queue {
 
   #count(batch: Batch, outcome: StoredBatch, tookMs: number): void {
     const { clock, stats, metrics, incidents } = this.#options
-    const { stream: name, receivedAt, target } = batch
+    const { stream: name, receivedAt } = batch
     const stream = stats[name]
     stream.rowsWritten += outcome.inserted + outcome.updated
     stream.rowsUnchanged += outcome.unchanged
@@ -211,12 +211,5 @@ export class Queue {
     metrics?.storeLag.observe({ stream: name }, Math.max(0, clock.now() - receivedAt) / 1000)
     this.#recordLosses()
     for (const remark of outcome.remarks) incidents.failed(`${name} rows`, remark)
-    if (!metrics?.instrumentStored || !isInstrument(target)) return
-    const { category, symbol } = target
-    metrics.instrumentStored.set({ stream: name, category, symbol }, clock.now() / 1000)
   }
-}
-
-function isInstrument(target: unknown): target is InstrumentKey {
-  return typeof target === 'object' && target !== null && 'category' in target && 'symbol' in target
 }

@@ -21,7 +21,7 @@ beforeAll(async () => {
   const source = settableSource(Date.now())
   freshen(source, Date.now())
   source.state.phase = 'waiting'
-  source.state.incidents = [{ what: 'x', message: 'y', count: 1, before: 0, since: 0, lastAt: 0, until: null }]
+  source.state.incidents = [{ what: 'x', message: 'y', count: 1, since: 0, lastAt: 0, until: null }]
   const recorder = { egress: 'x', place: 'y', state: 'recording', silentMs: 0, instruments: 1, perSecond: 1 } as const
   source.state.fleet = { unowned: 0, recorders: [recorder] }
   source.state.backfills = [
@@ -29,7 +29,7 @@ beforeAll(async () => {
   ]
   const series = { stream: 'fills', category: 'SPOT', symbol: 'X', type: '', interval: '' } as const
   await recordGap(testDatabase.database.db, { ...series, range: { from: 1, to: 2 }, reason: 'x' })
-  const metrics = createMetrics({ version: 'test', byInstrument: true })
+  const metrics = createMetrics({ version: 'test' })
   // This series appears with the first request.
   metrics.requests.inc({ operation: 'tickers', outcome: 'ok' })
   server = await startServer({
