@@ -236,11 +236,10 @@ function backfillLine({ what, state, doneShare, etaMs, message }: Status['backfi
   return `${what}: ${state}${done}${eta}${message === null ? '' : ` (${message})`}`
 }
 
-function incidentLine({ what, message, count, before, since, until }: Status['incidents'][number]): string {
+function incidentLine({ what, message, count, since, until }: Status['incidents'][number]): string {
   const times = count === 1 ? 'once' : `${count} times`
   const end = until === null ? 'still failing' : `works again since ${clock(until)}`
-  const earlier = before === 0 ? '' : `, ${before} more before`
-  return `${clock(since)} ${what} failed ${times}, ${end}${earlier}: ${message}`
+  return `${clock(since)} ${what} failed ${times}, ${end}: ${message}`
 }
 
 function gapsText(gaps: StoreOverview['gaps']): string {

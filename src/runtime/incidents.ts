@@ -8,8 +8,6 @@ export interface IncidentReport {
   /** Message of the last failure. */
   readonly message: string
   readonly count: number
-  /** Number of ended incidents of the same kind that this one stands for besides itself. */
-  readonly before: number
   readonly since: number
   readonly lastAt: number
   /** Time of the recovery; null while the failure lasts. */
@@ -22,7 +20,6 @@ interface Incident {
   readonly failing: Set<string>
   message: string
   count: number
-  before: number
   /** False while there were delays alone, and not for long. */
   isReported: boolean
   readonly since: number
@@ -87,8 +84,8 @@ export class Incidents {
 
   /** Returns current and past incidents, newest first, at most a hundred. */
   recent(): readonly IncidentReport[] {
-    return this.#recent.map(({ what, message, count, before, since, lastAt, until }) => {
-      return { what, message, count, before, since, lastAt, until }
+    return this.#recent.map(({ what, message, count, since, lastAt, until }) => {
+      return { what, message, count, since, lastAt, until }
     })
   }
 
@@ -117,16 +114,13 @@ export class Incidents {
 
   #begin(what: string, message: string, now: number, at: number): Incident {
     const times = { since: at, lastAt: at, until: null, sinceMonotonicMs: now, lastMonotonicMs: now, lastLoggedAt: now }
-    const incident = { what, failing: new Set<string>(), message, count: 0, before: 0, isReported: false, ...times }
+    const incident = { what, failing: new Set<string>(), message, count: 0, isReported: false, ...times }
     this.#open.set(what, incident)
     return incident
   }
 
   #report(incident: Incident, now: number): void {
     const { what, message } = incident
-    const earlierAt = this.#recent.findIndex((other) => other.what === what && isAlike(other.message, message))
-    const earlier = earlierAt < 0 ? undefined : this.#recent.splice(earlierAt, 1)[0]
-    incident.before = earlier === undefined ? 0 : earlier.before + 1
     incident.isReported = true
     incident.lastLoggedAt = now
     this.#recent.unshift(incident)
@@ -142,12 +136,6 @@ export class Incidents {
     const times = incident.count === 1 ? 'once' : `${incident.count} times`
     this.#logger.info(`${incident.what}: ${how} after ${duration}, in which it failed ${times}`)
   }
-}
-
-/** Returns true if two messages differ at most in their figures. */
-function isAlike(one: string, other: string): boolean {
-  const [first, second] = [one, other].map((text) => text.replace(/\d[\d.,]*/g, '#'))
-  return first === second
 }
 
 function seconds(ms: number): string {

@@ -190,7 +190,6 @@ const status = z.strictObject({
         what: z.string().describe('What failed.'),
         message: z.string().describe('Why, at the last time.'),
         count: count('How often in a row.'),
-        before: count('How many earlier incidents of this kind it stands for. They have ended.'),
         since: time('The first failure.'),
         lastAt: time('The last failure.'),
         until: orNull(time('When it worked again; null while it does not.')),

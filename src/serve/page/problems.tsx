@@ -64,9 +64,8 @@ export function Incidents({ status, now }: { status: Status | null; now: number 
   )
 }
 
-function lasted({ count, before, since, until }: Incident, now: number): string {
+function lasted({ count, since, until }: Incident, now: number): string {
   const times = count === 1 ? 'failed once' : `failed ${count} times`
-  const earlier = before === 0 ? '' : `; ${before} more like it before`
-  if (until === null) return `${times}, for ${duration(Math.max(0, now - since))} now${earlier}`
-  return `${times} in ${duration(until - since)}, works again${earlier}`
+  if (until === null) return `${times}, for ${duration(Math.max(0, now - since))} now`
+  return `${times} in ${duration(until - since)}, works again`
 }

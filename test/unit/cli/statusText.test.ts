@@ -75,10 +75,10 @@ describe('the status on a terminal', () => {
         { id: '1', what: 'BTC 1m', state: 'running', doneShare: 0.5, reachedAt: null, etaMs: 90_000, message: null },
       ]
       const times = { since: now - 5000, lastAt: now, until: null }
-      state.incidents = [{ what: 'tickers', message: 'timeout', count: 3, before: 7, ...times }]
+      state.incidents = [{ what: 'tickers', message: 'timeout', count: 3, ...times }]
     })
     expect(shown).toContain('BTC 1m: running ██████████░░░░░░░░░░ 50 %, 90 s left')
-    expect(shown).toContain('11:59:55 tickers failed 3 times, still failing, 7 more before: timeout')
+    expect(shown).toContain('11:59:55 tickers failed 3 times, still failing: timeout')
   })
 
   test('fits a screen of 110 columns', () => {
