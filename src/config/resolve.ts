@@ -1,4 +1,3 @@
-import { distance } from 'fastest-levenshtein'
 import { z } from 'zod'
 import { type StreamName, streamTraits, type TimeStream, timeStreams } from '../market/stream.js'
 import { dayMs } from '../market/values.js'
@@ -88,7 +87,7 @@ function describeMistake({ issue, unknownKey }: Mistake, input: unknown, place: 
   const { path } = issue
   if (unknownKey !== undefined) {
     const whole = [...path, unknownKey]
-    return `${place(whole)}: ${dotted(whole)} is not an option; ${nearestOption(path, unknownKey)}`
+    return `${place(whole)}: ${dotted(whole)} is not an option; options here are ${Object.keys(propertiesOf(nodeAt(path))).join(', ')}; correct or remove it`
   }
   return `${place(path)}: ${dotted(path)} ${requirement(issue)}${received(path, input)}; ${remedy(path)}`
 }
@@ -110,21 +109,6 @@ function remedy(path: Path): string {
   return hasPlainDefault
     ? `correct it or leave it out for the default, ${JSON.stringify(fallback)}`
     : 'correct it or leave it out'
-}
-
-function nearestOption(parent: Path, key: string): string {
-  const siblings = Object.keys(propertiesOf(nodeAt(parent)))
-  const [nearest] = siblings.map((name) => ({ name, edits: edits(name, key) })).sort((a, b) => a.edits - b.edits)
-  if (nearest && nearest.edits <= Math.max(2, nearest.name.length / 2)) {
-    return `did you mean ${dotted([...parent, nearest.name])}?`
-  }
-  return `options here are ${siblings.join(', ')}; remove it`
-}
-
-/** Counts the edits between two names. Case and word separators do not count, because people often get them wrong. */
-function edits(a: string, b: string): number {
-  const plain = (text: string) => text.toLowerCase().replace(/[-_]/g, '')
-  return distance(plain(a), plain(b))
 }
 
 function nodeAt(path: Path): SchemaNode | undefined {

@@ -1,7 +1,6 @@
 import pg from 'pg'
 import { systemClock } from '../runtime/clock.js'
 import { type DatabasePool, processIdOf } from './pool.js'
-import { closest, distance } from 'fastest-levenshtein'
 
 export interface QueryColumn {
   readonly name: string
@@ -178,11 +177,9 @@ export async function explainMissing(query: pg.ClientBase['query'], error: unkno
       { cause: error },
     )
   }
-  const near = nearest(error.message, names)
-  return new Error(
-    `database: ${error.message}; ${near === null ? `the relations of schema market are ${names.join(', ')}` : `did you mean market.${near}?`}`,
-    { cause: error },
-  )
+  return new Error(`database: ${error.message}; the relations of schema market are ${names.join(', ')}`, {
+    cause: error,
+  })
 }
 
 /** Reads the names of the relations of schema `market` from catalogs that any login may read. */
@@ -192,14 +189,6 @@ async function relationNames(query: pg.ClientBase['query']): Promise<string[]> {
      where n.nspname = 'market' and c.relkind in ('r', 'p', 'v', 'm') order by 1`,
   )
   return rows.map(({ name }) => name)
-}
-
-/** Returns the known name that is nearest to the one in the message; null if none is near. */
-function nearest(message: string, names: readonly string[]): string | null {
-  const wanted = /"(?:market\.)?([^"]+)"/.exec(message)?.[1]
-  if (wanted === undefined) return null
-  const name = closest(wanted.toLowerCase(), names)
-  return distance(wanted.toLowerCase(), name) <= Math.max(2, wanted.length / 3) ? name : null
 }
 
 const width = 76

@@ -1,5 +1,4 @@
 import Table from 'cli-table3'
-import { closest, distance } from 'fastest-levenshtein'
 import type { z } from 'zod'
 import { operations } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
@@ -57,9 +56,7 @@ function jsonOrText(value: string): unknown {
 }
 
 function unknown(what: string, name: string, known: readonly string[]): string {
-  const nearest = closest(name, known)
-  const hint = distance(name, nearest) <= 4 ? `Did you mean ${nearest}?` : `Known are ${known.join(', ')}.`
-  return `There is no ${what} "${name}". ${hint}`
+  return `There is no ${what} "${name}". Known are ${known.join(', ')}.`
 }
 
 function oneLine(error: z.ZodError): string {

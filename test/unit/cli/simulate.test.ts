@@ -20,7 +20,7 @@ describe('simulate', () => {
     [['--port', '70000'], 'Give a whole number from 0 to 65535.'],
     [['--port', 'http'], 'Give a whole number'],
     [['--port', '0', '--scale', 'huge'], 'Allowed choices are tiny, small, live.'],
-    [['--port', '0', '--fault', 'htmll'], 'Did you mean html?'],
+    [['--port', '0', '--fault', 'htmll'], 'There is no fault "htmll". Known are latency, '],
     [['--port', '0', '--quirk', 'tickerTsZero=often'], 'tickerTsZero: Invalid input'],
     [['--port', '0', '--limit-factor', '0'], 'It must be a number above 0'],
     [['--port', '0', '--latency', '60-0'], 'the smaller first: 0-60'],
