@@ -142,8 +142,8 @@ const columns: readonly Column[] = [
   { name: 'stream', cell: ({ name }) => name },
   {
     name: 'state',
-    cell: ({ state }, paint, { database, spool }) =>
-      state === 'fresh' && (!database.isReachable || spool.since !== null)
+    cell: ({ state }, paint, { database, problems }) =>
+      state === 'fresh' && (!database.isReachable || problems.some(({ about }) => about === 'spool'))
         ? paint('by disk', 'yellow')
         : paint(state, colourOf[state]),
   },

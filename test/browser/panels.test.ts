@@ -189,11 +189,10 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('a stream says that its rows go by way of the disk, and why it leaves instruments out', async () => {
     source.state.stats.fills.leftOut = { kind: 2813, turnover: 0, number: 0, limits: 0 }
-    source.state.backlog.isSpooling = true
+    source.state.backlog = { ...source.state.backlog, isSpooling: true, spooledBytes: 600_000 }
     await page.goto(server.url)
     await page.locator('tr[data-stream=fills] .state.warn', { hasText: 'fresh, by way of the disk' }).waitFor()
-    source.state.backlog.isSpooling = false
-    await page.locator('tr[data-stream=fills]', { hasText: 'fresh' }).waitFor()
+    source.state.backlog = { ...source.state.backlog, isSpooling: false, spooledBytes: 0 }
     await page.getByRole('link', { name: 'of 2,814' }).click()
     await page.getByText('Fills: 2,813 of kinds that select.kinds does not name.').waitFor()
     // Its gaps are those that the tile counts, and are in view on a phone.

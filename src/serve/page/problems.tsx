@@ -69,3 +69,8 @@ function lasted({ count, since, until }: Incident, now: number): string {
   if (until === null) return `${times}, for ${duration(Math.max(0, now - since))} now`
   return `${times} in ${duration(until - since)}, works again`
 }
+
+/** Returns true while responses go to the disk for longer than a busy machine needs. */
+export function goByDisk({ database, problems }: Status): boolean {
+  return !database.isReachable || problems.some(({ about }) => about === 'spool')
+}

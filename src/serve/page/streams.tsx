@@ -5,6 +5,7 @@ import { grouped } from '../../runtime/text.js'
 import type { Status, StreamStatus } from '../api/contract.js'
 import { count, duration, perSecond } from './format.js'
 import { Head, Panel } from './panel.js'
+import { goByDisk } from './problems.js'
 
 /** Colour class of each state; empty if a state says nothing about health. */
 const levelOf: Readonly<Record<StreamStatus['state'], string>> = {
@@ -70,13 +71,12 @@ export function Streams({ status }: { status: Status | null }) {
 function Row({ stream, status }: { stream: StreamStatus; status: Status }) {
   const { name, state, targets, ageMs, freshnessLimitMs, rowsPerSecond, rowsWritten, history } = stream
   const leftOut = sum(Object.values(stream.leftOut))
-  const isByDisk = !status.database.isReachable || status.spool.since !== null
   const gaps = status.gaps.filter((gap) => gap.stream === name && gap.state !== 'repaired')
   return (
     <tr data-stream={name} class={state}>
       <th scope="row">{streamTraits[name].title}</th>
       <td>
-        {isByDisk && state === 'fresh' ? (
+        {state === 'fresh' && goByDisk(status) ? (
           <span class="state warn" title="Its rows go to the disk until the database takes them. None is lost.">
             fresh<span>, by way of the disk</span>
           </span>

@@ -4,6 +4,7 @@ import type { ComponentChildren } from 'preact'
 import { grouped, inBytes } from '../../runtime/text.js'
 import type { Status } from '../api/contract.js'
 import { count, duration, perSecond } from './format.js'
+import { goByDisk } from './problems.js'
 
 /** Shows the figures that tell at a glance whether all is well. */
 export function Tiles({ status }: { status: Status | null }) {
@@ -14,7 +15,7 @@ export function Tiles({ status }: { status: Status | null }) {
   const rows = sum(on.map(({ rowsPerSecond }) => rowsPerSecond))
   const stored = sum(on.map(({ rowsWritten }) => rowsWritten))
   const inState = (state: string) => sum(gaps.map((gap) => (gap.state === state ? gap.count : 0)))
-  const isByDisk = !database.isReachable || spool.since !== null
+  const isByDisk = goByDisk(status)
   const used = budget.overall.used / budget.overall.limit
   return (
     <dl class="tiles">
@@ -53,11 +54,7 @@ export function Tiles({ status }: { status: Status | null }) {
       >
         {database.isReachable && database.latencyMs !== null ? duration(Math.max(1, database.latencyMs)) : 'away'}
       </Tile>
-      <Tile
-        name="Not yet stored"
-        level={spool.since !== null || spool.bytes > 0 ? 'warn' : undefined}
-        note={`${inBytes(spool.bytes)} on the disk`}
-      >
+      <Tile name="Not yet stored" level={isByDisk ? 'warn' : undefined} note={`${inBytes(spool.bytes)} on the disk`}>
         {count(backlog.rows)}
         <small> rows</small>
       </Tile>

@@ -48,6 +48,11 @@ describe('the status on a terminal', () => {
     expect(shown).not.toMatch(/^taker_flow /m)
   })
 
+  test('calls responses that have gone to the disk for seconds fresh', () => {
+    expect(text(({ state }) => void (state.backlog.isSpooling = true))).toMatch(/^tickers +fresh /m)
+    expect(text(({ state }) => void (state.backlog.spooledBytes = 600_000))).toMatch(/^tickers +by disk /m)
+  })
+
   test('says first what is wrong', () => {
     const lines = text(({ state }) => void (state.stats.fills.lastStoredAt = now - 7_200_000), false).split('\n')
     expect(lines[0]).toContain('1 problem ')
