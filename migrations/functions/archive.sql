@@ -14,20 +14,6 @@ returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp
   where r && tstzrange(since, until)
 $$;
 
--- Returns a text that changes with what is recorded of a stream on a day.
-create or replace function recorder.proof_of_day(of_stream text, since timestamptz, until timestamptz)
-returns text language sql stable set search_path = pg_catalog, pg_temp as $$
-  select count(*) || ' ' || coalesce(sum(hashtextextended(p::text, 0)), 0)
-  from (
-    select k.category::text, k.symbol, k.type, k.interval, k.verdict in ('silent', 'no trade') as is_silent, range_agg(r)
-    from recorder.ledger k
-    cross join lateral unnest(recorder.part_of_day(k.ranges, k.interval, since, until)) as r
-    where k.stream = of_stream and k.verdict in ('recorded', 'silent', 'no trade') and k.part < until
-      and k.ranges && tstzrange(since, until)
-    group by 1, 2, 3, 4, 5
-  ) as p
-$$;
-
 -- Adds final ranges to a series. The row is noted at their end, so that others know how far they reach without reading them.
 create or replace function recorder.add_final(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, parts tstzmultirange
@@ -40,17 +26,14 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
 $$;
 
 -- Makes final what is recorded of a stream on a day, whose rows leave in the same transaction. Silence leaves with them.
--- Gaps stay. Returns what proof_of_day gave for it.
+-- Gaps stay.
 create or replace function recorder.make_final(of_stream text, since timestamptz, until timestamptz)
-returns text language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-  found text;
+returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   -- Writers of a series wait at its recorded ranges, so that none of them claims more meanwhile.
   perform from recorder.ledger k
   where k.stream = of_stream and k.verdict = 'recorded' and k.ranges && tstzrange(since, until)
   order by k.category, k.symbol, k.type, k.interval, k.part for update;
-  found := recorder.proof_of_day(of_stream, since, until);
   perform recorder.add_final(of_stream, f.category, f.symbol, f.type, f.interval, f.parts) from (
     select r.category, r.symbol, r.type, r.interval, range_agg(p) as parts
     from recorder.ledger r cross join lateral unnest(recorder.part_of_day(r.ranges, r.interval, since, until)) as p
@@ -64,7 +47,6 @@ begin
   delete from recorder.ledger k
   where k.stream = of_stream and k.verdict in ('recorded', 'silent', 'no trade') and k.part > '-infinity'
     and isempty(k.ranges);
-  return found;
 end
 $$;
 

@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { callFunction, type RecorderDatabase } from '../../db/database.js'
 import { traitsOf } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
-import { addMs, dayMs, type ServiceMs, sum } from '../../market/values.js'
+import { addMs, dayMs, type ServiceMs } from '../../market/values.js'
 import { counted } from '../../runtime/text.js'
 import { dropChunks } from '../../server/timescale/dropChunks.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
@@ -12,13 +12,16 @@ import { type Pointers, readPointers, type ShownFile, shownWithProof } from '../
 import { writeHints } from '../iceberg/commit.js'
 import { requireOwnArchive } from './owner.js'
 import { proofTables } from '../layout/proof.js'
-import { rowsOfDay, type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
+import { type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import {
   type ArchivedDay,
   makeDayDue,
   noteRemovedDay,
+  oldestMark,
   readArchivedDays,
   takeBackMarks,
+  takeMarks,
+  waitForWriters,
   withArchiveLock,
 } from './state.js'
 import {
@@ -94,8 +97,6 @@ interface Removed {
 interface ComparedDay {
   readonly noted: ArchivedDay
   readonly symbols: ReadonlyMap<string, readonly string[]>
-  readonly rows: string
-  readonly proof: string
 }
 
 /** Thrown for a day that must stay. It rolls back a removal. */
@@ -103,10 +104,6 @@ class Stays extends Error {
   constructor(readonly kept: Kept) {
     super(kept.reason)
   }
-}
-
-function changed(day: Day): Stays {
-  return new Stays({ day, reason: 'its rows changed while days were compared', isDue: true })
 }
 
 class TableRemoval {
@@ -133,6 +130,9 @@ class TableRemoval {
     for (const until of new Map(first === null ? [] : ends.map((one) => [dayOf(one - 1), one])).values()) {
       let day = dayOf(until - 1)
       try {
+        // From here on, whoever writes to one of these days leaves a mark.
+        await takeMarks(db)
+        await waitForWriters(db)
         const compared: ComparedDay[] = []
         for (day of daysBetween(from, until)) {
           this.reader.signal?.throwIfAborted()
@@ -158,9 +158,7 @@ class TableRemoval {
       if (symbols.size === 0 && (noted === undefined || noted.isRemoved)) return null
       if (noted?.isArchived !== true) throw new Stays({ day, reason: 'it is not in the archive', isDue: false })
       await checkDay(reader, table, { ...noted, shown: await this.#shownFiles(day) }, snapshot)
-      const [from, to] = [new Date(dayStart(day)), new Date(dayEnd(day))]
-      const [[proof] = []] = await snapshot.query('select recorder.proof_of_day($1, $2, $3)', [table.name, from, to])
-      return { noted, symbols, rows: await dayFingerprint(snapshot, table, day), proof: proof ?? '' }
+      return { noted, symbols }
     }
     return withSnapshot(this.database, compare, { table, signal: reader.signal })
   }
@@ -183,51 +181,41 @@ class TableRemoval {
     return this.database.db.transaction().execute(async (trx) => {
       await maxWait.execute(trx)
       await this.#keepMoments(trx, day)
-      const [time, from, to] = [
-        sql.ref(`t.${this.table.timeColumn ?? ''}`),
-        new Date(dayStart(day)),
-        new Date(dayEnd(day)),
-      ]
-      const gone: Fingerprint[] = []
+      const { name, timeColumn = '' } = this.table
+      const [time, from, to] = [sql.ref(timeColumn), new Date(dayStart(day)), new Date(dayEnd(day))]
+      let count = 0
       for (const [category, named] of compared.symbols) {
         for (const symbol of named) {
-          const { rows } = await sql<Fingerprint>`
-            with gone as (
-              delete from ${sql.table(`market.${this.table.name}`)} t
-              where t.category = ${category}::market.category and t.symbol = ${symbol}
-                and ${time} >= ${from}::timestamptz and ${time} < ${to}::timestamptz
-              returning t.*)
-            select count(*) as rows, ${sql.raw(hashOf('t'))}::text as hash from gone t
-            where ${sql.raw(this.table.isSettled)}`.execute(trx)
-          gone.push(...rows)
+          const { numAffectedRows } = await sql`
+            delete from ${sql.table(`market.${name}`)}
+            where category = ${category}::market.category and symbol = ${symbol}
+              and ${time} >= ${from}::timestamptz and ${time} < ${to}::timestamptz`.execute(trx)
+          count += Number(numAffectedRows)
         }
       }
-      const rows = sum(gone.map((one) => one.rows))
-      const hash = gone.reduce((total, one) => total + BigInt(one.hash), 0n)
-      if (`${rows} ${hash}` !== compared.rows) throw changed(day)
       await this.#makeFinal(trx, compared)
-      return rows
+      await this.#requireUnchanged(trx, dayEnd(day))
+      return count
     })
   }
 
-  /** Makes final what was recorded of a day. Throws if that has changed since the day was compared. */
-  async #makeFinal(trx: Kysely<Database>, { noted, proof }: ComparedDay): Promise<void> {
-    const { day, files } = noted
+  /** Throws if somebody has written to a day before a time since it was compared. Marks of this transaction go. */
+  async #requireUnchanged(trx: Kysely<Database>, until: ServiceMs): Promise<void> {
     const { name } = this.table
-    const found = await callFunction<string>(
-      trx,
-      'recorder.make_final',
-      name,
-      new Date(dayStart(day)),
-      new Date(dayEnd(day)),
-    )
-    if (found !== proof) throw changed(day)
+    await takeBackMarks(trx, name)
+    const day = await oldestMark(trx, name, dayOf(until))
+    if (day !== null) throw new Stays({ day, reason: 'its rows changed while days were compared', isDue: true })
+  }
+
+  /** Makes final what was recorded of a day. */
+  async #makeFinal(trx: Kysely<Database>, { noted: { day, files } }: ComparedDay): Promise<void> {
+    const { name } = this.table
+    await callFunction(trx, 'recorder.make_final', name, new Date(dayStart(day)), new Date(dayEnd(day)))
     const staysOwned = (table: string) => proofTables.some((one) => one.name === table && one.isOwnedForGood)
     await noteRemovedDay(trx, name, {
       day,
       files: files.map((file) => ({ ...file, isFinal: !staysOwned(file.table) })),
     })
-    await takeBackMarks(trx, name)
   }
 
   /** Makes final the moments of rows that nothing proves: later pages and repairs join there. */
@@ -236,51 +224,33 @@ class TableRemoval {
   }
 
   /**
-   * Drops the chunks that end by a time. Throws and drops nothing if rows were added or changed after they
-   * were compared with the archive. Resolves to the number of dropped chunks.
+   * Drops the chunks that end by a time. Throws and drops nothing if somebody has written to a day of them since it was
+   * compared with the archive. Resolves to the number of dropped chunks.
    */
-  async #dropIfSame(before: ServiceMs, compared: readonly ComparedDay[]): Promise<number> {
-    const { name, timeColumn = '' } = this.table
-    const expected = new Map(compared.map(({ noted, rows }) => [noted.day, rows]))
-    const requireSameRows = async (trx: Kysely<Database>) => {
-      const end = new Date(before)
-      const listChunks = async () => {
-        const { rows } = await sql<{ chunk: string }>`
-          select public.show_chunks(${`market.${name}`}::regclass, older_than => ${end}::timestamptz)::text as chunk
-          order by 1`.execute(trx)
-        return rows.map(({ chunk }) => chunk)
-      }
-      const requireSame = async () => {
-        const time = sql.ref(`t.${timeColumn}`)
-        const { rows } = await sql<{ day: number } & Fingerprint>`
-          select date_bin('1 day', ${time}, timestamptz 'epoch') as day, count(*) as rows, ${sql.raw(hashOf('t'))}::text as hash
-          from ${sql.table(`market.${name}`)} t
-          where ${time} < ${end}::timestamptz and ${sql.raw(this.table.isSettled)} group by 1`.execute(trx)
-        const found = new Map(rows.map(({ day, rows: count, hash }) => [dayOf(day), `${count} ${hash}`]))
-        const days = [...new Set([...expected.keys(), ...found.keys()])].toSorted()
-        const other = days.find((day) => (expected.get(day) ?? nothing) !== (found.get(day) ?? nothing))
-        if (other !== undefined) throw changed(other)
-      }
-      const locked = await listChunks()
+  #dropIfSame(before: ServiceMs, compared: readonly ComparedDay[]): Promise<number> {
+    const { name } = this.table
+    const prepare = async (trx: Kysely<Database>) => {
+      const { rows: chunks } = await sql<{ chunk: string }>`
+        select public.show_chunks(${`market.${name}`}::regclass, older_than => ${new Date(before)}::timestamptz)::text as chunk
+        order by 1`.execute(trx)
       const lockChunks = async (mode: 'share row' | 'access') => {
-        for (const chunk of locked)
+        for (const { chunk } of chunks)
           await sql`lock table ${sql.raw(chunk)} in ${sql.raw(mode)} exclusive mode`.execute(trx)
       }
       // The lock waits for current writers of a chunk to end, and keeps new writers out.
       await lockChunks('share row')
-      await requireSame()
+      await this.#requireUnchanged(trx, before)
       // This lock prevents new chunks. It is held only briefly, because recording may need a new chunk.
       await sql`lock table only ${sql.table(`market.${name}`)} in share update exclusive mode`.execute(trx)
-      if ((await listChunks()).join() !== locked.join()) await requireSame()
       for (const { noted } of compared) await this.#keepMoments(trx, noted.day)
       // While somebody reads a chunk it cannot be dropped. Its claims then stay, too.
       await lockChunks('access')
       // A writer may hold a row of the ledger while it waits for a lock above, so this wait is short.
       await sql`set local lock_timeout = '1s'`.execute(trx)
       for (const one of compared) await this.#makeFinal(trx, one)
+      await this.#requireUnchanged(trx, before)
     }
-    const { signal } = this.reader
-    return dropChunks(this.database.db, name, before, { prepare: requireSameRows, signal })
+    return dropChunks(this.database.db, name, before, { prepare, signal: this.reader.signal })
   }
 }
 
@@ -295,21 +265,3 @@ function keptBy(error: unknown, day: Day): Kept {
 
 /** Limits the wait for a lock. Recording must not wait for long, and a reader may keep a transaction open. */
 const maxWait = sql`set local lock_timeout = '10s'`
-
-interface Fingerprint {
-  readonly rows: number
-  readonly hash: string
-}
-
-/** SQL that changes with any value of any row. It must be fast, because tables stay locked: a microsecond a row. */
-const hashOf = (alias: string) => `coalesce(sum(hash_record_extended(${alias}, 0)), 0)`
-const nothing = '0 0'
-
-async function dayFingerprint(snapshot: Snapshot, table: ArchivedTable, day: Day): Promise<string> {
-  const { sql: rows, parameters } = rowsOfDay(table, day)
-  const [[found] = []] = await snapshot.query(
-    `select count(*)::text || ' ' || ${hashOf('t')}::text from ${rows}`,
-    parameters,
-  )
-  return found ?? ''
-}

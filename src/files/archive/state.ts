@@ -172,3 +172,11 @@ export async function takeBackMarks(transaction: Kysely<Database>, table: string
     delete from recorder.changed_day
     where table_name = ${table} and xmin = pg_current_xact_id()::xid`.execute(transaction)
 }
+
+/** Resolves to the oldest day before another one that is marked; null if there is none. */
+export async function oldestMark(db: Kysely<Database>, table: string, before: Day): Promise<Day | null> {
+  const { rows } = await sql<{ day: string | null }>`
+    select min(day)::text as day from recorder.changed_day
+    where table_name = ${table} and day < ${before}::date`.execute(db)
+  return rows[0]?.day ?? null
+}

@@ -12,6 +12,7 @@ import { detectServer, hasHypertables } from '../../../../src/server/timescale/s
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { archiveAll, rowsOf, temporaryArchive } from '../../../support/archives.js'
 import { addCoverage, coveredRanges } from '../../../support/coverage.js'
+import type { ArchiveTarget } from '../../../../src/files/layout/target.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
 import { untilSomebodyWaits } from '../../../support/lockWait.js'
@@ -47,7 +48,19 @@ async function days(): Promise<string[]> {
   )
   return rows.map(({ day }) => day.slice(-2))
 }
-const remove = () => removeArchived(created.database, archive.target, tables, { now: () => now })
+const remove = (target = archive.target) => removeArchived(created.database, target, tables, { now: () => now })
+/** The archive, which does some work when its first file is read: while a day is compared. */
+function disturbed(work: () => Promise<void>): ArchiveTarget {
+  let isDone = false
+  const fetch = async (path: string) => {
+    if (!isDone) {
+      isDone = true
+      await work()
+    }
+    return archive.target.fetch(path)
+  }
+  return { ...archive.target, fetch }
+}
 /** How many locks somebody waits for. */
 const waiting = async () => {
   const { rows } = await created.database.pool.query<{ waiting: number }>(`
@@ -230,15 +243,17 @@ test.for([
   const writer = await created.database.pool.connect()
   try {
     // Until the commit, nobody sees these rows, and nobody can remove any.
-    await writer.query('begin')
-    await writer.query(
-      `insert into market.fills (category, symbol, ts, exec_id, side, price, size, is_rpi, received_at)
-       select category, symbol, ts - $1::interval, 'late', side, price, size, is_rpi, received_at
-       from market.fills where exec_id = '1'`,
-      [earlier],
-    )
-    await writer.query('lock table market.fills in share mode')
-    const removing = remove()
+    const write = async () => {
+      await writer.query('begin')
+      await writer.query(
+        `insert into market.fills (category, symbol, ts, exec_id, side, price, size, is_rpi, received_at)
+         select category, symbol, ts - $1::interval, 'late', side, price, size, is_rpi, received_at
+         from market.fills where exec_id = '1'`,
+        [earlier],
+      )
+      await writer.query('lock table market.fills in share mode')
+    }
+    const removing = remove(disturbed(write))
     await expect.poll(waiting, { interval: 50 }).toBe(1)
     await writer.query('commit')
     await removing
@@ -247,6 +262,18 @@ test.for([
   }
   const { rows } = await created.database.pool.query(`select exec_id from market.fills where exec_id = 'late'`)
   expect(rows).toHaveLength(1)
+})
+
+test('a claim that comes while its day is compared stays, with the rows', async () => {
+  const { db } = created.database
+  await archiveAll(created.database, archive.target, now)
+  const rare = { ...series, symbol: 'RAREUSDT' }
+  const range = { from, to: from + dayMs }
+  const { removed, kept } = await remove(disturbed(() => addCoverage(db, rare, [range])))
+  const reason = 'its rows changed while days were compared'
+  expect({ removed, kept }).toEqual({ removed: [], kept: [{ table: 'fills', day: '2026-03-01', reason }] })
+  expect(await coveredRanges(db, rare)).toEqual([range])
+  expect(await days()).toEqual(all)
 })
 
 test('a candle that is corrected while its day is removed stays, and comes back from the archive as corrected', async () => {
@@ -258,18 +285,18 @@ test('a candle that is corrected while its day is removed stays, and comes back 
   await archiveAll(database, archive.target, now)
   // Chunks of candles are removed whole: the one of these days ends on 5 March.
   const old = [{ name: 'candles', retentionDays: 5 }]
-  const removeOld = () => removeArchived(database, archive.target, old, { now: () => now })
+  const removeOld = (target = archive.target) => removeArchived(database, target, old, { now: () => now })
   const corrected = aCandle({ interval: '1H', openTime: from + hourMs, close: '11.5' })
-  const removing = await db.transaction().execute(async (trx) => {
+  const trx = await db.startTransaction().execute()
+  const correct = async () => {
     await upsertCandles(trx, [corrected])
     // Not to be seen yet, and nobody can remove anything, until this is committed.
     await sql`lock table market.candles in share mode`.execute(trx)
-    const removal = removeOld()
-    await expect.poll(waiting, { interval: 50 }).toBe(1)
-    // As an object: the transaction would wait for the bare promise.
-    return { removal }
-  })
-  const { removed, kept } = await removing.removal
+  }
+  const removing = removeOld(disturbed(correct))
+  await expect.poll(waiting, { interval: 50 }).toBe(1)
+  await trx.commit().execute()
+  const { removed, kept } = await removing
   expect({ removed, kept }).toMatchObject({ removed: [], kept: [{ table: 'candles', day: '2026-03-01' }] })
   const close = async () => {
     const { rows } = await sql<{ close: string }>`
