@@ -193,43 +193,34 @@ function verifyCommand(): Command {
 }
 
 async function runVerify(options: VerifyOptions): Promise<void> {
+  const { table: tables, from, to } = options
   await withTarget(options, async ({ config, target, signal }) => {
     const store = options.offline === true ? undefined : await openStore(config, createLogger('warn'))
     try {
-      await reportVerified(target, store?.database, options, signal)
+      const database = store?.database
+      const pointers = database === undefined ? await readHints(target) : await readPointers(database.db)
+      if (database !== undefined) await requireOwnArchive(database.db, target, pointers)
+      const results: VerifiedDay[] = []
+      for await (const result of verifyArchive(target, { pointers, tables, from, to, database, signal })) {
+        results.push(result)
+        if (options.json === true) continue
+        for (const problem of result.problems) await writeOut(`${result.table} of ${result.day}: ${problem}\n`)
+      }
+      await (options.json === true ? writeJson(results) : writeOut(verifiedText(results, database === undefined)))
+      if (results.some((one) => one.problems.length > 0)) throw new Failed()
     } finally {
       await store?.close()
     }
   })
 }
 
-async function reportVerified(
-  target: ArchiveTarget,
-  database: RecorderDatabase | undefined,
-  { table: tables, from, to, json: isJson = false }: VerifyOptions,
-  signal: AbortSignal,
-): Promise<void> {
-  const results: VerifiedDay[] = []
-  const count = { days: 0, rows: 0, compared: 0, problems: 0 }
-  const pointers = database === undefined ? await readHints(target) : await readPointers(database.db)
-  if (database !== undefined) await requireOwnArchive(database.db, target, pointers)
-  for await (const result of verifyArchive(target, { pointers, tables, from, to, database, signal })) {
-    count.days++
-    count.rows += result.rows
-    count.compared += result.isEqual === null ? 0 : 1
-    count.problems += result.problems.length
-    if (isJson) results.push(result)
-    else for (const problem of result.problems) await writeOut(`${result.table} of ${result.day}: ${problem}\n`)
-  }
-  if (isJson) await writeJson(results)
-  else {
-    const { days, rows, compared, problems } = count
-    if (database === undefined) await writeOut('the database was not asked which days it has archived\n')
-    await writeOut(
-      `${counted(days, 'day')} of tables read, ${counted(rows, 'row')}, ${compared} compared with the database: ${problems === 0 ? 'ok' : counted(problems, 'problem')}\n`,
-    )
-  }
-  if (count.problems > 0) throw new Failed()
+function verifiedText(results: readonly VerifiedDay[], isOffline: boolean): string {
+  const rows = sum(results.map((one) => one.rows))
+  const compared = results.filter(({ isEqual }) => isEqual !== null).length
+  const problems = sum(results.map((one) => one.problems.length))
+  const read = `${counted(results.length, 'day')} of tables read, ${counted(rows, 'row')}, ${compared} compared with the database`
+  const unasked = isOffline ? 'the database was not asked which days it has archived\n' : ''
+  return `${unasked}${read}: ${problems === 0 ? 'ok' : counted(problems, 'problem')}\n`
 }
 
 interface RestoreOptions extends DayOptions {

@@ -45,25 +45,22 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
   const shown: ShownFile[] = []
   for (const table of publishedTables) {
     try {
-      const files = await shownFiles(target, table, pointers, options)
-      shown.push(...files.filter((file) => tables.includes(sourceOf(file))))
+      shown.push(...(await shownFiles(target, table, pointers, options)))
     } catch (error) {
       if (!(error instanceof DamagedArchive)) throw error
       yield { table: table.name, day: '', rows: 0, isEqual: null, problems: [error.message] }
     }
   }
-  const found = groupBy(shown, (file) => `${sourceOf(file)} ${file.day ?? ''}`)
   for (const table of tables) {
-    const notedDays = database === undefined ? new Map<Day, ArchivedDay>() : await readArchivedDays(database.db, table)
+    const noted = database === undefined ? new Map<Day, ArchivedDay>() : await readArchivedDays(database.db, table)
     const isWhole = archivedTable(table).timeColumn === undefined
-    const days = [...found].filter(([key]) => key.startsWith(`${table} `)).map(([key]) => key.slice(table.length + 1))
-    const noted = isWhole ? [...notedDays.keys()].map(() => '') : [...notedDays.keys()]
-    for (const key of [...new Set([...days, ...noted])].toSorted()) {
-      const day = isWhole ? ([...notedDays.keys()].at(-1) ?? '') : key
-      if (!isWhole && !isInRange(day, options)) continue
-      const known = notedDays.get(day)
-      const files = found.get(`${table} ${key}`) ?? []
-      if (files.length === 0 && (known === undefined || known.files.length === 0)) continue
+    // A table that is archived whole has the day on which it was written.
+    const written = [...noted.values()].findLast(({ files }) => files.length > 0)?.day ?? ''
+    const own = shown.filter((file) => sourceOf(file) === table)
+    const found = groupBy(own, (file) => file.day ?? written)
+    for (const day of [...new Set([...found.keys(), ...noted.keys()])].toSorted()) {
+      const [files, known] = [found.get(day) ?? [], noted.get(day)]
+      if (files.length + (known?.files.length ?? 0) === 0 || (!isWhole && !isInRange(day, options))) continue
       yield await verifyDay(reader, { table, day, files, noted: known, database })
     }
   }
