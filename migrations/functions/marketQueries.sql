@@ -121,7 +121,7 @@ language sql stable parallel safe as $$
     select market.fill_quote_value(f.category, f.price, f.size) as quote,
       market.fill_base_size(f.category, f.price, f.size) as base) v
   where f.category = vwap_series.category and f.symbol = vwap_series.symbol
-    and f.ts >= from_time and f.ts < to_time
+    and f.ts >= from_time and f.ts < to_time and step is not null
   group by 1 order by 1
 $$;
 comment on function market.vwap_series is

@@ -180,6 +180,7 @@ returns table (
       cross join lateral (select case volume_bars.category when 'COIN-FUTURES'
         then round(f.size, 40) / nullif(f.price, 0) else f.size end as base) q
       where f.category = volume_bars.category and f.symbol = volume_bars.symbol and f.ts >= from_time and f.ts < to_time
+        and bar_size > 0
     ) a
   ) d
   group by d.bar order by d.bar
@@ -207,6 +208,7 @@ returns table (
         market.fill_quote_value(f.category, f.price, f.size) as quote
       from market.fills f
       where f.category = dollar_bars.category and f.symbol = dollar_bars.symbol and f.ts >= from_time and f.ts < to_time
+        and bar_size > 0
     ) a
   ) d
   group by d.bar order by d.bar

@@ -29,7 +29,7 @@ interface ExportOptions extends CommonOptions {
 const examples = `
 Examples:
   market-recorder export fills --from 2026-03-01 --to 2026-04-01 --symbol 'BTC*' --out ./march
-  market-recorder export ohlcv_1h --from 2026-01-01 --category SPOT --format csv --out ./hourly
+  market-recorder export candles --from 2026-01-01 --category SPOT --format csv --out ./candles
   market-recorder export "select * from market.instruments where status = 'online'" --out ./online
 
 Rows with an instrument and a time go to day=…/category=…/symbol=…/, others to one file. The same command again continues
@@ -107,7 +107,7 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
       },
     )
     progress.end()
-    if (options.symbol && result.rows + result.partsSkipped === 0) {
+    if (options.symbol && result.rows + result.partsSkipped + result.partsKept.length === 0) {
       throw new Error(`no rows match --symbol ${options.symbol.join(' ')} there: market.instruments lists the symbols`)
     }
     if (options.json === true) {

@@ -41,7 +41,7 @@ export function queryCommand(): Command {
     .addOption(new Option('--json', 'print a JSON array of objects; decimals and 64-bit numbers as text, exact'))
     .addOption(new Option('--timeout <seconds>', 'give up after this time').default(60).argParser(positiveSeconds))
     .addOption(
-      new Option('--rows <number>', 'maximum number of rows to print')
+      new Option('--rows <number>', 'maximum number of rows in the table')
         .default(1000)
         .argParser(wholeNumber(0, 999_999_999)),
     )

@@ -88,14 +88,26 @@ export interface Part extends TimeSpan {
   readonly name: string
 }
 
-export function partsOf({ source, from, to }: ExportRequest): Part[] {
+/** Lists the parts of an export. A day that is there keeps the times of earlier exports, and is only made longer. */
+export function partsOf({ source, from, to }: ExportRequest, there: ExportManifest['parts']): Part[] {
   if (source.timeColumn === undefined) return [{ name: 'all', from, to }]
   const parts: Part[] = []
   for (let day = serviceMs(Math.floor(from / dayMs) * dayMs); day < to; day = addMs(day, dayMs)) {
     const name = new Date(day).toISOString().slice(0, 10)
-    parts.push({ name, from: laterOf(from, day), to: earlierOf(to, addMs(day, dayMs)) })
+    const part = { name, from: laterOf(from, day), to: earlierOf(to, addMs(day, dayMs)) }
+    const before = isOfRanges(source) ? undefined : there[name]
+    if (before !== undefined) {
+      part.from = earlierOf(part.from, serviceMs(Date.parse(before.from)))
+      part.to = laterOf(part.to, serviceMs(Date.parse(before.to)))
+    }
+    parts.push(part)
   }
   return parts
+}
+
+/** Returns true for a source such as `coverage`, whose rows are ranges of time. */
+export function isOfRanges({ timeColumn, columns }: ExportSource): boolean {
+  return timeColumn === rangeStart && columns.some(({ name }) => name === rangeEnd)
 }
 
 /** A statement of the server, with the values of its parameters. */
@@ -128,15 +140,17 @@ export function selectedRows(
   { source, from: first, categories, symbols }: Selection,
   { from, to }: TimeSpan,
 ): Statement {
-  const { sql, timeColumn, columns, series } = source
+  const { sql, timeColumn, series } = source
   if (timeColumn === undefined) return { sql, parameters: [] }
   const time = `q.${quoteName(timeColumn)}`
   const parameters: unknown[] = [new Date(from), new Date(to)]
-  const isRange = timeColumn === rangeStart && columns.some(({ name }) => name === rangeEnd)
-  const isOlder = isRange && from === first ? `(${time} < $1::timestamptz and q.${rangeEnd} > $1::timestamptz) or ` : ''
+  const isOlder =
+    isOfRanges(source) && from === first ? `(${time} < $1::timestamptz and q.${rangeEnd} > $1::timestamptz) or ` : ''
   const conditions = [`(${isOlder}${time} >= $1::timestamptz)`, `${time} < $2::timestamptz`]
   if (categories !== undefined) conditions.push(`q.category = any($${parameters.push(categories)}::market.category[])`)
-  if (symbols !== undefined) conditions.push(`q.symbol = any($${parameters.push(symbols)}::text[])`)
+  // A gap of the symbol * is one of all instruments.
+  const found = symbols && (isOfRanges(source) ? [...symbols, '*'] : symbols)
+  if (found !== undefined) conditions.push(`q.symbol = any($${parameters.push(found)}::text[])`)
   if (series !== undefined) {
     const keys = series.columns.map((name) => `q.${quoteName(name)}`).join(', ')
     const lists = series.values.map((values, i) => `$${parameters.push(values)}::text[]::${series.types[i]}[]`)

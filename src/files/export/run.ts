@@ -4,6 +4,7 @@ import {
   type ExportManifest,
   type ExportRequest,
   type ExportSource,
+  isOfRanges,
   type Part,
   partsOf,
   readExportManifest,
@@ -32,6 +33,8 @@ interface ExportResult {
   readonly files: number
   /** Number of days that an earlier call had finished. */
   readonly partsSkipped: number
+  /** Days whose files hold more rows than the database has now, and which were left as they are. */
+  readonly partsKept: readonly string[]
   /** Columns whose decimals had to be written as text. */
   readonly asText: readonly string[]
 }
@@ -46,8 +49,9 @@ const rowsPerBatch = 2_000
 /**
  * Exports the selected rows to day=…/category=…/symbol=…/<name>.<format>. A source without instruments or time gets one
  * file. Each part is written beside its place, and moved when it is whole. The same call continues after an
- * interruption, and writes again the parts whose rows have changed. Waits while another process exports into the folder.
- * Throws if the folder holds anything else, or on an abort.
+ * interruption, and writes again the parts whose rows have changed. A day never loses rows: it keeps what an earlier call
+ * with other times exported, and rows that have left the database since. Waits while another process exports into the
+ * folder. Throws if the folder holds anything else, or on an abort.
  */
 export async function runExport(
   database: DatabasePool,
@@ -150,7 +154,7 @@ async function startManifest(database: DatabasePool, request: ExportRequest): Pr
 async function requireOwnFolders(request: ExportRequest, found: ExportManifest | null): Promise<void> {
   const { folder } = request
   const names = await readdir(folder)
-  const replaced = partsOf(request).filter(({ name }) => found?.parts[name] === undefined)
+  const replaced = partsOf(request, {}).filter(({ name }) => found?.parts[name] === undefined)
   const folders = new Set(replaced.flatMap(({ name }) => foldersOf(name)))
   const isOther = (name: string) => (found === null ? !isLockOf('exporting', name) : folders.has(name))
   const other = names.find((name) => name !== 'export.json.new' && isOther(name))
@@ -162,21 +166,29 @@ async function writeParts(
   database: DatabasePool,
   request: ExportRequest,
   manifest: ExportManifest,
-  { signal, onProgress }: ExportOptions,
+  { signal, onProgress, onNote }: ExportOptions,
 ): Promise<ExportResult> {
   const { source, folder } = request
   const format = fileFormat(request.format, source.columns, manifest.decimals)
-  const parts = partsOf(request)
+  const parts = partsOf(request, manifest.parts)
   const finished = { ...manifest.parts }
   let rows = 0
   let files = 0
   let partsSkipped = 0
+  const partsKept: string[] = []
   for (const [partsDone, part] of parts.entries()) {
     onProgress?.({ partsDone, parts: parts.length, rows })
     // Rows that change after this are in the files, too, and make the next call write the part again.
     const fingerprint = await fingerprintOf(database, request, part)
-    if (await isFinished(finished[part.name], { ...part, fingerprint }, join(folder, foldersOf(part.name)[0]))) {
+    const found = finished[part.name]
+    const hasFiles = (await stat(join(folder, foldersOf(part.name)[0])).catch(() => null)) !== null
+    if (found !== undefined && isFinished(found, { ...part, fingerprint }, hasFiles)) {
       partsSkipped++
+      continue
+    }
+    // Ranges become fewer when they join. Other rows only leave.
+    if (hasFiles && !isOfRanges(source) && Number(fingerprint.split(' ')[0]) < (found?.rows ?? 0)) {
+      partsKept.push(part.name)
       continue
     }
     const before = rows
@@ -194,7 +206,11 @@ async function writeParts(
     await writeExportManifest(folder, { ...manifest, parts: finished })
   }
   onProgress?.({ partsDone: parts.length, parts: parts.length, rows })
-  return { rows, files, partsSkipped, asText: manifest.asText }
+  if (partsKept.length > 0) {
+    const days = partsKept.length > 3 ? `${partsKept.slice(0, 3).join(', ')} …` : partsKept.join(', ')
+    onNote?.(`files of ${days} stay: they hold rows that the database no longer has; --overwrite begins anew`)
+  }
+  return { rows, files, partsSkipped, partsKept, asText: manifest.asText }
 }
 
 async function fingerprintOf(database: DatabasePool, request: ExportRequest, part: Part): Promise<string> {
@@ -206,15 +222,13 @@ async function fingerprintOf(database: DatabasePool, request: ExportRequest, par
   })
 }
 
-async function isFinished(
-  found: ExportManifest['parts'][string] | undefined,
+function isFinished(
+  found: ExportManifest['parts'][string],
   { from, to, fingerprint }: Part & { readonly fingerprint: string },
-  folder: string,
-): Promise<boolean> {
-  if (found === undefined || fingerprint === '') return false
+  hasFiles: boolean,
+): boolean {
   const isSameSpan = Date.parse(found.from) === from && Date.parse(found.to) === to
-  if (!isSameSpan || found.fingerprint !== fingerprint) return false
-  return found.files === 0 || (await stat(folder).catch(() => null)) !== null
+  return isSameSpan && fingerprint !== '' && found.fingerprint === fingerprint && (found.files === 0 || hasFiles)
 }
 
 async function writePart(

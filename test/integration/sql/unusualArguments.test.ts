@@ -106,6 +106,14 @@ it.each(['volume_bars', 'dollar_bars'])(
   },
 )
 
+it.each(['volume_bars($of, null)', 'volume_bars($of, -1)', 'dollar_bars($of, 0)', 'vwap_series($of, null)'])(
+  'gives no rows for a width that is none: %s',
+  async (call) => {
+    await insertFills(call, [['1', 2]])
+    await expect(rows(`select * from market.${call.replace('$of', `'SPOT', '${call}', ${hour}`)}`)).resolves.toEqual([])
+  },
+)
+
 it('a quote of any age is taken where max_age is NULL', async () => {
   await insertFills('AGE', [['1', 2]])
   await insertTicker('AGE', `${noon} - interval '400 days'`)

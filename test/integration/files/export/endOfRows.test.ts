@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { describeSource, endOfRows } from '../../../../src/files/export/request.js'
+import { recordGap } from '../../../../src/ledger/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { aFill, someTime } from '../../../support/marketRows.js'
@@ -20,4 +21,13 @@ test.each([-400, 0, 400])('an export ends after its newest row, %i days from wha
   expect(await endOfRows(database, { source, from: 0 })).toBe(newest + 1)
   expect(await endOfRows(database, { source, from: newest + 1 })).toBe(newest + 1)
   expect(await endOfRows(database, { source, from: 0, symbols: ['NONE'] })).toBe(0)
+})
+
+test('a gap of all instruments belongs to those of each', async () => {
+  const { database } = created
+  const range = { from: someTime, to: someTime + 1000 }
+  const series = { stream: 'fills', category: 'SPOT', symbol: '*', type: '', interval: '' } as const
+  await recordGap(database.db, { ...series, range, reason: 'a test' })
+  const source = await describeSource(database, 'gaps')
+  expect(await endOfRows(database, { source, from: 0, symbols: ['BTCUSDT'] })).toBe(someTime + 1)
 })

@@ -13,13 +13,14 @@ const dayMs = 86_400_000
 const from = Date.UTC(2026, 2, 1)
 let created: TestDatabase
 let folder: string
+let fills: ReturnType<typeof aFill>[]
 
 beforeAll(async () => {
   created = await createTestDatabase()
   const { db } = created.database
   await noteService(db, 'https://api.example.com')
   const symbols = ['BTCUSDT', 'ETHUSDT', 'A/B']
-  const fills = Array.from({ length: 450 }, (_, i) =>
+  fills = Array.from({ length: 450 }, (_, i) =>
     aFill({ symbol: symbols[i % 3] ?? '', ts: from + Math.floor(i / 150) * dayMs + i, execId: String(i) }),
   )
   await insertFills(db, fills)
@@ -30,16 +31,19 @@ beforeEach(async () => {
   return async () => rm(folder, { recursive: true, force: true })
 })
 
-async function exportOf(what: string, changes: Partial<Parameters<typeof runExport>[1]> = {}) {
+type Changes = Partial<Parameters<typeof runExport>[1]>
+async function exportOf(what: string, changes: Changes = {}, onNote?: (text: string) => void) {
   const source = await describeSource(created.database, what)
   const request = { what, source, folder, format: 'parquet' as const, from, to: from + 3 * dayMs, ...changes }
-  return runExport(created.database, request, {})
+  return runExport(created.database, request, { ...(onNote && { onNote }) })
 }
 
 async function files(): Promise<string[]> {
   const all = await readdir(folder, { recursive: true, withFileTypes: true })
   return all.filter((entry) => entry.isFile()).map(({ name }) => name)
 }
+
+const query = (text: string, values: unknown[] = []) => created.database.pool.query(text, values)
 
 describe('an export', () => {
   test('removes nothing where it has written nothing', async () => {
@@ -64,12 +68,35 @@ describe('an export', () => {
   test('replaces a day that was being written when it was killed', async () => {
     await exportOf('fills')
     const manifest = JSON.parse(await readFile(join(folder, 'export.json'), 'utf8')) as ExportManifest
-    const killed = { ...manifest.parts['2026-03-01'], rows: 0, files: 0, fingerprint: '' }
+    const killed = { ...manifest.parts['2026-03-02'], rows: 0, files: 0, fingerprint: '' }
     const parts = { ...manifest.parts, '2026-03-02': killed }
     await writeFile(join(folder, 'export.json'), JSON.stringify({ ...manifest, parts }))
     await mkdir(join(folder, '.day=2026-03-02'))
     expect(await exportOf('fills')).toMatchObject({ rows: 150, partsSkipped: 2 })
     expect(await exportOf('fills')).toMatchObject({ rows: 0, partsSkipped: 3 })
+  })
+
+  test('keeps the files of rows that have left the database, and says so', async () => {
+    await exportOf('fills')
+    const { rows: gone } = await query('delete from market.fills where ts < $1 returning *', [new Date(from + dayMs)])
+    await query("delete from market.fills where exec_id = '160'")
+    onTestFinished(async () => {
+      await query('truncate market.fills')
+      await insertFills(created.database.db, fills)
+    })
+    expect(gone).toHaveLength(150)
+    const notes: string[] = []
+    const again = await exportOf('fills', {}, (text) => notes.push(text))
+    expect(again).toMatchObject({ rows: 0, partsSkipped: 1, partsKept: ['2026-03-01', '2026-03-02'] })
+    expect(notes).toEqual([expect.stringMatching(/^files of 2026-03-01, 2026-03-02 stay: .*--overwrite/)])
+    expect(await files()).toHaveLength(10)
+  })
+
+  test('keeps the rows of a day that an export with other times wrote', async () => {
+    const [early, late] = [from + 70, from + 140]
+    expect(await exportOf('fills', { to: late })).toMatchObject({ rows: 140 })
+    expect(await exportOf('fills', { from: early, to: late })).toMatchObject({ rows: 0, partsSkipped: 1 })
+    expect(await exportOf('fills', { from: early })).toMatchObject({ rows: 450, partsSkipped: 0 })
   })
 
   test('waits for another one into the same folder, and loses nothing', async () => {
@@ -78,7 +105,6 @@ describe('an export', () => {
     expect(await files()).toHaveLength(10)
   })
 
-  const query = (text: string, values: unknown[] = []) => created.database.pool.query(text, values)
   test.each([
     ['another database', "update recorder.service set id = '00000000-0000-4000-8000-000000000000'"],
     ['a copy', "update recorder.service set places = '{elsewhere}'"],
