@@ -250,7 +250,6 @@ export class Lease extends Right {
 
   #proven(sentAt: StretchStart, isWaitedFor: boolean): void {
     this.#right.proven(sentAt, isWaitedFor)
-    this.#lapses.renewed()
     this.#note.note(isWaitedFor)
   }
 
