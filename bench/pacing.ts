@@ -6,7 +6,7 @@ import { ServiceClock } from '../src/exchange/serviceClock.js'
 import { futuresCalls } from '../src/exchange/formats/futures.js'
 import type { RequestOptions } from '../src/exchange/sender.js'
 import { type Operation, operations, specifiedPerSecond } from '../src/market/operation.js'
-import type { SourceReport } from '../src/simulator/limits.js'
+import type { Report } from '../src/simulator/limits.js'
 import { systemClock } from '../src/runtime/clock.js'
 import { createLogger } from '../src/runtime/logger.js'
 import { printTable } from './tools/checks.js'
@@ -136,7 +136,7 @@ async function measure(simulator: BenchSimulator, run: Run, seconds: number, jit
   return { run, perSecond, highest, rejected: overall.rejected, failures }
 }
 
-async function countAt(simulator: BenchSimulator, run: Run): Promise<{ atMs: number; source: SourceReport }> {
+async function countAt(simulator: BenchSimulator, run: Run): Promise<{ atMs: number; source: Report[string] }> {
   const report = await simulator.report()
   const atMs = performance.now()
   const source = report[run.address]

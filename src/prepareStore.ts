@@ -57,7 +57,7 @@ async function storageIn(db: Prepared['database']['db'], config: Config): Promis
 }
 
 /** The service and the database of a recorder, as they are compared with what is kept on its disk. */
-export interface Belonging {
+interface Belonging {
   /** The configured service, and the hosts that it had before. */
   readonly services: readonly string[]
   readonly database: OwnDatabase

@@ -28,7 +28,7 @@ export function problemsOf<Mistake>(
  * Largest size of a file in bytes. A file that names every symbol of the market on every stream is smaller. The limit
  * also ends the reading of a device or a log that was given by mistake.
  */
-export const maxFileBytes = 524_288
+const maxFileBytes = 524_288
 
 /** Name of a file that stands for standard input. */
 export const standardInput = '-'

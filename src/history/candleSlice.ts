@@ -189,18 +189,14 @@ async function concludeMissing(
   )
   // Usually no candle is missing and there was no gap, so that nothing has to be replaced.
   if (missing.length > 0 || gaps.length > 0) {
-    const reason = shown.hasRejected ? sliceGapReasons.rejected : sliceGapReasons.silent
+    const reason = shown.hasRejected ? notUnderstood : notGiven
     await replaceGaps(trx, series, looked, subtract(missing, unclaimed), reason)
   }
   return emptyAtFirst
 }
 
-/** Reasons of the gaps that a fetched slice leaves, as market.gaps shows them. */
-export const sliceGapReasons = {
-  silent: 'the service does not give these candles',
-  rejected:
-    'the service does not give these candles, or not so that they can be understood (see recorder.rejected_row)',
-} as const
+const notGiven = 'the service does not give these candles'
+const notUnderstood = `${notGiven}, or not so that they can be understood (see recorder.rejected_row)`
 
 /**
  * Returns true if a source with a reach refuses a request. Some services refuse times beyond the reach, where others

@@ -136,7 +136,7 @@ export async function findGaps(
   })
 }
 
-export interface FillRepairOptions {
+interface FillRepairOptions {
   readonly db: Kysely<Database>
   /** Returns true if only this recorder requests the fills of an instrument. */
   readonly isOwn: (instrument: InstrumentKey) => boolean

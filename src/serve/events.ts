@@ -4,7 +4,7 @@ import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { messageOf } from '../runtime/text.js'
 
-export interface EventClient {
+interface EventClient {
   /** Series that the client shows; null if it only shows the status. */
   readonly series: CandleSeries | null
   /** Resolves when the event has left the process. */

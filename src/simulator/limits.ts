@@ -10,7 +10,7 @@ export interface LimitOptions {
 }
 
 /** Activity of one address. Its highest rates are over every strict window, not over calendar seconds. */
-export interface SourceReport {
+interface SourceReport {
   readonly operations: Readonly<Record<Operation, OperationReport>>
   readonly overall: OverallReport
 }

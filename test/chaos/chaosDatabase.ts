@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/server/embedded/embedded.js'
+import { startEmbeddedPostgres } from '../../src/server/embedded/embedded.js'
 
 /** A server that can be made to fail in the ways of real ones, and comes back at the same address. */
 export interface ChaosDatabase {
@@ -19,7 +19,7 @@ export interface ChaosDatabase {
 }
 
 export async function startChaosDatabase(dataDir: string): Promise<ChaosDatabase> {
-  let server: EmbeddedPostgres | undefined = await startEmbeddedPostgres({ dataDir })
+  let server: Awaited<ReturnType<typeof startEmbeddedPostgres>> | undefined = await startEmbeddedPostgres({ dataDir })
   const { url } = server
   const start = async () => {
     for (let attempt = 1; server === undefined; attempt++) {

@@ -3,7 +3,6 @@ import type { Candle } from '../../src/market/candle.js'
 import type { TradedCategory } from '../../src/market/category.js'
 import type { Fill, OrderBook, RpiOrderBook, Ticker } from '../../src/market/rows.js'
 import { rejectedRow } from '../../src/market/rejectedRow.js'
-import { sliceGapReasons } from '../../src/history/candleSlice.js'
 import { upsertCandles } from '../../src/ledger/storeCandles.js'
 import { addKnown, multirangeText } from '../../src/ledger/verdicts.js'
 import { insertFills } from './insertFills.js'
@@ -304,7 +303,7 @@ async function loadCoverage(db: Kysely<Database>, { category, symbol }: Market):
       { from, to: gap.from },
       { from: gap.to, to },
     ])
-    await recordGap(db, { ...candles, range: gap, reason: sliceGapReasons.silent })
+    await recordGap(db, { ...candles, range: gap, reason: 'the service does not give these candles' })
     const lost = { from: busyFrom + hourMs, to: busyFrom + hourMs + 90_000 }
     const known = [
       { from: busyFrom, to: lost.from },

@@ -38,7 +38,7 @@ interface ExportResult {
   /** Columns whose decimals had to be written as text. */
   readonly asText: readonly string[]
 }
-export interface ExportOptions {
+interface ExportOptions {
   readonly signal?: AbortSignal
   readonly onProgress?: (progress: ExportProgress) => void
   readonly onNote?: (text: string) => void

@@ -6,7 +6,7 @@ import type { Database } from '../../db/schema.js'
 import { ofCandles } from '../../db/series.js'
 import { duration, instant, wholeSumOf } from '../../db/columns.js'
 
-export interface CandlePage {
+interface CandlePage {
   readonly candles: readonly CandleRow[]
   /** The interval whose rows were read: the requested one, or 1m if minutes were rolled up. */
   readonly source: Interval

@@ -15,7 +15,7 @@ import {
 } from './process.js'
 import { EmbeddedServer, type ServerOptions, serverUrl } from './server.js'
 
-export interface EmbeddedPostgres {
+interface EmbeddedPostgres {
   /** Connection string of the owner of the database, with the password, on 127.0.0.1. The owner is not a superuser. */
   readonly url: string
   /** Connection string of a read-only login for analysts and commands. */

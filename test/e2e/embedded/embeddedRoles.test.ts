@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
-import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../src/server/embedded/embedded.js'
+import { startEmbeddedPostgres } from '../../../src/server/embedded/embedded.js'
 import { runProgram } from '../../support/program.js'
 
 const settings = { fsync: 'off' }
@@ -35,7 +35,7 @@ const forbidden = [
 ]
 
 describe('the logins of a new embedded server', () => {
-  let server: EmbeddedPostgres
+  let server: Awaited<ReturnType<typeof startEmbeddedPostgres>>
   let dataDir: string
   beforeAll(async () => {
     dataDir = join(folder, 'new')

@@ -8,7 +8,7 @@ import { claimSegments } from '../../../src/collect/queue/spoolFolders.js'
 import { createStats } from '../../../src/collect/streams/stream.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import { readIdentity, SameDatabase } from '../../../src/db/identity.js'
-import { type Belonging, requireService } from '../../../src/prepareStore.js'
+import { requireService } from '../../../src/prepareStore.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { systemDisk } from '../../../src/runtime/disk.js'
 import { Incidents } from '../../../src/runtime/incidents.js'
@@ -17,6 +17,8 @@ import { createMetrics } from '../../../src/runtime/metrics.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { fills } from '../../support/queueUnderTest.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
+
+type Belonging = Awaited<ReturnType<typeof requireService>>
 
 const base = temporaryFolder('spool-folders')
 const service = 'https://api.example.com'
@@ -47,14 +49,14 @@ const configOf = (baseUrl: string) => {
   config.database.dataDir = dataDir
   return config
 }
-const identify = (of: TestDatabase, baseUrl: string, options = {}): Promise<Belonging | null> =>
+const identify = (of: TestDatabase, baseUrl: string, options = {}): Promise<Belonging> =>
   requireService(of, configOf(baseUrl), logger, options)
 
 interface Opening {
   readonly baseUrl?: string
   readonly into?: TestDatabase
   /** What the database turns out to be; null: it is away. */
-  readonly belonging: Belonging | null
+  readonly belonging: Belonging
   readonly adopt?: boolean
 }
 
@@ -84,11 +86,11 @@ async function open({ baseUrl = service, into = database, adopt = false, ...give
     adopt,
   })
   const close = (withinMs = 10_000) => storing.close(withinMs)
-  return { storing, lines, close, becomes: (known: Belonging | null) => (belonging = known) }
+  return { storing, lines, close, becomes: (known: Belonging) => (belonging = known) }
 }
 
 /** Leaves two responses on the disk, for a service and a database that may be known. */
-async function leave(baseUrl: string, belonging: Belonging | null, index: number): Promise<void> {
+async function leave(baseUrl: string, belonging: Belonging, index: number): Promise<void> {
   const { storing, close, becomes } = await open({ baseUrl, belonging })
   becomes(null)
   await storing.queue.write(fills(index))

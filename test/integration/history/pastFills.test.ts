@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { absenceWaitsMs, OperationStates } from '../../../src/history/reach.js'
 import { fillReachMs, fillRefusals } from '../../../src/history/pastFills.js'
-import { FillRepair, type FillRepairOptions } from '../../../src/history/repairs.js'
+import { FillRepair } from '../../../src/history/repairs.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { listGaps, loseGaps, recordGap } from '../../../src/ledger/gaps.js'
@@ -63,7 +63,7 @@ async function recordAround({ world }: Simulator, gapMs: number, category: Trade
 /** Has gaps wanted and fetched, as the recorder does. */
 async function repair(
   service: Simulator,
-  { at = now, ...more }: Partial<FillRepairOptions> & { readonly at?: number } = {},
+  { at = now, ...more }: Partial<ConstructorParameters<typeof FillRepair>[0]> & { readonly at?: number } = {},
   incidents = new Incidents(createLogger('silent'), systemClock),
 ): Promise<void> {
   const { db, pool } = test.database

@@ -4,9 +4,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Candle, type Interval, intervalMs } from '../../../src/market/candle.js'
 import { groupBy } from '../../../src/market/values.js'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
-import { type CandlePage, readCandles } from '../../../src/ledger/read/candles.js'
+import { readCandles } from '../../../src/ledger/read/candles.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle } from '../../support/marketRows.js'
+
+type PageCandles = Awaited<ReturnType<typeof readCandles>>['candles']
 
 const minute = intervalMs['1m']
 const hour = intervalMs['1H']
@@ -47,7 +49,7 @@ const run = (from: number, count: number, lengthMs: number, changes: Partial<Can
   Array.from({ length: count }, (_, i) => minuteAt(from + i * lengthMs, changes))
 
 /** What a person would do with the minutes on paper. */
-function onPaper(minutes: readonly Candle[], lengthMs: number): CandlePage['candles'] {
+function onPaper(minutes: readonly Candle[], lengthMs: number): PageCandles {
   const groups = new Map<number, Candle[]>()
   for (const candle of minutes.toSorted((a, b) => a.openTime - b.openTime)) {
     const opens = Math.floor(candle.openTime / lengthMs) * lengthMs
@@ -67,9 +69,9 @@ function onPaper(minutes: readonly Candle[], lengthMs: number): CandlePage['cand
 }
 
 /** All pages of a series, put together. */
-async function allPages(interval: Interval, limit: number): Promise<CandlePage['candles']> {
+async function allPages(interval: Interval, limit: number): Promise<PageCandles> {
   let before = midnight + 100 * day
-  const candles: CandlePage['candles'][number][] = []
+  const candles: PageCandles[number][] = []
   for (;;) {
     const page = await read(interval, before, limit)
     candles.unshift(...page.candles)

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
-import { ConfigError, maxFileBytes } from '../../../src/config/configError.js'
+import { ConfigError } from '../../../src/config/configError.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'config-'))
@@ -221,10 +221,10 @@ describe('problems', () => {
   })
 
   test('a file is read up to a bound, and so is what has no end', () => {
-    const comment = `# ${'x'.repeat(maxFileBytes - 3)}\n`
+    const comment = `# ${'x'.repeat(524_288 - 3)}\n`
     expect(problemsOf(comment)).toEqual([])
     expect(problemsOf(`${comment}#`)).toEqual([
-      `recorder.yaml: it is larger than ${maxFileBytes} bytes; give --config the path of a readable YAML file`,
+      `recorder.yaml: it is larger than 524288 bytes; give --config the path of a readable YAML file`,
     ])
     expect(() => loadConfig({ file: '/dev/zero', env: {} })).toThrow('it is larger than')
   })

@@ -2,8 +2,10 @@ import { afterEach, expect, test, vi } from 'vitest'
 import { pino } from 'pino'
 import type { CandleSeries } from '../../../src/market/candle.js'
 import { systemClock } from '../../../src/runtime/clock.js'
-import { type EventClient, EventHub } from '../../../src/serve/events.js'
+import { EventHub } from '../../../src/serve/events.js'
 import { createFakeClock } from '../../support/fakeClock.js'
+
+type Send = Parameters<EventHub['add']>[0]['send']
 
 const series: CandleSeries = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' }
 const asked: string[] = []
@@ -17,9 +19,9 @@ const hub = new EventHub(
 )
 const leave: (() => void)[] = []
 
-function page(watched: CandleSeries | null, send?: EventClient['send']) {
+function page(watched: CandleSeries | null, send?: Send) {
   const received: string[] = []
-  const take: EventClient['send'] = (event) => {
+  const take: Send = (event) => {
     received.push(event)
     return Promise.resolve()
   }

@@ -5,7 +5,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { recordGap } from '../../../../src/ledger/gaps.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
-import { type ExportOptions, runExport } from '../../../../src/files/export/run.js'
+import { runExport } from '../../../../src/files/export/run.js'
 import { describeSource } from '../../../../src/files/export/request.js'
 import { noteService } from '../../../../src/db/service.js'
 import { insertFills } from '../../../support/insertFills.js'
@@ -62,7 +62,7 @@ beforeEach(async () => {
 })
 
 type Changes = Partial<Parameters<typeof runExport>[1]>
-async function exportOf(what: string, changes: Changes = {}, options: Partial<ExportOptions> = {}) {
+async function exportOf(what: string, changes: Changes = {}, options: Partial<Parameters<typeof runExport>[2]> = {}) {
   const source = await describeSource(created.database, what)
   const request = { what, source, folder, format: 'parquet' as const, from, to, ...changes }
   return runExport(created.database, request, options)
