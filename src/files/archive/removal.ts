@@ -122,19 +122,28 @@ class TableRemoval {
   async remove(cutoff: ServiceMs): Promise<Removed> {
     const { db } = this.database
     const { name } = this.table
-    const first = await firstTime(db, this.table, { withProof: false })
+    const findFirst = () => firstTime(db, this.table, { withProof: false })
+    const first = await findFirst()
     const known = await readArchivedDays(db, name)
-    let [from, end, count]: [number, ServiceMs | null, number] = [first ?? cutoff, null, 0]
-    const ends = this.isHypertable ? await readChunkEnds(db, name, cutoff) : daysBetween(from, cutoff).map(dayEnd)
+    let [count, end]: [number, ServiceMs | null] = [0, null]
+    if (first === null) return { count, end, stays: null }
     // Chunks are dropped day by day. Each takes several locks, and the server lacks room for those of a year at once.
-    for (const until of new Map(first === null ? [] : ends.map((one) => [dayOf(one - 1), one])).values()) {
-      let day = dayOf(until - 1)
+    const lastDays = this.isHypertable
+      ? (await readChunkEnds(db, name, cutoff)).map((one) => dayOf(one - 1))
+      : daysBetween(first, cutoff)
+    for (const last of new Set(lastDays)) {
+      const until = dayEnd(last)
+      // A chunk of hours may have ended before its day.
+      if (until > cutoff) break
+      let day = last
       try {
         // From here on, whoever writes to one of these days leaves a mark.
         await takeMarks(db)
         await waitForWriters(db)
+        // A chunk may reach over midnight, so every day that still has rows is compared.
+        const from = this.isHypertable ? await findFirst() : dayStart(last)
         const compared: ComparedDay[] = []
-        for (day of daysBetween(from, until)) {
+        for (day of from === null ? [] : daysBetween(from, until)) {
           this.reader.signal?.throwIfAborted()
           const found = await this.#compare(day, known.get(day))
           if (found !== null) compared.push(found)
@@ -144,7 +153,6 @@ class TableRemoval {
       } catch (error) {
         return { count, end, stays: keptBy(error, day) }
       }
-      from = Math.max(from, until)
       end = until
     }
     return { count, end, stays: null }

@@ -201,6 +201,28 @@ test('rows stay, with all after them, when the archive has something else, and l
   expect(await rowsOf(archive.target, 'fills')).toHaveLength(9 * 4 + 1)
 })
 
+test('a day that has not ended by its age stays whole, also where chunks are of hours', async () => {
+  const { database } = created
+  if (await hasHypertables(database.db))
+    await database.pool.query(`select public.set_chunk_time_interval('market.fills', interval '6 hours')`)
+  const times = [20, 21].flatMap((day) => [1, 7, 13].map((hour) => from + day * dayMs + hour * hourMs))
+  await insertFills(
+    database.db,
+    times.map((ts) => aFill({ ts, execId: `${ts}` })),
+  )
+  await archiveAll(database, archive.target, from + 24 * dayMs)
+  // The age of the table is over at 14 o'clock of the second of these days.
+  const later = from + 25 * dayMs + 14 * hourMs
+  const { kept } = await removeArchived(database, archive.target, tables, { now: () => later })
+  expect(kept).toEqual([])
+  expect(await days()).toEqual(['22'])
+  expect(await database.db.selectFrom('market.fills').select('ts').execute()).toHaveLength(3)
+  await insertFills(database.db, [aFill({ ts: times[0] ?? 0, execId: 'late' })])
+  const { kept: late } = await removeArchived(database, archive.target, tables, { now: () => later })
+  expect(late).toMatchObject([{ day: '2026-03-21' }])
+  expect(await days()).toEqual(['21', '22'])
+})
+
 test('claims that the archive lacks stay, with their rows', async () => {
   await archiveAll(created.database, archive.target, now)
   const rare = { ...series, symbol: 'RAREUSDT' }
