@@ -102,7 +102,8 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
   const config = await readConfig(options)
   const logger = createLogger(config.log.level === 'info' ? 'warn' : config.log.level)
   const stop = stopSignal()
-  const store = await openStore(config, logger, { mayCreate: true })
+  // Without a service there is nothing to fetch, unless a recorder of this database fetches it.
+  const store = await openStore(config, logger, { mayCreate: config.exchange.baseUrl !== undefined })
   const settleMs = config.streams.candles.settleMs
   let session: BackfillSession | undefined
   try {

@@ -41,7 +41,7 @@ async function runDemo(options: DemoOptions): Promise<void> {
     config.database.dataDir = options.dataDir
     const recorder = await recording.start({ takesNextPort: true })
     if (recorder === undefined) return
-    printWelcome(recorder, simulator.url)
+    printWelcome(recorder, options.dataDir, simulator.url)
     const { settleMs } = config.streams.candles
     const ending = new AbortController()
     const history = wantDemoHistory(recorder, { settleMs, logger, signal: ending.signal })
@@ -56,11 +56,11 @@ async function runDemo(options: DemoOptions): Promise<void> {
   }
 }
 
-function printWelcome(recorder: Recorder, simulatorUrl: string): void {
+function printWelcome(recorder: Recorder, dataDir: string, simulatorUrl: string): void {
   print(`
 Recording a simulated exchange (${simulatorUrl}) into an embedded PostgreSQL.
 
-${welcomeLines(recorder)}
+${welcomeLines(recorder, dataDir)}
 
 Ctrl-C stops it; run it again to continue with the same data.
 `)

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { resolve } from 'node:path'
 import { printable, printableJson } from '../runtime/text.js'
 import type { Recorder } from '../app.js'
 
@@ -85,11 +86,13 @@ export function bar(used: number, limit: number): string {
 }
 
 /** Returns lines for a user who has started a recorder: the page's address, and how to query the database. */
-export function welcomeLines({ pageUrl, store }: Recorder): string {
+export function welcomeLines({ pageUrl, store }: Recorder, dataDir: string): string {
+  const isUsual = !store.isEmbedded || resolve(dataDir) === resolve('data')
+  const folder = isUsual ? '' : ` --data-dir ${/^[\w./-]+$/.test(dataDir) ? dataDir : `'${dataDir}'`}`
   return [
     `  Page  ${pageUrl ?? 'not served'}`,
     `  SQL   psql '${store.isEmbedded ? store.readUrl : withoutPassword(store.readUrl)}'`,
-    '  or    npx market-recorder query "select * from market.latest_tickers limit 5"',
+    `  or    npx market-recorder query${folder} "select * from market.latest_tickers limit 5"`,
   ].join('\n')
 }
 

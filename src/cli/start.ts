@@ -57,7 +57,7 @@ async function runStart(options: StartOptions): Promise<void> {
     })
     if (recorder === undefined) return
     // Programs that read a service's output expect only log lines.
-    if (process.stdout.isTTY) print(`\n${welcomeLines(recorder)}\n\nCtrl-C stops it.\n`)
+    if (process.stdout.isTTY) print(`\n${welcomeLines(recorder, config.database.dataDir)}\n\nCtrl-C stops it.\n`)
     const { serviceClock } = recorder
     const archiving = startArchiving(config, {
       configText: text,

@@ -65,6 +65,7 @@ test('every table has rows soon, and kill -9 loses none of them', async () => {
     expect(second.stdout).toMatch(new RegExp(`^  ${table} +${Number(after?.[table]).toLocaleString('en-US')}$`, 'm'))
   }
   expect(second.stdout).not.toContain('taker_flow')
+  expect(second.stdout).toContain(`market-recorder query --data-dir ${dataDir} "select`)
   expect(Number(after?.['tickers'])).toBeGreaterThan(Number(before?.['tickers']))
   expect(await serversOf(dataDir)).toEqual([])
 })

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -224,6 +224,13 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
     } finally {
       await empty.drop()
     }
+  })
+
+  test('a backfill without a service creates no database', async () => {
+    const series = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--interval', '1m', '--from', '2026-11-01']
+    const finished = await runProgram(['backfill', '--data-dir', join(folder, 'none'), ...series], {})
+    expectOneClearLine(finished, /there is no database in .*none; run this where the recorder was started/)
+    expect(await readdir(folder)).not.toContain('none')
   })
 
   test('neither recorder nor database, each named once', async () => {
