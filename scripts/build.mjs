@@ -79,9 +79,51 @@ function run(tool, ...args) {
   if (status !== 0) process.exit(status ?? 1)
 }
 
+/** Waits while another process builds here, ten minutes at most. The lock of one that has died does not count. */
+function waitForTurn() {
+  const lock = 'dist/building.pid'
+  const giveUpAt = Date.now() + 600_000
+  for (;;) {
+    try {
+      writeFileSync(lock, `${process.pid}`, { flag: 'wx' })
+      process.on('exit', () => rmSync(lock, { force: true }))
+      return
+    } catch (error) {
+      if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST') || Date.now() > giveUpAt) throw error
+      if (!isAlive(holderOf(lock))) rmSync(lock, { force: true })
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 200)
+    }
+  }
+}
+
+/**
+ * @param {string} lock
+ * @returns {number} 0 where it has just been given back
+ */
+function holderOf(lock) {
+  try {
+    return Number(readFileSync(lock, 'utf8'))
+  } catch {
+    return 0
+  }
+}
+
+/** @param {number} pid */
+function isAlive(pid) {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
 const digest = digestOfInputs()
-if (!process.argv.includes('--if-changed') || !isBuilt(digest)) {
+const isAsked = () => !process.argv.includes('--if-changed') || !isBuilt(digest)
+if (isAsked()) {
   mkdirSync('dist', { recursive: true })
+  waitForTurn()
+}
+if (isAsked()) {
   rmSync(note, { force: true })
   // The compiler would leave the output of sources that are gone.
   for (const folder of compiled) rmSync(`dist/${folder}`, { recursive: true, force: true })
