@@ -130,7 +130,8 @@ begin
     from unnest(left_out - recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded')) as r
     group by begins
     on conflict (stream, category, symbol, type, interval, verdict, part) do update
-      set ranges = k.ranges + excluded.ranges, noted_at = excluded.noted_at where not k.ranges @> excluded.ranges;
+      set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at)
+      where not k.ranges @> excluded.ranges;
     update recorder.ledger k set ranges = k.ranges + left_out
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'recorded' and not k.ranges @> left_out;

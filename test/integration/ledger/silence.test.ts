@@ -91,6 +91,22 @@ describe('silence', () => {
     expect(await minutesOf('no_trade', 'is_confirmed')).toEqual([[1, 3]])
   })
 
+  it('is not confirmed sooner where an older response shows silence of the same day after it', async () => {
+    const { db } = test.database
+    await showMinutes([100, 103], 1_900)
+    await showMinutes([0, 3], 4)
+    const seen = [1, 101].map((minute) => ({ from: base + minute * minuteMs, to: base + (minute + 2) * minuteMs }))
+    const review = (atMinute: number) =>
+      concludeReview(db, series, { ranges: seen, nextTo: null }, seen, serviceMs(base + atMinute * minuteMs))
+    await review(1_910)
+    expect(await minutesOf('no_trade', 'is_confirmed')).toEqual([])
+    await review(1_900 + 25 * 60)
+    expect(await minutesOf('no_trade', 'is_confirmed')).toEqual([
+      [1, 3],
+      [101, 103],
+    ])
+  })
+
   const stored = [200, 150, 130, 100, 70]
   const ways = {
     live: async () => {
