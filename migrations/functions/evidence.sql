@@ -33,6 +33,61 @@ language sql stable set search_path = pg_catalog, pg_temp set enable_seqscan = o
     and k.part < upper(within)
 $$;
 
+-- Withdraws what is claimed of ranges, which becomes gaps. Returns what was claimed.
+create or replace function recorder.withdraw_claims(
+  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
+  against tstzmultirange, why text
+)
+returns tstzmultirange language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  withdrawn constant tstzmultirange := (
+    select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges * against) as r
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'recorded' and k.ranges && against);
+begin
+  if withdrawn is not null then
+    update recorder.ledger k set ranges = k.ranges - withdrawn
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'recorded' and k.ranges && withdrawn;
+    perform recorder.note_unknown(of_stream, of_category, of_symbol, of_type, of_interval, withdrawn, why);
+  end if;
+  return coalesce(withdrawn, '{}');
+end
+$$;
+
+-- Ends a claim in which a response shows rows that no response showed before, and none older than these: others may be
+-- missing, too. Withdraws it from the newest row that was stored before these rows until a time. oldest: of the
+-- response. at: when it was received, if its rows are stored already. Returns what was claimed.
+create or replace function recorder.end_claim(
+  of_stream text, of_category market.category, of_symbol text, oldest timestamptz, until timestamptz,
+  at timestamptz default null
+)
+returns tstzmultirange language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  why constant text := 'a response shows rows in time that was claimed, and others may be missing before them';
+  last record;
+  claimed tstzrange;
+begin
+  select r into claimed from recorder.ledger k cross join lateral unnest(k.ranges) as r
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, '', '')
+    and k.verdict = 'recorded' and k.part <= oldest and r @> oldest
+  for update of k;
+  if not found then
+    return '{}';
+  end if;
+  execute format($newest$
+    select t.ts from market.%I t
+    where t.category = $1 and t.symbol = $2 and t.ts >= $3 and t.ts <= $4 and (t.ts < $4 or t.received_at is distinct from $5)
+    order by t.ts desc limit 1
+    $newest$, of_stream) into last using of_category, of_symbol, lower(claimed), oldest, at;
+  if last.ts = oldest then
+    return '{}';
+  end if;
+  return recorder.withdraw_claims(of_stream, of_category, of_symbol, '', '',
+    tstzmultirange(tstzrange(coalesce(last.ts, lower(claimed)), until)), why);
+end
+$$;
+
 -- Notes evidence: one row for each range. Withdraws what is claimed of it, which becomes gaps. Returns what was claimed.
 create or replace function recorder.note_evidence(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
@@ -42,7 +97,6 @@ returns tstzmultirange language plpgsql set search_path = pg_catalog, pg_temp as
 declare
   whole constant tstzmultirange := (select range_agg(r) from unnest(against) as r);
   final constant tstzmultirange := recorder.final_from(of_stream, of_category, of_symbol, of_type, of_interval, lower(whole));
-  withdrawn tstzmultirange;
 begin
   if final && whole then
     against := array(select unnest(whole - final));
@@ -52,17 +106,7 @@ begin
   from unnest(against) as r
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges;
-  select range_agg(r) into withdrawn
-  from recorder.ledger k cross join lateral unnest(k.ranges * whole) as r
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
-    and k.verdict = 'recorded' and k.ranges && whole;
-  if withdrawn is not null then
-    update recorder.ledger k set ranges = k.ranges - withdrawn
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
-      and k.verdict = 'recorded' and k.ranges && withdrawn;
-    perform recorder.note_unknown(of_stream, of_category, of_symbol, of_type, of_interval, withdrawn, why);
-  end if;
-  return coalesce(withdrawn, '{}');
+  return recorder.withdraw_claims(of_stream, of_category, of_symbol, of_type, of_interval, whole, why);
 end
 $$;
 

@@ -29,8 +29,9 @@ create type recorder.compared_page as (
   inserted integer, differing integer,
   -- Number and milliseconds of stored fills that the page lacks although it covers their time.
   left_out integer, hidden tstzmultirange,
-  -- Time of the newest fill of the page that was stored before, or has left; true if responses dispute fills.
-  shared timestamptz, is_disputed boolean,
+  -- Times of the oldest and the newest fill of the page that was stored before, or has left; true if responses dispute
+  -- fills.
+  known_from timestamptz, shared timestamptz, is_disputed boolean,
   -- True if one of these fills did not come from the history; null without any.
   is_shown_live boolean,
   -- Claimed ranges of the newest part, or of all parts if the page begins before the newest, and what has left.
@@ -186,6 +187,7 @@ begin
       on conflict do nothing
     ), shown as (
       select c.page, count(*) as fills, count(*) filter (where c.differs) as differing,
+        min(c.ts) as known_from,
         -- A fill that is dated ahead joins nothing.
         max(c.ts) filter (where c.ts <= a.requested) as shared,
         bool_or(c.is_live) filter (where c.ts <= a.requested) as is_live
@@ -196,7 +198,7 @@ begin
     )
     select a.page, a.category, a.symbol, a.requested, a.received, a.after_what, a.unread, a.oldest, a.newest, a.edge, a.disorder,
       (a.fills - coalesce(s.fills, 0))::integer, coalesce(s.differing, 0)::integer,
-      coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), s.shared,
+      coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), s.known_from, s.shared,
       exists (
         select from recorder.ledger d
         where (d.stream, d.category, d.symbol, d.type, d.interval) = ('fills', a.category, a.symbol, '', '')
@@ -230,6 +232,10 @@ begin
     claim := nothing; unsettled := p.unsettled; tail := p.tail; gap := nothing; late := nothing; conflicts := nothing;
     if p.inserted > 0 then
       perform recorder.end_silence(p.category, p.symbol, p.oldest, p.newest);
+      if p.claimed @> p.oldest and coalesce(p.known_from > p.oldest, true) then
+        p.claimed := p.claimed - recorder.end_claim('fills', p.category, p.symbol, p.oldest,
+          case when p.left_out > 0 or p.unread is null then p.newest else p.edge + p.disorder end + a_ms, p.received);
+      end if;
     end if;
     if p.differing > 0 then
       conflicts := recorder.reject_fills(p.category, p.symbol, conflict_reason, p.received, row_ms, row_exec_id,

@@ -8,6 +8,7 @@ import type { MomentStream, RowOf, StreamName, VersionStream } from '../market/s
 import type { TimeRange } from '../market/timeRange.js'
 import { addMs } from '../market/values.js'
 import type { Database } from '../db/schema.js'
+import { callFunction } from '../db/database.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { provenByBatch, storeFundingRates, storeLiquidations } from './futures.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
@@ -20,6 +21,7 @@ import {
   missingRows,
 } from './batch.js'
 import { storeCandles, type StoredCandles } from './storeCandles.js'
+import { runOf } from './run.js'
 import { type StoredFills, storeFills } from './storeFills.js'
 import { storeVersions } from './versions.js'
 
@@ -44,11 +46,23 @@ const writers = {
   funding_rates: oneByOne((db, batch: Batch<FutureKey, FundingRate>) =>
     storeFundingRates(db, batch.target, batch.rows, provenByBatch(batch)),
   ),
-  liquidations: oneByOne((db, batch: Batch<FutureKey, Liquidation>) =>
-    storeLiquidations(db, batch.target, batch.rows, provenByBatch(batch), batch.after),
-  ),
+  liquidations: oneByOne(async (db, batch: Batch<FutureKey, Liquidation>) => {
+    await endClaimOfLiquidations(db, batch)
+    return storeLiquidations(db, batch.target, batch.rows, provenByBatch(batch), batch.after)
+  }),
   index_components: byVersions('index_components'),
 } as const satisfies Readonly<Record<Exclude<StreamName, MomentStream>, unknown>>
+
+/** Ends a claim that lacks the oldest rows of a live response. Rows before them may be missing, too. */
+async function endClaimOfLiquidations(db: Kysely<Database>, batch: Batch<FutureKey, Liquidation>): Promise<void> {
+  const run = runOf(batch.rows.map(({ ts }) => ts))
+  if (run === null) return
+  const { category, symbol } = batch.target
+  const isUnbroken = batch.provesNothing !== true && missingRows(batch) === 0
+  const until = addMs(isUnbroken ? addMs(run.edge, run.disorderMs) : run.newest, 1)
+  const times = [new Date(run.oldest), new Date(until)] as const
+  await callFunction(db, 'recorder.end_claim', 'liquidations', category, symbol, ...times)
+}
 
 /** Returns true for a stream whose rows depend on no other rows and claim nothing. */
 export function isOfMoments(stream: StreamName): stream is MomentStream {

@@ -10,7 +10,8 @@ import type { Fill as StoredFill } from '../../src/market/rows.js'
 import { minuteMs } from '../../src/market/values.js'
 import { batchOf } from '../support/batches.js'
 import { aCandle, aFill, someTime } from '../support/marketRows.js'
-import { type Fill, FillModel, type Operation, type Page } from './fills.js'
+import { FillModel } from './fills.js'
+import type { Fill, Operation, Page } from './runs.js'
 import { intersect, type Span, subtract, unite } from './spans.js'
 
 /** What happens to the recorder, and how the service answers it. */

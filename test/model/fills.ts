@@ -2,22 +2,25 @@
  * What may be claimed of the fills of one instrument, and what must be. Written from the text of the rule alone, over
  * plain arrays, and recomputed from all that ever came: nothing here knows how the recorder keeps its ledger.
  */
+import {
+  askedOf,
+  groupsOf,
+  isAskedOtherwise,
+  keepsBounds,
+  runOf,
+  runOfGroup,
+  sameRowsAt,
+  sameValues,
+  settledBy,
+  storedOf,
+  timesOf,
+  type Fill,
+  type Operation,
+  type Page,
+  type Seen,
+} from './runs.js'
 import { covers, disorderOf, intersect, momentsOf, subtract, unite, type Span } from './spans.js'
 
-export type Fill = { id: string; time: number; price: number; size: number }
-export type Operation = 'live' | 'history'
-
-/** A response in the order in which its rows came. Without bounds, nothing was asked but the newest rows. */
-export type Page = {
-  operation: Operation
-  from: number | null
-  to: number | null
-  /** The service's own time. */
-  at: number
-  rows: Fill[]
-  /** It leaves out rows of a history whose times run against their order, so that it may be refused. */
-  isOrderInDoubt?: boolean
-}
 export type MinuteCandle = {
   open: number
   at: number
@@ -25,11 +28,9 @@ export type MinuteCandle = {
   volume: number
 }
 
-type Seen = { page: Page; disorder: number; isUnbroken: boolean; isSilentAt: (span: Span) => boolean }
 type Leftover = { fill: Fill }
 
 const minute = 60_000
-const settling: Record<Operation, number> = { live: 2_000, history: 20_000 }
 const settlingOfCandles = 5_000
 
 export class FillModel {
@@ -88,6 +89,7 @@ export class FillModel {
     // A page of the history that disagrees with what is stored is not believed in anything.
     if (operation === 'history' && flapping.length + missing.length > 0) return this.recount()
     if (operation === 'live') this.leftOut.push(...missing.map((fill) => ({ fill })))
+    if (operation === 'live') this.doubt(rows, missing.length === 0 ? run[0] : Infinity)
     for (const fill of rows) if (!this.stored.has(fill.id)) this.stored.set(fill.id, fill)
 
     const times = momentsOf(rows.map(({ time }) => time))
@@ -100,6 +102,15 @@ export class FillModel {
     if (missing.length === 0 && !(operation === 'history' && this.isOrderInDoubt))
       this.must = unite([...this.must, [run[0], Math.min(run[1], settledBy(page))]])
     this.recount()
+  }
+
+  /** New rows, and none stored before them: a claim of their time may lack others, from the newest older row on. */
+  private doubt(rows: readonly Fill[], until: number): void {
+    const oldest = Math.min(...rows.map(({ time }) => time))
+    if (rows.some(({ id, time }) => time === oldest && this.stored.has(id))) return
+    const older = [...this.stored.values()].filter(({ time }) => time < oldest).map(({ time }) => time)
+    const newest = Math.max(...rows.map(({ time }) => time))
+    this.must = subtract(this.must, [[Math.max(...older), Math.min(Math.max(until, oldest + 1), newest + 1)]])
   }
 
   copy(): FillModel {
@@ -274,76 +285,4 @@ export class FillModel {
     }
     return [...latest.values()]
   }
-}
-
-/** Groups of responses of which each shares a row with another one. */
-function groupsOf(responses: readonly Seen[], isShared: (row: Fill, other: Fill | undefined) => boolean): Seen[][] {
-  const groups: Seen[][] = []
-  for (const seen of responses) {
-    const own = new Map(seen.page.rows.map((row) => [row.id, row]))
-    const joined = groups.filter((group) =>
-      group.some(({ page }) => page.rows.some((row) => isShared(row, own.get(row.id)))),
-    )
-    for (const group of joined) groups.splice(groups.indexOf(group), 1)
-    groups.push([seen, ...joined.flat()])
-  }
-  return groups
-}
-
-const sameValues = (one: Fill, other: Fill | undefined) =>
-  one.time === other?.time && one.price === other.price && one.size === other.size
-
-const storedOf = (stored: ReadonlyMap<string, Fill>) => (fill: Fill) => ({ fill: stored.get(fill.id) ?? fill })
-
-function askedOf(page: Page): Span {
-  return [page.from ?? -Infinity, page.to ?? page.at]
-}
-
-/** A response with rows far beyond its bounds was not asked for them. What it lacks says nothing. */
-function keepsBounds(page: Page): boolean {
-  const [from, to] = askedOf(page)
-  return page.rows.every(({ time }) => time >= from - 1_000 && time <= to)
-}
-
-const settledBy = (page: Page) => page.at - settling[page.operation]
-const timesOf = ({ page }: Seen) => momentsOf(page.rows.map(({ time }) => time))
-
-function runOf(page: Page, disorder: number): Span {
-  const [from, to] = askedOf(page)
-  const { rows } = page
-  const times = rows.map(({ time }) => time).filter((time) => time >= from && time < to)
-  if (times.length === 0) return [0, 0]
-  const oldest = Math.min(...times)
-  // Rows of whole seconds stand for their whole seconds.
-  const areSeconds = times.length > 1 && times.every((time) => time % 1_000 === 0)
-  return [oldest + (areSeconds ? 1_000 : 1) + disorder, Math.max(...times) - disorder]
-}
-
-function runOfGroup(group: readonly Seen[]): Span[] {
-  const runs = group.map(({ page }) => runOf(page, 0))
-  const disorder = Math.max(...group.map((seen) => seen.disorder))
-  const from = Math.min(...runs.map((run) => run[0])) + disorder
-  const to = Math.max(...runs.map((run) => run[1])) - disorder
-  // Joined or not, no response proves what had not settled when it came.
-  const settledOf = (page: Page, run: Span) => intersect([run], [[-Infinity, settledBy(page)]])
-  const joined = intersect(
-    [[from, to]],
-    group.flatMap(({ page }) => settledOf(page, runOf(page, 0))),
-  )
-  // Each response alone proves what its own order allows.
-  return unite([...joined, ...group.flatMap(({ page, disorder: own }) => settledOf(page, runOf(page, own)))])
-}
-
-function isAskedOtherwise(one: Page, other: Page): boolean {
-  return one.operation !== other.operation || one.from !== other.from || one.to !== other.to
-}
-
-function sameRowsAt(edge: Span, one: Seen, other: Seen): boolean {
-  const idsAt = ({ page }: Seen) =>
-    page.rows
-      .filter(({ time }) => time >= edge[0] && time < edge[1])
-      .map(({ id }) => id)
-      .sort()
-      .join()
-  return idsAt(one) === idsAt(other)
 }

@@ -183,3 +183,24 @@ it('a new gap is asked for at once while an older one waits that no request coul
   await wantMissing({ db, streams, isOwn: () => true, states }, start)
   expect(await wantedRanges(db, key.symbol)).toEqual([away])
 })
+
+it('new ones in a claimed silence end it, back to the newest one that was stored before', async () => {
+  const minute = (minutes: number) => start + minutes * minuteMs
+  const show = (minutes: readonly number[]) => {
+    const row = { ...key, side: 'buy', price: '1', amount: '1', receivedAt: start, extra: {} } as const
+    const times = { requestTime: minute(600), receivedAt: minute(600) }
+    const rows = minutes.map((minutes) => ({ ...row, ts: minute(minutes) + 137 }))
+    return store({ stream: 'liquidations', target: key, rejected: [], ...times, rows })
+  }
+  await show([30, 20, 10])
+  const series = instrumentStream('liquidations', key)
+  await test.database.db
+    .transaction()
+    .execute((trx) => claimEvents(trx, series, [{ from: minute(29), to: minute(590) }], null))
+  await show([550, 520, 500])
+  await show([550, 520, 500])
+  expect(await gaps()).toMatchObject([{ range: { from: minute(30) + 137, to: minute(500) + 138 } }])
+  expect(await coverage()).toBe(2)
+  await show([520, 510, 500, 30, 20])
+  expect([await coverage(), await gaps()]).toMatchObject([1, [{ state: 'repaired' }]])
+})

@@ -70,4 +70,24 @@ describe('what is not claimed', () => {
     await store(page([0, 1_000, 1_200, 1_300, 1_500], { requested: 4_000 }))
     expect([await claimed(), await lost()]).toEqual([[[1, 24_400]], []])
   })
+  it('is the time before new fills in a claimed silence, from the newest fill stored before', async () => {
+    await store(page(every(500, 0, 9_500)))
+    // A history that is late shows nothing until then.
+    const silence = [`{[${new Date(at(9_000)).toISOString()},${new Date(at(100_000)).toISOString()})}`]
+    await callFunction(test.database.db, 'recorder.cover_fills', ['SPOT'], ['BTCUSDT'], silence)
+    const burst = page(every(100, 80_000, 90_000))
+    await store(burst)
+    expect(await claimed()).toEqual([
+      [1, 9_000],
+      [80_001, 100_000],
+    ])
+    expect(await lost()).toEqual([[9_000, 80_001]])
+    await store(burst)
+    expect(await lost()).toEqual([[9_000, 80_001]])
+    // A page that also shows a fill stored before lacks nothing after that one.
+    await store(
+      page([80_000, ...every(1_000, 80_050, 85_000), ...every(100, 80_100, 90_000)].toSorted((a, b) => a - b)),
+    )
+    expect(await lost()).toEqual([[9_000, 80_001]])
+  })
 })
