@@ -21,14 +21,16 @@ interface PagedPart<Row> {
   readonly rows: readonly Row[]
   /** Time that the joined pages prove with their rows. */
   readonly proven: Ranges
-  /** Time beyond all rows that two pages showed to be silent. */
+  /** The wanted part of the time beyond all rows that two pages showed to be silent. */
   readonly silent: Ranges
+  /** All of that time. A stored row in it that is not among `rows` denies the silence. */
+  readonly beyond: Ranges
 }
 
 /** A history whose pages are counted from the newest row of all, or from the oldest, whatever is wanted. */
 export interface PagedHistory<Row> {
-  /** Time of the oldest row that was shown of each category. The history is known to reach back to it. */
-  readonly oldest: Map<string, ServiceMs>
+  /** The largest age of a row when it was shown, by category. The history is known to reach back so far. */
+  readonly reachMs: Map<string, number>
   /** The largest number of rows to request. */
   readonly pageRows: number
   /** Returns the page after those that show so many rows; null if there is no way to request it. */
@@ -161,18 +163,18 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   }
 
   async #store(joined: readonly Row[], { rows: page, requestTime }: Page<Row>): Promise<void> {
-    const { oldest } = this.#history
+    const { reachMs } = this.#history
     const [run, pageRun] = [runOf(joined.map(({ ts }) => ts)), runOf(page.map(({ ts }) => ts))]
     this.#rows = joined
     if (run === null || pageRun === null) return
     const { category } = this.#series
-    oldest.set(category, earlierOf(oldest.get(category) ?? run.oldest, run.oldest))
+    reachMs.set(category, Math.max(reachMs.get(category) ?? 0, requestTime - pageRun.oldest))
     const whole = provenBy(run, addMs(requestTime, -eventLateMs))
     const proven = subtract(whole, union(this.#claimed, this.#seams))
     this.#claimed = union(this.#claimed, proven)
     const from = earlierOf(pageRun.oldest, proven[0]?.from ?? pageRun.oldest)
     const to = laterOf(pageRun.newest, proven.at(-1)?.to ?? pageRun.newest)
-    await this.#claim({ rows: joined.filter(({ ts }) => ts >= from && ts <= to), proven, silent: [] })
+    await this.#claim({ rows: joined.filter(({ ts }) => ts >= from && ts <= to), proven, silent: [], beyond: [] })
   }
 
   async #claim(part: Omit<PagedPart<Row>, 'series'>): Promise<void> {
@@ -184,10 +186,11 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   /** Returns the time of the newest row, and the time beyond the first row of the list and beyond its last one. */
   #sides(): { readonly newest: ServiceMs; readonly first: Ranges; readonly last: Ranges } | null {
     const run = runOf(this.#rows.map(({ ts }) => ts))
-    const requested = this.#pages[0]?.response.requestTime
-    if (run === null || requested === undefined) return null
-    const reach = this.#history.oldest.get(this.#series.category) ?? run.oldest
-    const below = normalized([{ from: reach, to: addMs(run.edge, 1) }])
+    const [requested, latest] = [this.#pages[0], this.#pages.at(-1)].map((page) => page?.response.requestTime)
+    if (run === null || requested === undefined || latest === undefined) return null
+    // Rows leave the history with time, so that an age counts and no time.
+    const reach = addMs(latest, -(this.#history.reachMs.get(this.#series.category) ?? 0))
+    const below = normalized([{ from: earlierOf(reach, run.oldest), to: addMs(run.edge, 1) }])
     const above = normalized([{ from: run.newest, to: addMs(requested, -eventLateMs) }])
     const { newest } = run
     return ascends(this.#rows) ? { newest, first: below, last: above } : { newest, first: above, last: below }
@@ -212,8 +215,10 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     if (isWanted(sides.first) && begins().length < 2) await this.#ask({ page: 1, limit: this.#history.pageRows - 1 })
     const ends = shown().filter(({ texts, response }) => response.cursor === undefined && texts.at(-1) === last)
     const isEndShown = ends.length > 1 && ends.some((page) => !this.#mayBeCut(page))
-    const silent = union(begins().length > 1 ? sides.first : [], isEndShown ? sides.last : [])
-    if (silent.length > 0) await this.#claim({ rows: this.#rows, proven: [], silent: intersect(this.#left, silent) })
+    for (const beyond of [begins().length > 1 ? sides.first : [], isEndShown ? sides.last : []]) {
+      const silent = intersect(this.#left, beyond)
+      if (silent.length > 0) await this.#claim({ rows: this.#rows, proven: [], silent, beyond })
+    }
     return isEndShown ? nothingOlder : reason
   }
 

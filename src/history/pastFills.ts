@@ -49,8 +49,8 @@ const maxInVain = 20
 interface KnownPages {
   /** The largest number of rows that a page had. A page that has as many may be cut. */
   largest: number
-  /** Time of the oldest row. The history is known to reach back to it. */
-  reachesTo: ServiceMs
+  /** The largest age of a row when it was shown. The history is known to reach back so far. */
+  reachMs: number
   /** The most by which times ran against the order of the rows. */
   disorderMs: number
   /** True once a page of an instrument showed a fill by the id that it has live. */
@@ -68,7 +68,7 @@ export function fillHistory(db: Kysely<Database>): EventHistory {
     sizesOf({ category }) {
       const known = sizes.get(category) ?? {
         largest: 0,
-        reachesTo: serviceMs(Infinity),
+        reachMs: 0,
         disorderMs: 0,
         showsLiveIds: false,
       }
@@ -76,17 +76,17 @@ export function fillHistory(db: Kysely<Database>): EventHistory {
       return known
     },
     neighbours: (key, range, slackMs) => fillNeighbours(db, key, range, slackMs),
-    async whyUnproven({ client, ask: send, request }, series) {
+    async liveFills({ client, ask: send, request }, series) {
       const { category, symbol } = series
       const live = await client.fills({ category, symbol, limit: fillsPerPage }, request)
       const run = runOf(live.rows.map(({ ts }) => ts))
       // Another instrument may have shown the ids. This one has no fill that could.
-      if (run === null) return source.sizesOf(series).showsLiveIds ? null : fillRefusals.unproven
+      if (run === null) return source.sizesOf(series).showsLiveIds ? [] : fillRefusals.unproven
       const window = { from: laterOf(run.oldest, addMs(run.newest, -windowMs)), to: addMs(run.newest, 1) }
       const past = await send(() => ask(client, { series, window }, request))
       const times = new Map<string, number>(past.rows.map(({ execId, ts }) => [execId, ts]))
       const isShown = ({ execId, ts }: Fill) => [ts, ts - (ts % secondMs)].includes(times.get(execId) ?? NaN)
-      return live.rows.some(isShown) ? null : fillRefusals.unproven
+      return live.rows.some(isShown) ? live.rows : fillRefusals.unproven
     },
     store: ({ series, ...page }) => storePastFills(db, series, page),
     explain: (key, range, reason) => explainFills(db, key, range, reason),
@@ -107,8 +107,8 @@ interface PastFills {
   readonly sizesOf: (series: EventSeries) => KnownPages
   /** Resolves to the times of stored fills next to a range. Pages of the range must show these fills, too. */
   readonly neighbours: (series: EventSeries, range: TimeRange, slackMs: number) => ReturnType<typeof fillNeighbours>
-  /** Called once for a slice without a fill above it. Resolves to why nothing can be proven, or null. */
-  readonly whyUnproven: (context: EventContext, series: EventSeries) => Promise<string | null>
+  /** Called once for a slice without a fill above it. Resolves to the newest fills, or why nothing can be proven. */
+  readonly liveFills: (context: EventContext, series: EventSeries) => Promise<readonly Fill[] | string>
   /** Stores fills and what they prove in one transaction. */
   readonly store: (page: PastFillsPage) => Promise<StoredPastFills>
   /** Notes why a wanted range is not stored. */
@@ -142,11 +142,15 @@ class PastFillsWalk {
   #refusalOfAll: string | undefined
   /** True once the history is known to have the same fills as the live stream. */
   #isProven = false
+  /** Fills that the service shows live. A late history does not show all of them yet. */
+  #live: readonly Fill[] = []
   /** Times of the history may be earlier than those of the live stream by this much. */
   #roundedMs = 0
   #last: Shown | null = null
   /** Time of the newest fill of the last page that had some. */
   #newest = serviceMs(0)
+  /** Time of the oldest fill that this walk was shown. */
+  #oldest = serviceMs(Infinity)
   /** The number of pages since less was left. */
   #inVain = 0
 
@@ -187,7 +191,7 @@ class PastFillsWalk {
   async #askAlone(stretch: TimeRange): Promise<void> {
     const other = this.#last
     const bottom = addMs(this.#context.now(), -fillReachMs)
-    for (let end = stretch.to; this.#sizes.reachesTo > stretch.from; end = addMs(end, -windowMs)) {
+    for (let end = stretch.to; this.#reachesTo(this.#context.now()) > stretch.from; end = addMs(end, -windowMs)) {
       if (end <= bottom) return this.#refuse(this.#left, nothingOlder)
       if (await this.#ask({ from: laterOf(bottom, addMs(end, -windowMs)), to: end })) return
     }
@@ -238,9 +242,10 @@ class PastFillsWalk {
 
   async #canProve(): Promise<boolean> {
     if (this.#isProven) return true
-    const reason = await this.#source.whyUnproven(this.#context, this.#series)
-    this.#isProven = reason === null
-    if (reason !== null) await this.#refuse(this.#left, reason)
+    const live = await this.#source.liveFills(this.#context, this.#series)
+    this.#isProven = typeof live !== 'string'
+    if (typeof live === 'string') await this.#refuse(this.#left, live)
+    else this.#live = live
     return this.#isProven
   }
 
@@ -256,9 +261,11 @@ class PastFillsWalk {
     else if (fills.length === 0 && cursor !== undefined)
       await this.#refuse(intersect(left, [window]), 'its history gives an empty page, and says that more rows follow')
     if (this.#left !== left) return true
-    this.#learn(fills)
+    this.#learn(fills, requestTime)
     this.#last = shownFills(window, fills)
-    const page = { series: this.#series, asked: window, fills, other, ...this.#sizes, requestTime }
+    const reachesTo = this.#reachesTo(requestTime)
+    const told = { series: this.#series, live: this.#live, ...this.#sizes, reachesTo }
+    const page = { ...told, asked: window, fills, other, requestTime }
     const { inserted, showsLive, refusal, proven } = await this.#source.store(page)
     counts.inserted += inserted
     if (refusal === null) {
@@ -282,12 +289,18 @@ class PastFillsWalk {
     return true
   }
 
-  #learn(fills: readonly Fill[]): void {
+  /** Returns the time that the history is known to reach back to. Rows leave it with time, so that an age counts. */
+  #reachesTo(at: ServiceMs): ServiceMs {
+    return earlierOf(addMs(at, -this.#sizes.reachMs), this.#oldest)
+  }
+
+  #learn(fills: readonly Fill[], requestTime: ServiceMs): void {
     const run = runOf(fills.map(({ ts }) => ts))
     if (run === null) return
     this.#newest = run.newest
     this.#sizes.largest = Math.max(this.#sizes.largest, fills.length)
-    this.#sizes.reachesTo = earlierOf(this.#sizes.reachesTo, run.oldest)
+    this.#oldest = earlierOf(this.#oldest, run.oldest)
+    this.#sizes.reachMs = Math.max(this.#sizes.reachMs, requestTime - run.oldest)
     this.#sizes.disorderMs = Math.max(this.#sizes.disorderMs, run.disorderMs)
     this.#roundedMs = Math.max(this.#roundedMs, run.edge - run.oldest)
   }

@@ -18,14 +18,14 @@ import type { EventHistory } from './sliceWork.js'
 
 export function fundingHistory(db: Kysely<Database>): EventHistory {
   const source: PagedHistory<FundingRate> = {
-    oldest: new Map(),
+    reachMs: new Map(),
     pageRows: fundingPageRows,
     next: nextNumbered,
     ask: (client, { series, page, limit }, request) =>
       client.fundingRates({ ...futureOf(series), cursor: page, limit }, request),
     textOf: ({ ts }) => String(nominalSettlement(ts)),
-    store: ({ series, rows, proven, silent }) =>
-      inTransaction(db, (trx) => storeFundingRates(trx, futureOf(series), rows, proven, silent)),
+    store: ({ series, rows, proven, silent, beyond }) =>
+      inTransaction(db, (trx) => storeFundingRates(trx, futureOf(series), rows, proven, { silent, beyond })),
     explain: explainIn(db),
   }
   return { operationOf: () => 'history-fund-rate', fetch: (...what) => fetchPages(source, ...what) }
@@ -34,14 +34,14 @@ export function fundingHistory(db: Kysely<Database>): EventHistory {
 /** Makes the history of liquidations, in which each page names the next one. */
 export function liquidationHistory(db: Kysely<Database>): EventHistory {
   const source: PagedHistory<Liquidation> = {
-    oldest: new Map(),
+    reachMs: new Map(),
     pageRows: liquidationPageRows,
     next: (_, query, cursor) => (cursor === undefined ? null : { ...query, limit: liquidationPageRows, cursor }),
     ask: (client, { series, limit, cursor }, request) =>
       client.liquidations({ ...futureOf(series), limit, ...(cursor !== undefined && { cursor }) }, request),
     textOf: liquidationText,
-    store: ({ series, rows, proven, silent }) =>
-      inTransaction(db, (trx) => storeLiquidations(trx, futureOf(series), rows, union(proven, silent))),
+    store: ({ series, rows, proven, silent, beyond }) =>
+      inTransaction(db, (trx) => storeLiquidations(trx, futureOf(series), rows, union(proven, silent), beyond)),
     explain: explainIn(db),
     confirmsEnd: true,
   }

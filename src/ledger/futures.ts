@@ -9,7 +9,18 @@ import {
 } from '../market/funding.js'
 import type { RowOf, StreamName } from '../market/stream.js'
 import { normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
-import { addMs, hourMs, largest, minuteMs, secondMs, type ServiceMs, smallest, trimmed } from '../market/values.js'
+import {
+  addMs,
+  earlierOf,
+  hourMs,
+  largest,
+  laterOf,
+  minuteMs,
+  secondMs,
+  type ServiceMs,
+  smallest,
+  trimmed,
+} from '../market/values.js'
 import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
@@ -49,14 +60,15 @@ export function provenByBatch<Row extends { readonly ts: ServiceMs }>(batch: Bat
  * The interval of a rate is the time since the settlement before it, if that is known.
  *
  * @param shown time of which `rates` are all rates that the service has. Each rate also proves its own second.
- * @param silent time that two responses showed to be silent. It is proven, whatever the interval says.
+ * @param silent time that two responses showed to be silent. It is proven, whatever the interval says, unless a rate is
+ *   stored in `beyond`, the time beyond the list, that is not among `rates`.
  */
 export async function storeFundingRates(
   trx: Kysely<Database>,
   key: FutureKey,
   rates: readonly FundingRate[],
   shown: Ranges,
-  silent: Ranges = [],
+  { silent, beyond }: { readonly silent: Ranges; readonly beyond: Ranges } = { silent: [], beyond: [] },
 ): Promise<StoredEvents> {
   const series = instrumentStream('funding_rates', key)
   if (rates.length === 0) return { inserted: 0, updated: 0, gapsFound: 0, proven: [] }
@@ -66,8 +78,8 @@ export async function storeFundingRates(
     .selectFrom('market.funding_rates')
     .select(['ts', 'interval_hours'])
     .where(ofInstrument(key))
-    .where('ts', '>=', instant(addMs(smallest(times), -marginMs)))
-    .where('ts', '<=', instant(addMs(largest(times), marginMs)))
+    .where('ts', '>=', instant(earlierOf(beyond[0]?.from ?? smallest(times), addMs(smallest(times), -marginMs))))
+    .where('ts', '<=', instant(laterOf(beyond.at(-1)?.to ?? largest(times), addMs(largest(times), marginMs))))
     .execute()
   const steps = fundingSteps([...new Set([...times, ...stored.map(({ ts }) => ts)])].toSorted((a, b) => a - b))
   const hours = new Map(steps.map((step) => [step.to, step.isWhole === true ? wholeHours(step) : null]))
@@ -87,13 +99,14 @@ export async function storeFundingRates(
       .execute()
   }
   const isShown = new Set(times)
-  const leftOut = stored.filter(({ ts }) => !isShown.has(ts) && shown.some(({ from, to }) => ts >= from && ts < to))
+  const leftOutOf = (ranges: Ranges) =>
+    stored.some(({ ts }) => !isShown.has(ts) && ranges.some(({ from, to }) => ts >= from && ts < to))
   const settled = shown.at(-1)?.to ?? 0
   // Whether the newest step is whole is neither proven nor missing before the next settlement.
   const known = Math.min(settled, steps.find(({ isWhole }) => isWhole === null)?.from ?? settled)
   const moments = times.filter((ts) => ts <= known).map((ts) => ({ from: ts, to: addMs(ts, secondMs) }))
-  const run = shown.length === 0 || leftOut.length > 0 ? [] : union(shown, normalized(moments))
-  const proven = union(subtract(run, notProven(steps)), silent)
+  const run = shown.length === 0 || leftOutOf(shown) ? [] : union(shown, normalized(moments))
+  const proven = union(subtract(run, notProven(steps)), leftOutOf(beyond) ? [] : silent)
   return { ...written, gapsFound: await claimEvents(trx, series, proven, missedSettlement), proven }
 }
 
@@ -137,6 +150,7 @@ export function numberOccurrences(rows: readonly Liquidation[]): RowOf<'liquidat
  * nothing.
  *
  * @param shown time of which `rows` are all liquidations that the service has
+ * @param beyond the time beyond a list of rows, where stored rows deny a silence too
  * @param after what a live response came after
  */
 export async function storeLiquidations(
@@ -144,13 +158,15 @@ export async function storeLiquidations(
   key: FutureKey,
   rows: readonly Liquidation[],
   shown: Ranges,
+  beyond: Ranges = [],
   after?: Batch['after'],
 ): Promise<StoredEvents> {
   const numbered = numberOccurrences(rows)
   const keyOf = ({ occurrence, ...row }: Parameters<typeof liquidationText>[0] & { readonly occurrence: number }) =>
     `${liquidationText({ ...row, price: trimmed(row.price), amount: trimmed(row.amount) })} ${occurrence}`
   const keys = new Set(numbered.map(keyOf))
-  const [first, last] = [shown[0], shown.at(-1)]
+  const weighed = union(shown, beyond)
+  const [first, last] = [weighed[0], weighed.at(-1)]
   const stored =
     first === undefined || last === undefined
       ? []
@@ -162,7 +178,7 @@ export async function storeLiquidations(
           .where('ts', '<', instant(last.to))
           .execute()
   const leftOut = stored.filter(
-    (row) => !keys.has(keyOf(row)) && shown.some(({ from, to }) => row.ts >= from && row.ts < to),
+    (row) => !keys.has(keyOf(row)) && weighed.some(({ from, to }) => row.ts >= from && row.ts < to),
   )
   const series = instrumentStream('liquidations', key)
   const written = await appendRows(trx, 'liquidations', await withoutFinal(trx, series, numbered))

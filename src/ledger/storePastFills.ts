@@ -2,7 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
-import { addMs, largest, minuteMs, secondMs, type ServiceMs, smallest, trimmed } from '../market/values.js'
+import { addMs, largest, minuteMs, secondMs, serviceMs, type ServiceMs, smallest, trimmed } from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, FillSource } from '../db/schema.js'
@@ -84,6 +84,8 @@ interface PastFillsPage {
   /** The most by which times of the history ran against the order of its rows. */
   readonly disorderMs: number
   readonly requestTime: ServiceMs
+  /** Fills that a live response showed. A silence that holds one of them is none: the history is late. */
+  readonly live?: readonly Pick<Fill, 'execId' | 'ts'>[]
 }
 
 /** The service's history may be some seconds behind its newest rows. */
@@ -107,7 +109,7 @@ const areWholeSeconds = (fills: readonly Fill[]) => fills.every(({ ts }) => ts %
 export async function storePastFills(
   db: Kysely<Database>,
   key: FillKey,
-  { asked, fills, other, reachesTo, largest, disorderMs, requestTime }: PastFillsPage,
+  { asked, fills, other, reachesTo, largest, disorderMs, requestTime, live = [] }: PastFillsPage,
 ): Promise<StoredPastFills> {
   const { category, symbol } = key
   const shown = shownFills(asked, fills)
@@ -117,19 +119,23 @@ export async function storePastFills(
   )
   const settledUntil = addMs(requestTime, -historyLateMs)
   const silence = intersect(silenceOf(shown, other, largest), [{ from: reachesTo, to: settledUntil }])
-  const proven = union(provenBy(run, settledUntil), silence)
+  const shownIds = new Set(fills.map(({ execId }) => execId))
   return db.transaction().execute(async (trx) => {
     await callFunction(trx, 'recorder.lock_fills', [category], [symbol])
     const known = await storedAround(trx, key, [
       ...fills.map(({ ts }) => ts),
-      ...proven.flatMap(({ from, to }) => [from, to]),
+      ...silence.flatMap(({ from, to }) => [from, to]),
     ])
+    const knownIds = new Set(known.map(({ execId }) => execId))
+    const isNew = ({ execId }: Pick<Fill, 'execId'>) => !shownIds.has(execId) && !knownIds.has(execId)
+    const late = live.filter((fill) => isNew(fill) && silence.some(({ from, to }) => fill.ts >= from && fill.ts < to))
+    const from = smallest([serviceMs(Infinity), ...late.map(({ ts }) => ts)])
+    const proven = union(provenBy(run, settledUntil), subtract(silence, [{ from, to: serviceMs(Infinity) }]))
     const compare = comparedWith(fills)
     const refusal = whyRefused(known, fills, compare, proven)
     await weighValues(trx, key, known, compare)
     const showsLive = known.some((fill) => fill.source === 'live' && compare(fill) === 'same')
     if (refusal !== null) return { inserted: 0, showsLive, refusal, proven }
-    const knownIds = new Set(known.map(({ execId }) => execId))
     const unknown = fills.filter(({ execId }) => !knownIds.has(execId))
     const fresh = await withoutFinal(trx, streamOf(key), unknown)
     if (fresh.length > 0) {

@@ -48,7 +48,7 @@ const writers = {
   ),
   liquidations: oneByOne(async (db, batch: Batch<FutureKey, Liquidation>) => {
     await endClaimOfLiquidations(db, batch)
-    return storeLiquidations(db, batch.target, batch.rows, provenByBatch(batch), batch.after)
+    return storeLiquidations(db, batch.target, batch.rows, provenByBatch(batch), [], batch.after)
   }),
   index_components: byVersions('index_components'),
 } as const satisfies Readonly<Record<Exclude<StreamName, MomentStream>, unknown>>

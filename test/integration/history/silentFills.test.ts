@@ -4,7 +4,7 @@ import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
 import { fillHistory, fillRefusals } from '../../../src/history/pastFills.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import type { Fill } from '../../../src/market/rows.js'
-import { hourMs } from '../../../src/market/values.js'
+import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
 import { coveredRanges } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
@@ -53,4 +53,73 @@ it('a gap of an instrument that shows no fill closes once its category has shown
   expect(await fetch(silent)).toEqual({ refused: [] })
   expect(await listGaps(db)).toEqual([])
   expect(await coveredRanges(db, silent as Series)).toEqual([range])
+})
+
+const category = 'USDT-FUTURES'
+const fillsOf = (symbol: string, count: number, everyMs: number, until: number) =>
+  Array.from({ length: count }, (_, place) => {
+    return aFill({ category, symbol, ts: until - (place + 1) * everyMs, execId: `${symbol}${place}` })
+  })
+
+/** Fetches ranges of a history at a time. Resolves to the fills inside what is claimed that are not stored. */
+async function falseClaims(
+  history: ReturnType<typeof fillHistory>,
+  fills: readonly Fill[],
+  range: { readonly from: number; readonly to: number },
+  { at = now, keptMs = 90 * dayMs, lateMs = 0 } = {},
+): Promise<number> {
+  const { db, pool } = test.database
+  const symbol = fills[0]?.symbol ?? ''
+  const pageOf = (rows: readonly Fill[]) =>
+    Promise.resolve({ rows, rejected: [], unkept: 0, receivedAt: at, requestTime: at } as unknown as Page<Fill>)
+  const client = {
+    fills: () => pageOf(fills.filter(({ ts }) => ts <= at).slice(0, 100)),
+    pastFills: ({ startTime, endTime }: { startTime: number; endTime: number }) =>
+      pageOf(
+        fills.filter(
+          ({ ts }) => ts >= Math.max(startTime, at - keptMs) && ts <= Math.min(endTime, at - lateMs) && ts <= at,
+        ),
+      ),
+  } as unknown as ExchangeClient
+  const series = instrumentStream('fills', { category, symbol })
+  const counts = { received: 0, inserted: 0 }
+  const context = { client, request: {}, ask: <T>(send: () => Promise<T>) => send(), now: () => at, counts }
+  await history.fetch({ ...series, category }, [range], context)
+  const covered = await coveredRanges(db, series)
+  const { rows } = await pool.query<{ id: string }>('select exec_id as id from market.fills where symbol = $1', [
+    symbol,
+  ])
+  const stored = new Set(rows.map(({ id }) => id))
+  const isClaimed = (ts: number) => covered.some(({ from, to }) => ts >= from && ts < to)
+  return fills.filter(({ ts, execId }) => isClaimed(ts) && !stored.has(execId)).length
+}
+
+it('fills that left the history after another instrument was fetched are no silence', async () => {
+  const history = fillHistory(test.database.db)
+  const until = now + 10 * dayMs
+  const fillsOfBoth = ['KEPTUSDT', 'GONEUSDT'].map((symbol) => fillsOf(symbol, 1_000, hourMs, until))
+  const [kept = [], gone = []] = fillsOfBoth
+  const old = { from: now - 30 * dayMs, to: now - 29 * dayMs }
+  expect(await falseClaims(history, kept, old, { keptMs: 30 * dayMs })).toBe(0)
+  const range = { from: now - 25 * dayMs, to: now - 22 * dayMs }
+  expect(await falseClaims(history, gone, range, { at: until, keptMs: 30 * dayMs })).toBe(0)
+  const gaps = await listGaps(test.database.db)
+  expect(gaps.filter(({ symbol }) => symbol === 'GONEUSDT')).toMatchObject([{ range, state: 'open' }])
+})
+
+it('a history that does not show the newest live fills yet shows no silence there', async () => {
+  const history = fillHistory(test.database.db)
+  await falseClaims(history, fillsOf('OLDUSDT', 3_000, minuteMs, now), { from: now - 2 * dayMs, to: now - dayMs })
+  const range = { from: now - dayMs, to: now - minuteMs }
+  const late = fillsOf('LATEUSDT', 500, 3 * minuteMs, now - 5_000)
+  expect(await falseClaims(history, late, range, { lateMs: hourMs })).toBe(0)
+  const gapsOf = async (of: string) => (await listGaps(test.database.db)).filter(({ symbol }) => symbol === of)
+  const [gap, ...others] = await gapsOf('LATEUSDT')
+  expect(others).toEqual([])
+  expect(gap?.range.to).toBe(range.to)
+  // All before that is claimed, and all of it where the history is not late.
+  expect(gap?.range.from).toBeGreaterThan(now - hourMs - 6 * minuteMs)
+  const honest = fillsOf('SOONUSDT', 500, 3 * minuteMs, now - 5_000)
+  expect(await falseClaims(history, honest, range)).toBe(0)
+  expect(await gapsOf('SOONUSDT')).toEqual([])
 })

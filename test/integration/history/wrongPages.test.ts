@@ -3,6 +3,7 @@ import { instrumentStream } from '../../../src/db/series.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
 import { fundingHistory, liquidationHistory } from '../../../src/history/pastFutures.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
+import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
 import { coveredRanges } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -185,3 +186,45 @@ it('time that the history of no future reaches is a gap that says so', async () 
   const [gap] = await listGaps(test.database.db)
   expect(gap?.range).toEqual({ from: range.from, to: rates.at(-1)?.ts })
 })
+
+it('what left the history after another future was fetched is no silence', async () => {
+  const history = liquidationHistory(test.database.db)
+  const of = (symbol: string) => liquidationsOf(symbol, 1_000, 10 * minuteMs, base + 10 * hourMs)
+  const shows = (query: Query) =>
+    inPages(of(query.symbol).filter(({ ts }) => ts < now - minuteMs && ts >= now - 3 * dayMs))(query)
+  await fetchFrom(shows, 'AUSDT', threeDays, history)
+  now += 5 * hourMs
+  await fetchFrom(shows, 'BUSDT', threeDays, history)
+  expect(await missing('liquidations', 'BUSDT', of('BUSDT'))).toEqual([])
+  expect(await reasons()).toEqual([['BUSDT', 'its history shows nothing older']])
+  const [gap] = await listGaps(test.database.db)
+  expect(gap?.range.from).toBe(threeDays.from)
+  expect((gap?.range.to ?? 0) - (now - 3 * dayMs)).toBeLessThan(10 * minuteMs)
+})
+
+it.each(['funding_rates', 'liquidations'] as const)(
+  'a list of %s that ends above stored rows shows no silence below it',
+  async (stream) => {
+    const isFunding = stream === 'funding_rates'
+    const { db } = test.database
+    const history = isFunding ? fundingHistory(db) : liquidationHistory(db)
+    const ofSymbol = (symbol: string) => (isFunding ? ratesOf(symbol, 240) : liquidationsOf(symbol, 400))
+    const pages = isFunding ? inNumberedPages : inPages
+    const unitMs = isFunding ? dayMs : hourMs
+    const before = (units: number) => base - units * unitMs
+    await fetchFrom(pages(ofSymbol('AUSDT')), 'AUSDT', { from: before(60), to: before(4) }, history)
+    const all = ofSymbol('BUSDT')
+    for (const rows of [all.filter(({ ts }) => ts < before(40)), all.filter(({ ts }) => ts > before(35))]) {
+      const came = { requestTime: base, receivedAt: base, rejected: [] }
+      await storeBatch(db, { ...came, stream, target: { category, symbol: 'BUSDT' }, rows })
+    }
+    const [gap] = await listGaps(db)
+    if (gap === undefined) throw new Error('no gap')
+    const kept = all.filter(({ ts }) => ts > before(30))
+    await fetchFrom(pages(kept), 'BUSDT', gap.range, history)
+    expect(await missing(stream, 'BUSDT', all)).toEqual([])
+    expect((await listGaps(db)).map(({ range, state }) => ({ range, state }))).toEqual([
+      { range: gap.range, state: 'open' },
+    ])
+  },
+)

@@ -87,7 +87,7 @@ async function fetchFrom(
     return Promise.resolve({ inserted: fills.length })
   }
   const numbered: Parameters<typeof fetchPages<Fill>>[0] = {
-    oldest: new Map(),
+    reachMs: new Map(),
     pageRows,
     next: nextNumbered,
     ask(_, { page, limit }) {
@@ -103,7 +103,7 @@ async function fetchFrom(
     explain: () => Promise.resolve(),
   }
   // Another instrument may have shown that the history reaches further back.
-  const sizes = { largest: pageRows, reachesTo: ignoresBounds ? base : Infinity, disorderMs: 0, showsLiveIds: false }
+  const sizes = { largest: pageRows, reachMs: ignoresBounds ? now - base : 0, disorderMs: 0, showsLiveIds: false }
   const windowed: Parameters<typeof fetchPastFills>[0] = {
     sizesOf: () => sizes,
     ask(_, { window: { from, to } }) {
@@ -125,7 +125,7 @@ async function fetchFrom(
         below: below.length === 0 ? null : Math.max(...below),
       })
     },
-    whyUnproven: () => Promise.resolve(null),
+    liveFills: () => Promise.resolve([]),
     async store({ asked, fills, other, largest, disorderMs }) {
       const shown = shownFills(asked, fills)
       const run = runOf(
