@@ -208,7 +208,10 @@ interface MissingRange extends InstrumentKey, RepairAttempts {
   readonly range: TimeRange
 }
 
-/** Finds each range that an instrument with proven time lacks, between `since` and the end of that time. */
+/**
+ * Finds each range that an instrument with proven time lacks, between `since` and the end of that time. Nothing lacks
+ * before it was launched.
+ */
 export async function missingOfStream(
   db: Kysely<Database>,
   stream: StreamName,
@@ -218,8 +221,10 @@ export async function missingOfStream(
   const { rows } = await sql<Omit<MissingRange, 'range'> & TimeRange>`
     select k.category, k.symbol, lower(missing) as "from", upper(missing) as "to", w.*
     from recorder.ledger k
-    cross join lateral unnest(tstzmultirange(tstzrange(${begin}, greatest(${begin}, upper(k.ranges)))) - k.ranges
-      - recorder.final_from(k.stream, k.category, k.symbol, k.type, k.interval, ${begin})) as missing
+    left join market.instruments i on i.category = k.category and i.symbol = k.symbol
+    cross join lateral (select greatest(${begin}, i.launch_time) as begin) b
+    cross join lateral unnest(tstzmultirange(tstzrange(b.begin, greatest(b.begin, upper(k.ranges)))) - k.ranges
+      - recorder.final_from(k.stream, k.category, k.symbol, k.type, k.interval, b.begin)) as missing
     cross join lateral (${attemptsWhere(sql`${sameSeries('w', 'k')} and w.ranges && missing`)}) w
     where k.stream = ${stream} and ${hasVerdict('recorded', 'k')} and k.part = '-infinity'
     order by k.category, k.symbol, missing`.execute(db)

@@ -204,3 +204,19 @@ it('new ones in a claimed silence end it, back to the newest one that was stored
   await show([520, 510, 500, 30, 20])
   expect([await coverage(), await gaps()]).toMatchObject([1, [{ state: 'repaired' }]])
 })
+
+it('time before a future was launched is not asked for', async () => {
+  const { db, pool } = test.database
+  const hoursAgo = (from: number, to: number) => ({ from: start - from * hourMs, to: start - to * hourMs })
+  const future = { category: 'USDT-FUTURES', symbol: 'NEWUSDT' } as const
+  const { from: launchTime } = hoursAgo(10, 0)
+  await pool.query(
+    `insert into market.instruments (category, symbol, kind, launch_time, first_seen_at, updated_at)
+     values ($1, $2, 'perpetual', $3, $3, $3)`,
+    [future.category, future.symbol, new Date(launchTime)],
+  )
+  await claimEvents(db, instrumentStream('liquidations', future), [hoursAgo(9, 1)], null)
+  const streams = [{ name: 'liquidations', keptMs: null }] as const
+  await wantMissing({ db, streams, isOwn: () => true, states: new OperationStates(systemClock) }, start)
+  expect(await wantedRanges(db, future.symbol)).toEqual([hoursAgo(10, 9)])
+})
