@@ -49,8 +49,8 @@ export interface Page<Row> {
  *
  * Three mechanisms deal with failures here. `withRetries` repeats a single failed request within seconds.
  * `limits/circuit.ts` lets one request at a time try an operation that fails for everybody. `limits/penalty.ts` pauses
- * all operations after a rejection for the rate. The caller deals with failures that last longer: this layer does not
- * remember what was requested.
+ * all operations after a rejection, unless experience (`limits/refusals.ts`) shows that one instrument alone is rejected.
+ * The caller deals with failures that last longer.
  */
 export interface ExchangeClient extends Calls {
   rpiSymbols(options?: RequestOptions): Promise<Page<RpiSymbol>>

@@ -149,7 +149,8 @@ export class Sender {
   ): Promise<Admission> {
     const enqueuedMs = this.#clock.monotonicMs()
     try {
-      const departure = await this.pacer.acquire(operation, { priority, deadline, signal })
+      const target = targetOf(operation, parameters)
+      const departure = await this.pacer.acquire(operation, { priority, deadline, target, signal })
       return { departure, priority, enqueuedMs }
     } catch (cause) {
       throw new ExchangeError('aborted', { operation, parameters, what: 'aborted while waiting for its turn', cause })
@@ -185,14 +186,13 @@ export class Sender {
       return { response, requestTime, receivedAt }
     } catch (error) {
       outcome = error instanceof ExchangeError ? error.kind : 'malformed'
-      if (outcome === 'rate-limited' || outcome === 'blocked')
-        settlement = { outcome: 'rate-limited', retryAfterMs: raw?.retryAfterMs }
+      if (outcome === 'rate-limited' || outcome === 'blocked') settlement = refusalOf(outcome, parameters, raw)
       // A refusal with a code of the service is a response, too.
       else if (error instanceof ExchangeError && error.code !== undefined)
         settlement = { outcome: 'response', remaining: raw?.remaining }
       throw error
     } finally {
-      this.pacer.settle(departure, settlement, outcomeFor(outcome))
+      this.pacer.settle(departure, settlement, outcomeFor(outcome), targetOf(operation, parameters))
       this.#options.onRequest?.({
         operation,
         outcome,
@@ -222,4 +222,18 @@ export class Sender {
     const what = `a requestTime that is ${off} this machine's clock`
     throw new ExchangeError('wrong-clock', { operation, parameters, what })
   }
+}
+
+function targetOf(operation: Operation, { category = '', symbol = '' }: Parameters): string {
+  return [operation, category, symbol].join(' ')
+}
+
+/**
+ * Tells what a refusal may concern. "Too many requests" is about a limit, HTTP 418 is a ban of the address, and a time to
+ * wait means the address, too. Any other block of a request for one instrument may be of that instrument.
+ */
+function refusalOf(kind: 'rate-limited' | 'blocked', { symbol }: Parameters, raw: RawResponse | undefined): Settlement {
+  const retryAfterMs = raw?.retryAfterMs
+  const isOfAddress = kind !== 'blocked' || symbol === undefined || retryAfterMs !== undefined || raw?.status === 418
+  return { outcome: 'rate-limited', retryAfterMs, ...(isOfAddress ? {} : { mayBeOwn: true }) }
 }

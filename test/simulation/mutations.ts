@@ -75,8 +75,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a permit can be used twice',
     file: 'src/exchange/limits/pacer.ts',
-    find: 'this.#queues.shift(isReady) : undefined',
-    replace: 'this.#queues.shift((operation) => operation === "fills" || isReady(operation)) : undefined',
+    find: 'this.#shift(isReady) : undefined',
+    replace: 'this.#shift((operation) => operation === "fills" || isReady(operation)) : undefined',
   },
   {
     name: 'the way of a request takes no time',

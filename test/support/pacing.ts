@@ -40,10 +40,15 @@ export function setUp(more: Partial<PacerOptions> = {}, clock: FakeClock = creat
     ...more,
   })
   const departures: Departure[] = []
-  const send = (operation: Operation, options?: AcquireOptions, settlement: Settlement | null = answered) =>
-    pacer.acquire(operation, options).then((departure) => {
+  const send = (
+    operation: Operation,
+    options?: AcquireOptions,
+    settlement: Settlement | null = answered,
+    target?: string,
+  ) =>
+    pacer.acquire(operation, { ...options, target }).then((departure) => {
       departures.push(departure)
-      if (settlement !== null) pacer.settle(departure, settlement)
+      if (settlement !== null) pacer.settle(departure, settlement, 'unknown', target)
       return departure
     })
   return { pacer, clock, departures, send }

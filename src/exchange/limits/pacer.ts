@@ -32,6 +32,8 @@ export interface AcquireOptions {
   readonly priority?: Priority | undefined
   /** Time by which to send the request, on the monotonic clock. It sets the order within a class. Default: none. */
   readonly deadline?: number | undefined
+  /** What the request is about, if it is known. After a rejection, one that had a response is tried first. */
+  readonly target?: string | undefined
   /** Ends waiting for a place. */
   readonly signal?: Ending
 }
@@ -124,6 +126,7 @@ export class Pacer {
       })
       const request: Waiting = {
         operation,
+        target: options.target,
         deadlineMs: options.deadline ?? Number.POSITIVE_INFINITY,
         sequence: this.#sequence++,
         enqueuedAtMs: this.#clock.monotonicMs(),
@@ -156,15 +159,15 @@ export class Pacer {
     this.#close(departure, nowMs)
   }
 
-  /** Ends a departure with what its response told about the limits and about its operation. */
-  settle(departure: Departure, settlement: Settlement, outcome: CircuitOutcome = 'unknown'): void {
+  /** Ends a departure with what its response told about the limits, about its operation and about its target. */
+  settle(departure: Departure, settlement: Settlement, outcome: CircuitOutcome = 'unknown', target?: string): void {
     this.#inFlight--
     const nowMs = this.#clock.monotonicMs()
     // A request that was given up may have been counted at any time until now.
     this.#close(departure, nowMs)
     if (settlement.outcome === 'response' && settlement.remaining !== undefined)
       this.#observeRemaining(departure, settlement.remaining, nowMs)
-    this.#penalty.settle(departure, settlement, nowMs)
+    this.#penalty.settle(departure, settlement, nowMs, target)
     this.#circuits[departure.operation].settle(departure, outcome, nowMs)
     this.#dispatchSoon()
   }
@@ -209,7 +212,7 @@ export class Pacer {
       if (this.#inFlight >= this.#maxInFlight || this.#penalty.isProbing || !this.#right.check()) return
       const gateMs = Math.max(this.#overall.readyAtMs(nowMs), this.#penalty.readyAtMs())
       const isReady = (operation: Operation) => this.#readyAtMs(operation, nowMs) <= nowMs
-      const request = gateMs <= nowMs ? this.#queues.shift(isReady) : undefined
+      const request = gateMs <= nowMs ? this.#shift(isReady) : undefined
       if (request === undefined) {
         const wakeAtMs = Math.max(gateMs, this.#earliestReadyMs(nowMs))
         if (wakeAtMs < Number.POSITIVE_INFINITY) this.#wakeAt(wakeAtMs, nowMs)
@@ -224,6 +227,16 @@ export class Pacer {
       this.#circuits[request.operation].depart(departure)
       request.depart(departure)
     }
+  }
+
+  /** Removes and returns the next request. After a rejection, that is one that tells most about the address. */
+  #shift(isReady: (operation: Operation) => boolean): Waiting | undefined {
+    if (this.#penalty.mustProbe)
+      for (const isGood of this.#penalty.goodProbes) {
+        const probe = this.#queues.shift(isReady, ({ target }) => isGood(target))
+        if (probe !== undefined) return probe
+      }
+    return this.#queues.shift(isReady)
   }
 
   /** Returns when the first operation with waiting requests is ready; infinite if none waits. */

@@ -1,5 +1,6 @@
 import type { Operation } from '../../market/operation.js'
 import type { Logger } from '../../runtime/logger.js'
+import { Refusals } from './refusals.js'
 
 /** A reserved place. Its request must be sent now, and settled when its response is known. */
 export interface Departure {
@@ -12,7 +13,8 @@ export interface Departure {
 
 export type Settlement =
   | { readonly outcome: 'response'; readonly remaining?: number | undefined }
-  | { readonly outcome: 'rate-limited'; readonly retryAfterMs?: number | undefined }
+  /** With `mayBeOwn` the refusal may concern its target alone; else it concerns the address. */
+  | { readonly outcome: 'rate-limited'; readonly retryAfterMs?: number | undefined; readonly mayBeOwn?: true }
   /** No response came, which tells nothing about the limits. */
   | { readonly outcome: 'failed' }
 
@@ -28,11 +30,18 @@ const memoryMs = 60_000
 /** Share of the full rate just after a pause, and the time until the full rate is reached again. */
 const rateAfterPause = 0.5
 const recoveryMs = 50_000
+/** Rejections of single targets in a row that are passed over. The next one pauses as if each had paused, too. */
+const maxPassedOver = 2
 
 /**
  * Holds requests back after rejections. States: open, then paused, then probing, then open at a lower rate that
  * recovers. While probing, one request alone finds out whether the service responds again. A rejection soon after a
  * pause doubles the next pause, up to the length of a block.
+ *
+ * A rejection that is believed to concern its target alone (`Refusals`) is passed over. If no request that departed
+ * later has had a response yet, the address is in doubt: as while probing, one request departs at a time until one that
+ * departed later has a response. In a block this makes no more requests than pausing at once, because the pauses that
+ * were left out make the first one longer.
  */
 export class Penalty {
   readonly #logger: Logger
@@ -42,6 +51,14 @@ export class Penalty {
   #lastPauseMs = 0
   #mustProbe = false
   #probe: Departure | undefined
+  readonly #refusals = new Refusals()
+  /** The target whose rejection may be its own, if its pause is not over yet. */
+  #suspect: string | undefined
+  /** Rejections that were passed over while the address is in doubt, and when the newest of them departed. */
+  #passedOver = 0
+  #doubtedMs = Number.NEGATIVE_INFINITY
+  /** When the newest request with a response departed. */
+  #admittedMs = Number.NEGATIVE_INFINITY
 
   constructor(logger: Logger) {
     this.#logger = logger
@@ -63,28 +80,70 @@ export class Penalty {
     return Math.min(1, rateAfterPause + ((1 - rateAfterPause) * sinceMs) / recoveryMs)
   }
 
-  depart(departure: Departure): void {
-    if (this.#mustProbe) this.#probe = departure
+  /** True while one request at a time finds out about the address. */
+  get mustProbe(): boolean {
+    return this.#mustProbe || this.#passedOver > 0
   }
 
-  settle(departure: Departure, settlement: Settlement, nowMs: number): void {
+  /** Which targets make good probes, the best first: those with a response, then those without a refusal. */
+  get goodProbes(): readonly ((target: string | undefined) => boolean)[] {
+    const refusals = this.#refusals
+    return [(target) => refusals.isAdmitted(target), (target) => !refusals.isRefused(target)]
+  }
+
+  depart(departure: Departure): void {
+    if (this.mustProbe) this.#probe = departure
+  }
+
+  /** @param target of the request, if it is known */
+  settle(departure: Departure, settlement: Settlement, nowMs: number, target?: string): void {
     const isProbe = this.#probe === departure
     if (isProbe) this.#probe = undefined
-    if (settlement.outcome === 'rate-limited') {
-      // A rejected request that departed before the pause calls for no further pause.
-      if (departure.atMs < this.#pausedAtMs) return
-      this.#punish(nowMs, settlement.retryAfterMs ?? 0)
-    } else if (isProbe && settlement.outcome === 'response') {
-      this.#mustProbe = false
-      this.#resumedAtMs = nowMs
-      this.#logger.info('the service responds again: requests resume at half rate')
+    if (settlement.outcome === 'response') this.#respond(departure, target, isProbe, nowMs)
+    // A rejected request that departed before the pause calls for no further pause.
+    if (settlement.outcome !== 'rate-limited' || departure.atMs <= this.#pausedAtMs) return
+    const hasOthers = this.#refusals.refused(departure.operation, target)
+    const suspect = hasOthers && settlement.mayBeOwn === true ? target : undefined
+    if (suspect !== undefined && this.#passOver(departure, suspect, isProbe, nowMs)) return
+    this.#suspect = this.#mustProbe ? undefined : suspect
+    this.#punish(nowMs, settlement.retryAfterMs ?? 0)
+  }
+
+  #respond(departure: Departure, target: string | undefined, isProbe: boolean, nowMs: number): void {
+    this.#refusals.responded(departure.operation, target)
+    this.#admittedMs = Math.max(this.#admittedMs, departure.atMs)
+    if (!this.#mustProbe && this.#admittedMs > this.#doubtedMs) {
+      this.#passedOver = 0
+      this.#probe = undefined
     }
+    if (!this.#mustProbe || !isProbe) return
+    this.#mustProbe = false
+    this.#resumedAtMs = nowMs
+    if (this.#suspect !== undefined && this.#suspect !== target) this.#refusals.believe(this.#suspect, nowMs)
+    this.#logger.info('the service responds again: requests resume at half rate')
+  }
+
+  /** Returns false if a rejection must pause everything. */
+  #passOver({ atMs }: Departure, target: string, isProbe: boolean, nowMs: number): boolean {
+    if (this.#mustProbe || !this.#refusals.areBelieved(nowMs)) return false
+    if (atMs >= this.#admittedMs) {
+      // Requests that were under way when the doubt began tell no more than the first.
+      const isFurther = isProbe || this.#passedOver === 0
+      if (isFurther && this.#passedOver >= maxPassedOver) return false
+      if (isFurther) this.#passedOver++
+      this.#doubtedMs = Math.max(this.#doubtedMs, atMs)
+    }
+    this.#refusals.believe(target, nowMs)
+    this.#logger.debug({ target }, 'the service refuses this alone: nothing pauses')
+    return true
   }
 
   #punish(nowMs: number, retryAfterMs: number): void {
     const isRepeated = this.#mustProbe || nowMs - this.#resumedAtMs < memoryMs
-    this.#lastPauseMs = Math.min(blockMs, isRepeated ? Math.max(firstPauseMs, 2 * this.#lastPauseMs) : firstPauseMs)
+    const nextMs = isRepeated ? Math.max(firstPauseMs, 2 * this.#lastPauseMs) : firstPauseMs
+    this.#lastPauseMs = Math.min(blockMs, nextMs * 2 ** this.#passedOver)
     const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, 2 * blockMs))
+    this.#passedOver = 0
     this.#pausedAtMs = nowMs
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs)
     this.#mustProbe = true

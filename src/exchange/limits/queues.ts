@@ -16,6 +16,7 @@ interface WaitingRequests {
 /** A request that waits for its place within the limits. */
 export interface Waiting {
   readonly operation: Operation
+  readonly target: string | undefined
   readonly deadlineMs: number
   /** Number of the request in the order of arrival. */
   readonly sequence: number
@@ -36,16 +37,18 @@ export class RequestQueues {
     return this.#queues[priority][operation]
   }
 
-  /** Removes and returns the most urgent request of all operations that are ready. */
-  shift(isReady: (operation: Operation) => boolean): Waiting | undefined {
+  /** Removes and returns the most urgent request of all operations that are ready, and of all that are wanted. */
+  shift(isReady: (operation: Operation) => boolean, isWanted = (_: Waiting) => true): Waiting | undefined {
     for (const priority of priorities) {
       let first: Waiting | undefined
       for (const operation of operations) {
-        const request = this.queue(priority, operation).first
-        if (request === undefined || !isReady(operation)) continue
+        const request = isReady(operation) ? this.queue(priority, operation).find(isWanted) : undefined
+        if (request === undefined) continue
         if (first === undefined || isBefore(request, first)) first = request
       }
-      if (first !== undefined) return this.queue(priority, first.operation).shift()
+      if (first === undefined) continue
+      this.queue(priority, first.operation).remove(first)
+      return first
     }
     return undefined
   }
@@ -84,8 +87,8 @@ class WaitQueue {
     this.#requests.splice(this.#indexOf(request), 0, request)
   }
 
-  shift(): Waiting | undefined {
-    return this.#requests.shift()
+  find(isWanted: (request: Waiting) => boolean): Waiting | undefined {
+    return this.#requests.find(isWanted)
   }
 
   /** Removes a request if it is still here. */

@@ -1,0 +1,146 @@
+import { describe, expect, it } from 'vitest'
+import type { Settlement } from '../../../../src/exchange/limits/penalty.js'
+import type { Operation } from '../../../../src/market/operation.js'
+import { limitsOf } from '../../../support/fakeService.js'
+import { answered, setUp } from '../../../support/pacing.js'
+
+interface Sent {
+  readonly atMs: number
+  readonly operation: Operation
+  readonly instrument: number
+  readonly isRefused: boolean
+}
+
+type IsRefused = (instrument: number, operation: Operation, atMs: number) => boolean
+
+/** What refusals may concern. */
+type Meaning = 'target' | 'address'
+
+const minutes = 60_000
+const all: readonly Operation[] = ['orderbook', 'fills', 'candles']
+
+/** Keeps requesting these operations of a hundred instruments in turn. */
+function traffic(meaning: Meaning, isRefused: IsRefused, operations = all, workers = 3) {
+  const { clock, pacer } = setUp({ limits: limitsOf(20) })
+  const startMs = clock.monotonicMs()
+  const sent: Sent[] = []
+  const refused: Settlement =
+    meaning === 'target' ? { outcome: 'rate-limited', mayBeOwn: true } : { outcome: 'rate-limited' }
+  const keepSending = async (operation: Operation, worker: number) => {
+    for (let turn = worker; ; turn += workers) {
+      const instrument = (turn * 37) % 100
+      const target = `${operation} ${instrument}`
+      // The instrument of a request for fills is chosen once it may depart.
+      const departure = await pacer.acquire(operation, operation === 'fills' ? {} : { target })
+      const atMs = departure.atMs - startMs
+      const isThisRefused = isRefused(instrument, operation, atMs)
+      sent.push({ atMs, operation, instrument, isRefused: isThisRefused })
+      await clock.sleep(50)
+      pacer.settle(departure, isThisRefused ? refused : answered, 'unknown', target)
+    }
+  }
+  for (const operation of operations)
+    for (let worker = 0; worker < workers; worker++) void keepSending(operation, worker)
+  const between = (fromMs: number, toMs: number) => sent.filter(({ atMs }) => atMs >= fromMs && atMs < toMs)
+  return { clock, pacer, between }
+}
+
+const isTenth = (instrument: number) => instrument % 10 === 3
+const never = () => false
+const always = () => true
+
+describe('refusals of a tenth of the instruments', () => {
+  const responsesOfOthers = async (meaning: Meaning, isRefused: IsRefused, operations: readonly Operation[]) => {
+    const { clock, between } = traffic(meaning, isRefused, operations)
+    await clock.advance(5 * minutes)
+    const others = between(2 * minutes, 5 * minutes)
+    return others.filter((request) => !request.isRefused && !isTenth(request.instrument)).length
+  }
+
+  it.each<[string, readonly Operation[]]>([
+    ['all operations', all],
+    ['fills', ['fills']],
+  ])('leave the others what they have without: %s', { timeout: 60_000 }, async (_, operations) => {
+    const without = await responsesOfOthers('target', never, operations)
+    expect(await responsesOfOthers('target', isTenth, operations)).toBeGreaterThan(0.95 * without)
+    expect(await responsesOfOthers('address', isTenth, operations)).toBeLessThan(0.05 * without)
+  })
+
+  it('pause everything for seconds, also when they begin later', { timeout: 60_000 }, async () => {
+    for (const fromMs of [0, minutes]) {
+      const { clock, between } = traffic('target', (instrument, _, atMs) => isTenth(instrument) && atMs >= fromMs)
+      await clock.advance(3 * minutes)
+      const times = between(0, 3 * minutes).map(({ atMs }) => atMs)
+      const waits = times.slice(1).map((atMs, index) => atMs - (times[index] ?? 0))
+      const pausedMs = waits.filter((ms) => ms > 1_000).reduce((sum, ms) => sum + ms, 0)
+      expect(pausedMs).toBeGreaterThan(4_000)
+      expect(pausedMs).toBeLessThan(6_000)
+    }
+  })
+
+  it('pause nothing once only these are left of an operation', { timeout: 60_000 }, async () => {
+    const { clock, between, pacer } = traffic('target', isTenth, ['orderbook', 'fills'])
+    for (let instrument = 0; instrument < 40; instrument++) {
+      const target = `history-candles ${instrument}`
+      const outcome: Settlement = isTenth(instrument) ? { outcome: 'rate-limited', mayBeOwn: true } : answered
+      const departure = pacer.acquire('history-candles', { target })
+      await clock.advance(5_000)
+      pacer.settle(await departure, outcome, 'unknown', target)
+    }
+    const before = between(0, 10 * minutes).length
+    for (let round = 0; round < 30; round++) {
+      const target = `history-candles ${(round % 4) * 10 + 3}`
+      const departure = pacer.acquire('history-candles', { target })
+      await clock.advance(1_000)
+      pacer.settle(await departure, { outcome: 'rate-limited', mayBeOwn: true }, 'unknown', target)
+      expect(pacer.stats().pausedMs).toBe(0)
+    }
+    expect(between(0, 10 * minutes).length - before).toBeGreaterThan(800)
+  })
+
+  it('hide no operation that is refused as a whole', { timeout: 60_000 }, async () => {
+    const { clock, between } = traffic(
+      'target',
+      (instrument, operation, atMs) => isTenth(instrument) || (operation === 'candles' && atMs >= minutes),
+    )
+    await clock.advance(10 * minutes)
+    const candles = between(minutes, 10 * minutes).filter(({ operation }) => operation === 'candles')
+    expect(candles.length).toBeLessThan(100)
+  })
+})
+
+describe('refusals of everything', () => {
+  const from = minutes
+  /** Requests in the first three minutes of a block, and how long everything paused at most. */
+  const inBlock = async (meaning: Meaning, before: IsRefused, operations: readonly Operation[], workers: number) => {
+    const isRefused: IsRefused = (...of) => of[2] >= from || before(...of)
+    const { clock, pacer, between } = traffic(meaning, isRefused, operations, workers)
+    let longestPausedMs = 0
+    await clock.advance(from)
+    for (let second = 0; second < 180; second++) {
+      await clock.advance(1_000)
+      longestPausedMs = Math.max(longestPausedMs, pacer.stats().pausedMs)
+    }
+    return { count: between(from, from + 3 * minutes).length, longestPausedMs }
+  }
+
+  it.each<[string, IsRefused]>([
+    ['nothing', never],
+    ['a tenth of the instruments', isTenth],
+  ])('pause everything for as long as ever, after refusals of %s', { timeout: 60_000 }, async (_, before) => {
+    for (const [operations, workers] of [[['fills'], 1] as const, [all, 1] as const, [all, 3] as const]) {
+      const usual = await inBlock('address', never, operations, workers)
+      const { count, longestPausedMs } = await inBlock('target', before, operations, workers)
+      if (workers * operations.length === 1) expect(usual.count).toBe(7)
+      expect(count).toBeLessThanOrEqual(usual.count)
+      // Other recorders take over while everything pauses for more than ten seconds.
+      expect(longestPausedMs).toBeGreaterThan(90_000)
+    }
+  })
+
+  it('pause everything from the first request on', async () => {
+    const { clock, between } = traffic('target', always, ['fills'], 1)
+    await clock.advance(3 * minutes)
+    expect(between(0, 3 * minutes)).toHaveLength(7)
+  })
+})
