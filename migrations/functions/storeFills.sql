@@ -15,9 +15,9 @@
 --     4                           e    f    g    h             run [51, 80): 50 is at the edge of both, and stays a gap
 --
 -- A run is claimed only up to a margin before the response's own time. Fills show up late, and one may be dated ahead.
--- The rest of a run is unsettled: a later page claims what its own run shows of it again. What lies below that run will
--- not be shown again, and becomes a gap. Where times run against the order of fills, the edges of a run move inward by
--- the most that was seen. What is seen beyond them is the tail of the newest run: the page that goes on from it joins it.
+-- The rest of a run is unsettled, and a later page that joins it claims it. Where times run against the order of fills,
+-- the edges of a run move inward by the most that was seen. What is seen beyond them is the tail of the newest run: the
+-- page that goes on from it proves it.
 
 drop type if exists recorder.compared_page;
 create type recorder.compared_page as (
@@ -127,7 +127,6 @@ declare
   unread_reason constant text := 'a fill could not be understood; see recorder.rejected_row';
   conflict_reason constant text := 'a fill that is stored came again with other values; see recorder.rejected_row';
   hidden_reason constant text := 'a response left out fills that are stored';
-  late_reason constant text := 'no response shows this time again two seconds later, and fills may have come late';
   nothing constant tstzmultirange := '{}';
   oldest_of_all constant timestamptz := (select min(t) from unnest(page_oldest) as t);
   newest_of_all constant timestamptz := (select max(t) from unnest(page_newest) as t);
@@ -137,8 +136,6 @@ declare
   conflicts tstzmultirange;
   claim tstzmultirange;
   unsettled tstzmultirange;
-  late tstzmultirange;
-  own tstzrange;
   tail tstzrange;
   minutes tstzmultirange;
 begin
@@ -229,7 +226,7 @@ begin
         and not coalesce(last.is_enough, false)
     ) whole on true
   loop
-    claim := nothing; unsettled := p.unsettled; tail := p.tail; gap := nothing; late := nothing; conflicts := nothing;
+    claim := nothing; unsettled := p.unsettled; tail := p.tail; gap := nothing; conflicts := nothing;
     if p.inserted > 0 then
       perform recorder.end_silence(p.category, p.symbol, p.oldest, p.newest);
       if p.claimed @> p.oldest and coalesce(p.known_from > p.oldest, true) then
@@ -250,14 +247,14 @@ begin
     elsif p.oldest is not null then
       judged := recorder.judge_fills(p);
       if judged.run is not null and p.unread is not null then
-        own := tstzrange(p.edge + a_ms + p.disorder, greatest(p.newest - p.disorder, p.edge + a_ms + p.disorder));
         if p.is_disputed then
-          perform recorder.end_evidence('fills', p.category, p.symbol, '', '', 'disputed', tstzmultirange(own) - conflicts);
+          perform recorder.end_evidence('fills', p.category, p.symbol, '', '', 'disputed',
+            tstzmultirange(tstzrange(p.edge + a_ms + p.disorder,
+              greatest(p.newest - p.disorder, p.edge + a_ms + p.disorder))) - conflicts);
         end if;
-        late := tstzmultirange(judged.run * tstzrange(null, p.edge + a_ms)) - p.claimed;
-        unsettled := judged.unsettled + tstzmultirange(judged.run) - p.unread - conflicts - late;
+        unsettled := judged.unsettled + tstzmultirange(judged.run) - p.unread - conflicts;
         tail := case when isempty(p.unread) then judged.tail else 'empty' end;
-        claim := tstzmultirange(judged.run * own * tstzrange(null, p.requested - settling)) - p.unread - conflicts;
+        claim := tstzmultirange(judged.run) * tstzmultirange(tstzrange(null, p.requested - settling)) - p.unread - conflicts;
         if not isempty(p.unread) then
           perform recorder.note_unknown('fills', p.category, p.symbol, '', '', p.unread * tstzmultirange(judged.run),
             unread_reason);
@@ -269,9 +266,6 @@ begin
       unsettled := (unsettled - claim - p.claimed) * tstzmultirange(tstzrange(least(p.newest, p.requested) - reach, null));
     end if;
 
-    if not isempty(late) then
-      perform recorder.note_unknown('fills', p.category, p.symbol, '', '', late, late_reason);
-    end if;
     if not p.claimed @> claim or not isempty(conflicts) then
       perform recorder.claim_fills(p.category, p.symbol, claim, p.received, 'live', p.after_what);
     end if;

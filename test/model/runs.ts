@@ -1,5 +1,5 @@
 /** Responses of fills, the runs that they are, and what joins them. */
-import { intersect, momentsOf, unite, type Span } from './spans.js'
+import { intersect, momentsOf, type Span, subtract, unite } from './spans.js'
 
 export type Fill = { id: string; time: number; price: number; size: number }
 export type Operation = 'live' | 'history'
@@ -69,16 +69,13 @@ export function runOf(page: Page, disorder: number): Span {
 export function runOfGroup(group: readonly Seen[]): Span[] {
   const runs = group.map(({ page }) => runOf(page, 0))
   const disorder = Math.max(...group.map((seen) => seen.disorder))
+  const settled = Math.max(...group.map(({ page }) => settledBy(page)))
   const from = Math.min(...runs.map((run) => run[0])) + disorder
-  const to = Math.max(...runs.map((run) => run[1])) - disorder
-  // Joined or not, no response proves what had not settled when it came.
-  const settledOf = (page: Page, run: Span) => intersect([run], [[-Infinity, settledBy(page)]])
-  const joined = intersect(
-    [[from, to]],
-    group.flatMap(({ page }) => settledOf(page, runOf(page, 0))),
-  )
-  // Each response alone proves what its own order allows.
-  return unite([...joined, ...group.flatMap(({ page, disorder: own }) => settledOf(page, runOf(page, own)))])
+  const to = Math.min(Math.max(...runs.map((run) => run[1])) - disorder, settled)
+  const touched = subtract([[from, to]], runs)
+  // Each response alone proves what its own order allows. Those that it joins settle it.
+  const alone = group.map(({ page, disorder: own }) => intersect([runOf(page, own)], [[-Infinity, settled]]))
+  return unite([...subtract([[from, to]], touched), ...alone.flat()])
 }
 
 export function isAskedOtherwise(one: Page, other: Page): boolean {

@@ -59,17 +59,6 @@ describe('what is not claimed', () => {
     await store(page([60_000]))
     expect(await lost()).toEqual([[50_000, 60_001]])
   })
-  it('is what no response shows again two seconds later, although the next one joins it', async () => {
-    // The fill at 1,200 comes half a second late. The next response begins after it.
-    await store(page([0, 1_000, 1_300, 1_500], { requested: 1_600 }))
-    const next = [1_300, 1_500, ...every(200, 5_000, 24_600)]
-    expect(await store(page(next, { requested: 30_000 }))).toMatchObject([{ inserted: 98, gapsFound: 0 }])
-    expect(await claimed()).toEqual([[1_301, 24_400]])
-    expect(await lost()).toEqual([[1, 1_301]])
-    // What had settled before stays claimed, and a response that shows the rest closes the gap.
-    await store(page([0, 1_000, 1_200, 1_300, 1_500], { requested: 4_000 }))
-    expect([await claimed(), await lost()]).toEqual([[[1, 24_400]], []])
-  })
   it('is the time before new fills in a claimed silence, from the newest fill stored before', async () => {
     await store(page(every(500, 0, 9_500)))
     // A history that is late shows nothing until then.
