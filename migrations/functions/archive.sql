@@ -110,7 +110,8 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
 $$;
 
 -- Marks days of a table that were written to. Only days that were noted for the archive need a mark, and days before
--- the newest of these. A mark that is seen is not written again: whoever takes it waits for this transaction.
+-- the newest of these. A mark that is seen is not written again: whoever takes it waits for this transaction. One with
+-- an older snapshot may see a mark that was taken before it wrote anything, and writes its own.
 create or replace function recorder.mark_days(of_table text, since timestamptz, until timestamptz)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   insert into recorder.changed_day (table_name, day)
@@ -120,7 +121,8 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     (case when isfinite(since) then (since at time zone 'UTC')::date else oldest end)::timestamp,
     least(newest, case when isfinite(until) then ((until - interval '1 microsecond') at time zone 'UTC')::date end)::timestamp,
     interval '1 day') as d
-  where newest is not null and not exists (select from recorder.changed_day c where c.table_name = of_table and c.day = d::date)
+  where newest is not null and (current_setting('transaction_isolation') <> 'read committed'
+    or not exists (select from recorder.changed_day c where c.table_name = of_table and c.day = d::date))
 $$;
 
 -- Marks the days of rows that a statement wrote. The argument is the column with the time of a row.

@@ -25,14 +25,22 @@ export async function readPointers(db: Kysely<Database>): Promise<Pointers> {
   return new Map(rows.map(({ table_name, metadata_location }) => [table_name, metadata_location ?? '']))
 }
 
-/** Reads the pointers that the archive itself has, for readers by path. They may be older than those of its database. */
+/**
+ * Reads the pointers that the archive itself has, for readers by path. They may be older than those of its database. They
+ * are read until two readings are equal: a run that tells new ones meanwhile would mix old rows with new proof.
+ */
 export async function readHints(target: ArchiveTarget): Promise<Pointers> {
-  const found = new Map<string, string>()
-  for (const { name } of publishedTables) {
-    const version = (await target.read(hintPath(name)))?.toString().trim()
-    if (version !== undefined) found.set(name, `${urlOf(target)}/${metadataFolder(name)}v${version}.metadata.json`)
+  let before: string | undefined
+  for (;;) {
+    const found = new Map<string, string>()
+    for (const { name } of publishedTables) {
+      const version = (await target.read(hintPath(name)))?.toString().trim()
+      if (version !== undefined) found.set(name, `${urlOf(target)}/${metadataFolder(name)}v${version}.metadata.json`)
+    }
+    const now = [...found.values()].join()
+    if (now === before) return found
+    before = now
   }
-  return found
 }
 
 /** Moves a table's pointer to other metadata. Throws if another process has moved it since it was read. */

@@ -69,12 +69,14 @@ export async function commitTables(
   await writeHints(context, moved)
 }
 
-/** Tells readers by path of the current metadata. They are told after the pointers have moved. */
+/** Tells readers by path of the current metadata, rows before proof. They are told after the pointers have moved. */
 export async function writeHints(
   context: Pick<CommitContext, 'target' | 'folder'>,
   pointers: catalog.Pointers,
 ): Promise<void> {
-  for (const [name, url] of pointers) {
+  for (const { name } of publishedTables) {
+    const url = pointers.get(name)
+    if (url === undefined) continue
     const version = String(catalog.versionOf(url))
     const path = catalog.hintPath(name)
     if ((await context.target.read(path))?.toString() !== version) await putFile(context, path, version)
