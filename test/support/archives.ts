@@ -82,3 +82,16 @@ export async function everything({ db }: RecorderDatabase): Promise<Record<strin
   }
   return found
 }
+
+/** An archive that does some work when its first file is read: while a day is compared. */
+export function disturbed(target: ArchiveTarget, work: () => Promise<void>): ArchiveTarget {
+  let isDone = false
+  const fetch = async (path: string) => {
+    if (!isDone) {
+      isDone = true
+      await work()
+    }
+    return target.fetch(path)
+  }
+  return { ...target, fetch }
+}

@@ -1,5 +1,5 @@
 import { sql } from 'kysely'
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { planSeries, wantsOf } from '../../../../src/history/request.js'
 import type { Batch } from '../../../../src/ledger/batch.js'
@@ -11,9 +11,9 @@ import { storePastFills } from '../../../../src/ledger/storePastFills.js'
 import { insertWants, wantStates } from '../../../../src/ledger/wants.js'
 import { candleStream } from '../../../../src/db/series.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
-import { archiveAll, rowsOf, temporaryArchive } from '../../../support/archives.js'
+import { archiveOfTest } from '../../../support/archiveOfTest.js'
+import { archiveAll, rowsOf } from '../../../support/archives.js'
 import { batchOf } from '../../../support/batches.js'
-import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
 import { aCandle, aFill } from '../../../support/marketRows.js'
 
@@ -27,18 +27,9 @@ const old = ['fills', 'candles', 'funding_rates', 'liquidations'].map((name) => 
 const instrument = { category: 'USDT-FUTURES', symbol: 'QUIETUSDT' } as const
 const daily = { ...instrument, type: 'market', interval: '1D' } as const
 
-let created: TestDatabase
-let archive: Awaited<ReturnType<typeof temporaryArchive>>
-beforeEach(async () => {
-  created = await createTestDatabase()
-  archive = await temporaryArchive()
-})
-afterEach(async () => {
-  await archive.drop()
-  await created.drop()
-})
+const own = archiveOfTest()
 
-const db = () => created.database.db
+const db = () => own.created.database.db
 const store = (batch: Batch) => storeBatch(db(), batch)
 /** Printed where a test is skipped. */
 const told = 'SKIPPED: on TimescaleDB a chunk of several days leaves whole, so the days of these tests stay'
@@ -47,11 +38,11 @@ async function hasChunks(): Promise<boolean> {
   if (rows.length > 0) process.stderr.write(`${told}\n`)
   return rows.length > 0
 }
-const run = () => archiveAll(created.database, archive.target, now)
+const run = () => archiveAll(own.created.database, own.archive.target, now)
 /** Archives everything, and removes what is old. */
 async function leave(): Promise<void> {
   await run()
-  const { kept: stay } = await removeArchived(created.database, archive.target, old, { now: () => now })
+  const { kept: stay } = await removeArchived(own.created.database, own.archive.target, old, { now: () => now })
   expect(stay).toEqual([])
 }
 async function count(table: string, where = 'true'): Promise<number> {
@@ -81,7 +72,7 @@ test('a page of a quiet instrument shows its old fills for months, which changes
   )
   await leave()
   expect(await oldRows('fills')).toBe(0)
-  const before = await rowsOf(archive.target, 'fills')
+  const before = await rowsOf(own.archive.target, 'fills')
   const page = quiet.map((ts) => fill(ts, { receivedAt: now, price: '7' }))
   expect(await store(pageOf(page))).toMatchObject({ inserted: 0, rejected: 0, gapsFound: 0, remarks: [] })
   const fresh = fill(now - hourMs)
@@ -98,7 +89,7 @@ test('a page of a quiet instrument shows its old fills for months, which changes
   await run()
   await store(pageOf([...page, fresh]))
   await expectNothingDue()
-  expect(await rowsOf(archive.target, 'fills')).toEqual(expect.arrayContaining(before))
+  expect(await rowsOf(own.archive.target, 'fills')).toEqual(expect.arrayContaining(before))
 })
 
 test('a gap is found after all rows of an instrument have left', async () => {
@@ -131,7 +122,7 @@ test('a history changes nothing that is final, and fills a gap over rows that ha
   )
   expect(await count('market.gaps', `state = 'open'`)).toBe(1)
   await leave()
-  const before = await rowsOf(archive.target, 'fills')
+  const before = await rowsOf(own.archive.target, 'fills')
   const found = fill(from + 2.2 * dayMs)
   const fills = [1, 2, 2.2, 2.5, 2.6, 3].map((day) => fill(from + day * dayMs, { price: '100.5' }))
   const page = {
@@ -148,7 +139,7 @@ test('a history changes nothing that is final, and fills a gap over rows that ha
   const states = await sql<{ state: string }>`select state from market.gaps where stream = 'fills'`.execute(db())
   expect(states.rows).toEqual([{ state: 'repaired' }])
   await leave()
-  const after = await rowsOf(archive.target, 'fills')
+  const after = await rowsOf(own.archive.target, 'fills')
   expect(after).toHaveLength(before.length + 1)
   expect(after).toEqual(expect.arrayContaining(before))
   expect(after).toContainEqual(expect.objectContaining({ exec_id: found.execId }))
@@ -164,14 +155,14 @@ test('candles that are final stay, whatever a response, a spool, a repair or a r
   await store(response())
   await leave()
   expect(await oldRows('candles', 'open_time')).toBe(0)
-  const before = await rowsOf(archive.target, 'candles')
+  const before = await rowsOf(own.archive.target, 'candles')
   for (const batch of [response(), response({ close: '11.5' }), { ...response({ close: '11.7' }), silence: [] }]) {
     expect(await store(batch)).toMatchObject({ inserted: 0 })
     expect(await oldRows('candles', 'open_time')).toBe(0)
   }
   await run()
   await expectNothingDue()
-  const after = await rowsOf(archive.target, 'candles')
+  const after = await rowsOf(own.archive.target, 'candles')
   expect(after.slice(0, 6)).toEqual(before.slice(0, 6))
 })
 
@@ -184,7 +175,7 @@ test('many candles that are stored at once leave out those that are final', asyn
   expect(await store(page(many))).toMatchObject({ inserted: 50 })
   expect(await count('market.candles')).toBe(50)
   await leave()
-  expect(await rowsOf(archive.target, 'candles')).toHaveLength(800)
+  expect(await rowsOf(own.archive.target, 'candles')).toHaveLength(800)
   expect(await store(page(many))).toMatchObject({ inserted: 0 })
   await expectNothingDue()
 })
@@ -201,14 +192,14 @@ test('a restatement changes nothing that is final, and begins with the first can
   await store(page({ open: '40', high: '48', low: '36', close: '44', baseVolume: '5' }))
   await leave()
   const isFinal = (row: Record<string, unknown>) => Number(row['open_time']) / 1000 < now - kept * dayMs
-  const before = (await rowsOf(archive.target, 'candles')).filter(isFinal)
+  const before = (await rowsOf(own.archive.target, 'candles')).filter(isFinal)
   expect(before).toHaveLength((now - kept * dayMs - from) / hourMs)
   const last = await lastRevision(db())
   await store(page({ open: '10', high: '12', low: '9', close: '11', baseVolume: '20' }))
   expect(await foldRestatement(db(), hourly, last)).toEqual({ numerator: 1n, denominator: 4n })
   await leave()
   expect(await oldRows('candles', 'open_time')).toBe(0)
-  expect((await rowsOf(archive.target, 'candles')).filter(isFinal)).toEqual(before)
+  expect((await rowsOf(own.archive.target, 'candles')).filter(isFinal)).toEqual(before)
   const { rows } = await sql`
     select from_time as "from", to_time as "to" from market.restatements`.execute(db())
   expect(rows).toEqual([{ from: now - kept * dayMs, to: end }])
@@ -277,13 +268,13 @@ test('a candle that still forms is not archived, and comes when it has closed', 
     response(aCandle({ ...daily, openTime: from }), forming, aCandle({ ...daily, openTime: from + 2 * dayMs })),
   )
   await leave()
-  expect((await rowsOf(archive.target, 'candles')).map((row) => row['close'])).toEqual(['11', '11'])
+  expect((await rowsOf(own.archive.target, 'candles')).map((row) => row['close'])).toEqual(['11', '11'])
   await store(response(closed))
   await leave()
   expect(await count('market.candles', 'is_closed')).toBe(0)
-  expect(await rowsOf(archive.target, 'candles')).toHaveLength(3)
-  expect((await rowsOf(archive.target, 'candles')).every((row) => row['is_closed'] === 't')).toBe(true)
-  expect(await rowsOf(archive.target, 'coverage')).toHaveLength(3)
+  expect(await rowsOf(own.archive.target, 'candles')).toHaveLength(3)
+  expect((await rowsOf(own.archive.target, 'candles')).every((row) => row['is_closed'] === 't')).toBe(true)
+  expect(await rowsOf(own.archive.target, 'coverage')).toHaveLength(3)
 })
 
 test('without an archive, the newest fill that was removed is a mark, and is not stored again', async () => {
@@ -316,6 +307,6 @@ test('the first run archives the days that have ended, and nothing of today', as
   for (const candle of candles)
     await store({ ...batchOf('candles', { ...daily, interval: '1m' }, [candle], now + hourMs), silence: [] })
   expect(await count('recorder.ledger', `verdict = 'recorded' and not isempty(ranges)`)).toBeGreaterThan(0)
-  const { written } = await archiveAll(created.database, archive.target, now + 2 * hourMs)
+  const { written } = await archiveAll(own.created.database, own.archive.target, now + 2 * hourMs)
   expect(written.filter(({ table }) => table === 'candles').map(({ day }) => day)).toEqual(['2026-03-09', '2026-03-10'])
 })

@@ -8,9 +8,8 @@ import { insertFills } from '../../../support/insertFills.js'
 import { forget } from '../../../../src/ledger/forget.js'
 import { detectServer, hasHypertables } from '../../../../src/server/timescale/server.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
-import { archiveAll, rowsOf, temporaryArchive } from '../../../support/archives.js'
+import { archiveAll, disturbed, rowsOf, temporaryArchive } from '../../../support/archives.js'
 import { addCoverage, coveredRanges } from '../../../support/coverage.js'
-import type { ArchiveTarget } from '../../../../src/files/layout/target.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { testStorage } from '../../../support/databaseServer.js'
 import { untilSomebodyWaits } from '../../../support/lockWait.js'
@@ -47,18 +46,6 @@ async function days(): Promise<string[]> {
   return rows.map(({ day }) => day.slice(-2))
 }
 const remove = (target = archive.target) => removeArchived(created.database, target, tables, { now: () => now })
-/** The archive, which does some work when its first file is read: while a day is compared. */
-function disturbed(work: () => Promise<void>): ArchiveTarget {
-  let isDone = false
-  const fetch = async (path: string) => {
-    if (!isDone) {
-      isDone = true
-      await work()
-    }
-    return archive.target.fetch(path)
-  }
-  return { ...archive.target, fetch }
-}
 /** How many locks somebody waits for. */
 const waiting = async () => {
   const { rows } = await created.database.pool.query<{ waiting: number }>(`
@@ -249,7 +236,7 @@ test.for([
       )
       await writer.query('lock table market.fills in share mode')
     }
-    const removing = remove(disturbed(write))
+    const removing = remove(disturbed(archive.target, write))
     await expect.poll(waiting, { interval: 50 }).toBe(1)
     await writer.query('commit')
     await removing
@@ -265,7 +252,7 @@ test('a claim that comes while its day is compared stays, with the rows', async 
   await archiveAll(created.database, archive.target, now)
   const rare = { ...series, symbol: 'RAREUSDT' }
   const range = { from, to: from + dayMs }
-  const { removed, kept } = await remove(disturbed(() => addCoverage(db, rare, [range])))
+  const { removed, kept } = await remove(disturbed(archive.target, () => addCoverage(db, rare, [range])))
   const reason = 'its rows changed while days were compared'
   expect({ removed, kept }).toEqual({ removed: [], kept: [{ table: 'fills', day: '2026-03-01', reason }] })
   expect(await coveredRanges(db, rare)).toEqual([range])
@@ -289,7 +276,7 @@ test('a candle that is corrected while its day is removed stays, and comes back 
     // Not to be seen yet, and nobody can remove anything, until this is committed.
     await sql`lock table market.candles in share mode`.execute(trx)
   }
-  const removing = removeOld(disturbed(correct))
+  const removing = removeOld(disturbed(archive.target, correct))
   await expect.poll(waiting, { interval: 50 }).toBe(1)
   await trx.commit().execute()
   const { removed, kept } = await removing

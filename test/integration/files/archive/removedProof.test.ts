@@ -1,10 +1,10 @@
-import { afterEach, beforeEach, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { confirmNoTrade } from '../../../../src/ledger/reviews.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
-import { archiveAll, rowsOf, temporaryArchive } from '../../../support/archives.js'
+import { archiveOfTest } from '../../../support/archiveOfTest.js'
+import { archiveAll, rowsOf } from '../../../support/archives.js'
 import { addCoverage } from '../../../support/coverage.js'
-import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { aCandle } from '../../../support/marketRows.js'
 import { addNoTrade } from '../../../support/noTradeRanges.js'
 
@@ -13,19 +13,10 @@ const dayMs = 24 * hourMs
 const from = Date.UTC(2026, 2, 1)
 const now = from + 10 * dayMs
 
-let created: TestDatabase
-let archive: Awaited<ReturnType<typeof temporaryArchive>>
-beforeEach(async () => {
-  created = await createTestDatabase()
-  archive = await temporaryArchive()
-})
-afterEach(async () => {
-  await archive.drop()
-  await created.drop()
-})
+const own = archiveOfTest()
 
 test('a day keeps the proof of a candle that began on a day that was removed', async () => {
-  const { db } = created.database
+  const { db } = own.created.database
   const daily = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1D' } as const
   const opens = Array.from({ length: 9 }, (_, day) => from + day * dayMs + 16 * hourMs)
   await upsertCandles(
@@ -35,21 +26,22 @@ test('a day keeps the proof of a candle that began on a day that was removed', a
   await addCoverage(db, { stream: 'candles', ...daily }, [
     { from: from + 16 * hourMs, to: from + 9 * dayMs + 16 * hourMs },
   ])
-  await archiveAll(created.database, archive.target, now)
-  const covered = async () => (await rowsOf(archive.target, 'coverage')).filter(({ stream }) => stream === 'candles')
+  await archiveAll(own.created.database, own.archive.target, now)
+  const covered = async () =>
+    (await rowsOf(own.archive.target, 'coverage')).filter(({ stream }) => stream === 'candles')
   const before = await covered()
   // A candle belongs to the day in which it opens, as its row does.
   expect(before.map((row) => Number(row['from_time']) / 1000)).toEqual(opens)
   expect(before.map((row) => Number(row['to_time']) / 1000)).toEqual(opens.map((open) => open + dayMs))
   const old = [{ name: 'candles', retentionDays: 5 }]
-  const removed = await removeArchived(created.database, archive.target, old, { now: () => now })
+  const removed = await removeArchived(own.created.database, own.archive.target, old, { now: () => now })
   expect(removed).toMatchObject({ removed: [expect.anything()], kept: [] })
-  expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
+  expect((await archiveAll(own.created.database, own.archive.target, now)).written).toEqual([])
   expect(await covered()).toEqual(before)
 })
 
 test('silence over midnight is proven of either day for itself: when one leaves, the other is as it was', async () => {
-  const { db } = created.database
+  const { db } = own.created.database
   const candles = { category: 'SPOT', symbol: 'RAREUSDT', type: 'market', interval: '1H' } as const
   await upsertCandles(
     db,
@@ -58,11 +50,11 @@ test('silence over midnight is proven of either day for itself: when one leaves,
   const silence = { from: from + 23 * hourMs, to: from + 25 * hourMs }
   await addNoTrade(db, candles, [silence])
   await confirmNoTrade(db, candles, [silence], now)
-  const first = await archiveAll(created.database, archive.target, now)
+  const first = await archiveAll(own.created.database, own.archive.target, now)
   const written = first.written.filter(({ table }) => table === 'candles').map(({ day }) => day)
   expect(written).toEqual(['2026-03-01', '2026-03-02'])
   const silent = async () =>
-    (await rowsOf(archive.target, 'no_trade')).map((row) => [
+    (await rowsOf(own.archive.target, 'no_trade')).map((row) => [
       Number(row['from_time']) / 1000,
       Number(row['to_time']) / 1000,
       row['is_confirmed'],
@@ -73,7 +65,7 @@ test('silence over midnight is proven of either day for itself: when one leaves,
   ]
   expect(await silent()).toEqual(cut)
   const old = [{ name: 'candles', retentionDays: 9 }]
-  expect((await removeArchived(created.database, archive.target, old, { now: () => now })).kept).toEqual([])
-  expect((await archiveAll(created.database, archive.target, now)).written).toEqual([])
+  expect((await removeArchived(own.created.database, own.archive.target, old, { now: () => now })).kept).toEqual([])
+  expect((await archiveAll(own.created.database, own.archive.target, now)).written).toEqual([])
   expect(await silent()).toEqual(cut)
 })
