@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { bounds } from '../../src/market/bounds.js'
 import { type Operation, operations } from '../../src/market/operation.js'
 import { sum } from '../../src/market/values.js'
@@ -7,14 +7,19 @@ import { random } from '../../src/runtime/randomness.js'
 import type { ServedResponse } from '../../src/simulator/control.js'
 import { servedTruth } from '../support/servedTruth.js'
 import { storedRows } from '../support/storedRows.js'
-import { type AttackedRecorder, startAttackedRecorder } from './attackedRecorder.js'
+import { startAttackedRecorder } from './attackedRecorder.js'
 import { changeResponse, randomOf } from './structure.js'
 import { residentBytes, watchHealth } from './watch.js'
 
 // FUZZ_RESPONSES=100000 FUZZ_SEED=7 npx vitest run test/hostile/structure.test.ts
 const responses = Number(process.env['FUZZ_RESPONSES'] ?? 300)
-const seed = Number(process.env['FUZZ_SEED'] ?? Math.floor(random() * 1e6))
-const quietMs = responses < 1_000 ? 10_000 : 60_000
+const isFuzz = responses >= 1_000
+const seed = Number(
+  process.env['FUZZ_SEED'] ?? (process.env['CI'] === undefined ? Math.floor(random() * 1e6) : 361_804),
+)
+const quietMs = isFuzz ? 60_000 : 10_000
+/** The fuzz measures the bound, on a quiet machine. What held the loop up before there was one did so for 6 to 11 seconds. */
+const maxTurnMs = isFuzz ? bounds.turnMs : 3_000
 /** Rows of these tables are stored whatever else a response holds. Histories and candles are judged by what is stored. */
 const judged = ['tickers', 'order_books', 'rpi_order_books', 'fills', 'funding_forecasts'] as const
 const judgedOperations: readonly Operation[] = ['tickers', 'orderbook', 'rpi-orderbook', 'fills', 'current-fund-rate']
@@ -32,12 +37,6 @@ streams:
 serve: { port: 0 }
 `
 
-let setup: AttackedRecorder
-beforeAll(async () => {
-  setup = await startAttackedRecorder('structure', config)
-}, 180_000)
-afterAll(async () => setup?.close())
-
 const entryOf = (operation: Operation, url: URL, atMs: number, rows: readonly unknown[]) =>
   ({
     atMs,
@@ -52,7 +51,8 @@ const entryOf = (operation: Operation, url: URL, atMs: number, rows: readonly un
 test(
   `good rows are stored, and nothing waits, while responses have any structure (seed ${seed})`,
   async () => {
-    const { service, created, recorder } = setup
+    const { service, created, recorder, close } = await startAttackedRecorder('structure', config)
+    onTestFinished(close, 180_000)
     const [, pageUrl = ''] = await recorder.printed(/the page is at (http:\/\/[\d.:]+)/)
     const { pid } = recorder.process
     const quiet = watchHealth(pageUrl, pid)
@@ -122,8 +122,8 @@ test(
     }
     expect(lines.slice(0, 10)).toEqual([])
     expect(exitCode, stdout + stderr).toBe(0)
-    expect(turnMs).toBeLessThan(Math.max(bounds.turnMs, 5 * quietTurnMs))
+    expect(turnMs).toBeLessThan(Math.max(maxTurnMs, 5 * quietTurnMs))
     expect(attackedBytes).toBeLessThan(1.5 * quietBytes + 100_000_000)
   },
-  180_000 + responses * 500,
+  360_000 + responses * 500,
 )
