@@ -16,8 +16,8 @@ export interface ArchivedDay {
   readonly day: Day
   /** Files of the day: of the table, and of the proof that is about the table. */
   readonly files: readonly ArchiveFile[]
-  /** True if the day must be written, and may be written by now. */
-  readonly isDue: boolean
+  /** True if the day must be written, by now or later: somebody has written to it since it was archived. */
+  readonly isChanged: boolean
   /** True if its files are as they were written, as far as is known. */
   readonly isArchived: boolean
   /** True if its rows were removed from the database. Others may have come since. */
@@ -39,7 +39,10 @@ function archivedDays(db: Kysely<Database>, table: string) {
     .select([
       'files',
       sql<string>`day::text`.as('day'),
-      isDue.as('isDue'),
+      sql<boolean>`due_at is not null or exists (
+        select from recorder.changed_day c where (c.table_name, c.day) = (archived_day.table_name, archived_day.day))`.as(
+        'isChanged',
+      ),
       sql<boolean>`archived_at is not null`.as('isArchived'),
       sql<boolean>`removed_at is not null`.as('isRemoved'),
     ])

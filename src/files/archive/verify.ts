@@ -1,13 +1,21 @@
 import type { RecorderDatabase } from '../../db/database.js'
 import { marketTables } from '../../market/stream.js'
 import { groupBy, sum } from '../../market/values.js'
-import { neededFiles, type Pointers, type ShownFile, shownFiles, tablesFolder } from '../iceberg/catalog.js'
+import {
+  neededFiles,
+  type Pointers,
+  readPointers,
+  type ShownFile,
+  shownFiles,
+  shownWithProof,
+  tablesFolder,
+} from '../iceberg/catalog.js'
 import { publishedTables, sourceOf } from '../iceberg/tables.js'
 import { checkDay, readDay, readShown } from './checkDay.js'
 import type { ArchiveReader } from './file.js'
 import { type Snapshot, withSnapshot } from './rows.js'
 import { type ArchivedDay, makeDayDue, readArchivedDays } from './state.js'
-import { archivedTable, type Day, type DayRange, isInRange } from '../layout/tables.js'
+import { archivedTable, type Day, type DayRange, dayEnd, dayOf, isInRange } from '../layout/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 
 export interface VerifiedDay {
@@ -37,7 +45,8 @@ const advice = {
 /**
  * Reads every file that the tables show, and compares it with what it says of itself. With a database, compares the
  * files with those that the database noted, and with the rows that it still has. A damaged or different day becomes due
- * again. Yields one result for each day of a table.
+ * again. A day that an archiver or a recorder writes meanwhile is read again, and one that has
+ * changed since it was archived is not compared. Yields one result for each day of a table.
  */
 export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptions): AsyncIterable<VerifiedDay> {
   const { database, pointers, tables = marketTables, signal } = options
@@ -61,7 +70,7 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
     for (const day of [...new Set([...found.keys(), ...noted.keys()])].toSorted()) {
       const [files, known] = [found.get(day) ?? [], noted.get(day)]
       if (files.length + (known?.files.length ?? 0) === 0 || (!isWhole && !isInRange(day, options))) continue
-      yield await verifyDay(reader, { table, day, files, noted: known, database })
+      yield await verifyDay(reader, { table, day, files, noted: known, database }, pointers)
     }
   }
 }
@@ -74,17 +83,46 @@ interface DayToVerify {
   readonly database: RecorderDatabase | undefined
 }
 
-async function verifyDay(
+async function verifyDay(reader: ArchiveReader, first: DayToVerify, pointers: Pointers): Promise<VerifiedDay> {
+  const { table, day, database } = first
+  let one = first
+  let known = pointers
+  for (;;) {
+    const { isEqual, problem } = await checkOnce(reader, one)
+    if (problem !== null && database !== undefined) {
+      const now = await readPointers(database.db)
+      const isMoved = [...now].some(([name, url]) => known.get(name) !== url)
+      const noted = (await readArchivedDays(database.db, table)).get(day)
+      if (isMoved || (noted?.isChanged === true && one.noted?.isChanged === false)) {
+        known = now
+        one = { ...one, noted, ...(isMoved && { files: await filesOfDay(reader, table, day, now) }) }
+        continue
+      }
+      await makeDayDue(database.db, table, day)
+    }
+    const rows = sum(one.files.filter((file) => file.table === table).map((file) => file.rows))
+    if (problem === null) return { table, day, rows, isEqual, problems: [] }
+    const isFinal = one.noted?.files.some((file) => file.isFinal) === true
+    const next = database === undefined ? advice.ask : isFinal ? advice.copy : advice.writeAnew
+    return { table, day, rows, isEqual, problems: [`${problem}; ${next}`] }
+  }
+}
+
+function filesOfDay({ target }: ArchiveReader, table: string, day: Day, pointers: Pointers): Promise<ShownFile[]> {
+  const range = archivedTable(table).timeColumn === undefined ? {} : { from: day, to: dayOf(dayEnd(day)) }
+  return shownWithProof(target, table, pointers, range)
+}
+
+async function checkOnce(
   reader: ArchiveReader,
-  { table, day, files, noted, database }: DayToVerify,
-): Promise<VerifiedDay> {
+  { table, files, noted, database }: DayToVerify,
+): Promise<{ isEqual: boolean | null; problem: string | null }> {
   const ofTable = archivedTable(table)
   const known = noted && { ...noted, shown: files }
   let isEqual: boolean | null = null
-  let problem: string | null = null
   try {
     if (database === undefined || known === undefined) await readShown(reader, files)
-    else if (known.isDue || ofTable.timeColumn === undefined) await readDay(reader, known)
+    else if (known.isChanged || ofTable.timeColumn === undefined) await readDay(reader, known)
     else {
       isEqual = false
       const compare = (snapshot: Snapshot) => checkDay(reader, ofTable, known, snapshot)
@@ -93,14 +131,9 @@ async function verifyDay(
     }
   } catch (error) {
     if (!(error instanceof DamagedArchive)) throw error
-    problem = error.message
+    return { isEqual, problem: error.message }
   }
-  const rows = sum(files.filter((file) => file.table === table).map((file) => file.rows))
-  if (problem === null) return { table, day, rows, isEqual, problems: [] }
-  if (database !== undefined) await makeDayDue(database.db, table, day)
-  const isFinal = noted?.files.some((file) => file.isFinal) === true
-  const next = database === undefined ? advice.ask : isFinal ? advice.copy : advice.writeAnew
-  return { table, day, rows, isEqual, problems: [`${problem}; ${next}`] }
+  return { isEqual, problem: null }
 }
 
 interface Pruned {

@@ -8,7 +8,7 @@ import { archivedTable } from '../../../../src/files/layout/tables.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { marketTables } from '../../../../src/market/stream.js'
 import { pruneArchive, verifyArchive } from '../../../../src/files/archive/verify.js'
-import { withArchiveLock } from '../../../../src/files/archive/state.js'
+import { makeDayDue, withArchiveLock } from '../../../../src/files/archive/state.js'
 import { readPointers } from '../../../../src/files/iceberg/catalog.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { addNoTrade } from '../../../support/noTradeRanges.js'
@@ -95,6 +95,24 @@ const range = { tables: marketTables, from: '2026-03-02', to: '2026-03-04', isWa
 const certified = async (target = archive.target) => certify(target, { ...range, pointers: await hintsOf(target) })
 
 describe('an archive', () => {
+  test('is verified without a false problem while an archiver and a recorder write', async () => {
+    const { db } = source.database
+    const fill = (execId: string) => insertFills(db, [aFill({ ts: from + dayMs + 1, execId })])
+    const options = { database: source.database, pointers: await pointers(), tables: ['candles', 'fills'] }
+    const found: string[] = []
+    for await (const { table, day, problems } of verifyArchive(archive.target, options)) {
+      found.push(table, ...problems)
+      if (found.length > 1) continue
+      await fill('late')
+      await makeDayDue(db, 'fills', '2026-03-03')
+      expect((await again()).written.length).toBeGreaterThan(0)
+      await fill('later')
+      expect(day).toBe('2026-03-02')
+    }
+    await sql`delete from market.fills where exec_id in ('late', 'later')`.execute(db)
+    expect(new Set(found)).toEqual(new Set(options.tables))
+  })
+
   test('has no day after the last row or proof, and whole tables under the day on which they were read', () => {
     const isWhole = ({ table }: { readonly table: string }) => archivedTable(table).timeColumn === undefined
     expect(new Set(written.filter(isWhole).map(({ day }) => day))).toEqual(new Set(['2026-03-05']))
