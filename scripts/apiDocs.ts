@@ -96,7 +96,7 @@ function fieldsOf(schema: Node, at: Place, listed: Map<string, Place>): [string,
 }
 
 /** Fewer fields than these are listed again where they are met again. */
-const worthNaming = 3
+const worthNaming = 2
 
 /** Returns a text that is equal for objects, and lists of objects, with the same fields. */
 function shapeOf({ items, properties }: Node): string {

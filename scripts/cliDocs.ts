@@ -8,6 +8,7 @@ export async function cliPage(): Promise<string> {
   const everywhere = configuredCommand('').options
   const configured = program.commands.filter((command) => hideOptions(command, everywhere))
   for (const sub of program.commands.flatMap(({ commands }) => commands)) hideOptions(sub, everywhere)
+  nameChoicesOnce(program.commands.flatMap((command) => [command, ...command.commands]))
   const commands = program.commands.flatMap((command) => [
     `## ${command.name()}\n\n${block(helpOf(command))}`,
     ...command.commands.map((sub) => `### ${command.name()} ${sub.name()}\n\n${block(helpOf(sub))}`),
@@ -34,6 +35,20 @@ function hideOptions(command: Command, everywhere: readonly Option[]): boolean {
   )
   for (const option of same) option.hideHelp()
   return same.length > 0
+}
+
+/** Leaves out a long list of choices where an earlier command has it. */
+function nameChoicesOnce(commands: readonly Command[]): void {
+  const named = new Set<string>()
+  for (const option of commands.flatMap(({ options }) => options)) {
+    const choices = option.argChoices?.join(' ')
+    if (choices === undefined || (option.argChoices?.length ?? 0) < 6) continue
+    if (named.has(choices)) {
+      delete option.argChoices
+      option.description += ' (choices as above)'
+    }
+    named.add(choices)
+  }
 }
 
 function block(text: string): string {
