@@ -5,7 +5,7 @@ import { loadCookbookMarket } from '../test/support/cookbookMarket.js'
 import { type Login, login } from '../test/support/login.js'
 import { packageFile } from '../src/runtime/process.js'
 import { plainQueries } from './cookbookPlain.js'
-import { atMost, type Check, figure, printChecks } from './tools/checks.js'
+import { atMost, type Check, figure, printChecks, timeOf } from './tools/checks.js'
 import { withDatabase, withDatabaseOn } from './tools/database.js'
 
 interface CookbookOptions {
@@ -121,9 +121,9 @@ async function compareAll(small: Login, large: Login, rounds: number): Promise<C
     // The first round fills caches. What else the machine does can only add to a time.
     for (let round = 0; round <= rounds; round++) {
       const ms = {
-        small: await timeOf(small, query),
-        large: await timeOf(large, query),
-        plain: plain === undefined ? Infinity : await timeOf(large, plain),
+        small: await timeOf(() => small.database.pool.query(query)),
+        large: await timeOf(() => large.database.pool.query(query)),
+        plain: plain === undefined ? Infinity : await timeOf(() => large.database.pool.query(plain)),
       }
       if (round === 0) continue
       for (const name of ['small', 'large', 'plain'] as const) best[name] = Math.min(best[name], ms[name])
@@ -141,10 +141,4 @@ async function compareAll(small: Login, large: Login, rounds: number): Promise<C
     }
   }
   return checks
-}
-
-async function timeOf({ database: { pool } }: Login, query: string): Promise<number> {
-  const startedAt = performance.now()
-  await pool.query(query)
-  return performance.now() - startedAt
 }

@@ -1,15 +1,14 @@
 import { parseArgs } from 'node:util'
 import { countUntil, type FillMarket, maxWithin, syntheticMarket } from './fills/market.js'
-import { knowingPresent, proportional, recorder } from './fills/pollers.js'
+import { knowingPresent, recorder } from './fills/pollers.js'
 import { type FillPoller, type RunResult, runPoller, type Truth, usualWatchMs } from './fills/run.js'
 import { scenarios, tapeMarket } from './fills/scenarios.js'
 import { readTapes, splitTapes } from './fills/tapes.js'
-import { printTable } from './tools/checks.js'
+import { atLeast, atMost, type Check, printChecks, printTable } from './tools/checks.js'
 
 /** Number of instruments that always fail, and the share of the others' fills that they may cost. */
 const [failingBeside, maxFailingCost] = [300, 0.02]
 const pollers: Readonly<Record<string, (truth: Truth) => FillPoller>> = {
-  proportional,
   'this recorder': (truth) => recorder(truth),
   'beside those that fail': (truth) => recorder(truth, failingBeside),
   'knowing the present': knowingPresent,
@@ -68,7 +67,6 @@ export async function benchFills(argv: readonly string[]): Promise<number> {
       only: { type: 'string' },
       watch: { type: 'string', default: String(usualWatchMs / 1_000) },
       seed: { type: 'string', default: '1' },
-      busy: { type: 'string', default: '6' },
     },
   })
   const durationMs = Number(values.minutes) * 60_000
@@ -81,22 +79,21 @@ export async function benchFills(argv: readonly string[]): Promise<number> {
     name: 'simulator',
     limit: 20,
     minShare: minSimulated,
-    market: (window) => syntheticMarket(durationMs, Number(values.seed) + window - 1, Number(values.busy)),
+    market: (window) => syntheticMarket(durationMs, Number(values.seed) + window - 1),
   }
   const cells: Cell[] = [
     simulated,
     ...(values.tapes === undefined ? [] : tapeCells(values.tapes, values.part, durationMs)),
   ]
   const rows: string[][] = []
-  const verdicts: Verdict[] = []
+  const checks: Check[] = []
   for (const cell of cells.filter(({ name }) => values.only === undefined || name === values.only)) {
     const results = await runCell(cell, windows, watchMs)
     for (const [name, runs] of results) rows.push(rowOf(cell.name, name, runs, results))
-    verdicts.push(...judge(cell, results, watchMs))
+    checks.push(...judge(cell, results, watchMs))
   }
   printTable(columns, rows)
-  for (const { isMet, text } of verdicts) console.log(`${isMet ? 'met' : 'MISSED'}: ${text}`)
-  return verdicts.every(({ isMet }) => isMet) ? 0 : 1
+  return printChecks(checks)
 }
 
 function tapeCells(folder: string, part: string, durationMs: number): Cell[] {
@@ -163,46 +160,43 @@ function share(runs: readonly RunResult[], of: 'captured' | 'whole' = 'captured'
   return sum((run) => run[of]) / sum(({ total }) => total)
 }
 
-interface Verdict {
-  readonly isMet: boolean
-  readonly text: string
-}
-
-function judge(
-  { name, minShare }: Cell,
-  results: ReadonlyMap<string, readonly RunResult[]>,
-  watchMs: number,
-): Verdict[] {
+/** With another watch of tickers than the default the recorder is not compared with the present. */
+function judge({ name, minShare }: Cell, results: ReadonlyMap<string, readonly RunResult[]>, watchMs: number): Check[] {
   const own = results.get(ours) ?? []
-  const [ofPresent, ofProportional] = [present, 'proportional'].map(
-    (other) => share(own) / share(results.get(other) ?? []),
-  ) as [number, number]
-  const firstMs = Math.max(...own.map((run) => run.firstMs))
+  const shareOf = (other: string) => share(results.get(other) ?? [])
   const most = (value: (run: RunResult) => number) => Math.max(...own.map(value)) / 1000
-  const [medianS, p99S] = [most(({ delay }) => delay.medianMs), most(({ delay }) => delay.p99Ms)]
-  const whole = share(own, 'whole')
+  const [inSeconds, inPoints] = [
+    { unit: 's', decimals: 1 },
+    { unit: 'points', decimals: 1 },
+  ]
   return [
-    {
-      isMet: whole >= wanted.whole && medianS <= wanted.medianS && p99S <= wanted.p99S,
-      text: `${name}: ${whole.toFixed(5)} after repair, half within ${medianS.toFixed(1)} s, 99 % within ${p99S.toFixed(0)} s; ${wanted.whole}, ${wanted.medianS} s and ${wanted.p99S} s wanted`,
-    },
-    // The target is for the recorder with its default configuration.
+    atLeast(`${name}: share after repair`, share(own, 'whole'), wanted.whole, { decimals: 5 }),
+    atMost(
+      `${name}: half of the fills stored within`,
+      most(({ delay }) => delay.medianMs),
+      wanted.medianS,
+      inSeconds,
+    ),
+    atMost(
+      `${name}: 99 % of the fills stored within`,
+      most(({ delay }) => delay.p99Ms),
+      wanted.p99S,
+      inSeconds,
+    ),
     ...(watchMs === usualWatchMs
-      ? [
-          {
-            isMet: ofPresent >= minShare,
-            text: `${name}: ${ofPresent.toFixed(3)} of ${present}, ${minShare} wanted`,
-          },
-        ]
+      ? [atLeast(`${name}: captured, of ${present}`, share(own) / shareOf(present), minShare, { decimals: 3 })]
       : []),
-    {
-      isMet: share(own) - share(results.get(beside) ?? []) <= maxFailingCost,
-      text: `${name}: ${(share(results.get(beside) ?? []) * 100).toFixed(1)} % beside ${failingBeside} instruments that fail, ${(share(own) * 100).toFixed(1)} % without, ${maxFailingCost * 100} points wanted`,
-    },
-    { isMet: ofProportional > 1, text: `${name}: ${ofProportional.toFixed(3)} of proportional, more than 1 wanted` },
-    {
-      isMet: firstMs <= firstWithinMs,
-      text: `${name}: all instruments had a response after ${(firstMs / 1000).toFixed(1)} s, ${firstWithinMs / 1000} wanted`,
-    },
+    atMost(
+      `${name}: lost beside ${failingBeside} instruments that fail`,
+      (share(own) - shareOf(beside)) * 100,
+      maxFailingCost * 100,
+      inPoints,
+    ),
+    atMost(
+      `${name}: every instrument had a response after`,
+      most((run) => run.firstMs),
+      firstWithinMs / 1000,
+      inSeconds,
+    ),
   ]
 }

@@ -1,16 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import { benchFaults, benchRolling } from './fleet/departures.js'
+import { benchFaults } from './fleet/departures.js'
 import { countRejected, eight, limits, withFleet } from './fleet/setup.js'
-import { askedBooks, longestOverlapMs } from './fleet/truth.js'
+import { askedBooks, longestOverlapMs } from './fleet/owners.js'
 import { atLeast, atMost, type Check, printChecks, none } from './tools/checks.js'
 
-/** Eight recorders on addresses of their own: what they record together, and the cost of accidents and restarts. */
+/** Eight recorders on addresses of their own: what they record together, and the cost of accidents. */
 export async function benchFleet(argv: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...argv],
     options: {
-      only: { type: 'string', default: 'share,faults,rolling' },
+      only: { type: 'string', default: 'share,faults' },
       seconds: { type: 'string', default: '40' },
       seeds: { type: 'string', default: '1,2,3' },
     },
@@ -21,7 +21,6 @@ export async function benchFleet(argv: readonly string[]): Promise<number> {
   if (parts.includes('faults')) {
     for (const seed of values.seeds.split(',')) checks.push(...(await benchFaults(Number(seed))))
   }
-  if (parts.includes('rolling')) checks.push(...(await benchRolling()))
   return printChecks(checks)
 }
 

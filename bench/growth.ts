@@ -14,8 +14,8 @@ import { testStorage } from '../test/support/databaseServer.js'
 import { benchCookbook } from './cookbook.js'
 import { candlePage, fillPage } from './cost/rows.js'
 import { growTo, type GrownMarket } from './growthData.js'
-import { atLeast, atMost, type Check, figure, median, printChecks } from './tools/checks.js'
-import { requireCommunity, withDatabaseOn } from './tools/database.js'
+import { atLeast, atMost, type Check, figure, median, printChecks, timeOf } from './tools/checks.js'
+import { communityUrl, requireCommunity, withDatabaseOn } from './tools/database.js'
 
 /** How much larger the large database is than the small one. */
 const factor = 100
@@ -38,11 +38,11 @@ export async function benchGrowth(argv: readonly string[]): Promise<number> {
       cookbook: { type: 'string' },
     },
   })
-  const serverUrl = values.url ?? process.env['TEST_DATABASE_URL']
-  if (values.cookbook !== undefined)
+  if (values.cookbook !== undefined) {
+    const serverUrl = values.url ?? process.env['TEST_DATABASE_URL']
     return benchCookbook({ serverUrl, scale: Number(values.cookbook), rounds: Number(values.rounds) })
-  if (serverUrl === undefined || serverUrl === '')
-    throw new Error('give --url (or TEST_DATABASE_URL): a TimescaleDB Community server that can create databases')
+  }
+  const serverUrl = communityUrl(values.url)
   const size = { candles: Number(values.candles), fills: Number(values.fills) }
   const checks = await withGrown(serverUrl, size, (large) =>
     withGrown(serverUrl, { candles: size.candles / factor, fills: size.fills / factor }, (small) =>
@@ -200,10 +200,4 @@ function aDay(market: GrownMarket, round: number): [string, Date, Date] {
 
 function symbolOf({ symbols }: GrownMarket, round: number): string {
   return symbols[(round * 7) % symbols.length] ?? ''
-}
-
-async function timeOf(work: () => Promise<unknown>): Promise<number> {
-  const startedAt = performance.now()
-  await work()
-  return performance.now() - startedAt
 }

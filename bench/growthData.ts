@@ -1,6 +1,7 @@
 import { dayMs } from '../src/market/values.js'
 import type { RecorderDatabase } from '../src/db/database.js'
 import { refreshRollups } from '../src/server/timescale/rollups.js'
+import { convertBefore } from './tools/database.js'
 
 export interface GrownMarket {
   readonly symbols: readonly string[]
@@ -44,7 +45,7 @@ export async function growTo(
       [symbols, new Date(from), new Date(to)],
     )
     await refreshRollups(database.db, [{ from, to }])
-    await convertBefore(database, 'candles', to - rowStoreDays * dayMs)
+    await convertBefore(pool, to - rowStoreDays * dayMs, 'candles')
   }
   const days = fills / fillsPerDay
   const fillsFrom = end - days * dayMs
@@ -59,7 +60,7 @@ export async function growTo(
         cross join generate_series($2::timestamptz, $3::timestamptz - interval '1 millisecond', $4::interval) as t`,
       [symbols, new Date(from), new Date(to), `${(dayMs * instrumentCount) / fillsPerDay} milliseconds`],
     )
-    await convertBefore(database, 'fills', to - 2 * dayMs)
+    await convertBefore(pool, to - 2 * dayMs, 'fills')
   }
   for (const [stream, category, from] of [
     ['candles', 'USDT-FUTURES', end - minutes * 60_000],
@@ -101,13 +102,4 @@ async function run({ pool }: RecorderDatabase, statement: string, values: readon
   } finally {
     client.release(true)
   }
-}
-
-async function convertBefore({ pool }: RecorderDatabase, table: string, before: number): Promise<void> {
-  const { rows } = await pool.query<{ chunk: string }>(
-    `select format('%I.%I', chunk_schema, chunk_name) as chunk from timescaledb_information.chunks
-      where hypertable_schema = 'market' and hypertable_name = $1 and range_end <= $2 and not is_compressed`,
-    [table, new Date(before)],
-  )
-  for (const { chunk } of rows) await pool.query(`call convert_to_columnstore($1::regclass)`, [chunk])
 }

@@ -1,5 +1,4 @@
 import { benchArchive } from './archive.js'
-import { benchBackfill } from './backfill.js'
 import { benchCost } from './cost.js'
 import { benchFills } from './fills.js'
 import { benchFleet } from './fleet.js'
@@ -15,7 +14,7 @@ import { removeOwnFolder } from '../test/support/program.js'
 const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promise<number>; summary: string }>> = {
   pacing: {
     run: benchPacing,
-    summary: 'requests a second inside the limits, against the safe bound [--seconds 120] [--jitter 60] [--sequential]',
+    summary: 'requests a second inside the limits, against the safe bound [--seconds 120] [--jitter 60]',
   },
   cost: {
     run: benchCost,
@@ -30,7 +29,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   fleet: {
     run: benchFleet,
     summary:
-      'eight recorders on one database: what they record, what accidents and restarts cost [--only share,faults,rolling] [--seconds 40] [--seeds 1,2,3]',
+      'eight recorders on one database: what they record, and what accidents cost [--only share,faults] [--seconds 40] [--seeds 1,2,3]',
   },
   growth: {
     run: benchGrowth,
@@ -46,10 +45,6 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
     run: benchSoak,
     summary:
       'what the daemon holds at each tenth of two hours, at live scale with the default configuration [--minutes 120]',
-  },
-  backfill: {
-    run: benchBackfill,
-    summary: 'a year of candles killed five times [--days 365]',
   },
   archive: {
     run: benchArchive,

@@ -1,4 +1,3 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { createExchangeClient, type ExchangeClient } from '../src/exchange/client.js'
@@ -48,7 +47,6 @@ export async function benchPacing(argv: readonly string[]): Promise<number> {
     options: {
       seconds: { type: 'string', default: '120' },
       jitter: { type: 'string', default: '60' },
-      sequential: { type: 'boolean', default: false },
     },
   })
   const seconds = Number(values.seconds)
@@ -58,19 +56,14 @@ export async function benchPacing(argv: readonly string[]): Promise<number> {
   const simulator = await startSimulatorChild({ scale: 'tiny', latencyMs: [0, jitterMs] })
   try {
     const runs = planRuns(jitterMs)
-    console.log(
-      `${runs.length} runs of ${seconds} s${values.sequential ? ', one after the other' : ' side by side'}, ` +
-        `latency 0-${jitterMs} ms, strict windows by arrival`,
-    )
+    console.log(`${runs.length} runs of ${seconds} s side by side, latency 0-${jitterMs} ms, strict windows by arrival`)
     // The first use of fetch loads a library, which must not hold up the first measured requests.
     await simulator.report()
-    const load = watchLoad()
-    const results: Result[] = []
-    if (values.sequential) for (const run of runs) results.push(await measure(simulator, run, seconds, jitterMs))
-    else results.push(...(await Promise.all(runs.map((run) => measure(simulator, run, seconds, jitterMs)))))
+    const results = await Promise.all(runs.map((run) => measure(simulator, run, seconds, jitterMs)))
     print(results)
+    // A busy machine makes timers late: the numbers above mean little without it.
     const { p99Ms, maxMs } = await simulator.lag()
-    console.log(`${load()}; the simulator's: p99 ${p99Ms.toFixed(1)} ms, at most ${maxMs.toFixed(1)} ms`)
+    console.log(`event-loop lag of the simulator: p99 ${p99Ms.toFixed(1)} ms, at most ${maxMs.toFixed(1)} ms`)
     return results.every(isGood) ? 0 : 1
   } finally {
     await simulator.close()
@@ -195,18 +188,4 @@ function print(results: readonly Result[]): void {
   ])
   printTable(head, rows)
   for (const failure of results.flatMap(({ failures }) => failures)) console.log(failure)
-}
-
-/** A busy machine makes timers late: the numbers above mean little without these. */
-function watchLoad(): () => string {
-  const delay = monitorEventLoopDelay({ resolution: 10 })
-  delay.enable()
-  const usage = process.cpuUsage()
-  const startedMs = performance.now()
-  return () => {
-    const { user, system } = process.cpuUsage(usage)
-    const own = (user + system) / 1_000 / (performance.now() - startedMs)
-    const p99 = delay.percentile(99) / 1e6 - 10
-    return `this process took ${(own * 100).toFixed(0)} % of a core, event-loop lag p99 ${p99.toFixed(1)} ms, at most ${(delay.max / 1e6 - 10).toFixed(1)} ms`
-  }
 }

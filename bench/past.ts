@@ -7,7 +7,7 @@ import { openPageShare } from './past/openPage.js'
 import { finish, shown, storeNewestDay, storePast, storeShownPast } from './past/data.js'
 import { servePage } from './page/market.js'
 import { atMost, type Check, figure, median, printChecks } from './tools/checks.js'
-import { type BenchDatabase, requireCommunity, withDatabaseOn } from './tools/database.js'
+import { type BenchDatabase, communityUrl, requireCommunity, withDatabaseOn } from './tools/database.js'
 
 /** Most milliseconds of a call of the API, and how many times as long as without a past it may take. */
 const max = { ms: 100, times: 2 } as const
@@ -32,9 +32,7 @@ export async function benchPast(argv: readonly string[]): Promise<number> {
       chromium: { type: 'string', default: '/usr/bin/chromium' },
     },
   })
-  const serverUrl = values.url ?? process.env['TEST_DATABASE_URL']
-  if (serverUrl === undefined || serverUrl === '')
-    throw new Error('give --url (or TEST_DATABASE_URL): a TimescaleDB Community server that can create databases')
+  const serverUrl = communityUrl(values.url)
   const size = { candles: Number(values.candles), bookChunks: Number(values.chunks) }
   const { chromium } = values
   const checks = await withDatabaseOf(serverUrl, async (newest) =>

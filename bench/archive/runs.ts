@@ -1,7 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { startProgram } from '../../test/support/program.js'
 import { s3Environment } from '../../test/support/s3.js'
-import { maxMegabytes } from '../tools/processes.js'
+import { watchMemory } from '../tools/processes.js'
 import type { BenchDatabase } from '../tools/database.js'
 
 interface Run {
@@ -23,23 +22,14 @@ export async function run(
   const startedAt = performance.now()
   const program = startProgram([...args, '--config', config], { ...s3Environment, DATABASE_URL: url })
   const child = program.process
-  let peakMb = 0
-  const over = new AbortController()
-  const watching = (async () => {
-    while (!over.signal.aborted) {
-      peakMb = Math.max(peakMb, Math.round((await maxMegabytes(child.pid ?? 0).catch(() => 0)) || 0))
-      await sleep(100)
-    }
-  })()
+  const peak = watchMemory(child.pid)
   const timer = killAfterMs === undefined ? undefined : setTimeout(() => child.kill('SIGKILL'), killAfterMs)
   const { exitCode, stdout, stderr } = await program.finished
   const seconds = (performance.now() - startedAt) / 1000
   clearTimeout(timer)
-  over.abort()
-  await watching
   const isKilled = child.signalCode === 'SIGKILL'
   if (exitCode !== 0 && !isKilled) process.stderr.write(`${args.join(' ')}: ${stderr}\n`)
-  return { seconds, peakMb, output: stdout, exitCode, isKilled }
+  return { seconds, peakMb: peak.stop(), output: stdout, exitCode, isKilled }
 }
 
 /** Runs the program and throws if it fails. */

@@ -5,7 +5,7 @@ import { openStore } from '../../src/openStore.js'
 import { createLogger } from '../../src/runtime/logger.js'
 import { entryPoint } from '../../test/support/program.js'
 import { atMost, type Check, median } from '../tools/checks.js'
-import { maxMegabytes } from '../tools/processes.js'
+import { watchMemory } from '../tools/processes.js'
 import { withFolder } from '../tools/recorder.js'
 
 const rowCount = 1_000_000
@@ -46,16 +46,9 @@ export async function measureQuery(rounds: number): Promise<Check[]> {
 async function runQuery(args: readonly string[]): Promise<{ ms: number; peakMb: number }> {
   const startedAt = performance.now()
   const child = spawn(process.execPath, [entryPoint, ...args], { stdio: ['ignore', 'ignore', 'inherit'] })
-  const ended = once(child, 'close')
-  let peakMb = 0
-  const watch = setInterval(() => {
-    void maxMegabytes(child.pid ?? 0).then(
-      (mb) => (peakMb = Math.max(peakMb, Number.isFinite(mb) ? mb : 0)),
-      () => undefined,
-    )
-  }, 50)
-  const [exitCode] = (await ended) as [number | null]
-  clearInterval(watch)
+  const peak = watchMemory(child.pid)
+  const [exitCode] = (await once(child, 'close')) as [number | null]
+  const peakMb = peak.stop()
   if (exitCode !== 0) throw new Error(`query ended with ${exitCode}`)
   return { ms: performance.now() - startedAt, peakMb }
 }

@@ -75,8 +75,8 @@ const category = 'USDT-FUTURES'
 const beforeMs = 300_000
 
 /** The simulator's market: a few instruments are very busy, some busy, most nearly idle. */
-export function syntheticMarket(durationMs: number, seed: number, busy: number): FillMarket {
-  const rates = Array.from({ length: 200 }, (_, rank) => (rank < busy ? 50 : rank < 20 ? 5 : rank < 50 ? 0.5 : 0.05))
+export function syntheticMarket(durationMs: number, seed: number): FillMarket {
+  const rates = Array.from({ length: 200 }, (_, rank) => (rank < 6 ? 50 : rank < 20 ? 5 : rank < 50 ? 0.5 : 0.05))
   const symbols = rates.map((_, index) => `S${String(index).padStart(3, '0')}USDT`)
   const world = createWorld({
     seed,

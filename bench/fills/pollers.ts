@@ -3,55 +3,6 @@ import { FillSchedule } from '../../src/collect/schedule/fillSchedule.js'
 import { countUntil, type Flow } from './market.js'
 import type { FillPoller, Truth } from './run.js'
 
-interface Learned {
-  isAsked: boolean
-  respondedMs: number
-  newestTs: number
-  serviceTime: number
-  /** Fills a millisecond. */
-  rate: number
-}
-
-const rememberedMs = 60_000
-
-function learn(entry: Learned, newestFirst: readonly { readonly ts: number }[], serviceTime: number, nowMs: number) {
-  let fresh = 0
-  while (fresh < newestFirst.length && (newestFirst[fresh]?.ts ?? 0) > entry.newestTs) fresh++
-  const oldest = newestFirst.at(-1)?.ts ?? serviceTime
-  const isFirst = entry.respondedMs === -1
-  const spanMs = Math.max(1, serviceTime - (fresh === newestFirst.length ? oldest : entry.serviceTime))
-  const weight = isFirst ? 1 : -Math.expm1(-(serviceTime - entry.serviceTime) / rememberedMs)
-  entry.rate += (fresh / spanMs - entry.rate) * weight
-  entry.newestTs = newestFirst[0]?.ts ?? entry.newestTs
-  entry.serviceTime = serviceTime
-  entry.respondedMs = nowMs
-  entry.isAsked = false
-}
-
-/** Each as often as its learned rate says, and those without fills now and then. */
-export function proportional({ flows }: Truth): FillPoller {
-  const unknown = { isAsked: false, respondedMs: -1, newestTs: -Infinity, serviceTime: 0, rate: 0 }
-  const entries = flows.map((): Learned => ({ ...unknown }))
-  return {
-    choose(nowMs) {
-      const meanRate = entries.reduce((sum, { rate }) => sum + rate, 0) / entries.length
-      const urgencyOf = ({ respondedMs, rate }: Learned) =>
-        respondedMs === -1 ? Infinity : (nowMs - respondedMs) * (rate + meanRate * 0.05)
-      let [best, highest] = [-1, -1]
-      for (const [index, entry] of entries.entries()) {
-        const urgency = entry.isAsked ? -1 : urgencyOf(entry)
-        if (urgency > highest) [best, highest] = [index, urgency]
-      }
-      const chosen = entries[best]
-      if (chosen !== undefined) chosen.isAsked = true
-      return best
-    },
-    responded(instrument, newestFirst, serviceTime, nowMs) {
-      learn(entries[instrument] as Learned, newestFirst, serviceTime, nowMs)
-    },
-  }
-}
-
 /**
  * Knows the present. It chooses the instrument with the most fills that no response has shown, as
  * the recorder's schedule would do if its estimates were exact. The distance to it is the cost of not knowing.

@@ -1,5 +1,6 @@
 import { dayMs, hourMs } from '../../src/market/values.js'
 import type { RecorderDatabase } from '../../src/db/database.js'
+import { convertBefore } from '../tools/database.js'
 
 export interface PastSize {
   readonly candles: number
@@ -82,7 +83,7 @@ export async function storePast({ pool }: RecorderDatabase, end: number, size: P
     year,
   )
   await storeClaims(pool, before - days * dayMs, before)
-  await convert(pool, end - rowStoreMs)
+  await convertBefore(pool, end - rowStoreMs)
 }
 
 /** Refreshes rollups and statistics, and resolves to how many candles and chunks there are. */
@@ -136,13 +137,4 @@ async function storeClaims(pool: Pool, from: number, to: number): Promise<void> 
       on conflict (stream, category, symbol, type, interval, verdict, part) do update set ranges = k.ranges + excluded.ranges`,
     [new Date(from), new Date(to)],
   )
-}
-
-async function convert(pool: Pool, before: number): Promise<void> {
-  const { rows } = await pool.query<{ chunk: string }>(
-    `select format('%I.%I', chunk_schema, chunk_name) as chunk from timescaledb_information.chunks
-      where hypertable_schema = 'market' and range_end <= $1 and not is_compressed`,
-    [new Date(before)],
-  )
-  for (const { chunk } of rows) await pool.query('call convert_to_columnstore($1::regclass)', [chunk])
 }

@@ -67,8 +67,26 @@ export async function withDatabaseOn<Result>(
   }
 }
 
+/** The server of a benchmark that needs TimescaleDB Community. */
+export function communityUrl(given: string | undefined): string {
+  const url = given ?? process.env['TEST_DATABASE_URL'] ?? ''
+  if (url === '')
+    throw new Error('give --url (or TEST_DATABASE_URL): a TimescaleDB Community server that can create databases')
+  return url
+}
+
 /** Throws unless a database is on a server of TimescaleDB Community. */
 export async function requireCommunity({ db }: RecorderDatabase): Promise<void> {
   const { kind } = await detectServer(db)
   if (kind !== 'timescale-community') throw new Error(`this server is ${kind}, not TimescaleDB Community`)
+}
+
+/** Moves chunks that end before a moment to the columnstore, of all tables or of one. */
+export async function convertBefore(pool: RecorderDatabase['pool'], before: number, table = '%'): Promise<void> {
+  const { rows } = await pool.query<{ chunk: string }>(
+    `select format('%I.%I', chunk_schema, chunk_name) as chunk from timescaledb_information.chunks
+      where hypertable_schema = 'market' and hypertable_name like $1 and range_end <= $2 and not is_compressed`,
+    [table, new Date(before)],
+  )
+  for (const { chunk } of rows) await pool.query('call convert_to_columnstore($1::regclass)', [chunk])
 }

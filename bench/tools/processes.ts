@@ -87,3 +87,19 @@ export async function maxMegabytes(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8')
   return Number(/VmHWM:\s+(\d+)/.exec(status)?.[1] ?? Number.NaN) / 1024
 }
+
+/** Follows the memory of a process until it is stopped, which returns the most that was seen, in MiB. */
+export function watchMemory(pid = 0): { stop(): number } {
+  let peakMb = 0
+  const look = async () => {
+    const mb = await maxMegabytes(pid).catch(() => 0)
+    if (mb > peakMb) peakMb = Math.round(mb)
+  }
+  const timer = setInterval(() => void look(), 50)
+  return {
+    stop() {
+      clearInterval(timer)
+      return peakMb
+    },
+  }
+}
