@@ -154,7 +154,8 @@ begin
         on (f.stream, f.category, f.symbol, f.type, f.interval) = ('fills', a.category, a.symbol, '', '')
           and f.verdict = 'final' and f.part = '-infinity'
     ), known as materialized (
-      select a.page, k.*, k.ts < a.newest - a.disorder and k.ts > a.edge + a.disorder as is_inside
+      select a.page, k.*, k.ts < a.newest - a.disorder and k.ts > a.edge + a.disorder
+        and not coalesce(a.unread @> k.ts, false) as is_inside
       from asked a cross join lateral (
         select t.ts, t.exec_id, t.side, t.price, t.size, t.source from market.fills t
         where t.category = a.category and t.symbol = a.symbol and t.ts between a.oldest and a.newest
@@ -255,8 +256,8 @@ begin
         unsettled := judged.unsettled + tstzmultirange(judged.run) - p.unread - conflicts;
         tail := case when isempty(p.unread) then judged.tail else 'empty' end;
         claim := tstzmultirange(judged.run) * tstzmultirange(tstzrange(null, p.requested - settling)) - p.unread - conflicts;
-        if not isempty(p.unread) then
-          perform recorder.note_unknown('fills', p.category, p.symbol, '', '', p.unread * tstzmultirange(judged.run),
+        if not p.claimed @> p.unread then
+          perform recorder.note_unknown('fills', p.category, p.symbol, '', '', p.unread * tstzmultirange(judged.run) - p.claimed,
             unread_reason);
         end if;
       end if;

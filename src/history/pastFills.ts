@@ -8,6 +8,7 @@ import { addMs, dayMs, earlierOf, laterOf, minuteMs, secondMs, serviceMs, type S
 import type { Database } from '../db/schema.js'
 import { missingRows } from '../ledger/batch.js'
 import { runOf, type Shown } from '../ledger/run.js'
+import { unreadTimes } from '../ledger/storeFills.js'
 import {
   explainFills,
   fillNeighbours,
@@ -26,7 +27,10 @@ export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven', string>> = 
   unproven: 'no fill shows whether the history of fills has the same ids as the service does live',
 }
 const notShown = 'its history does not show this time twice in the same way'
+const notUnderstood = 'its history holds rows that cannot be understood'
 const crowded = 'more rows happened in one millisecond than a page holds'
+
+const allTime = [{ from: serviceMs(-Infinity), to: serviceMs(Infinity) }]
 
 /** How far back the service gives fills. */
 export const fillReachMs = 90 * dayMs
@@ -256,16 +260,19 @@ class PastFillsWalk {
     const response = await ask(() => this.#source.ask(client, { series: this.#series, window }, request))
     const { rows: fills, cursor, requestTime } = response
     counts.received += fills.length
-    if (missingRows(response) > 0)
-      await this.#refuse(intersect(left, [window]), 'its history holds rows that cannot be understood')
-    else if (fills.length === 0 && cursor !== undefined)
+    if (fills.length === 0 && cursor !== undefined) {
       await this.#refuse(intersect(left, [window]), 'its history gives an empty page, and says that more rows follow')
-    if (this.#left !== left) return true
+      return true
+    }
     this.#learn(fills, requestTime)
-    this.#last = shownFills(window, fills)
+    const isWhole = missingRows(response) === 0
+    const shown = shownFills(window, fills)
+    this.#last = isWhole ? shown : null
+    // A page with rows that cannot be understood shows no silence.
+    const unread = unreadTimes(response) ?? allTime
     const reachesTo = this.#reachesTo(requestTime)
     const told = { series: this.#series, live: this.#live, ...this.#sizes, reachesTo }
-    const page = { ...told, asked: window, fills, other, requestTime }
+    const page = { ...told, asked: window, fills, unread, other: isWhole ? other : null, requestTime }
     const { inserted, showsLive, refusal, proven } = await this.#source.store(page)
     counts.inserted += inserted
     if (refusal === null) {
@@ -274,10 +281,16 @@ class PastFillsWalk {
       const isLess = intersect(left, proven).length > 0
       if (isLess) this.#left = subtract(left, proven)
       this.#inVain = isLess ? 0 : this.#inVain + 1
+      if (!isWhole) {
+        const unproven = intersect(this.#left, unread)
+        // The rest is asked for again, unless this page left all of it.
+        await this.#refuse(intersect(isLess ? unproven : left, [window]), notUnderstood)
+        return true
+      }
       return isLess || (inserted > 0 && this.#inVain < maxInVain)
     }
     const { disorderMs } = this.#sizes
-    const hasRun = this.#last.rows.length > 1
+    const hasRun = shown.rows.length > 1
     if (refusal === 'incomplete' && hasRun && disorderMs > 0 && disorderMs < largestDisorderMs) {
       // The page lacks fills near its edges, which are elsewhere in its order.
       this.#sizes.disorderMs = 2 * disorderMs

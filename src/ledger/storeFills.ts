@@ -1,11 +1,11 @@
 import { type Kysely, sql } from 'kysely'
 import type { Fill } from '../market/rows.js'
-import type { TimeRange } from '../market/timeRange.js'
+import { normalized, type Ranges } from '../market/timeRange.js'
 import { addMs, type Extra, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
 import { arrayText, type ColumnValue } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeRows.js'
-import { type Run, runOf } from './run.js'
+import { runOf } from './run.js'
 import { multirangeText } from './verdicts.js'
 import { type FillBatch, missingRows, seriesKey } from './batch.js'
 
@@ -39,7 +39,7 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
       ${ofPages(({ batch }) => timeText(batch.requestTime))}::timestamptz[],
       ${ofPages(({ batch }) => timeText(batch.receivedAt))}::timestamptz[],
       ${ofPages(({ batch }) => batch.after ?? null)}::text[],
-      ${ofPages(({ batch }) => unreadTimes(batch))}::tstzmultirange[],
+      ${ofPages(({ batch }) => unreadText(batch))}::tstzmultirange[],
       ${ofPages(({ run }) => run && timeText(run.oldest))}::timestamptz[],
       ${ofPages(({ run }) => run && timeText(run.newest))}::timestamptz[],
       ${ofPages(({ run }) => run && timeText(run.edge))}::timestamptz[],
@@ -58,23 +58,24 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
   return stored
 }
 
+function unreadText(batch: FillBatch): string | null {
+  const unread = unreadTimes(batch)
+  return unread && multirangeText(unread)
+}
+
 /**
- * Returns the milliseconds of a page's fills that are not stored, as a multirange. They could not be understood, or the
- * database refused them, so their time must not be claimed. Returns null if the time of one is unknown.
+ * Returns the milliseconds of a page's fills that are not stored. They could not be understood, or the database refused
+ * them, so their time must not be claimed. Returns null if the time of one is unknown.
  */
-function unreadTimes(batch: FillBatch): string | null {
-  if (missingRows(batch) === 0) return '{}'
+export function unreadTimes(batch: Pick<FillBatch, 'rows' | 'rejected' | 'unkept'>): Ranges | null {
+  if (missingRows(batch) === 0) return []
   const lost = batch.rejected.filter(({ isRowStored }) => isRowStored !== true)
-  if (lost.length < missingRows(batch) || batch.rows.length === 0) return null
-  const { oldest, newest } = runOf(batch.rows.map(({ ts }) => ts)) as Run
-  const ranges: TimeRange[] = []
-  for (const { raw } of lost) {
-    const ts = serviceMs(timeInText(raw))
-    // A time outside of the times of the other fills may itself be the mistake in the row.
-    if (!(ts >= oldest && ts <= newest)) return null
-    ranges.push({ from: ts, to: addMs(ts, 1) })
-  }
-  return multirangeText(ranges)
+  const run = runOf(batch.rows.map(({ ts }) => ts))
+  if (lost.length < missingRows(batch) || run === null) return null
+  const times = lost.map(({ raw }) => serviceMs(timeInText(raw)))
+  // A time outside of the times of the other fills may itself be the mistake in the row.
+  if (!times.every((ts) => ts >= run.oldest && ts <= run.newest)) return null
+  return normalized(times.map((ts) => ({ from: ts, to: addMs(ts, 1) })))
 }
 
 function timeText(time: ServiceMs | MachineMs): string {

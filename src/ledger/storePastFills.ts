@@ -84,6 +84,8 @@ interface PastFillsPage {
   /** The most by which times of the history ran against the order of its rows. */
   readonly disorderMs: number
   readonly requestTime: ServiceMs
+  /** Time of rows that cannot be understood, which the page does not prove. Default: none. */
+  readonly unread?: Ranges
   /** Fills that a live response showed. A silence that holds one of them is none: the history is late. */
   readonly live?: readonly Pick<Fill, 'execId' | 'ts'>[]
 }
@@ -109,7 +111,7 @@ const areWholeSeconds = (fills: readonly Fill[]) => fills.every(({ ts }) => ts %
 export async function storePastFills(
   db: Kysely<Database>,
   key: FillKey,
-  { asked, fills, other, reachesTo, largest, disorderMs, requestTime, live = [] }: PastFillsPage,
+  { asked, fills, other, reachesTo, largest, disorderMs, requestTime, unread = [], live = [] }: PastFillsPage,
 ): Promise<StoredPastFills> {
   const { category, symbol } = key
   const shown = shownFills(asked, fills)
@@ -130,7 +132,8 @@ export async function storePastFills(
     const isNew = ({ execId }: Pick<Fill, 'execId'>) => !shownIds.has(execId) && !knownIds.has(execId)
     const late = live.filter((fill) => isNew(fill) && silence.some(({ from, to }) => fill.ts >= from && fill.ts < to))
     const from = smallest([serviceMs(Infinity), ...late.map(({ ts }) => ts)])
-    const proven = union(provenBy(run, settledUntil), subtract(silence, [{ from, to: serviceMs(Infinity) }]))
+    const silent = subtract(silence, [{ from, to: serviceMs(Infinity) }])
+    const proven = subtract(union(provenBy(run, settledUntil), silent), unread)
     const compare = comparedWith(fills)
     const refusal = whyRefused(known, fills, compare, proven)
     await weighValues(trx, key, known, compare)

@@ -8,6 +8,7 @@ import { storeBatch } from '../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../src/ledger/storeCandles.js'
 import type { Fill as StoredFill } from '../../src/market/rows.js'
 import { minuteMs } from '../../src/market/values.js'
+import { rejectedRow } from '../../src/market/rejectedRow.js'
 import { batchOf } from '../support/batches.js'
 import { aCandle, aFill, someTime } from '../support/marketRows.js'
 import { FillModel } from './fills.js'
@@ -26,6 +27,8 @@ type Step =
 interface Lie {
   readonly leavesOut: number | null
   readonly changes: number | null
+  /** One that cannot be understood. */
+  readonly breaks: number | null
   /** True to leave out one of those that are stored. */
   readonly isOfStored: boolean
   /** The page of a walk through the history that is not as it was; null if each is. */
@@ -53,6 +56,7 @@ const lieAbout = (leavesOut: fc.Arbitrary<number | null>) =>
   fc.record({
     leavesOut,
     changes: sometimes(place),
+    breaks: sometimes(place),
     isOfStored: fc.boolean(),
     ofPage: fc.constantFrom(null, null, 0, 1, 2, 3),
   })
@@ -130,7 +134,8 @@ class Drive {
   async #take(taken: Step): Promise<void> {
     if (taken.does === 'live') {
       const page = this.#livePage(taken.lie)
-      if (taken.isKilled) await this.#storeInVain(page)
+      // Rows that cannot be understood are kept in a transaction of their own.
+      if (taken.isKilled && page.unread.length === 0) await this.#storeInVain(page)
       await this.#storeLive(page)
       this.#tell(page)
     } else if (taken.does === 'two writers') {
@@ -149,7 +154,7 @@ class Drive {
   #livePage(told: Lie, earlierMs = 0): Page {
     const at = this.#now - earlierMs
     const rows = this.#inOrder(this.#visible(-Infinity, at)).slice(0, this.#drawn.pageRows.live)
-    const page: Page = { operation: 'live', from: null, to: null, at, rows: this.#lieOf(rows, told) }
+    const page: Page = { operation: 'live', from: null, to: null, at, ...this.#lieOf(rows, told) }
     this.#pages.push(page)
     return page
   }
@@ -167,17 +172,23 @@ class Drive {
     return fills.toSorted((a, b) => rank(b) - rank(a) || Number(b.id) - Number(a.id))
   }
 
-  #lieOf(rows: readonly Fill[], { leavesOut, changes, isOfStored }: Lie): Fill[] {
+  #lieOf(rows: readonly Fill[], { leavesOut, changes, breaks, isOfStored }: Lie): Pick<Page, 'rows' | 'unread'> {
     const at = (told: number | null, among: readonly Fill[]) =>
       told === null ? undefined : among[Math.floor(told * among.length)]
     const changed = at(changes, rows)
     const left = at(leavesOut, isOfStored ? rows.filter(({ id }) => this.#models[0]?.stored.has(id)) : rows)
-    return rows.filter((fill) => fill !== left).map((fill) => (fill === changed ? { ...fill, price: 11 } : fill))
+    const broken = at(breaks, rows)
+    const shown = rows.filter((fill) => fill !== left && fill !== broken)
+    return {
+      rows: shown.map((fill) => (fill === changed ? { ...fill, price: 11 } : fill)),
+      unread: broken === undefined || broken === left ? [] : [broken.time],
+    }
   }
 
   async #storeLive(page: Page, db = this.#db): Promise<void> {
     const rows = page.rows.map((fill) => this.#row(fill))
-    await storeBatch(db, batchOf('fills', { category, symbol: this.#symbol }, rows, page.at))
+    const batch = batchOf('fills', { category, symbol: this.#symbol }, rows, page.at)
+    await storeBatch(db, { ...batch, rejected: rejectedOf(page.unread) })
   }
 
   /** A process that is killed leaves no part of what it stored. */
@@ -220,7 +231,9 @@ class Drive {
       pastFills: ({ startTime = 0, endTime = 0 }) => Promise.resolve(this.#pastPage(startTime, endTime, told)),
       fills: () => {
         this.#isProbe = true
-        return Promise.resolve(this.#clientPage(this.#inOrder(this.#visible(-Infinity, this.#now)).slice(0, 40)))
+        return Promise.resolve(
+          this.#clientPage({ rows: this.#inOrder(this.#visible(-Infinity, this.#now)).slice(0, 40), unread: [] }),
+        )
       },
     } as unknown as ExchangeClient
     const context = { client, request: {}, now: () => this.#now, counts: { received: 0, inserted: 0 } }
@@ -241,17 +254,17 @@ class Drive {
     const rows = this.#drawn.isOldestFirst ? inOrder.toReversed() : inOrder
     const page = rows.slice(0, this.#drawn.pageRows.history)
     const isAsItWas = told.ofPage !== null && told.ofPage !== this.#pagesOfWalk++
-    const shown = isAsItWas ? page : this.#lieOf(page, told)
+    const shown = isAsItWas ? { rows: page, unread: [] } : this.#lieOf(page, told)
     // The walk asks for one millisecond more before the window that it judges.
     // A probe only compares ids. Nothing of it is stored.
     if (!this.#isProbe) {
-      const isOrderInDoubt = this.#drawn.disorderMs > 0 && shown.length < page.length
+      const isOrderInDoubt = this.#drawn.disorderMs > 0 && shown.rows.length < page.length
       this.#tell({
         operation: 'history',
         from: startTime + 1,
         to: endTime,
         at: this.#now,
-        rows: shown,
+        ...shown,
         isOrderInDoubt,
       })
     }
@@ -259,9 +272,9 @@ class Drive {
     return this.#clientPage(shown)
   }
 
-  #clientPage(fills: readonly Fill[]): ClientPage<StoredFill> {
+  #clientPage({ rows: fills, unread }: Pick<Page, 'rows' | 'unread'>): ClientPage<StoredFill> {
     const rows = fills.map((fill) => this.#row(fill))
-    return { rows, rejected: [], unkept: 0, requestTime: this.#now, receivedAt: this.#now } as never
+    return { rows, rejected: rejectedOf(unread), unkept: 0, requestTime: this.#now, receivedAt: this.#now } as never
   }
 
   async #storeCandle(minute: number, extra: number): Promise<void> {
@@ -303,7 +316,10 @@ export async function rangesOfSeries(
   return rows.map(({ from, to }): Span => [from, to])
 }
 
-const noLie: Lie = { leavesOut: null, changes: null, isOfStored: false, ofPage: null }
+const noLie: Lie = { leavesOut: null, changes: null, breaks: null, isOfStored: false, ofPage: null }
+
+const rejectedOf = (times: readonly number[]) =>
+  times.map((ts) => rejectedRow({ operation: 'fills', parameters: {} }, 'no price', JSON.stringify({ ts: String(ts) })))
 
 function judge(model: FillModel, claims: readonly Span[], gaps: readonly Span[]): string | null {
   const beyond = subtract(claims, model.mayClaim())

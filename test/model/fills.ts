@@ -6,6 +6,7 @@ import {
   askedOf,
   groupsOf,
   isAskedOtherwise,
+  isReadInPart,
   keepsBounds,
   runOf,
   runOfGroup,
@@ -66,7 +67,9 @@ export class FillModel {
     let disorder = operation === 'history' ? this.shownDisorder : own
     this.mostRows[operation] = Math.max(this.mostRows[operation], rows.length)
     const leftOutOf = (run: Span) =>
-      [...this.stored.values()].filter(({ id, time }) => !ids.has(id) && run[0] <= time && time < run[1])
+      [...this.stored.values()].filter(
+        ({ id, time }) => !ids.has(id) && !page.unread.includes(time) && run[0] <= time && time < run[1],
+      )
     let run = runOf(page, disorder)
     let missing = leftOutOf(run)
     // A page of the history that leaves out fills near its edges may have shown a larger disorder, or may lie.
@@ -89,18 +92,21 @@ export class FillModel {
     // A page of the history that disagrees with what is stored is not believed in anything.
     if (operation === 'history' && flapping.length + missing.length > 0) return this.recount()
     if (operation === 'live') this.leftOut.push(...missing.map((fill) => ({ fill })))
-    if (operation === 'live') this.doubt(rows, missing.length === 0 ? run[0] : Infinity)
+    const isUnbroken = missing.length === 0 && isReadInPart(page)
+    if (operation === 'live') this.doubt(rows, isUnbroken ? run[0] : Infinity)
     for (const fill of rows) if (!this.stored.has(fill.id)) this.stored.set(fill.id, fill)
 
     const times = momentsOf(rows.map(({ time }) => time))
     this.seen.push({
       page,
       disorder,
-      isUnbroken: missing.length === 0,
+      isUnbroken,
       isSilentAt: (span) => intersect([span], times).length === 0,
     })
-    if (missing.length === 0 && !(operation === 'history' && this.isOrderInDoubt))
-      this.must = unite([...this.must, [run[0], Math.min(run[1], settledBy(page))]])
+    if (isUnbroken && !(operation === 'history' && this.isOrderInDoubt)) {
+      const proven: Span = [run[0], Math.min(run[1], settledBy(page))]
+      this.must = unite([...this.must, ...subtract([proven], momentsOf(page.unread))])
+    }
     this.recount()
   }
 
@@ -178,9 +184,10 @@ export class FillModel {
 
   private silences(): Span[] {
     const found: Span[] = []
-    for (const empty of this.seen) {
+    const whole = this.seen.filter(({ page }) => page.unread.length === 0)
+    for (const empty of whole) {
       for (const { alone, edges } of this.askedAlone(empty)) {
-        for (const other of this.seen) {
+        for (const other of whole) {
           if (other === empty || !isAskedOtherwise(empty.page, other.page) || !keepsBounds(other.page)) continue
           const asked = intersect([alone], [askedOf(other.page)])
           if (!this.reaches(empty.page.operation, alone[0]) || !this.reaches(other.page.operation, alone[0])) continue

@@ -12,6 +12,8 @@ export type Page = {
   /** The service's own time. */
   at: number
   rows: Fill[]
+  /** Times of rows that cannot be understood. */
+  unread: number[]
   /** It leaves out rows of a history whose times run against their order, so that it may be refused. */
   isOrderInDoubt?: boolean
 }
@@ -52,6 +54,12 @@ export function keepsBounds(page: Page): boolean {
   return page.rows.every(({ time }) => time >= from - 1_000 && time <= to)
 }
 
+/** Only rows between the others say by their times what the page does not prove. */
+export function isReadInPart({ rows, unread }: Page): boolean {
+  const times = rows.map(({ time }) => time)
+  return unread.every((time) => times.length > 0 && time >= Math.min(...times) && time <= Math.max(...times))
+}
+
 export const settledBy = (page: Page) => page.at - settling[page.operation]
 export const timesOf = ({ page }: Seen) => momentsOf(page.rows.map(({ time }) => time))
 
@@ -75,7 +83,14 @@ export function runOfGroup(group: readonly Seen[]): Span[] {
   const touched = subtract([[from, to]], runs)
   // Each response alone proves what its own order allows. Those that it joins settle it.
   const alone = group.map(({ page, disorder: own }) => intersect([runOf(page, own)], [[-Infinity, settled]]))
-  return unite([...subtract([[from, to]], touched), ...alone.flat()])
+  const proven = unite([...subtract([[from, to]], touched), ...alone.flat()])
+  // Another response of the group may show what one of them does not.
+  const unread = group.flatMap(({ page, disorder: own }) => {
+    const others = group.filter((seen) => seen.page !== page)
+    const shown = others.flatMap((seen) => subtract([runOf(seen.page, own)], momentsOf(seen.page.unread)))
+    return subtract(momentsOf(page.unread), shown)
+  })
+  return subtract(proven, unread)
 }
 
 export function isAskedOtherwise(one: Page, other: Page): boolean {

@@ -52,7 +52,7 @@ interface History {
   readonly gives?: Gives
   /** True if pages show the newest rows, whatever was asked for. */
   readonly ignoresBounds?: boolean
-  readonly rejected?: readonly Pick<RejectedRow, 'isRowStored'>[]
+  readonly rejected?: readonly Partial<Pick<RejectedRow, 'isRowStored' | 'raw'>>[]
   readonly cursor?: string | undefined
 }
 
@@ -126,13 +126,13 @@ async function fetchFrom(
       })
     },
     liveFills: () => Promise.resolve([]),
-    async store({ asked, fills, other, largest, disorderMs }) {
+    async store({ asked, fills, other, largest, disorderMs, unread = [] }) {
       const shown = shownFills(asked, fills)
       const run = runOf(
         shown.rows.map(({ ts }) => ts),
         disorderMs,
       )
-      const proven = union(provenBy(run, Infinity), silenceOf(shown, other, largest))
+      const proven = subtract(union(provenBy(run, Infinity), silenceOf(shown, other, largest)), unread)
       const fresh = fills.filter(({ execId }) => !stored.has(execId)).length
       await store(fills, proven)
       return { inserted: fresh, showsLive: fresh < fills.length, refusal: null, proven }
@@ -231,7 +231,7 @@ test.each([false, true])(
     const remarked = await fetchFrom(tape, [range], { isNumbered, rejected: [{ isRowStored: true }] })
     expect(remarked.refused).toEqual([])
     expect(subtract([range], remarked.claimed)).toEqual([])
-    const bad = await fetchFrom(tape, [range], { isNumbered, rejected: [{}] })
+    const bad = await fetchFrom(tape, [range], { isNumbered, rejected: [{ raw: '{}' }] })
     expect(bad).toMatchObject({ claimed: [], refused: [range] })
   },
 )
