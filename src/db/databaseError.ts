@@ -149,9 +149,10 @@ export function describeDatabaseError(error: unknown): string {
   const place = typeof address === 'string' ? `${address}${typeof port === 'number' ? `:${port}` : ''}` : ''
   const where = place === '' || cause.message.includes(place) ? '' : ` (${place})`
   const hinted = typeof hint === 'string' ? `; ${hint.replace(/\.$/, '')}` : ''
-  const what = `${cause.message || String(code)}${where}${typeof detail === 'string' ? `: ${detail}` : ''}${hinted}`
+  const said = `${cause.message || String(code)}${where}${typeof detail === 'string' ? `: ${detail}` : ''}`
   const { advice } = traitsOf(error)
-  const line = `database: ${what}${advice === null ? '' : `; ${advice}`}`
+  const more = `${hinted}${advice === null ? '' : `; ${advice}`}`
+  const line = `database: ${more === '' ? said : said.replace(/\.$/, '')}${more}`
   return line.replaceAll(/\s*\n\s*/g, ' ').replaceAll(/(postgres(?:ql)?:\/\/[^:@/\s]*):[^@\s]*@/g, '$1:…@')
 }
 
