@@ -147,7 +147,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
   }
 }
 
-/** Leaves out what is older than its table keeps, and says so. Without an archive it would be removed again. */
+/** Leaves out what is older than its table keeps, and says so. Of an archive it says that rows leave for it. */
 function withoutRemoved(
   config: Config,
   { stream }: BackfillRequest,
@@ -155,12 +155,16 @@ function withoutRemoved(
   now: ServiceMs,
 ): readonly RequestedSeries[] {
   const { retentionDays, isArchived } = storageOf(config)[stream]
-  if (retentionDays === undefined || isArchived) return series
+  if (retentionDays === undefined) return series
   const keptSince = addMs(now, -retentionDays * dayMs)
   if (series.every(({ range }) => range.from >= keptSince)) return series
-  tell(
-    `left out: everything before ${new Date(keptSince).toISOString()}, which would be removed again: storage.${streamTraits[stream].options}.retentionDays is ${retentionDays}`,
-  )
+  const before = `everything before ${new Date(keptSince).toISOString()}`
+  const because = `storage.${streamTraits[stream].options}.retentionDays is ${retentionDays}`
+  if (isArchived) {
+    tell(`${before} stays in the database only until it is archived, and cannot be fetched again: ${because}`)
+    return series
+  }
+  tell(`left out: ${before}, which would be removed again: ${because}`)
   return series.map((one) => {
     const from = laterOf(one.range.from, keptSince)
     return { ...one, range: { from, to: laterOf(from, one.range.to) } }

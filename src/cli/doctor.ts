@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
-import { mkdtemp, rmdir, stat, statfs } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { statfs } from 'node:fs/promises'
+import { resolve } from 'node:path'
 import { openExchange, requireBaseUrl } from '../app.js'
 import { recordedUniverse } from '../collect/fleet/sharedLists.js'
 import { daysOnDisk } from '../collect/plan/demand.js'
@@ -13,6 +13,7 @@ import { dayMs, oneLine } from '../market/values.js'
 import type { OpenStore } from '../openStore.js'
 import { pendingChanges, serviceProblem } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
+import { requireWritable } from '../runtime/disk.js'
 import { createLogger, type Logger } from '../runtime/logger.js'
 import { isLoopback, withoutBrackets } from '../runtime/process.js'
 import type { Right } from '../runtime/right.js'
@@ -20,6 +21,8 @@ import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { ServiceClock } from '../exchange/serviceClock.js'
 import { rightsBeyondReading } from '../db/service.js'
+import { readOwner, requireOwnArchive } from '../files/archive/owner.js'
+import { readPointers } from '../files/iceberg/catalog.js'
 import { requireFreePort } from '../serve/server.js'
 import { respondingAddress } from '../serve/source.js'
 import { jobsProblem, readJobs } from '../server/timescale/jobs.js'
@@ -27,6 +30,7 @@ import { canCreateExtension, detectServer, readLockRoom, type ServerKind } from 
 import { inBytes, messageOf, withoutLogin } from '../runtime/text.js'
 import { askService, findDatabase, type FoundDatabase } from './askService.js'
 import { Failed } from './end.js'
+import { openArchive } from './openArchive.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { print, writeJson } from './output.js'
 import { addFillRates, readWithin } from './plan.js'
@@ -92,6 +96,7 @@ async function checkAll(config: Config, found: FoundDatabase, logger: Logger): P
     ...database.findings,
     await checkPage(config),
     await checkDisk(config, plan, database.kind),
+    ...(await checkArchive(config, found)),
   ]
 }
 
@@ -276,10 +281,7 @@ async function checkPage({ serve, database }: Config): Promise<Finding> {
 async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): Promise<Finding> {
   const folder = resolve(config.database.dataDir)
   try {
-    const existing = await existingPart(folder)
-    // Creates a folder to test this, because rights do not tell. A disk can be read-only, and /proc accepts no folders.
-    await rmdir(await mkdtemp(join(existing, '.market-recorder-')))
-    const { bavail, bsize } = await statfs(existing)
+    const { bavail, bsize } = await statfs(await requireWritable(folder))
     return judgeDisk(config, plan, { kind, folder, freeBytes: bavail * bsize })
   } catch (error) {
     const todo = 'set database.dataDir to a folder that can be used'
@@ -287,13 +289,27 @@ async function checkDisk(config: Config, plan: Plan, kind: ServerKind | null): P
   }
 }
 
-/** Returns the nearest existing ancestor of a folder, or the folder itself if it exists. */
-async function existingPart(folder: string): Promise<string> {
-  const isThere = await stat(folder).then(
-    () => true,
-    (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
-  )
-  return isThere || folder === dirname(folder) ? folder : existingPart(dirname(folder))
+/** Checks that the configured archive can be reached, and is that of the database. */
+async function checkArchive(config: Config, found: FoundDatabase): Promise<readonly Finding[]> {
+  const { folder, bucket } = config.archive
+  if (folder === undefined && bucket === undefined) return []
+  try {
+    if (folder !== undefined) await requireWritable(resolve(folder))
+    const target = await openArchive(config)
+    try {
+      await readOwner(target)
+      const problem = await readWithin(found, async (db) => {
+        const pointers = await readPointers(db)
+        return requireOwnArchive(db, target, pointers).then(() => null, reasonOf)
+      })
+      return [problem === null ? ok('archive', `${target.name} can be used`) : failure('archive', problem)]
+    } finally {
+      await target.close()
+    }
+  } catch (error) {
+    const todo = folder === undefined ? '' : '; set archive.folder to a folder that can be used'
+    return [failure('archive', `${reasonOf(error)}${todo}`)]
+  }
 }
 
 interface Room {

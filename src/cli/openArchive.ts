@@ -21,7 +21,7 @@ export function tableOption(what: string): Option {
  *
  * @param signal aborts requests in progress
  */
-async function openArchive({ archive, database }: Config, signal?: AbortSignal): Promise<ArchiveTarget> {
+export async function openArchive({ archive, database }: Config, signal?: AbortSignal): Promise<ArchiveTarget> {
   const { folder, bucket, prefix = '', endpoint, region, forcePathStyle } = archive
   if (folder !== undefined) return folderTarget(resolve(folder))
   if (bucket === undefined) {

@@ -135,7 +135,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: 'doctor',
-    description: 'Check configuration, database, service, clock, limits and disk, and say what to fix.',
+    description: 'Check configuration, database, service, clock, limits, disk and archive, and say what to fix.',
     load: async () => (await import('./doctor.js')).doctorCommand(),
   },
 ]

@@ -63,7 +63,8 @@ interface CandleRepairOptions {
 
 /** Gaps that begin longer ago are noted and not repaired. A backfill of their range fills them. */
 const lookbackMs = 30 * dayMs
-const oldGapReason = 'not recorded for long: the recorder or the service was away; a backfill of this time fills it'
+const oldGapReason =
+  'not recorded for long: nobody asked for it, or the recorder or the service was away; a backfill of this time fills it'
 /** The live streams have this long to catch up at the end of the coverage. */
 const overdueMs = 10 * minuteMs
 
@@ -93,7 +94,7 @@ export async function repairCandles(options: CandleRepairOptions, now: ServiceMs
       await recordGap(db, {
         ...stream,
         range,
-        reason: 'not recorded: the recorder or the service was away',
+        reason: 'not recorded: nobody asked for it, or the recorder or the service was away',
         detectedAt: now,
       })
     }

@@ -137,3 +137,17 @@ export async function replaceNote(disk: Disk, file: string, note: object): Promi
   await disk.rename(partial, file)
   await syncToDisk(disk, dirname(file))
 }
+
+/**
+ * Throws unless a folder, or the one that it would be made in, takes new files. Resolves to the existing one. Rights do
+ * not tell: a disk can be read-only, and /proc accepts no folders.
+ */
+export async function requireWritable(folder: string): Promise<string> {
+  const isThere = await fs.stat(folder).then(
+    () => true,
+    (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
+  )
+  if (!isThere && folder !== dirname(folder)) return requireWritable(dirname(folder))
+  await fs.rmdir(await fs.mkdtemp(join(folder, '.market-recorder-')))
+  return folder
+}

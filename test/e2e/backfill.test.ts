@@ -119,6 +119,11 @@ describe('the backfill command', () => {
       /^left out: everything before \S+, which would be removed again: .*retentionDays is 30\n$/,
     )
     expect((await backfill(config, '--dry-run', '--json').finished).stderr).toBe('')
+    const storage = { candles: { retentionDays: 30 } }
+    const archived = await configure('archived', { storage, archive: { folder: join(tmpdir(), 'no-archive-yet') } })
+    expect((await backfill(archived, '--dry-run', '--json').finished).stderr).toMatch(
+      /^everything before \S+ stays in the database only until it is archived, and cannot be fetched again: .*retentionDays is 30\n$/,
+    )
   })
 
   it('survives kill -9, says after Ctrl-C how to go on, and makes no request when all is there', async () => {

@@ -1,3 +1,6 @@
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { loadConfig, resolveConfig } from '../../../src/config/resolve.js'
@@ -138,4 +141,26 @@ it.each([
   expect(finding?.verdict).toBe(verdict)
   if (line !== undefined) expect(finding?.detail).toMatch(line)
   expect(await db.selectFrom('recorder.service').select('base_url').execute()).toEqual([{ base_url: held }])
+})
+
+it('an archive that cannot be written, or is that of another database, is a failure', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'market-recorder-doctor-'))
+  try {
+    await writeFile(join(folder, 'file'), '')
+    const archive = async (place: string) => {
+      const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' }
+      const settings = parseYaml(`archive: { folder: ${join(folder, place)} }`, 'a test')
+      return find(await runDoctor(resolveConfig(env, settings), createLogger('silent')), 'archive')
+    }
+    expect(await archive('new')).toMatchObject({ verdict: 'ok' })
+    expect(await archive('file')).toMatchObject({ verdict: 'failure' })
+    expect((await archive('file'))?.detail).toMatch(/set archive\.folder to a folder that can be used$/)
+    await mkdir(join(folder, 'taken'))
+    const owner = { service: 'http://elsewhere.test', database: { id: 'another', place: 'another' } }
+    await writeFile(join(folder, 'taken', 'owner.json'), JSON.stringify(owner))
+    expect(await archive('taken')).toMatchObject({ verdict: 'failure' })
+    expect((await archive('taken'))?.detail).toContain('belongs to another database')
+  } finally {
+    await rm(folder, { recursive: true })
+  }
 })
