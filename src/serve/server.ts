@@ -18,7 +18,7 @@ import { describeApi, healthz, readyz } from './api/endpoints.js'
 import { wrongParameters } from './api/parameters.js'
 import { addRoutes } from './api/routes.js'
 import { createBoundedServer, renderOnce } from './connections.js'
-import { patienceMs } from './databaseProbe.js'
+import { patienceMs, readNowAndThen } from './databaseProbe.js'
 import { StatusReporter } from './reporter.js'
 import { guardsAgainstSites, passwordGuard, requirePassword } from './security.js'
 import { type RecorderSource, respondingAddress } from './source.js'
@@ -26,7 +26,6 @@ import { StatusMetrics } from './statusMetrics.js'
 import { existsSync } from 'node:fs'
 import { newestKnown } from '../ledger/read/overview.js'
 import { asIfService, type ServiceMs } from '../market/values.js'
-import { readNowAndThen } from './nowAndThen.js'
 
 interface ServerOptions {
   readonly config: Config

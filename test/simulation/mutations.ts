@@ -135,7 +135,7 @@ export const mutations: readonly Mutation[] = [
   },
   {
     name: 'a candle is final as soon as it has closed',
-    file: 'src/exchange/formats/candles.ts',
+    file: 'src/exchange/formats/trades.ts',
     find: 'requestTime >= closeTime(openTime, query.interval) + (query.settleMs ?? 0)',
     replace: 'requestTime >= closeTime(openTime, query.interval)',
   },

@@ -1,15 +1,14 @@
-import type { ArchiveFile } from '../layout/archiveFile.js'
+import type { ArchivedTable, ArchiveFile } from '../layout/tables.js'
 import type { ShownFile } from '../iceberg/catalog.js'
 import { groupBy } from '../../market/values.js'
 import { type ArchiveReader, fileRows } from './file.js'
 import type { Snapshot } from './rows.js'
 import { stageDay } from './stageDay.js'
 import type { ArchivedDay } from './state.js'
-import type { ArchivedTable } from '../layout/tables.js'
 import { DamagedArchive } from '../layout/target.js'
 
 /** A day that the database has noted, with the files that the tables show of it. */
-export interface ShownDay extends Pick<ArchivedDay, 'day' | 'files'> {
+interface ShownDay extends Pick<ArchivedDay, 'day' | 'files'> {
   readonly shown: readonly ShownFile[]
 }
 

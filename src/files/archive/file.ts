@@ -8,9 +8,8 @@ import type { ParquetColumn } from '../parquet/columns.js'
 import { createParquetFile, openParquet } from '../parquet/file.js'
 import { type Field, fieldOf, fieldProblem, type TableColumns } from '../iceberg/metadata.js'
 import { publishedTable } from '../iceberg/tables.js'
-import type { ArchiveFile } from '../layout/archiveFile.js'
+import { type ArchiveFile, type Day, dayEnd, dayStart } from '../layout/tables.js'
 import { type FileRow, linesOf, parquetColumns, RowDigest, type StoredColumn } from '../layout/rowText.js'
-import { type Day, dayEnd, dayStart } from '../layout/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 
 /** A finished file that no reader sees yet. */

@@ -2,8 +2,7 @@ import { type Kysely, sql } from 'kysely'
 import { lockNames, withSessionLock } from '../../db/locks.js'
 import type { Database } from '../../db/schema.js'
 import { systemClock } from '../../runtime/clock.js'
-import type { ArchiveFile } from '../layout/archiveFile.js'
-import type { Day } from '../layout/tables.js'
+import type { ArchiveFile, Day } from '../layout/tables.js'
 
 /** Runs `work` as the only archiver of a database. The lock ends with its session, also after a crash. */
 export async function withArchiveLock<Result>(db: Kysely<Database>, work: () => Promise<Result>): Promise<Result> {

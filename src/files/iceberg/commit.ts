@@ -4,9 +4,8 @@ import type { Kysely } from 'kysely'
 import { databaseNow } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
 import { random, randomName } from '../../runtime/randomness.js'
-import type { ArchiveFile } from '../layout/archiveFile.js'
+import type { ArchiveFile, Day } from '../layout/tables.js'
 import { parquetColumns, type StoredColumn } from '../layout/rowText.js'
-import type { Day } from '../layout/tables.js'
 import type { ArchiveTarget } from '../layout/target.js'
 import * as catalog from './catalog.js'
 import {
@@ -34,7 +33,7 @@ export interface CommitContext {
 }
 
 /** Difference between two snapshots of a table. */
-export interface TableChange {
+interface TableChange {
   readonly added: readonly { readonly day: Day; readonly file: ArchiveFile }[]
   readonly removed: readonly { readonly day: Day; readonly path: string }[]
   /** Columns of the added files. */

@@ -12,7 +12,7 @@ import {
   timeTables,
   type VersionStream,
 } from '../../market/stream.js'
-import { addMs, dayMs, type FieldType, type ServiceMs, serviceMs } from '../../market/values.js'
+import { addMs, dayMs, type FieldType, serviceMs, type ServiceMs } from '../../market/values.js'
 import { hasHypertables } from '../../server/timescale/server.js'
 
 /** A table of schema `market` that is archived. */
@@ -156,4 +156,22 @@ async function endOfRows(db: Kysely<Database>, table: ArchivedTable, end: 'min' 
       select t.${timeColumn} as t from market.${name} t where (${keyOf('t')}) = (${keyOf('s')}) and ${isSettled}
       order by t.${timeColumn} ${end === 'min' ? 'asc' : 'desc'} limit 1
     ) o`)
+}
+
+/** A file of rows in the archive. `recorder.archived_day` keeps it, and the snapshot of its table names it. */
+export interface ArchiveFile {
+  /** Path from the root of the archive. */
+  readonly path: string
+  /** Table that shows the rows: an archived table, or a table of proof. */
+  readonly table: string
+  /** Value of the second column of the partition: a category, or the stream that a proof is about. */
+  readonly divider: string
+  readonly rows: number
+  readonly bytes: number
+  /** SHA-256 of the rows, which does not depend on the types of the file. */
+  readonly sha256: string
+  /** Lowest and highest symbol. */
+  readonly symbols: readonly [string, string]
+  /** True if its rows are final. No run replaces them. */
+  readonly isFinal: boolean
 }

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { simulateCommand } from '../../../src/cli/simulate.js'
-import { reportTable } from '../../../src/simulator/arguments.js'
+import { reportTable, simulateCommand } from '../../../src/cli/simulate.js'
 import { ask, start, stopAfterEach } from '../simulator/requests.js'
 
 stopAfterEach()

@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { candleFormat } from '../../../src/exchange/formats/candles.js'
-import { fillFormat } from '../../../src/exchange/formats/fills.js'
+import { candleFormat, fillFormat } from '../../../src/exchange/formats/trades.js'
 import { instrumentFormat } from '../../../src/exchange/formats/instruments.js'
-import { tickerFormat } from '../../../src/exchange/formats/tickers.js'
+import { tickerFormat } from '../../../src/exchange/formats/quotes.js'
 
 const key = { category: 'SPOT', symbol: 'BTCUSDT' } as const
 const noNotes = () => ({ problems: [], remarks: new Map<string, string>() })

@@ -6,7 +6,7 @@ import { fileRows, PartitionWriter } from '../../../../src/files/archive/file.js
 import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { withSnapshot, tableColumns } from '../../../../src/files/archive/rows.js'
 import { pruneArchive, verifyArchive } from '../../../../src/files/archive/verify.js'
-import { columnsOfTables, isSameType } from '../../../../src/files/archive/widen.js'
+import { columnsOfTables, isSameType } from '../../../../src/files/archive/dayWriter.js'
 import { readPointers, versionOf } from '../../../../src/files/iceberg/catalog.js'
 import { serverRow, type StoredColumn } from '../../../../src/files/layout/rowText.js'
 import { archivedTable } from '../../../../src/files/layout/tables.js'

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseFault, parseQuirk } from '../../../src/simulator/arguments.js'
+import { parseFault, parseQuirk } from '../../../src/cli/simulate.js'
 
 describe('faults on the command line', () => {
   test.each([

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { readNowAndThen } from '../../../src/serve/nowAndThen.js'
+import { readNowAndThen } from '../../../src/serve/databaseProbe.js'
 import { createFakeClock } from '../../support/fakeClock.js'
 
 /** Something to read, of which the test says when and what it responds. */
