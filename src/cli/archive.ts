@@ -249,7 +249,8 @@ async function runRestore({ into, ...options }: RestoreOptions): Promise<void> {
       { tables, pointers, from, to },
       {
         signal,
-        onDay: ({ table, day: done, rows }) => tell(`${table} of ${done}: ${counted(rows, 'row')}`),
+        onDay: ({ table, day: done, rows }) =>
+          tell(`${table}${done === '' ? '' : ` of ${done}`}: ${counted(rows, 'row')}`),
       },
     )
     if (restored.length + problems.length === 0) {
