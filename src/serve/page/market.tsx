@@ -11,15 +11,14 @@ type Key = 'symbol' | 'lastPrice' | 'price24hPcnt' | 'turnover' | 'spreadBps' | 
 
 /** Shows all instruments with their newest ticker, sorted and filtered. */
 export function Market({ view, change, now }: ViewProps & { now: number }) {
-  const { market: text, within, kind, only } = view
+  const { market: text, within, kind } = view
   const { response, error } = useResponse('/api/market', {}, { everyMs: 5_000 })
-  const [favourites, toggleFavourite] = useFavourites()
   const sort = readSort(view.sort ?? '-turnover')
   const all = response?.instruments ?? []
   const shown = useMemo(() => {
     const matching = all.filter((row) => matches(row, view))
     return sorted(matching, sort.key, sort.isUp)
-  }, [response, text, within, kind, only, view.sort])
+  }, [response, text, within, kind, view.sort])
   const open = ({ category, symbol }: Row) => change({ shows: 'instrument', category, symbol, at: null })
   const narrow = (part: Partial<ViewProps['view']>) => change(part, 'replace')
   return (
@@ -50,28 +49,18 @@ export function Market({ view, change, now }: ViewProps & { now: number }) {
           chosen={kind}
           choose={(to) => narrow({ kind: to })}
         />
-        <button
-          aria-pressed={only !== null}
-          onClick={() => narrow({ only: only === null ? [...favourites].join(' ') : null })}
-        >
-          ★ Favourites
-        </button>
       </div>
       {error !== null && response === null && <p class="bad">{error}</p>}
       {response !== null && shown.length === 0 && (
         <p class="nothing">
           {all.length === 0
             ? 'No ticker of the last hour is stored: the stream of tickers brings them.'
-            : only === ''
-              ? 'No favourites yet: the star before a symbol makes it one.'
-              : 'No instrument matches. Fewer words find more.'}
+            : 'No instrument matches. Fewer words find more.'}
         </p>
       )}
       <Rows
         rows={shown}
         now={now}
-        favourites={favourites}
-        onFavourite={toggleFavourite}
         sort={sort}
         onSort={(key) => {
           const isUp = sort.key === key ? !sort.isUp : key === 'symbol'
@@ -89,26 +78,9 @@ function readSort(text: string) {
   return { key, isUp: !text.startsWith('-') }
 }
 
-const favouritesKey = 'market-recorder.favourites'
-
-/** Reads and stores the instruments that the user of this browser has marked. */
-function useFavourites(): [ReadonlySet<string>, (row: Row) => void] {
-  const [favourites, setFavourites] = useState(
-    () => new Set((localStorage.getItem(favouritesKey) ?? '').split(' ').filter((id) => id !== '')),
-  )
-  const toggle = (row: Row) => {
-    const next = new Set(favourites)
-    if (!next.delete(instrumentId(row))) next.add(instrumentId(row))
-    localStorage.setItem(favouritesKey, [...next].join(' '))
-    setFavourites(next)
-  }
-  return [favourites, toggle]
-}
-
-/** Returns true if an instrument is one to which the view narrows the list, and its names contain every word. */
-function matches(row: Row, { market: text, within, kind, only }: ViewProps['view']): boolean {
+/** Returns true if an instrument is of the chosen category and kind, and its names contain every word. */
+function matches(row: Row, { market: text, within, kind }: ViewProps['view']): boolean {
   if ((within ?? row.category) !== row.category || (kind ?? row.kind) !== row.kind) return false
-  if (only !== null && !only.split(' ').includes(instrumentId(row))) return false
   const known = `${row.symbol} ${row.quoteCoin ?? ''} ${row.category} ${row.kind}`.toUpperCase()
   return text
     .toUpperCase()
@@ -162,15 +134,13 @@ const spareRows = 12
 interface RowsProps {
   readonly rows: readonly Row[]
   readonly now: number
-  readonly favourites: ReadonlySet<string>
-  readonly onFavourite: (row: Row) => void
   readonly sort: ReturnType<typeof readSort>
   readonly onSort: (key: Key) => void
   readonly onOpen: (row: Row) => void
 }
 
 /** Shows the table of instruments. It draws only visible rows, because there may be thousands. */
-function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: RowsProps) {
+function Rows({ rows, now, sort, onSort, onOpen }: RowsProps) {
   const box = useRef<HTMLDivElement>(null)
   const rowPx = heightOfRow()
   const [seen, setSeen] = useState({ first: 0, count: 30 })
@@ -215,7 +185,6 @@ function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: Rows
             return (
               <tr key={id} aria-rowindex={first + index + 2} onClick={() => onOpen(row)}>
                 <th scope="row">
-                  <Star row={row} isFavourite={favourites.has(id)} onFavourite={onFavourite} />{' '}
                   <button>{row.symbol}</button> <span class="dim">{row.category}</span>
                 </th>
                 <Cells row={row} now={now} />
@@ -229,29 +198,6 @@ function Rows({ rows, now, favourites, onFavourite, sort, onSort, onOpen }: Rows
         </tbody>
       </table>
     </div>
-  )
-}
-
-interface StarProps {
-  readonly row: Row
-  readonly isFavourite: boolean
-  readonly onFavourite: (row: Row) => void
-}
-
-function Star({ row, isFavourite, onFavourite }: StarProps) {
-  return (
-    <button
-      class="star"
-      aria-label={`Favourite ${row.symbol} ${row.category}`}
-      aria-pressed={isFavourite}
-      onClick={(event) => {
-        // A click on the rest of the row opens the instrument.
-        event.stopPropagation()
-        onFavourite(row)
-      }}
-    >
-      {isFavourite ? '★' : '☆'}
-    </button>
   )
 }
 

@@ -8,7 +8,7 @@ const tabs = ['status', 'market', 'coverage'] as const
 type Tab = (typeof tabs)[number] | 'instrument'
 
 /** Parts of the view that only one tab has. Its address holds those that are not null. */
-const partsOf = { market: ['within', 'kind', 'only', 'sort'], coverage: ['stream', 'series', 'day'] } as const
+const partsOf = { market: ['within', 'kind', 'sort'], coverage: ['stream', 'series', 'day'] } as const
 
 /** State of the page. The address holds all of it, so that a link shows the same to everybody. */
 export interface View {
@@ -24,8 +24,6 @@ export interface View {
   /** Their category and their kind; null for all. */
   readonly within: string | null
   readonly kind: string | null
-  /** Instruments to which the list is narrowed, such as somebody's favourites: `SPOT:BTCUSDT SPOT:ETHUSDT`. */
-  readonly only: string | null
   /** Column by which they are sorted, after a minus if the highest come first; null: by turnover. */
   readonly sort: string | null
   /** Filter of the coverage calendar, and its stream; null for all. */
@@ -57,7 +55,6 @@ export function readView(search: string): View {
     market: text('market') ?? '',
     within: text('within'),
     kind: text('kind'),
-    only: text('only'),
     sort: text('sort'),
     coverage: text('coverage') ?? '',
     stream: oneOf<StreamName | ''>('stream', streamNames, '') || null,

@@ -25,12 +25,11 @@ test('whatever the page shows can be read back from its address', () => {
         // The address holds only the minute of a time.
         const at = seconds === null ? null : Math.floor(seconds / 60) * 60_000
         // Only the view of an instrument needs one, and only those of the market and the coverage have their own parts.
-        const ofMarket = { market: coverage, within: series, kind: day, only: coverage, sort: series }
+        const ofMarket = { market: coverage, within: series, kind: day, sort: series }
         const none = {
           market: '',
           within: null,
           kind: null,
-          only: null,
           sort: null,
           coverage: '',
           stream: null,
