@@ -7,21 +7,13 @@ import { type Live, useResponse } from './loaded.js'
 import { useWindowEvent } from './panel.js'
 import { type ChangeView, readView, type View, type ViewProps, writeView } from './view.js'
 
-const nextTheme: Readonly<Record<Theme, Theme>> = { auto: 'light', light: 'dark', dark: 'auto' }
-
 interface HeaderProps extends ViewProps {
   readonly live: Live
   readonly now: number
 }
 
 export function Header({ live, now, view, change }: HeaderProps) {
-  const [theme, setTheme] = useState(storedTheme)
   const health = healthOf(live)
-  const switchTheme = () => {
-    const next = nextTheme[theme]
-    applyTheme(next)
-    setTheme(next)
-  }
   return (
     <header>
       <h1>
@@ -47,9 +39,6 @@ export function Header({ live, now, view, change }: HeaderProps) {
       <p class="clock">
         <span class="dim">{day(now)}</span> <time>{clockTime(now)}</time> <span class="dim">UTC</span>
       </p>
-      <button class="theme" onClick={switchTheme} aria-label={`Colours: ${theme}. Change.`}>
-        {theme === 'auto' ? '◐' : theme === 'light' ? '○' : '●'} <span>{theme}</span>
-      </button>
     </header>
   )
 }
@@ -95,31 +84,6 @@ function healthOf({ status, isConnected }: Live): Health {
   if (problems.length === 0) return { level: 'good', text: 'Recording' }
   const level = problems.some(({ isBlocking }) => isBlocking) ? 'bad' : 'warn'
   return { level, text: problems.length === 1 ? '1 problem' : `${problems.length} problems` }
-}
-
-type Theme = 'auto' | 'light' | 'dark'
-
-const themeKey = 'market-recorder.theme'
-
-/** Applies the theme that the visitor of this browser has chosen. */
-export function restoreTheme(): void {
-  applyTheme(storedTheme())
-}
-
-function storedTheme(): Theme {
-  const stored = localStorage.getItem(themeKey)
-  return stored === 'light' || stored === 'dark' ? stored : 'auto'
-}
-
-function applyTheme(theme: Theme): void {
-  if (theme === 'auto') {
-    localStorage.removeItem(themeKey)
-    delete document.documentElement.dataset.theme
-  } else {
-    localStorage.setItem(themeKey, theme)
-    document.documentElement.dataset.theme = theme
-  }
-  dispatchEvent(new Event('themechange'))
 }
 
 const pauseMs = 120

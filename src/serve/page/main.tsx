@@ -5,7 +5,7 @@ import { Budget } from './budget.js'
 import { Calendar } from './calendar.js'
 import { inWords } from '../../runtime/text.js'
 import type { Status } from '../api/contract.js'
-import { Header, restoreTheme, titles } from './header.js'
+import { Header, titles } from './header.js'
 import { Incidents, isAway, Notices } from './problems.js'
 import { Instrument } from './instrument.js'
 import { eventsUrl, useLive, useResponse } from './loaded.js'
@@ -107,7 +107,6 @@ function useView(): [View, ChangeView] {
   return [view, change]
 }
 
-restoreTheme()
 const root = document.getElementById('app')
 if (root !== null) {
   root.replaceChildren()

@@ -36,15 +36,11 @@ export function useDrawing<Kind extends Drawing>(draw: () => Promise<(container:
   return { container, drawing, isReady }
 }
 
-/** Calls `run` whenever the colours may have changed. Returns a function that ends this. */
+/** Calls `run` whenever the browser changes between light and dark. Returns a function that ends this. */
 function onThemeChange(run: () => void): () => void {
   const system = matchMedia('(prefers-color-scheme: dark)')
   system.addEventListener('change', run)
-  addEventListener('themechange', run)
-  return () => {
-    system.removeEventListener('change', run)
-    removeEventListener('themechange', run)
-  }
+  return () => system.removeEventListener('change', run)
 }
 
 /** Returns chart options in the page's colours. */
