@@ -303,6 +303,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
       ['/', '.streams tbody tr'],
       ['/?market', '.market-rows tbody tr'],
       [`${instrument}&coverage=BTCUSDT&series=candles.USDT-FUTURES.BTCUSDT.market.1m&day=${day}`, '.detail li'],
+      ['/?api', '#api-candles .fields li'],
     ] as const
     for (const [view, place] of views) {
       await fresh.page.goto(url(view))

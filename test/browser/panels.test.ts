@@ -232,6 +232,18 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     source.state.incidents = []
   })
 
+  test('the API is a page to read', async () => {
+    await page.goto(server.url + instrument)
+    await page.getByRole('link', { name: 'API', exact: true }).click()
+    await page.getByRole('link', { name: '/api/candles' }).click()
+    await page.getByRole('heading', { name: '/api/candles' }).waitFor()
+    const command = await page.locator('#api-candles .command code').innerText()
+    const address = /^curl '(.*)'$/.exec(command)?.[1] ?? ''
+    expect((await fetch(address)).status, command).toBe(200)
+    expect(await page.getByRole('link', { name: 'OpenAPI 3.1' }).getAttribute('href')).toBe('/api')
+    await page.getByText('openTime').first().waitFor()
+  })
+
   test.each([1440, 1024, 390])('today is in view at a width of %i', async (width) => {
     await page.setViewportSize({ width, height: 844 })
     await page.goto(`${server.url}/?coverage`)
@@ -243,7 +255,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('nothing is wider than an enlarged page', async () => {
     await page.setViewportSize({ width: 320, height: 225 })
-    for (const path of ['/', '/?market', instrument, '/?coverage']) {
+    for (const path of ['/', '/?market', instrument, '/?coverage', '/?api']) {
       await page.goto(server.url + path)
       await page.locator('.panel').first().waitFor()
       await expect

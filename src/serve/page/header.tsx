@@ -22,7 +22,7 @@ export function Header({ live, now, view, change }: HeaderProps) {
         </Tab>
       </h1>
       <nav aria-label="Views">
-        {(['status', 'market', 'instrument', 'coverage'] as const).map((shows) => {
+        {(['status', 'market', 'instrument', 'coverage', 'api'] as const).map((shows) => {
           const isNone = shows === 'instrument' && view.symbol === null
           return isNone ? null : (
             <Tab key={shows} to={{ ...view, shows }} change={change} isHere={view.shows === shows}>
@@ -44,7 +44,7 @@ export function Header({ live, now, view, change }: HeaderProps) {
 }
 
 /** Names of the views besides that of an instrument. */
-export const titles = { status: 'Status', market: 'Market', coverage: 'Coverage' } as const
+export const titles = { status: 'Status', market: 'Market', coverage: 'Coverage', api: 'API' } as const
 
 const home = readView('')
 

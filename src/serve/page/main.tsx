@@ -1,5 +1,6 @@
 import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
+import { Api } from './api.js'
 import { Backfills } from './backfills.js'
 import { Budget } from './budget.js'
 import { Calendar } from './calendar.js'
@@ -39,6 +40,7 @@ function App() {
         <Notices live={live} now={now} />
         {view.shows === 'market' && <Market view={view} change={change} now={now} />}
         {view.shows === 'coverage' && <Calendar view={view} change={change} />}
+        {view.shows === 'api' && <Api />}
         {view.shows === 'instrument' && (
           <Instrument key={`${view.category} ${view.symbol}`} view={view} change={change} />
         )}
@@ -64,7 +66,7 @@ function App() {
             `up ${inWords(status.time - status.startedAt)} · egress ${status.egress}${others(status)} · v${status.version}`}
         </p>
         <p>
-          <a href="/metrics">Metrics</a> <a href="/api">API</a> All times are UTC. Charts by{' '}
+          <a href="/metrics">Metrics</a> All times are UTC. Charts by{' '}
           <a href="https://www.tradingview.com/" rel="noreferrer">
             TradingView Lightweight Charts™
           </a>

@@ -4,7 +4,7 @@ import { type StreamName, streamNames } from '../../market/stream.js'
 import type { TimeMs } from '../../market/values.js'
 
 /** Views of the page besides that of an instrument. The address names them. */
-const tabs = ['status', 'market', 'coverage'] as const
+const tabs = ['status', 'market', 'coverage', 'api'] as const
 type Tab = (typeof tabs)[number] | 'instrument'
 
 /** Parts of the view that only one tab has. Its address holds those that are not null. */

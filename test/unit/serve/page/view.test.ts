@@ -17,7 +17,7 @@ test('whatever the page shows can be read back from its address', () => {
       fc.string(),
       fc.option(name),
       fc.option(fc.constant('2026-11-20')),
-      fc.constantFrom('status' as const, 'market' as const, 'instrument' as const, 'coverage' as const),
+      fc.constantFrom('status' as const, 'market' as const, 'instrument' as const, 'coverage' as const, 'api' as const),
       fc.option(fc.integer({ min: 0, max: 4_000_000_000 })),
       fc.option(fc.constantFrom(...streamNames)),
       (instrument, type, interval, coverage, series, day, shows, seconds, stream) => {
