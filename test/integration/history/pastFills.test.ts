@@ -26,9 +26,8 @@ beforeAll(async () => {
   test = await createTestDatabase()
 })
 afterAll(() => test.drop())
-beforeEach(() =>
-  test.database.pool.query('truncate market.fills, market.candles, recorder.ledger, recorder.want, recorder.slice'),
-)
+const tables = 'market.fills, market.candles, recorder.ledger, recorder.want, recorder.slice'
+beforeEach(() => test.database.pool.query(`truncate ${tables}`))
 afterEach(() => simulator?.close())
 
 async function startService(quirks: Partial<Quirks> = {}): Promise<Simulator> {
@@ -125,7 +124,7 @@ describe('a gap in fills', () => {
     const { truth } = await recordAround(service, 10 * minuteMs)
     await repair(service)
     const stored = await storedIds()
-    const [from = 0, others] = truth.filter(({ execId }) => !stored.includes(execId)).map(({ ts }) => Number(ts))
+    const [from = 0, others] = truth.flatMap(({ execId, ts }) => (stored.includes(execId) ? [] : [Number(ts)]))
     const open = (await gaps()).filter(({ state }) => state === 'open')
     const gap = { range: { from, to: from + 1 }, reason: 'its history holds rows that cannot be understood' }
     expect({ others, open }).toMatchObject({ others: undefined, open: [gap] })
