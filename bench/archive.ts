@@ -19,6 +19,7 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
       seed: { type: 'string', default: '1' },
       sequences: { type: 'string', default: '1000' },
       minutes: { type: 'string', default: '120' },
+      'stop-at-first': { type: 'boolean', default: false },
       bucket: { type: 'boolean', default: false },
     },
   })
@@ -32,6 +33,7 @@ export async function benchArchive(argv: readonly string[]): Promise<number> {
         first: Number(values.seed),
         count: Number(values.sequences),
         minutes: Number(values.minutes),
+        stopsAtFirst: values['stop-at-first'],
       }),
     kills: (bench) => (values.bucket ? killInBucket : killInFolder)(bench, Number(values.kills)),
   }

@@ -16,9 +16,15 @@ export async function benchRule(argv: readonly string[]): Promise<number> {
       seed: { type: 'string', default: '1' },
       sequences: { type: 'string', default: '20000' },
       minutes: { type: 'string', default: '120' },
+      'stop-at-first': { type: 'boolean', default: false },
     },
   })
-  const seeds = { first: Number(values.seed), count: Number(values.sequences), minutes: Number(values.minutes) }
+  const seeds = {
+    first: Number(values.seed),
+    count: Number(values.sequences),
+    minutes: Number(values.minutes),
+    stopsAtFirst: values['stop-at-first'],
+  }
   // Nothing in it has to survive.
   const settings = { fsync: 'off', synchronous_commit: 'off', full_page_writes: 'off' }
   return withDatabase(
