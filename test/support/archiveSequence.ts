@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { sql } from 'kysely'
 import { adoptArchive } from '../../src/files/archive/adopt.js'
 import { removeArchived } from '../../src/files/archive/removal.js'
@@ -65,7 +66,7 @@ class Sequence {
     this.#server = server
     this.#random = randomFrom(seed)
     this.#market = new ArchiveMarket(this.#random)
-    this.#name = `recorder_test_sequence_${process.pid}_${seed}`
+    this.#name = `recorder_test_sequence_${randomBytes(4).toString('hex')}`
   }
 
   async run(steps: number): Promise<string | null> {

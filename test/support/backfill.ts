@@ -36,11 +36,12 @@ export function clientOf(url: string, factor: number, more: Partial<ExchangeOpti
     clock: systemClock,
     logger: createLogger('silent'),
     baseUrl: url,
-    timeoutMs: 5_000,
+    // Requests are counted: what a busy machine serves late is asked for once.
+    timeoutMs: 60_000,
     maxConnections: 64,
     latencyJitterMs: 50,
     limits: { overallPerMinute: 6_000 * factor, perSecond },
-    retry: { attempts: 3, minDelayMs: 20, maxDelayMs: 200, totalMs: 10_000 },
+    retry: { attempts: 3, minDelayMs: 20, maxDelayMs: 200, totalMs: 120_000 },
     serviceClock: believing,
     ...more,
   })

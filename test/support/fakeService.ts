@@ -68,11 +68,11 @@ export function clientOf(
     clock,
     logger: createLogger('silent'),
     baseUrl,
-    timeoutMs: 5_000,
+    timeoutMs: 60_000,
     maxConnections: 16,
     limits: limitsOf(1_000),
     latencyJitterMs: 0,
-    retry: { attempts: 1, minDelayMs: 1, maxDelayMs: 5, totalMs: 10_000 },
+    retry: { attempts: 1, minDelayMs: 1, maxDelayMs: 5, totalMs: 120_000 },
     serviceClock: believing,
     ...more,
   })

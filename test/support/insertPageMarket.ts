@@ -12,8 +12,9 @@ const minute = 60_000
 const dayMs = 86_400_000
 const series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
 
-/** Stores a market of four instruments: candles of four hours from `noon` on, tickers and books of now. */
-export async function insertPageMarket(db: Kysely<Database>, noon: number, today: number): Promise<void> {
+/** Stores a market of four instruments: candles of four hours from `noon` on, tickers and books of `now`. */
+export async function insertPageMarket(db: Kysely<Database>, noon: number, now: number): Promise<void> {
+  const today = Math.floor(now / dayMs) * dayMs
   const spot = ['BTCUSDT', 'ETHUSDT', 'ETHBTC'].map((symbol) =>
     anInstrument({ symbol, status: 'online', baseCoin: symbol.slice(0, 3), quoteCoin: symbol.slice(3) }),
   )
@@ -30,7 +31,7 @@ export async function insertPageMarket(db: Kysely<Database>, noon: number, today
     reason: 'it was off',
     verdict: 'lost',
   })
-  const ts = Date.now() - 30_000
+  const ts = now - 30_000
   const tickers = Array.from({ length: 60 }, (_, i) =>
     aTicker({ ts: ts - i * 5_000, lastPrice: '100.10', bid1Price: '100', ask1Price: '100.1', turnover24h: '5' }),
   )

@@ -8,7 +8,7 @@ import type { TestDatabase } from './database.js'
 import { startTcpProxy } from './tcpProxy.js'
 
 export const logger = pino({ level: 'silent' })
-export const within = { timeout: 60_000, interval: 20 }
+export const within = { timeout: 120_000, interval: 20 }
 /** Longer than the owner takes to learn of something. */
 export const aLookMs = 1_200
 

@@ -48,7 +48,7 @@ export async function recordOnce(
       expect(stats[name].responses, name).toBeGreaterThanOrEqual(stats[name].targets)
     }
   }
-  await vi.waitFor(enough, { timeout: 60_000, interval: 200 })
+  await vi.waitFor(enough, { timeout: 120_000, interval: 200 })
   await recorder.stop()
   await storeSpooled(place.dataDir, place.database.database)
 }

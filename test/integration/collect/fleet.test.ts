@@ -49,7 +49,7 @@ async function startMember(egress: string, url = database.url) {
   const keys = Array.from({ length: 200 }, (_, index) => ({ category: 'SPOT', symbol: `X${index}` }) as const)
   return { fleet, lease, state, has: () => keys.filter((key) => fleet.ownership.hasInstrument(key)).length }
 }
-const eventually = (check: () => void) => vi.waitFor(check, { timeout: 30_000, interval: 20 })
+const eventually = (check: () => void) => vi.waitFor(check, { timeout: 120_000, interval: 20 })
 
 test('one that the service blocks leaves its part to the others, and the last one keeps it', async () => {
   const [one, other] = [await startMember('a'), await startMember('b')]

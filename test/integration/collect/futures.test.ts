@@ -7,7 +7,7 @@ import type { Quirks } from '../../../src/simulator/world/quirks.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
-const patience = { timeout: 60_000, interval: 200 }
+const patience = { timeout: 120_000, interval: 200 }
 const dataDir = temporaryFolder('futures')
 let simulator: Simulator
 let database: TestDatabase

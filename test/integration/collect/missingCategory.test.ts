@@ -8,7 +8,7 @@ import { type Simulator, startSimulator } from '../../../src/simulator/server.js
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
-const patience = { timeout: 90_000, interval: 200 }
+const patience = { timeout: 120_000, interval: 200 }
 const dataDir = temporaryFolder('category')
 let simulator: Simulator
 let database: TestDatabase

@@ -92,7 +92,7 @@ describe('the spool', () => {
     expect(own.queue.backlog().spooledBytes).toBeLessThan(80_000)
     await own.proxy.restore()
     await vi.waitFor(() => expect(own.queue.backlog()).toMatchObject({ spooledBytes: 0, isSpooling: false }), {
-      timeout: 60_000,
+      timeout: 120_000,
     })
     const { rows: kept } = await own.query('select extract(epoch from ts) * 1000 as ts from market.tickers')
     expect(kept).toHaveLength(300 - t)
@@ -186,7 +186,7 @@ describe('the spool', () => {
         )
         expect(rows.map(({ from, to }) => [Number(from), Number(to)])).toEqual([[at + 1_000, at + 3_001]])
       },
-      { timeout: 60_000 },
+      { timeout: 120_000 },
     )
   })
 

@@ -102,7 +102,7 @@ const storedIn = async ({ database: { pool } }: TestDatabase) =>
   )
 const left = async () =>
   (await readdir(join(dataDir, 'spool'), { recursive: true })).filter((name) => name.endsWith('.seg'))
-const isEmpty = () => vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: 30_000, interval: 50 })
+const isEmpty = () => vi.waitFor(async () => expect(await left()).toEqual([]), { timeout: 120_000, interval: 50 })
 const theirs = (lines: readonly string[]) => lines.filter((line) => line.startsWith('responses in '))
 
 describe('what waits on the disk', () => {
@@ -179,7 +179,7 @@ test('a start without the database takes nothing of another service, and its own
   expect(await storedIn(other)).toEqual([])
   expect(theirs(elsewhere.lines)).toHaveLength(2)
   const home = await open({ belonging: await identify(database, service) })
-  await vi.waitFor(async () => expect(await left()).toHaveLength(1), { timeout: 30_000, interval: 50 })
+  await vi.waitFor(async () => expect(await left()).toHaveLength(1), { timeout: 120_000, interval: 50 })
   await home.close()
   expect(await storedIn(database)).toEqual([4, 5, 6, 7])
 })

@@ -66,6 +66,7 @@ test('what is on the disk is stored while another recorder sends; what is left t
   })
   config.database.dataDir = dataDir
   config.collector.egress = 'shared'
+  config.collector.drainTimeoutMs = 120_000
   config.serve.port = port
   let recorder: Recorder | undefined
   const starting = startRecorder(config, logger).then((started) => (recorder = started))

@@ -67,7 +67,7 @@ test('tickers are worth a request when so many fills are expected in their categ
           tick((volume += 1_000))
           return poller.worthOfTickers('SPOT', 3_000)
         },
-        { timeout: 60_000 },
+        { timeout: 120_000 },
       )
       .toBeGreaterThan(2 * usual)
   })

@@ -120,7 +120,7 @@ test('pages that a full disk refuses are stored once there is room', async () =>
   await writer.add(page(0, 1))
   const finished = writer.finish()
   try {
-    await vi.waitUntil(() => clock.pendingSleeps > 0, { timeout: 10_000 })
+    await vi.waitUntil(() => clock.pendingSleeps > 0, { timeout: 120_000 })
   } finally {
     await sql`drop function refuse cascade`.execute(db)
   }

@@ -62,6 +62,7 @@ it('a repair that ended before the clock was set back is due, and waits after it
 })
 
 it('a recorder that died before the clock was set back holds no address', async () => {
+  await test.database.pool.query('truncate recorder.lease')
   await test.database.pool.query(`insert into recorder.lease (egress, owner, epoch, until, place)
     values ('x', 'y', 1, now() + interval '3 seconds', 'z')`)
   expect(await isLeaseHeld(test.database.db, 'x')).toBe(true)

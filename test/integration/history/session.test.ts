@@ -45,7 +45,7 @@ test('a command that begins while the row of a living recorder has expired works
     clock: systemClock,
     serviceNow: () => null,
     logger,
-    signal: AbortSignal.any([ending.signal, AbortSignal.timeout(60_000)]),
+    signal: AbortSignal.any([ending.signal, AbortSignal.timeout(240_000)]),
   })
   const renewing = (async () => {
     // The command waits for the row by then, and would take it after 3.5 s.

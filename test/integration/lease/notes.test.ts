@@ -43,7 +43,7 @@ test('each recorder of a machine notes for itself whether another one waits for 
           expect.objectContaining({ egress, isContended }),
         )
       },
-      { timeout: 60_000, interval: 20 },
+      { timeout: 120_000, interval: 20 },
     )
   const owner = await acquireLease(database.url, 'a', { logger, clock: systemClock, folder: tmpdir() })
   onTestFinished(() => owner.release())

@@ -15,7 +15,7 @@ import { lastingPort } from '../../../src/server/embedded/server.js'
 import { runProgram } from '../../support/program.js'
 
 const run = promisify(execFile)
-const patience = { timeout: 30_000, interval: 100 }
+const patience = { timeout: 120_000, interval: 100 }
 let folder: string
 let account: Account
 let postgres: string

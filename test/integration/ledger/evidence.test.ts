@@ -282,7 +282,7 @@ describe('the first page of a thin instrument', () => {
 
   it('is stored in the time of a statement, however old its oldest fill is', async () => {
     const stored = await test.database.db.connection().execute(async (db) => {
-      await sql`set statement_timeout = '20s'`.execute(db)
+      await sql`set statement_timeout = '120s'`.execute(db)
       try {
         return await storeBatch(db, batchOf('fills', instrument, rows, start + 300_000))
       } finally {

@@ -17,22 +17,22 @@ import { systemClock } from '../../../src/runtime/clock.js'
 
 const minute = 60_000
 const dayMs = 86_400_000
-const today = Math.floor(Date.now() / dayMs) * dayMs
-/** Noon two days ago: a whole day lies between it and now. */
+/** The market's time stands still, so that no day or hour ends between two tests. */
+const now = Date.now()
+const today = Math.floor(now / dayMs) * dayMs
+/** Two days ago: a whole day lies between it and now. */
 const noon = today - 2 * dayMs + dayMs / 2
 const series = { stream: 'candles', category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
 
 let testDatabase: TestDatabase
 let server: RunningServer
 const source = settableSource(Date.now() - 60_000)
-/** A service whose clock agrees with this machine's. */
-const machineTime = () => serviceMs(Date.now())
 
 beforeAll(async () => {
   testDatabase = await createTestDatabase()
-  await insertPageMarket(testDatabase.database.db, noon, today)
+  await insertPageMarket(testDatabase.database.db, noon, now)
   freshen(source, Date.now())
-  source.state.serviceNow = machineTime
+  source.state.serviceNow = () => serviceMs(now)
   server = await serveSource(source, testDatabase.url)
 })
 
@@ -47,7 +47,7 @@ async function whileMinutesAreNew(run: () => Promise<void>): Promise<void> {
   try {
     await run()
   } finally {
-    source.state.serviceNow = machineTime
+    source.state.serviceNow = () => serviceMs(now)
   }
 }
 
@@ -144,14 +144,14 @@ describe('instruments', () => {
     const { instruments } = await get('/api/market', marketResponses.market)
     const { ticker } = await get('/api/instrument?category=SPOT&symbol=BTCUSDT', marketResponses.instrument)
     const found = instruments.find(({ category, symbol }) => category === 'SPOT' && symbol === 'BTCUSDT')
-    expect(found === undefined).toBe(ticker === null || ticker.ts < Date.now() - 3_600_000)
+    expect(found === undefined).toBe(ticker === null || ticker.ts < now - 3_600_000)
     if (found !== undefined) expect(found.lastPrice).toBe(ticker?.lastPrice)
   })
 
   test('the market says how much of a day of candles is proven', async () => {
     const { instruments } = await get('/api/market', marketResponses.market)
     const shares = new Map(instruments.map(({ category, completeShare }) => [category, completeShare]))
-    const passedMs = Math.max(0, Date.now() - 10 * minute - today)
+    const passedMs = Math.max(0, now - 10 * minute - today)
     expect(shares.get('SPOT')).toBeCloseTo(1 - passedMs / dayMs, 2)
     expect(shares.get('USDT-FUTURES')).toBeNull()
   })

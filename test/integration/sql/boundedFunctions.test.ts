@@ -160,7 +160,7 @@ const endless = [
 it.each(endless)('ends, or says that a bound must be finite: %s', async (call) => {
   const client = await reader.database.pool.connect()
   try {
-    await client.query(`set statement_timeout = '60s'`)
+    await client.query(`set statement_timeout = '300s'`)
     const error = await client
       .query(`select count(*) from ${call.replace('$of', `'SPOT', 'SHORT'`)}`)
       .then(() => null, String)

@@ -21,10 +21,10 @@ test('a request that waits for its connection while the right to send is lost le
   })
   try {
     const response = client.fills({ category: 'SPOT', symbol: 'BTCUSDT' })
-    await vi.waitFor(() => expect(lookup).toHaveBeenCalled())
+    await vi.waitFor(() => expect(lookup).toHaveBeenCalled(), 120_000)
     right.take()
     found([{ address: '127.0.0.1', family: 4 }])
-    await vi.waitFor(() => expect(outcomes).toHaveLength(1))
+    await vi.waitFor(() => expect(outcomes).toHaveLength(1), 120_000)
     expect(service.requests).toEqual([])
     right.give()
     expect((await response).rows).toEqual([])

@@ -42,7 +42,7 @@ test('a recorder waits for a command that has the lock, and no longer', async ()
   let isFree = false
   const onWait = vi.fn()
   const waiting = untilUnlocked(folder, 'sending', { ...options, onWait }).then(() => (isFree = true))
-  await vi.waitFor(() => expect(onWait).toHaveBeenCalledOnce(), { timeout: 30_000 })
+  await vi.waitFor(() => expect(onWait).toHaveBeenCalledOnce(), { timeout: 120_000 })
   expect(onWait).toHaveBeenCalledWith(
     expect.stringContaining(`waiting for process ${process.pid}, which has ${folder}`),
   )

@@ -66,7 +66,7 @@ test('a client that asks has a place, while more silent ones than places come ag
   }
   for (let count = 0; count < bounds.connections + 88; count++) come()
   try {
-    await vi.waitFor(() => expect(refused).toBeGreaterThanOrEqual(88), { timeout: 60_000 })
+    await vi.waitFor(() => expect(refused).toBeGreaterThanOrEqual(88), { timeout: 120_000 })
     for (let probe = 0; probe < 50; probe++) {
       const response = await fetch(`http://127.0.0.1:${port}/healthz`, { headers: { connection: 'close' } })
       expect(await response.text()).toBe('ok')

@@ -61,7 +61,7 @@ test('it is told when the client closes the connection after an answer, without 
     expect(await text(response)).toBe('[1,2]')
   }
   agent.destroy()
-  await vi.waitFor(() => expect(said).toEqual([['complete'], ['complete', 'closed after']]), 60_000)
+  await vi.waitFor(() => expect(said).toEqual([['complete'], ['complete', 'closed after']]), 120_000)
   server.close()
 })
 
@@ -94,7 +94,7 @@ test.for(['before the answer', 'with the answer unread'] as const)(
     const { port } = server.address() as AddressInfo
     const client = spawn(process.execPath, ['-e', impatient(port, when, gone)], { stdio: 'ignore' })
     await once(client, 'exit')
-    await vi.waitFor(() => expect(said).toBe('torn'), 60_000)
+    await vi.waitFor(() => expect(said).toBe('torn'), 120_000)
     await new Promise((resolve) => {
       server.close(resolve)
       server.closeAllConnections()

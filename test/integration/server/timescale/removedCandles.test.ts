@@ -219,11 +219,11 @@ it('candles stay while a refresh that reaches back is running', async (context) 
     const waiting = `select count(*)::int as count from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock' and application_name = $1`
     await vi.waitFor(async () => expect((await pool.query(waiting, [job])).rows).toEqual([{ count: 1 }]), {
-      timeout: 60_000,
+      timeout: 120_000,
     })
     removal = applyRetention(db, forget, removing, now)
     const holder = "select name from recorder.lock where name = 'rollups'"
-    await vi.waitFor(async () => expect((await pool.query(holder)).rows).toHaveLength(1), { timeout: 60_000 })
+    await vi.waitFor(async () => expect((await pool.query(holder)).rows).toHaveLength(1), { timeout: 120_000 })
     expect(await refreshRollups(db, [{ from: now - dayMs, to: now }])).toBe(false)
     expect(await oldCandles()).toBeGreaterThan(0)
   } finally {

@@ -68,7 +68,7 @@ it('rollups that the server is refreshing itself follow when it is done', async 
   try {
     const waiting = `select count(*)::int as count from pg_stat_activity
       where datname = current_database() and wait_event_type = 'Lock' and query like 'call public.refresh%'`
-    await vi.waitFor(async () => expect((await pool.query(waiting)).rows).toEqual([{ count: 1 }]), { timeout: 60_000 })
+    await vi.waitFor(async () => expect((await pool.query(waiting)).rows).toEqual([{ count: 1 }]), { timeout: 120_000 })
     expect(await touched.refresh(db, logger)).toBe(false)
     atLast = touched.refreshAtLast(db, systemClock, logger)
   } finally {

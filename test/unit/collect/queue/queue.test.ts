@@ -85,7 +85,7 @@ function openQueue(maxBytes = 10_000): Promise<Queue> {
 
 const isDone = (queue: Queue) =>
   vi.waitFor(() => expect(queue.backlog()).toMatchObject({ batches: 0, spooledBytes: 0, isSpooling: false }), {
-    timeout: 60_000,
+    timeout: 120_000,
     interval: 5,
   })
 const close = (queue: Queue) => queue.close(AbortSignal.timeout(60_000))
@@ -197,7 +197,7 @@ describe('what neither the database nor the disk takes', () => {
     // The next response shows that the database is back.
     expect(await queue.write(spooledBatch('fills', 'S', 40))).toBe(true)
     await isDone(queue)
-    await vi.waitFor(() => expect(stats.tickers.gapsFound).toBe(1), 20_000)
+    await vi.waitFor(() => expect(stats.tickers.gapsFound).toBe(1), 120_000)
     await close(queue)
     expect(gaps).toMatchObject([{ stream: 'tickers', category: 'SPOT', symbol: '*', range: { from: 10, to: 31 } }])
   })
@@ -209,7 +209,7 @@ describe('what neither the database nor the disk takes', () => {
     for (const time of [10, 20]) {
       expect(await queue.write(spooledBatch('order_books', 'S', time))).toBe(false)
       refuses = ({ stream }) => stream === 'order_books'
-      await vi.waitFor(async () => expect(await queue.write(spooledBatch('fills', 'S', time))).toBe(true), 20_000)
+      await vi.waitFor(async () => expect(await queue.write(spooledBatch('fills', 'S', time))).toBe(true), 120_000)
     }
     isAway = false
     expect(await queue.write(spooledBatch('fills', 'S', 30))).toBe(true)

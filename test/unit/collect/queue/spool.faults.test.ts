@@ -73,7 +73,7 @@ beforeEach(async () => {
 })
 
 /** Resolves when a segment is being read. Batches are packed in real time before that. */
-const isReading = () => vi.waitFor(() => expect(reads).toBeGreaterThan(0), { timeout: 60_000, interval: 5 })
+const isReading = () => vi.waitFor(() => expect(reads).toBeGreaterThan(0), { timeout: 120_000, interval: 5 })
 const book = (time: number) => spooledBatch('order_books', 'BTCUSDT', time)
 
 describe('a segment that cannot be read', () => {

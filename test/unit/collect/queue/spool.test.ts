@@ -187,7 +187,7 @@ describe('recorders that share a folder', () => {
     expect(second.isEmpty).toBe(true)
     await first.close()
     // Segments of two recorders that begin in one millisecond have no order. Names of one may run ahead by one each.
-    await vi.waitUntil(() => Date.now() > writtenAt + 3)
+    await vi.waitUntil(() => Date.now() > writtenAt + 3, 120_000)
     await second.append(spooledBatch('order_books', 'BTCUSDT', 3))
     await second.adopt()
     await second.adopt()

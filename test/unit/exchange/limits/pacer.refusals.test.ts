@@ -60,13 +60,13 @@ describe('refusals of a tenth of the instruments', () => {
   it.each<[string, readonly Operation[]]>([
     ['all operations', all],
     ['fills', ['fills']],
-  ])('leave the others what they have without: %s', { timeout: 60_000 }, async (_, operations) => {
+  ])('leave the others what they have without: %s', async (_, operations) => {
     const without = await responsesOfOthers('target', never, operations)
     expect(await responsesOfOthers('target', isTenth, operations)).toBeGreaterThan(0.95 * without)
     expect(await responsesOfOthers('address', isTenth, operations)).toBeLessThan(0.05 * without)
   })
 
-  it('pause everything for seconds, also when they begin later', { timeout: 60_000 }, async () => {
+  it('pause everything for seconds, also when they begin later', async () => {
     for (const fromMs of [0, minutes]) {
       const { clock, between } = traffic('target', (instrument, _, atMs) => isTenth(instrument) && atMs >= fromMs)
       await clock.advance(3 * minutes)
@@ -78,7 +78,7 @@ describe('refusals of a tenth of the instruments', () => {
     }
   })
 
-  it('pause nothing once only these are left of an operation', { timeout: 60_000 }, async () => {
+  it('pause nothing once only these are left of an operation', async () => {
     const { clock, between, pacer } = traffic('target', isTenth, ['orderbook', 'fills'])
     for (let instrument = 0; instrument < 40; instrument++) {
       const target = `history-candles ${instrument}`
@@ -98,7 +98,7 @@ describe('refusals of a tenth of the instruments', () => {
     expect(between(0, 10 * minutes).length - before).toBeGreaterThan(800)
   })
 
-  it('hide no operation that is refused as a whole', { timeout: 60_000 }, async () => {
+  it('hide no operation that is refused as a whole', async () => {
     const { clock, between } = traffic(
       'target',
       (instrument, operation, atMs) => isTenth(instrument) || (operation === 'candles' && atMs >= minutes),
@@ -127,7 +127,7 @@ describe('refusals of everything', () => {
   it.each<[string, IsRefused]>([
     ['nothing', never],
     ['a tenth of the instruments', isTenth],
-  ])('pause everything for as long as ever, after refusals of %s', { timeout: 60_000 }, async (_, before) => {
+  ])('pause everything for as long as ever, after refusals of %s', async (_, before) => {
     for (const [operations, workers] of [[['fills'], 1] as const, [all, 1] as const, [all, 3] as const]) {
       const usual = await inBlock('address', never, operations, workers)
       const { count, longestPausedMs } = await inBlock('target', before, operations, workers)
