@@ -56,17 +56,18 @@ const execArgv = ['--single-threaded-gc', '--max-semi-space-size=32']
 /** A busy machine needs time. A poll fails only when its condition never comes true. */
 const everywhere = {
   setupFiles: ['test/support/fixedSeed.ts'],
-  expect: { poll: { timeout: 120_000, interval: 50 } },
+  expect: { poll: { timeout: 300_000, interval: 50 } },
   execArgv,
 }
 
 const isInCi = process.env['CI'] !== undefined
 
 /**
- * Time-outs that only a test that hangs reaches, because a busy machine may take its time. In CI a test that fails gets
- * a second attempt, and `flakyTests` prints it. So other changes do not wait for a defect of a test.
+ * Time-outs that only a test that hangs reaches, because a busy machine may take its time: what was cut off so would go on
+ * beside the next attempt. In CI a test that fails gets a second attempt, and `flakyTests` prints it. So other changes do
+ * not wait for a defect of a test.
  */
-const patience = { testTimeout: 300_000, hookTimeout: 300_000, retry: isInCi ? 1 : 0 }
+const patience = { testTimeout: 1_200_000, hookTimeout: 1_200_000, retry: isInCi ? 1 : 0 }
 
 /** Options of tests with servers, recorders and browsers. They wait for schedules and for minutes to end. */
 const withServers = {
@@ -84,6 +85,8 @@ const withServers = {
 export default defineConfig({
   test: {
     maxWorkers: 4,
+    // The server of the run has to stop after the last test.
+    teardownTimeout: 120_000,
     ...(isInCi && { reporters: ['dot', new FlakyTests()] }),
     // What one project has transformed the others need not, nor does the next run.
     experimental: { fsModuleCache: true },
