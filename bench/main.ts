@@ -8,7 +8,7 @@ import { benchPage } from './page.js'
 import { benchPast } from './past.js'
 import { benchRule } from './rule.js'
 import { benchSoak } from './soak.js'
-import { removeOwnFolder } from '../test/support/program.js'
+import { leaveNothing } from '../test/support/program.js'
 
 /** Each benchmark takes the arguments after its name and resolves to the exit code: 0 if every target is met. */
 const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promise<number>; summary: string }>> = {
@@ -75,6 +75,6 @@ if (benchmark === undefined) {
     console.error(`${name}: ${error instanceof Error ? error.message : String(error)}`)
     process.exitCode = 1
   } finally {
-    removeOwnFolder()
+    await leaveNothing()
   }
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { launchBrowser } from '../test/support/browser.js'
-import { removeOwnFolder, runProgram, startProgram } from '../test/support/program.js'
+import { leaveNothing, runProgram, startProgram } from '../test/support/program.js'
 
 // Takes the picture of the page that the README shows: npm run screenshot [-- --minutes 4] [--chromium PATH]
 // The demo runs for some minutes first, with some days of history, so that there is something to see.
@@ -29,7 +29,7 @@ try {
   demo.process.kill('SIGTERM')
   await demo.finished
   await rm(folder, { recursive: true, force: true })
-  removeOwnFolder()
+  await leaveNothing()
 }
 
 async function backfill(service: string): Promise<void> {

@@ -128,10 +128,10 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
 
   test('says that all is well, and what each stream does', async () => {
     await page.goto(url('/'))
-    await page.locator('.health.good').waitFor()
-    expect(await page.locator('.health').innerText()).toBe('Recording')
-    const states = await page.locator('.streams tbody .state').allInnerTexts()
-    expect(states).toEqual(streamNames.slice(5).map(() => 'fresh'))
+    // A busy recorder is late now and then.
+    await expect.poll(() => page.locator('.health').innerText()).toBe('Recording')
+    const states = () => page.locator('.streams tbody .state').allInnerTexts()
+    await expect.poll(states).toEqual(streamNames.slice(5).map(() => 'fresh'))
     // The four of positioning and the components of indexes are off by default.
     await page.getByText('5 streams are off or have nothing to cover').waitFor()
     const { targets, rowsWritten } = recorder.collector.stats.order_books
@@ -318,6 +318,7 @@ describe.skipIf(chromiumPath === null)(`the page${hint}`, () => {
   })
 
   test('says that the database is away, keeps what it shows, and recovers by itself', async () => {
+    await proxy.restore()
     await page.goto(url(instrument))
     await page.locator('.book tbody.bids tr').first().waitFor()
     await proxy.refuse()

@@ -71,7 +71,7 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
 
   const firing = async ({ instance }: Daemon, name: string): Promise<FiringAlert[]> =>
     (await prometheus.firing()).filter((alert) => alert.instance === instance && alert.name === name)
-  const times = { timeout: 280_000, interval: 100 }
+  const times = { timeout: 900_000, interval: 100 }
   /** Resolves when it fires with these labels. */
   async function fires(daemon: Daemon, name: string, labels: Readonly<Record<string, string>> = {}): Promise<void> {
     const alert: unknown = expect.objectContaining({ labels: expect.objectContaining(labels) as unknown })
@@ -153,7 +153,7 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
     })
 
     test('RequestsRejected: one rejection suffices', async () => {
-      expect(await firing(recorder, 'RequestsRejected')).toEqual([])
+      await ends(recorder, 'RequestsRejected')
       recorder.simulator.control.addFault({ kind: 'http', status: 429, operations: ['tickers'], count: 1 })
       await fires(recorder, 'RequestsRejected', { operation: 'tickers' })
     })
@@ -161,6 +161,7 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
     test('BudgetExhausted: requests wait for the end of the block', () => fires(blocked, 'BudgetExhausted'))
 
     test('SpoolInUse, SpoolFilling, RowsDropped: the database stays away until the spool is full', async () => {
+      await cutOff.proxy.refuse()
       await fires(cutOff, 'SpoolInUse')
       await cutOff.restart(bigBooks)
       await fires(cutOff, 'SpoolFilling')
@@ -168,7 +169,7 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
       await cutOff.restart(fewBooks)
       await cutOff.proxy.restore()
       for (const name of ['DatabaseUnreachable', 'SpoolInUse', 'SpoolFilling']) await ends(cutOff, name)
-    }, 600_000)
+    }, 5_400_000)
 
     test('StreamFailing: nothing usable comes for a stream', () =>
       fires(recorder, 'StreamFailing', { stream: 'rpi_symbols' }))
@@ -183,9 +184,9 @@ describe.skipIf(prometheusPath === null)(`Prometheus over daemons${prometheusHin
   })
 
   test('sixty scrapes were taken, and every alert has fired', async () => {
-    const scrapes = async () => (await prometheus.values(`sum_over_time(up{instance="${blocked.instance}"}[5m])`))[0]
+    const scrapes = async () => (await prometheus.values(`sum_over_time(up{instance="${blocked.instance}"}[1h])`))[0]
     await expect.poll(async () => (await scrapes())?.value, times).toBeGreaterThanOrEqual(60)
-    const fired = await prometheus.values('count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[10m]))')
+    const fired = await prometheus.values('count by (alertname) (count_over_time(ALERTS{alertstate="firing"}[1h]))')
     const named = [...(await readFile(rules, 'utf8')).matchAll(/- alert: (\w+)/g)].map(([, name]) => name)
     // The archiver runs hourly and its alert waits for hours: the rules' own tests have it, and archiving.test.ts the metric.
     // Those of several recorders need others that die: the rules' own tests have them, and fleet.test.ts what they tell of.

@@ -1,11 +1,11 @@
 import { readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { insertFills } from '../support/insertFills.js'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
 import { aFill } from '../support/marketRows.js'
-import { type Running, startProgram } from '../support/program.js'
+import { endPrograms, startProgram } from '../support/program.js'
 import { temporaryFolder } from '../support/temporaryFolder.js'
 
 const dayMs = 86_400_000
@@ -13,16 +13,14 @@ const times = { timeout: 150_000, interval: 250 }
 
 let simulator: Simulator
 let database: TestDatabase
-let started: Running | undefined
 beforeAll(async () => {
   simulator = await startSimulator({ scale: 'tiny' })
   database = await createTestDatabase()
   const old = [20, 10, 1].map((days) => aFill({ symbol: 'OLDUSDT', ts: Date.now() - days * dayMs, execId: `${days}` }))
   await insertFills(database.database.db, old)
 })
+afterEach(endPrograms)
 afterAll(async () => {
-  started?.process.kill('SIGKILL')
-  await started?.finished
   await simulator?.close()
   await database?.drop()
 })
@@ -43,7 +41,6 @@ database: { dataDir: '${join(folder, 'data')}' }
     DATABASE_URL: database.url,
     EXCHANGE_BASE_URL: simulator.url,
   })
-  started = running
   const [, page = ''] = await running.printed(/the page is at (http:\/\/[\d.:]+)/)
   const failing = async () =>
     /^market_recorder_archive_failing (\d)$/m.exec(await (await fetch(`${page}/metrics`)).text())?.[1]

@@ -4,8 +4,8 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, expect, test } from 'vitest'
-import { entryPoint, runProgram, startProgram } from '../support/program.js'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { endPrograms, entryPoint, runProgram, startProgram } from '../support/program.js'
 
 const tables = [
   'instruments',
@@ -22,10 +22,12 @@ const tables = [
 ]
 
 let dataDir: string
-beforeAll(async () => {
+beforeEach(async () => {
   dataDir = await mkdtemp(join(tmpdir(), 'market-recorder-demo-'))
 })
-afterAll(async () => {
+afterEach(async () => {
+  await endPrograms()
+  await expect.poll(() => serversOf(dataDir)).toEqual([])
   await rm(dataDir, { recursive: true, force: true })
 })
 
@@ -57,7 +59,12 @@ test('every table has rows soon, and kill -9 loses none of them', async () => {
   await first.finished
   await expect.poll(() => serversOf(dataDir)).toEqual([])
 
-  const second = await runProgram(['demo', '--for', '8', '--data-dir', dataDir])
+  const recorder = startProgram(['demo', '--data-dir', dataDir])
+  await recorder.printed(/collecting/)
+  const tickers = async () => Number((await query('select count(*) as count from market.tickers'))[0]?.['count'])
+  await expect.poll(tickers, { timeout: 240_000, interval: 1_000 }).toBeGreaterThan(Number(before?.['tickers']))
+  recorder.process.kill('SIGINT')
+  const second = await recorder.finished
   expect(second.exitCode, second.stderr + second.stdout).toBe(0)
   const [after] = await query(`select ${countAll}`)
   for (const table of tables) {
@@ -66,7 +73,6 @@ test('every table has rows soon, and kill -9 loses none of them', async () => {
   }
   expect(second.stdout).not.toContain('taker_flow')
   expect(second.stdout).toContain(`market-recorder query --data-dir ${dataDir} "select`)
-  expect(Number(after?.['tickers'])).toBeGreaterThan(Number(before?.['tickers']))
   expect(await serversOf(dataDir)).toEqual([])
 })
 

@@ -1,24 +1,22 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
-import { type Running, startProgram } from '../support/program.js'
+import { endPrograms, type Running, startProgram } from '../support/program.js'
 
 let simulator: Simulator
 let database: TestDatabase
 let folder: string
-const daemons: Running[] = []
 
-beforeAll(async () => {
+beforeEach(async () => {
   simulator = await startSimulator({ scale: 'tiny', journal: true })
   database = await createTestDatabase()
   folder = await mkdtemp(join(tmpdir(), 'market-recorder-fleet-'))
 })
-afterAll(async () => {
-  for (const daemon of daemons) daemon.process.kill('SIGKILL')
-  await Promise.all(daemons.map(({ finished }) => finished))
+afterEach(async () => {
+  await endPrograms()
   await simulator.close()
   await database.drop()
   await rm(folder, { recursive: true, force: true })
@@ -41,9 +39,7 @@ async function startDaemon(address: string): Promise<Running> {
   }
   await writeFile(config, JSON.stringify(settings))
   const env = { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url }
-  const daemon = startProgram(['start', '--config', config], env)
-  daemons.push(daemon)
-  return daemon
+  return startProgram(['start', '--config', config], env)
 }
 
 /** What an address has asked for since a moment: books by their symbol, lists by their category. */
@@ -54,7 +50,7 @@ const asked = (address: string, since: number, operation = 'orderbook') =>
       .filter((response) => response.source === address && response.atMs > since && response.operation === operation)
       .map(({ parameters }) => `${parameters['category']} ${parameters['symbol'] ?? ''}`),
   )
-const eventually = <T>(check: () => T | Promise<T>) => vi.waitFor(check, { timeout: 40_000, interval: 100 })
+const eventually = <T>(check: () => T | Promise<T>) => vi.waitFor(check, { timeout: 120_000, interval: 100 })
 const settled = async (first: string, second: string, count: number) => {
   await eventually(async () => {
     const since = Date.now()

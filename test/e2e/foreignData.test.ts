@@ -1,12 +1,12 @@
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { compareTables } from '../chaos/compareTables.js'
 import { untilSpooling } from '../chaos/spooling.js'
 import { createEmptyDatabase, type TestDatabase } from '../support/database.js'
-import { type Finished, startProgram } from '../support/program.js'
+import { endPrograms, type Finished, startProgram } from '../support/program.js'
 import { type Proxy, startProxy } from '../support/proxy.js'
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 import { temporaryFolder } from '../support/temporaryFolder.js'
@@ -18,21 +18,23 @@ const [ours, other] = ['http://one.example.com', 'http://other.example.com']
 let simulator: Simulator
 let otherSimulator: Simulator
 let proxy: Proxy
-let tcp: TcpProxy
+let tcp: TcpProxy | undefined
 const databases: TestDatabase[] = []
 
-beforeAll(async () => {
+beforeEach(async () => {
   simulator = await startSimulator({ scale: 'tiny', journal: true })
   otherSimulator = await startSimulator({ scale: 'tiny', seed: 7, journal: true })
   const targets = { 'one.example.com': simulator.url, 'other.example.com': otherSimulator.url }
   proxy = await startProxy('', targets)
 })
-afterAll(async () => {
+afterEach(async () => {
+  await endPrograms()
   await proxy.close()
   await simulator.close()
   await otherSimulator.close()
   await tcp?.close()
-  for (const database of databases) await database.drop()
+  tcp = undefined
+  for (const database of databases.splice(0)) await database.drop()
 })
 
 async function newDatabase(): Promise<TestDatabase> {
@@ -78,7 +80,7 @@ async function record(baseUrl: string, dataDir: string, url?: string): Promise<F
 /** Leaves responses of a service on the disk, because its database is away all the time. */
 async function leaveResponses(baseUrl: string, dataDir: string): Promise<void> {
   const recorder = await start(baseUrl, dataDir, 'postgresql://nobody:none@127.0.0.1:9/none')
-  await untilSpooling(join(dataDir, 'spool'), Date.now() + 60_000)
+  await untilSpooling(join(dataDir, 'spool'), Date.now() + 120_000)
   await sleep(3_000)
   expect((await recorder.stop()).exitCode).toBe(0)
   expect(await segments(dataDir)).not.toEqual([])
@@ -109,7 +111,7 @@ test('a mistyped address while the database is away puts nothing into it, neithe
   await tcp.refuse()
   const mistyped = await start(other, dataDir, tcp.through(database.url))
   expect(mistyped.hasBegun).toBe(true)
-  await untilSpooling(join(dataDir, 'spool'), Date.now() + 60_000)
+  await untilSpooling(join(dataDir, 'spool'), Date.now() + 120_000)
   await sleep(4_000)
   await tcp.restore()
   const ended = await mistyped.finished
@@ -128,7 +130,7 @@ test('a mistyped address while the database is away puts nothing into it, neithe
   // They are not lost: a recorder of that service stores them.
   const theirs = await newDatabase()
   const recorder = await start(other, dataDir, theirs.url)
-  await vi.waitFor(async () => expect(await segments(dataDir)).toEqual([]), { timeout: 60_000, interval: 500 })
+  await vi.waitFor(async () => expect(await segments(dataDir)).toEqual([]), { timeout: 120_000, interval: 500 })
   expect((await recorder.stop()).exitCode).toBe(0)
   expect(await wrongIn(theirs, otherSimulator)).toEqual([])
 })
@@ -183,4 +185,4 @@ test('of nine data folders and databases of no, this and another service, nothin
   const refused = await embedded.finished
   expect(refused.exitCode).toBe(2)
   expect(linesAbout(refused, /^error: the database holds what http:\/\/other\.example\.com sent/)).toHaveLength(1)
-}, 900_000)
+}, 1_800_000)

@@ -1,9 +1,9 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, expect, it, vi } from 'vitest'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
-import { startProgram } from '../support/program.js'
+import { endPrograms, startProgram } from '../support/program.js'
 import { temporaryFolder } from '../support/temporaryFolder.js'
 
 const dayMs = 86_400_000
@@ -14,11 +14,12 @@ const patience = { timeout: 120_000, interval: 200 }
 const config = join(temporaryFolder('gaps'), 'recorder.yaml')
 let simulator: Simulator
 let test: TestDatabase
-beforeAll(async () => {
+beforeEach(async () => {
   simulator = await startSimulator({ scale: 'tiny', quirks: { hiddenCandles: [gap] } })
   test = await createTestDatabase()
 })
-afterAll(async () => {
+afterEach(async () => {
+  await endPrograms()
   await simulator.close()
   await test.drop()
 })
@@ -36,16 +37,14 @@ it('a gap that the service leaves is told, listed, and repaired when the service
   const incomplete = await run('backfill', ...what, ...range)
   expect(incomplete.exitCode).toBe(1)
   expect(incomplete.stdout).toMatch(/candles left +60\n/)
-  expect(incomplete.stderr).toMatch(
-    /missing: USDT-FUTURES BTCUSDT 1m mark candles .*: the service does not give these candles/,
-  )
+  expect(incomplete.stderr).toMatch(/missing: USDT-FUTURES BTCUSDT mark 1m .*: the service does not give these candles/)
 
   const listed = await run('gaps')
   expect(listed.stdout).toMatch(/^candles, open: the service does not give these candles \(1, 1 can be repaired\)\n/)
-  expect(listed.stdout).toMatch(/ {2}USDT-FUTURES BTCUSDT 1m mark candles \(60\) /)
+  expect(listed.stdout).toMatch(/ {2}USDT-FUTURES BTCUSDT mark 1m \(60 candles\) /)
   const failed = await run('gaps', '--repair')
   expect(failed.exitCode).toBe(1)
-  expect(failed.stdout).toMatch(/\n0 of 1 gaps repaired; 1 not yet, see above and npx market-recorder gaps\n$/)
+  expect(failed.stdout).toMatch(/\n0 of 1 gaps repaired; 1 not yet, see above and market-recorder gaps\n$/)
 
   simulator.control.setQuirks({ hiddenCandles: [] })
   // A recorder does the work, so the command need not know the service.
@@ -139,6 +138,7 @@ it('a gap of fills says that the recorder did not run meanwhile', async () => {
     const listed = await startProgram(['gaps', '--all', '--stream', 'fills'], env).finished
     expect(listed.stdout).toMatch(/^fills, \w+: the recorder did not run, .*\n[^]* BTCUSDT /m)
   } finally {
+    await endPrograms()
     await few.close()
     await database.drop()
   }

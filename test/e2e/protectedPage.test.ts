@@ -79,7 +79,7 @@ describe('a page with a password', () => {
     const script = (JSON.parse(command.replaceAll('\\\n', '')) as string[]).at(-1) ?? ''
     expect(script).toContain('8080')
     const checks = (port: string) =>
-      spawnSync(process.execPath, ['--eval', script.replace('8080', port)], { timeout: 60_000 }).status
+      spawnSync(process.execPath, ['--eval', script.replace('8080', port)], { timeout: 120_000 }).status
     expect(checks(new URL(url).port)).toBe(0)
     expect(checks('1')).toBe(1)
   })

@@ -90,7 +90,7 @@ describe.skipIf(path === null)(`over a recorded market${hint}`, () => {
     expect(here === undefined ? 0 : pictures(here)).toBe(there === undefined ? 1 : pictures(there))
   })
 
-  test('the backtest runs on the whole minutes, and names the others first', { timeout: 400_000 }, async () => {
+  test('the backtest runs on the whole minutes, and names the others first', async () => {
     const minute = (ago: number) => new Date(Math.floor(Date.now() / 60_000 - ago) * 60_000).toISOString()
     const backtest = async () => {
       const args = ['BTCUSDT', '--from', minute(5), '--to', minute(0), '--period', '1 minute']

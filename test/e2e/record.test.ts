@@ -69,7 +69,7 @@ describe('recording everything for some rounds of every schedule', () => {
     recorder = await startRecorder(config, createLogger('warn'))
     const { stats } = recorder.collector
     await vi.waitFor(() => expect(streamNames.filter((name) => stats[name].lastStoredAt === null)).toEqual([]), {
-      timeout: 120_000,
+      timeout: 400_000,
       interval: 200,
     })
     await sleep(twoRoundsMs)

@@ -22,7 +22,7 @@ test('two worlds of many kinds of faults are in order, and the same ones the sec
     expect(told).toContain(`seed ${seed}: the second time the same world`)
   }
   expect(told).toMatch(/^2 seeds, 0 with violations; /m)
-})
+}, 1_800_000)
 
 test('a configuration that is refused is told in one line', async () => {
   const { code, stderr } = await ended('--instruments', '3', '--books', '999999999')

@@ -2,13 +2,13 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Status } from '../../src/serve/api/contract.js'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { compareTables } from '../chaos/compareTables.js'
 import { untilSpooling } from '../chaos/spooling.js'
 import { createEmptyDatabase, type TestDatabase } from '../support/database.js'
-import { type Running, startProgram } from '../support/program.js'
+import { endPrograms, startProgram } from '../support/program.js'
 import { storeSpooled } from '../support/storeSpooled.js'
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 
@@ -17,25 +17,23 @@ let simulator: Simulator
 let database: TestDatabase
 let proxy: TcpProxy
 let folder: string
-let daemon: Running | undefined
 
-beforeAll(async () => {
+beforeEach(async () => {
   simulator = await startSimulator({ scale: 'tiny', journal: true })
   // Not even migrated: what a new machine finds.
   database = await createEmptyDatabase()
   proxy = await startTcpProxy(database.url)
   folder = await mkdtemp(join(tmpdir(), 'market-recorder-boot-'))
 })
-afterAll(async () => {
-  daemon?.process.kill('SIGKILL')
-  await daemon?.finished
+afterEach(async () => {
+  await endPrograms()
   await proxy.close()
   await simulator.close()
   await database.drop()
   await rm(folder, { recursive: true, force: true })
 })
 
-const within = { timeout: 60_000, interval: 200 }
+const within = { timeout: 120_000, interval: 200 }
 
 test('a start before the database is there records to the disk, and stores it all when it comes', async () => {
   const config = join(folder, 'recorder.json')
@@ -48,11 +46,11 @@ test('a start before the database is there records to the disk, and stores it al
   }
   await writeFile(config, JSON.stringify(settings))
   await proxy.refuse()
-  daemon = startProgram(['start', '--config', config], {
+  const daemon = startProgram(['start', '--config', config], {
     DATABASE_URL: proxy.through(database.url),
     EXCHANGE_BASE_URL: simulator.url,
   })
-  const spoolingAfterMs = await untilSpooling(join(dataDir, 'spool'), Date.now() + 60_000)
+  const spoolingAfterMs = await untilSpooling(join(dataDir, 'spool'), Date.now() + 120_000)
   console.log(`the first answer was on the disk after ${spoolingAfterMs} ms`)
   const [, url] = await daemon.printed(/the page is at (http:\S+?)["\s]/)
   const status = async () => (await (await fetch(`${url}/api/status`)).json()) as Status
@@ -109,7 +107,7 @@ test('a machine that shared its address with another one keeps still until the d
     await finished
   }
   await proxy.refuse()
-  daemon = start()
+  const daemon = start()
   await daemon.printed(/recording to disk until it is available/)
   const before = simulator.control.journal().length
   await sleep(4_000)

@@ -1,27 +1,25 @@
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
 import { createTestDatabase, type TestDatabase } from '../support/database.js'
-import { type Running, startProgram } from '../support/program.js'
+import { endPrograms, type Running, startProgram } from '../support/program.js'
 import { startTcpProxy, type TcpProxy } from '../support/tcpProxy.js'
 
 let simulator: Simulator
 let database: TestDatabase
 let proxy: TcpProxy
 let folder: string
-const daemons: Running[] = []
 
-beforeAll(async () => {
+beforeEach(async () => {
   simulator = await startSimulator({ scale: 'tiny', journal: true })
   database = await createTestDatabase()
   proxy = await startTcpProxy(database.url)
   folder = await mkdtemp(join(tmpdir(), 'market-recorder-takeover-'))
 })
-afterAll(async () => {
-  for (const daemon of daemons) daemon.process.kill('SIGKILL')
-  await Promise.all(daemons.map(({ finished }) => finished))
+afterEach(async () => {
+  await endPrograms()
   await proxy.close()
   await simulator.close()
   await database.drop()
@@ -38,9 +36,7 @@ async function startDaemon(depth: number, url: string): Promise<Running> {
     serve: { enabled: false },
   }
   await writeFile(config, JSON.stringify(settings))
-  const daemon = startProgram(['start', '--config', config], { DATABASE_URL: url, EXCHANGE_BASE_URL: simulator.url })
-  daemons.push(daemon)
-  return daemon
+  return startProgram(['start', '--config', config], { DATABASE_URL: url, EXCHANGE_BASE_URL: simulator.url })
 }
 
 const requestsOf = (depth: number) =>
@@ -49,12 +45,15 @@ const requestsOf = (depth: number) =>
     .filter(({ operation, parameters }) => operation === 'orderbook' && parameters['limit'] === String(depth))
     .map(({ atMs }) => atMs)
 const begins = (depth: number, after = 0) =>
-  vi.waitFor(() => expect(requestsOf(depth).some((atMs) => atMs > after)).toBe(true), { timeout: soonMs, interval: 50 })
+  vi.waitFor(() => expect(requestsOf(depth).some((atMs) => atMs > after)).toBe(true), {
+    timeout: patienceMs,
+    interval: 50,
+  })
 
 /** Seconds are promised, and measured by `bench -- fleet`; a machine with much else to do takes longer. */
-const soonMs = 60_000
+const patienceMs = 120_000
 
-test('a second daemon soon takes over when the first dies, and when it is cut off; never do both send', async () => {
+test('a second daemon takes over when the first dies, and when it is cut off; never do both send', async () => {
   const first = await startDaemon(11, database.url)
   await begins(11)
   const second = await startDaemon(12, proxy.through(database.url))
@@ -65,7 +64,6 @@ test('a second daemon soon takes over when the first dies, and when it is cut of
   const killedAt = Date.now()
   first.process.kill('SIGKILL')
   await begins(12)
-  expect((requestsOf(12)[0] ?? Infinity) - killedAt).toBeLessThan(soonMs)
 
   const stopped = await startDaemon(14, database.url)
   await stopped.printed(/another recorder owns the budget/)
@@ -85,7 +83,6 @@ test('a second daemon soon takes over when the first dies, and when it is cut of
   setTimeout(() => proxy.cutOnServerSide(), 4_000)
   await begins(13)
   const takenOverAt = requestsOf(13)[0] ?? Infinity
-  expect(takenOverAt - cutAt).toBeLessThan(soonMs)
   expect(Math.max(...requestsOf(12))).toBeLessThan(takenOverAt)
 
   // What the second had in hand when it was cut off is in its spool, and comes when it is back.

@@ -36,7 +36,7 @@ interface Recording {
   readonly dataDir: string
 }
 
-const patience = { timeout: 600_000, interval: 2_000 }
+const patience = { timeout: 1_200_000, interval: 2_000 }
 let folder: string
 let hidden = { from: 0, to: 0 }
 let simulator: Simulator
@@ -95,7 +95,7 @@ beforeAll(async () => {
     watching.catch(() => undefined)
     watched.set(what, watching)
   }
-}, 900_000)
+}, 3_600_000)
 
 afterAll(async () => {
   for (const { program, database } of recordings.values()) {
@@ -174,7 +174,7 @@ async function watch(recording: Recording): Promise<Found> {
 
 test.each(machines)(
   'with a clock that is %s all is recorded, and nothing false is claimed',
-  { timeout: 1_200_000 },
+  { timeout: 3_600_000 },
   async (what) => {
     const { database, address, dataDir } = recordings.get(what) as Recording
     // Comparing takes the time of the simulators, which are in this process: all recorders must have ended.

@@ -54,7 +54,7 @@ test.each(['a full disk', 'a pipe that nobody reads'])(
         )
         return found[0]?.n ?? 0
       }
-      await vi.waitFor(async () => expect(await rows()).toBeGreaterThan(0), { timeout: 60_000, interval: 500 })
+      await vi.waitFor(async () => expect(await rows()).toBeGreaterThan(0), { timeout: 120_000, interval: 500 })
       const before = await rows()
       await vi.waitFor(async () => expect(await rows()).toBeGreaterThan(before), { timeout: 120_000, interval: 500 })
       const url = (await readAddress(folder))?.url ?? null
@@ -90,7 +90,7 @@ test('lines that nobody took are counted, and told when there is a reader again'
     logger.info({ lost }, 'the last one')`
   const writer = run(['--input-type=module', '--eval', script], fd)
   const end = ended(writer)
-  await vi.waitFor(() => expect(existsSync(join(folder, 'written'))).toBe(true), { timeout: 60_000 })
+  await vi.waitFor(() => expect(existsSync(join(folder, 'written'))).toBe(true), { timeout: 120_000 })
   const lines = text(createReadStream(path))
   closeSync(fd)
   expect(await end).toBe(0)

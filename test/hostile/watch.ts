@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import http from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { bounds } from '../../src/market/bounds.js'
 
 /**
  * How long a response of /healthz, from the outside and on a connection of its own, had to wait for what the recorder does: at most
@@ -18,6 +19,8 @@ export function watchHealth(pageUrl: string, pid: number | undefined): { stop():
       await sleep(100)
     }
   })()
+  // `stop` tells it. A test that fails before that ends the recorder, which is no failure of other tests.
+  watching.catch(() => undefined)
   return {
     async stop() {
       over.abort()
@@ -25,6 +28,22 @@ export function watchHealth(pageUrl: string, pid: number | undefined): { stop():
       return slowestMs
     },
   }
+}
+
+/** A text about as long as the largest response. */
+const largestResponse = JSON.stringify(
+  Array.from({ length: bounds.responseBytes / 64 }, (_, i) => ({ symbol: `BTC${i}USDT`, lastPrice: '1.5', ask: i })),
+)
+
+/** What held the loop up before there was a bound did so for 150 to 300 times of what the largest response takes to parse. */
+const longTurns = 100
+
+/** Processor time of a turn that is too long on this machine, as fast as it is just now. */
+export function longTurnMs(): number {
+  const before = process.cpuUsage()
+  JSON.parse(largestResponse)
+  const { user, system } = process.cpuUsage(before)
+  return (longTurns * (user + system)) / 1_000
 }
 
 function healthz(pageUrl: string): Promise<number> {

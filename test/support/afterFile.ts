@@ -1,5 +1,5 @@
 import { afterAll } from 'vitest'
-import { removeOwnFolder } from './program.js'
+import { leaveNothing } from './program.js'
 
 // After everything that the file itself does at its end.
-afterAll(removeOwnFolder)
+afterAll(leaveNothing)

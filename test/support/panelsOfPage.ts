@@ -13,6 +13,7 @@ export function panelsOfPage(chromiumPath: string) {
   let server: RunningServer
   let browser: Browser
   let watched: WatchedPage
+  let freshening: NodeJS.Timeout
 
   async function sql(text: string): Promise<void> {
     await testDatabase.database.pool.query(text)
@@ -36,16 +37,16 @@ export function panelsOfPage(chromiumPath: string) {
       select 'SPOT', 'BTCUSDT', 'market', '1m', t, 100, 102, 99, 101, 1, 100, true
       from (values (timestamptz '2026-01-01', timestamptz '2026-02-01'), ('2026-03-01', '2026-03-08')) as stretch (begin, until),
         generate_series(begin, until, '1 minute') as t`)
+    // A busy machine takes a while to show a page, and the recorder goes on meanwhile.
     freshen(source, Date.now())
+    freshening = setInterval(() => freshen(source, Date.now()), 1_000)
     source.state.serviceNow = () => serviceMs(Date.now())
     server = await serveSource(source, testDatabase.url)
     browser = await launchBrowser(chromiumPath)
   })
 
   beforeEach(async () => {
-    freshen(source, Date.now())
     watched = await openPage(browser, server.url)
-    watched.page.setDefaultTimeout(60_000)
   })
 
   afterEach(async () => {
@@ -54,6 +55,7 @@ export function panelsOfPage(chromiumPath: string) {
   })
 
   afterAll(async () => {
+    clearInterval(freshening)
     await browser?.close()
     await server?.close()
     await testDatabase?.drop()

@@ -1,4 +1,5 @@
-import { type ChildProcessByStdio, spawn } from 'node:child_process'
+import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,8 +15,22 @@ function ownFolder(): string {
   return (folder ??= mkdtempSync(join(tmpdir(), 'market-recorder-run-')))
 }
 
-/** When the programs of a test file have ended. */
-export function removeOwnFolder(): void {
+const children = new Set<ChildProcess>()
+
+/** Ends the programs that run still, at once: those that a test has left which failed. */
+export async function endPrograms(): Promise<void> {
+  await Promise.all(
+    [...children].map(async (child) => {
+      const closed = once(child, 'close')
+      child.kill('SIGKILL')
+      await closed
+    }),
+  )
+}
+
+/** At the end of a test file. */
+export async function leaveNothing(): Promise<void> {
+  await endPrograms()
   if (folder !== undefined) rmSync(folder, { recursive: true, force: true })
   folder = undefined
 }
@@ -52,6 +67,8 @@ export function startProgram(
     cwd: ownFolder(),
     stdio: ['ignore', 'pipe', 'pipe'],
   })
+  children.add(child)
+  child.once('close', () => children.delete(child))
   let stdout = ''
   let stderr = ''
   const watchers = new Set<() => void>()

@@ -101,11 +101,11 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
 
   describe('of a whole market', () => {
     let source: TestDatabase
-    beforeAll(async () => {
+    beforeEach(async () => {
       source = await createTestDatabase()
       await loadSmallMarket(source.database.db)
     })
-    afterAll(() => source.drop())
+    afterEach(() => source.drop())
 
     const problems = async (database?: TestDatabase) => {
       const found: string[] = []
@@ -116,15 +116,13 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
     }
     const certified = async (place: ArchiveTarget) =>
       certify(place, { ...days, tables: marketTables, isWanted: () => true, pointers: await hintsOf(place) })
-    const forget = () =>
-      source.database.pool.query('truncate recorder.archived_day, recorder.changed_day, iceberg.iceberg_tables')
-
     test('proves, restores and certifies what a folder does', async () => {
       const inFolder = await temporaryArchive()
       const copy = await createTestDatabase()
       try {
         await archiveAll(source.database, inFolder.target, later)
-        await forget()
+        // As if it had never been archived.
+        await source.database.pool.query('truncate recorder.archived_day, recorder.changed_day, iceberg.iceberg_tables')
         const { written } = await archiveAll(source.database, target, later)
         expect(written.length).toBeGreaterThan(5)
         expect((await archiveAll(source.database, target, later)).written).toEqual([])
@@ -133,12 +131,9 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
         await restoreArchive(copy.database, target, { tables: marketTables, pointers: await hintsOf(target) })
         expect(await everything(copy.database)).toEqual(await everything(source.database))
         const tables = [{ name: 'fills', retentionDays: 1 }]
-        await source.database.pool.query('create table public.fills as table market.fills')
         const removed = await removeArchived(source.database, target, tables, { now: () => later })
         expect(removed.kept).toEqual([])
         expect((await source.database.pool.query('select from market.fills')).rowCount).toBe(0)
-        await source.database.pool.query("delete from recorder.ledger where verdict = 'final'")
-        await source.database.pool.query('insert into market.fills select (f).* from (select f from public.fills f) f')
       } finally {
         await copy.drop()
         await inFolder.drop()
@@ -146,7 +141,6 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
     })
 
     test('is whole after a service that is busy, loses responses and cuts connections', async () => {
-      await forget()
       let count = 0
       const storm: (HttpFault | null)[] = [slowDown, null, 'lose', slowDown, 'cut', null, 'refuse', null]
       faults.decide = () => storm[count++ % storm.length] ?? null
@@ -157,7 +151,6 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
     })
 
     test('has nothing of a day that could not be finished, and the next run removes what is left of it', async () => {
-      await forget()
       target = open(bucket, { ...patience, totalMs: 50 })
       let puts = 0
       faults.decide = ({ method }) => (method === 'PUT' && ++puts > 6 ? slowDown : null)
@@ -182,7 +175,6 @@ describe.skipIf(missing !== '')(`an archive in a bucket${missing}`, () => {
         config,
         `archive: { bucket: ${bucket}, prefix: market, endpoint: '${server.url}', forcePathStyle: true, tables: [fills] }\n`,
       )
-      await forget()
       const run = (...args: string[]) =>
         runProgram([...args, '--config', config, '--data-dir', folder], {
           ...s3Environment,

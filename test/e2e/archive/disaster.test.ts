@@ -1,30 +1,34 @@
 import { randomBytes } from 'node:crypto'
-import { writeFile } from 'node:fs/promises'
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import pg from 'pg'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterEach, beforeEach, expect, inject, test } from 'vitest'
 import { folderTarget } from '../../../src/files/layout/target.js'
 import { rowsOf } from '../../support/archives.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { asAdmin, databaseUrl, dropDatabase } from '../../support/databaseServer.js'
-import { type Running, startProgram } from '../../support/program.js'
+import { endPrograms, startProgram } from '../../support/program.js'
 import { type SimulatorProcess, startSimulatorProcess } from '../../support/simulatorProcess.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const dayMs = 86_400_000
 const now = Date.now()
 const daysAgo = (days: number) => new Date(now - days * dayMs).toISOString()
-const folder = temporaryFolder('disaster')
-const archiveFolder = join(folder, 'archive')
+const root = temporaryFolder('disaster')
 const { adminUrl } = inject('testServer')
-const name = `recorder_test_disaster_${randomBytes(4).toString('hex')}`
-const times = { timeout: 150_000, interval: 500 }
+const times = { timeout: 240_000, interval: 500 }
 
 let simulator: SimulatorProcess
 let first: TestDatabase
 let url: string
-let started: Running | undefined
-beforeAll(async () => {
+let name: string
+let folder: string
+let archiveFolder: string
+beforeEach(async () => {
+  name = `recorder_test_disaster_${randomBytes(4).toString('hex')}`
+  folder = join(root, name)
+  archiveFolder = join(folder, 'archive')
+  await mkdir(folder)
   simulator = await startSimulatorProcess(['--scale', 'tiny', '--limit-factor', '10'])
   first = await createTestDatabase()
   url = first.url
@@ -37,17 +41,14 @@ beforeAll(async () => {
   }
   await writeFile(join(folder, 'recorder.yaml'), JSON.stringify(config))
 })
-afterAll(async () => {
-  started?.process.kill('SIGKILL')
-  await started?.finished
+afterEach(async () => {
+  await endPrograms()
   await simulator?.close()
   for (const database of [`${name}_dump`, `${name}_back`]) await dropDatabase(adminUrl, database)
 })
 
-const start = (...args: readonly string[]) => {
-  started = startProgram([...args, '--config', join(folder, 'recorder.yaml')], { DATABASE_URL: url })
-  return started
-}
+const start = (...args: readonly string[]) =>
+  startProgram([...args, '--config', join(folder, 'recorder.yaml')], { DATABASE_URL: url })
 async function run(...args: readonly string[]) {
   const finished = await start(...args).finished
   expect(finished, `${args.join(' ')}: ${finished.stderr}`).toMatchObject({ exitCode: 0 })
@@ -153,4 +154,4 @@ test('a database is lost, and an old dump of it and its archive are brought back
       and verdict in ('recorded', 'final', 'missing', 'lost')
     group by stream`)
   expect(unknown).toEqual([{ unknown: '{}' }, { unknown: '{}' }])
-}, 600_000)
+}, 1_800_000)

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest'
 import { loadConfig, resolveConfig } from '../../../src/config/resolve.js'
 import { parseYaml } from '../../../src/config/yaml.js'
 import { type Finding, runDoctor } from '../../../src/cli/doctor.js'
@@ -76,7 +76,9 @@ it('a port of the page that something else listens on is a failure, as start end
 })
 
 it('a server whose locks do not suffice for the chunks of a table is a warning', async () => {
-  const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
+  const own = await createTestDatabase()
+  onTestFinished(() => own.drop())
+  const config = loadConfig({ env: { DATABASE_URL: own.url, EXCHANGE_BASE_URL: 'http://127.0.0.1:9' } })
   const locks = async () => find(await runDoctor(config, createLogger('silent')), 'locks')
   expect(await locks()).toMatchObject({ verdict: 'ok' })
   await sql`do $$ begin
@@ -85,7 +87,7 @@ it('a server whose locks do not suffice for the chunks of a table is a warning',
       execute format('create table market.many_%s () inherits (market.many)', part);
       for place in 1..30 loop execute format('create index on market.many_%s (ts)', part); end loop;
     end loop;
-  end $$`.execute(database.database.db)
+  end $$`.execute(own.database.db)
   expect((await locks())?.detail).toContain('takes 4650 locks')
   expect((await locks())?.verdict).toBe('warning')
   expect((await locks())?.detail).toContain('max_locks_per_transaction')

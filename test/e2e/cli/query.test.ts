@@ -6,9 +6,14 @@ import { createTestDatabase, type TestDatabase } from '../../support/database.js
 import { aBook, aCandle } from '../../support/marketRows.js'
 import { entryPoint, runProgram } from '../../support/program.js'
 
+const price = '12345.123456789012345678'
+const quantity = '1234567890123.123456789012'
+
 let created: TestDatabase
 beforeAll(async () => {
   created = await createTestDatabase()
+  await upsertCandles(created.database.db, [aCandle({ close: price })])
+  await appendRows(created.database.db, 'order_books', [aBook({ bidPrices: ['1'], bidSizes: [quantity] })])
 })
 afterAll(async () => created.drop())
 
@@ -19,13 +24,8 @@ async function query(...args: string[]): Promise<string> {
   return stdout
 }
 
-const price = '12345.123456789012345678'
-const quantity = '1234567890123.123456789012'
-
 describe('query', () => {
   test('gives decimals as they were sent, in each of its forms', async () => {
-    await upsertCandles(created.database.db, [aCandle({ close: price })])
-    await appendRows(created.database.db, 'order_books', [aBook({ bidPrices: ['1'], bidSizes: [quantity] })])
     const sql = 'select c.close, b.bid_sizes from market.candles c, market.order_books b'
     expect(await query(sql)).toContain(`${price} │ {${quantity}}`)
     expect(await query('--csv', sql)).toBe(`close,bid_sizes\n${price},{${quantity}}\n`)

@@ -13,7 +13,7 @@ import { runProgram, startProgram } from '../../support/program.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
 
 const folder = temporaryFolder('right')
-const patience = { timeout: 60_000, interval: 50 }
+const patience = { timeout: 120_000, interval: 50 }
 const egress = 'one address'
 let simulator: Simulator
 let database: TestDatabase
@@ -134,7 +134,7 @@ describe('where nobody has the right to send', () => {
   test.each(['plan', 'doctor'])('%s takes it for as long as it asks', async (command) => {
     const { file } = await configured()
     const before = requests()
-    simulator.control.setFaults([{ kind: 'latency', minMs: 300, maxMs: 300 }])
+    simulator.control.setFaults([{ kind: 'latency', minMs: 1_500, maxMs: 1_500 }])
     try {
       const asking = runProgram([command, '--config', file], env())
       await vi.waitFor(() => expect(requests()).toBeGreaterThan(before), patience)

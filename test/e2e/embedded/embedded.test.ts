@@ -24,7 +24,7 @@ beforeAll(() => {
     throw new Error('these tests run the built program in processes of its own: run npm run build')
 })
 afterAll(async () => {
-  if (made !== undefined) await rm(dirname(await made), { recursive: true, force: true })
+  if (made !== undefined) await rm(dirname(made), { recursive: true, force: true })
 })
 
 afterEach(async () => {
@@ -45,18 +45,18 @@ async function dataDirectory(): Promise<string> {
   return join(parent, 'pg')
 }
 
-let made: Promise<string> | undefined
+let made: string | undefined
 /** One that an earlier start has created. Copied: to create it takes longer than most of these tests. */
 async function createdDirectory(): Promise<string> {
-  made ??= (async () => {
-    const dataDir = join(await mkdtemp(join(tmpdir(), 'market-recorder-embedded-')), 'pg')
-    await (await startEmbeddedPostgres({ dataDir })).stop()
+  if (made === undefined) {
+    const folder = await mkdtemp(join(tmpdir(), 'market-recorder-embedded-'))
+    await (await startEmbeddedPostgres({ dataDir: join(folder, 'pg') })).stop()
     // Where its server was; each copy finds a place of its own.
-    await rm(join(dataDir, 'port'))
-    return dataDir
-  })()
+    await rm(join(folder, 'pg', 'port'))
+    made = join(folder, 'pg')
+  }
   const dataDir = await dataDirectory()
-  execFileSync('cp', ['-a', await made, dataDir])
+  execFileSync('cp', ['-a', made, dataDir])
   return dataDir
 }
 
@@ -88,14 +88,9 @@ async function query(url: string, sql: string): Promise<unknown[]> {
   }
 }
 
-/** Resolves when no server runs on the directory; throws after five seconds. */
-async function gone(dataDir: string): Promise<void> {
-  for (let i = 0; i < 250; i += 1) {
-    if ((await readServerState(dataDir)) === undefined) return
-    await sleep(20)
-  }
-  throw new Error('a server is left running')
-}
+/** Resolves when no server runs on the directory. */
+const gone = (dataDir: string) =>
+  expect.poll(() => readServerState(dataDir), { interval: 20, message: 'a server is left running' }).toBeUndefined()
 
 /** Numbers of all processes that have the text in their command line; those that have ended do not count. */
 function processesWith(text: string): number[] {
@@ -163,8 +158,7 @@ describe('the embedded PostgreSQL', () => {
     expect(processesWith(port).length).toBeGreaterThan(0)
     owner.kill('SIGKILL')
     await gone(dataDir)
-    for (let i = 0; i < 100 && processesWith(port).length > 0; i += 1) await sleep(50)
-    expect(processesWith(port)).toEqual([])
+    await expect.poll(() => processesWith(port)).toEqual([])
     const again = await startEmbeddedPostgres({ dataDir })
     expect(await query(again.url, 'select answer from kept')).toEqual([7])
     await again.stop()

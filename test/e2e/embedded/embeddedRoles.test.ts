@@ -23,6 +23,22 @@ async function ask(url: string, sql: string): Promise<unknown[]> {
   }
 }
 
+/** Connects once there is room: the session of a connection that was closed may not have ended yet. */
+async function connected(url: string): Promise<pg.Client> {
+  let client = new pg.Client(url)
+  await expect
+    .poll(async () => {
+      client = new pg.Client(url)
+      client.on('error', () => undefined)
+      return client.connect().then(
+        () => 'connected',
+        (error: unknown) => (error as pg.DatabaseError).code,
+      )
+    })
+    .toBe('connected')
+  return client
+}
+
 const superusers = 'select rolname from pg_roles where rolsuper order by 1'
 const forbidden = [
   "select pg_create_physical_replication_slot('mine')",
@@ -66,9 +82,7 @@ describe('the logins of a new embedded server', () => {
         [server.readUrl, 12],
       ] as const)
         for (let i = 0; i < count; i++) {
-          const client = new pg.Client({ connectionString: url })
-          await client.connect()
-          clients.push(client)
+          clients.push(await connected(url))
         }
     } finally {
       await Promise.all(clients.map((client) => client.end()))
@@ -96,22 +110,16 @@ describe('the logins of a new embedded server', () => {
 
   it('leave the page its own, whatever an analyst does to hers', async () => {
     const held: pg.Client[] = []
-    for (;;) {
-      const client = new pg.Client({ connectionString: server.readUrl })
-      client.on('error', () => undefined)
-      try {
-        await client.connect()
-      } catch {
-        break
-      }
-      held.push(client)
-    }
-    expect(held).toHaveLength(12)
     const asPage = (sql: string) => ask(server.pageDatabaseUrl, sql)
-    expect(await asPage('select current_user')).toEqual(['page'])
-    await held[0]?.query("alter role reader password 'mine'")
-    await expect(held[0]?.query("alter role page password 'mine'")).rejects.toMatchObject({ code: '42501' })
-    await Promise.all(held.map((client) => client.end()))
+    try {
+      while (held.length < 12) held.push(await connected(server.readUrl))
+      await expect(ask(server.readUrl, 'select 1')).rejects.toMatchObject({ code: '53300' })
+      expect(await asPage('select current_user')).toEqual(['page'])
+      await held[0]?.query("alter role reader password 'mine'")
+      await expect(held[0]?.query("alter role page password 'mine'")).rejects.toMatchObject({ code: '42501' })
+    } finally {
+      await Promise.all(held.map((client) => client.end()))
+    }
     await expect(ask(server.readUrl, 'select 1')).rejects.toMatchObject({ code: '28P01' })
     expect(await asPage('select 1')).toEqual([1])
     await server.stop()
