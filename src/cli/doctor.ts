@@ -9,7 +9,7 @@ import type { Plan } from '../collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniverse.js'
 import { readUniverse } from '../collect/universe/universe.js'
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
-import { dayMs, oneLine } from '../market/values.js'
+import { dayMs } from '../market/values.js'
 import type { OpenStore } from '../openStore.js'
 import { pendingChanges, serviceProblem } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
@@ -23,13 +23,13 @@ import { ServiceClock } from '../exchange/serviceClock.js'
 import { rightsBeyondReading } from '../db/service.js'
 import { readOwner, requireOwnArchive } from '../files/archive/owner.js'
 import { readPointers } from '../files/iceberg/catalog.js'
-import { requireFreePort } from '../serve/server.js'
-import { respondingAddress } from '../serve/source.js'
 import { jobsProblem, readJobs } from '../server/timescale/jobs.js'
 import { canCreateExtension, detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
-import { inBytes, messageOf, withoutLogin } from '../runtime/text.js'
+import { inBytes, withoutLogin } from '../runtime/text.js'
 import { askService, findDatabase, type FoundDatabase } from './askService.js'
+import { checkPage } from './checkPage.js'
 import { Failed } from './end.js'
+import { failure, type Finding, ok, reasonOf, warning } from './finding.js'
 import { openArchive } from './openArchive.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { print, writeJson } from './output.js'
@@ -54,18 +54,6 @@ async function printFindings(options: DoctorOptions): Promise<void> {
   else for (const { verdict, what, detail } of findings) print(`${marks[verdict]}  ${what.padEnd(14)} ${detail}`)
   if (findings.some((finding) => finding.verdict === 'failure')) throw new Failed()
 }
-
-export interface Finding {
-  readonly what: string
-  readonly verdict: 'ok' | 'warning' | 'failure'
-  /** The finding, and the remedy unless the verdict is `ok`. */
-  readonly detail: string
-}
-
-const ok = (what: string, detail: string): Finding => ({ what, verdict: 'ok', detail })
-const warning = (what: string, detail: string): Finding => ({ what, verdict: 'warning', detail })
-const failure = (what: string, detail: string): Finding => ({ what, verdict: 'failure', detail })
-const reasonOf = (error: unknown) => oneLine(messageOf(error))
 
 /** Clock skew that is reported, because it makes logs and gaps hard to read. Candles follow the service's clock. */
 const maxSkewMs = 2_000
@@ -94,7 +82,7 @@ async function checkAll(config: Config, found: FoundDatabase, logger: Logger): P
     checkLimits(plan, service.universe !== null),
     ...service.findings,
     ...database.findings,
-    await checkPage(config),
+    ...(await checkPage(config)),
     await checkDisk(config, plan, database.kind),
     ...(await checkArchive(config, found)),
   ]
@@ -262,19 +250,6 @@ async function checkReader(config: Config, readUrl: string): Promise<Finding> {
     return failure('reader', describeDatabaseError(error))
   } finally {
     await database.close()
-  }
-}
-
-/** Checks that `start` can serve the page. A recorder of this data folder may serve it already. */
-async function checkPage({ serve, database }: Config): Promise<Finding> {
-  if (!serve.enabled) return ok('page', 'off')
-  const address = await respondingAddress(systemClock, database.dataDir)
-  if (address !== null) return ok('page', `a recorder of this data folder serves it at ${address}`)
-  try {
-    await requireFreePort(serve)
-    return ok('page', `${serve.host}:${serve.port} can be listened on`)
-  } catch (error) {
-    return failure('page', reasonOf(error))
   }
 }
 
