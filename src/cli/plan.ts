@@ -193,7 +193,7 @@ function streamTable(plan: Plan): string {
   const table = new Table({
     head: ['stream', 'instruments', 'requests/s', 'safe', 'share', 'rows/day', 'per day', 'compressed'],
     colAligns: ['left', ...Array.from({ length: 7 }, () => 'right' as const)],
-    style: { head: process.stdout.isTTY ? ['cyan'] : [], border: [] },
+    style: { head: [], border: [] },
   })
   for (const stream of plan.streams) {
     const use = plan.operations[stream.operation]

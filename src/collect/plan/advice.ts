@@ -104,7 +104,8 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
     universe.kind === 'assumed'
       ? `${assumedBusiestFillsPerSecond}/s for the busiest instrument, and 1/r of that at rank r`
       : `one for each ${assumedFillTurnover} of turnover here, in quote coin`
-  const range = `${rounded(neededRange.least)} to ${rounded(neededRange.most)} requests/s`
+  const [least, most] = [rounded(neededRange.least), rounded(neededRange.most)]
+  const range = `${least === most ? least : `${least} to ${most}`} requests/s`
   const lines = [
     `Fills are an estimate: ${basis}.${known} With fills ${fillTurnoverFactor} times as large or as small, ${range} are needed.`,
   ]
