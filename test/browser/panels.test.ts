@@ -79,8 +79,10 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     expect(page.url()).not.toContain('at=')
     await page.getByLabel('Go to').fill('2026-02-10T12:00')
     await page.getByLabel('Go to').press('Enter')
-    await page.getByText('No candles of this kind are stored around 2026-02-10T12:00.').waitFor()
-    await page.getByText(/ --from 2026-02-10$/).waitFor()
+    await page
+      .getByText(/^No candles of this kind are stored around 2026-02-10T12:00 \(the chart shows the nearest, of /)
+      .waitFor()
+    await page.getByText(/ --from 2026-02-10 --to 2026-02-11$/).waitFor()
     // The chart loads later candles, and stays where it was sent.
     await chart(/^Chart of \d+ 1m candles .* newest opened 2026-03-/).waitFor()
     await page.getByRole('radio', { name: '5m', exact: true }).click()

@@ -128,9 +128,9 @@ const calendar = z.strictObject({
     z.strictObject({
       ...seriesKey,
       days: z
-        .array(z.enum(['none', 'complete', 'partial', 'lost', 'empty']))
+        .array(z.enum(['none', 'missing', 'complete', 'partial', 'lost', 'empty']))
         .describe(
-          'One for each day. none: nothing proven. partial: some of it. lost: has a gap that the service does not fill. empty: proven, and nothing happened.',
+          'One for each day. none: nothing proven. missing: nothing proven, and an open gap. partial: some of it. lost: has a gap that the service does not fill. empty: proven, and nothing happened.',
         ),
     }),
   ),

@@ -251,7 +251,7 @@ async function readInstrument(db: Db, key: InstrumentKey, time: ServiceMs | Time
   return { ticker, book, fills }
 }
 
-type DayStatus = 'none' | 'complete' | 'partial' | 'lost' | 'empty'
+type DayStatus = 'none' | 'missing' | 'complete' | 'partial' | 'lost' | 'empty'
 
 /** Allowed lag of today's proven coverage, milliseconds. Candles need time to close, fills to happen, funding to settle. */
 const lagMs = 10 * 60_000
@@ -264,7 +264,7 @@ export function dayStatus(
   now: ServiceMs,
 ): DayStatus {
   if (day.lostMs > 0) return 'lost'
-  if (day.coveredMs <= 0) return day.openGapMs > 0 ? 'partial' : 'none'
+  if (day.coveredMs <= 0) return day.openGapMs > 0 ? 'missing' : 'none'
   const everyMs = interval !== '' ? intervalMs[interval] : stream === 'funding_rates' ? settlesEveryMs : 0
   const coveredTo = day.coveredTo ?? day.day
   const expectedMs = coveredTo > now - lagMs - everyMs ? coveredTo - day.day : dayMs

@@ -15,6 +15,7 @@ type Series = MarketResponses['calendar']['series'][number]
 const meanings = {
   complete: 'complete',
   partial: 'partly recorded',
+  missing: 'a gap all day',
   lost: 'has a lost gap',
   empty: 'no trade',
   none: 'nothing recorded',
@@ -255,7 +256,9 @@ function dateMark(date: number, index: number): string {
   if (at.getUTCDate() === 1) return at.toLocaleDateString('en-GB', { month: 'short', timeZone: 'UTC' })
   // The name of a month leaves no room for a number right after it, and would seem to belong to one right before it.
   const isByMonth = at.getUTCDate() <= 3 || new Date(date + 2 * dayMs).getUTCDate() <= 2
-  return (index === 0 || at.getUTCDay() === 1) && !isByMonth ? String(at.getUTCDate()) : ''
+  // Nor would the first column have room right before a Monday.
+  const isFirst = index === 0 && at.getUTCDay() !== 0
+  return (isFirst || at.getUTCDay() === 1) && !isByMonth ? String(at.getUTCDate()) : ''
 }
 
 function seriesId({ stream, category, symbol, type, interval }: Series): string {

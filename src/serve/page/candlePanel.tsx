@@ -91,7 +91,7 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
         ) : current === null && isTraded ? (
           (error ?? 'Loading…')
         ) : (
-          <Nothing view={view} isGone={instrument?.disappearedAt != null} />
+          <Nothing view={view} isGone={instrument?.disappearedAt != null} candles={candles} />
         )}
       </p>
       <div class="chart" ref={container} role="img" aria-label={describe(symbol, interval, candles, chartGaps)} />
@@ -231,18 +231,28 @@ function csvOf({ category, symbol, type, interval }: View, candles: readonly Can
   return { name: `${category ?? ''}-${symbol ?? ''}-candles-${type}-${interval}`, rows }
 }
 
+interface NothingProps {
+  readonly view: View
+  readonly isGone: boolean
+  /** What the chart shows instead. */
+  readonly candles: readonly Candle[]
+}
+
 /** Explains why there are no candles, and how to get them if that can work. */
-function Nothing({ view: { category, symbol, type, interval, at }, isGone }: { view: View; isGone: boolean }) {
+function Nothing({ view: { category, symbol, type, interval, at }, isGone, candles }: NothingProps) {
   if (category === null || !isTradedCategory(category)) return <>This category has no candles.</>
   if (category === 'SPOT' && type !== 'market') return <>Only futures have {type} candles.</>
-  const around = at === null ? '' : ` around ${minuteText(at)}`
+  const nearest = candles.findLast(({ openTime }) => openTime <= (at ?? 0)) ?? candles[0]
+  const instead = nearest === undefined ? '' : ` (the chart shows the nearest, of ${minuteText(nearest.openTime)})`
+  const around = at === null ? '' : ` around ${minuteText(at)}${instead}`
   if (isGone) return <>No candles of this kind are stored{around}. The service does not list the instrument any more.</>
   const ofType = type === 'market' ? '' : ` --type ${type}`
   const command = `npx market-recorder backfill --category ${category} --symbol ${symbol ?? ''} --interval ${interval}${ofType}`
-  const from = minuteText(at ?? Date.now() - 7 * dayMs).slice(0, 10)
+  const date = (time: number) => minuteText(time).slice(0, 10)
+  const range = at === null ? date(Date.now() - 7 * dayMs) : `${date(at)} --to ${date(at + dayMs)}`
   return (
     <>
-      No candles of this kind are stored{around}. To fetch them: <Command text={`${command} --from ${from}`} />
+      No candles of this kind are stored{around}. To fetch them: <Command text={`${command} --from ${range}`} />
     </>
   )
 }

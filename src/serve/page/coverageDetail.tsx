@@ -105,11 +105,12 @@ function List({ title, ranges }: { title: string; ranges: readonly TimeRange[] }
   )
 }
 
+/** Shows a range, with its dates where it is longer than a day. */
 function Span({ from, to }: TimeRange) {
+  const text = (time: number) => moment(time).slice(to - from > dayMs ? 0 : 11)
   return (
     <>
-      <time>{moment(from).slice(11)}</time> to <time>{moment(to).slice(11)}</time>{' '}
-      <span class="dim">{duration(to - from)}</span>
+      <time>{text(from)}</time> to <time>{text(to)}</time> <span class="dim">{duration(to - from)}</span>
     </>
   )
 }

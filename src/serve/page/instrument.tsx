@@ -54,7 +54,7 @@ export function Instrument({ view, change }: ViewProps) {
         <OrderBook book={book} isKnown={response !== null || live !== null} {...past} />
         <Fills fills={fills} {...past} />
       </div>
-      <HistoryPanel category={category} symbol={symbol} />
+      <HistoryPanel category={category} symbol={symbol} isPast={pastAt !== null} />
     </section>
   )
 }
@@ -103,8 +103,16 @@ const spans = [1, 6, 24, 168]
 type History = MarketResponses['history']
 type Field = Exclude<keyof History['points'][number], 'time'>
 
+interface HistoryProps {
+  readonly category: Category
+  readonly symbol: string
+  /** Whether the panels above show the past, which these never do. */
+  readonly isPast: boolean
+}
+
 /** Shows the spread of the last hours and, for a future, the funding rate. */
-function HistoryPanel({ category, symbol }: { category: Category; symbol: string }) {
+function HistoryPanel({ category, symbol, isPast }: HistoryProps) {
+  const ofNow = isPast ? ', until now' : ''
   const [hours, setHours] = useState(1)
   const { response, error } = useResponse('/api/history', { category, symbol, hours }, { everyMs: 15_000 })
   const last = response?.points.at(-1)
@@ -122,7 +130,7 @@ function HistoryPanel({ category, symbol }: { category: Category; symbol: string
   const csv = { name: `${category}-${symbol}-spread`, rows }
   return (
     <div class="histories">
-      <Panel id="history" title="Spread, basis points" aside={span} csv={csv}>
+      <Panel id="history" title={`Spread, basis points${ofNow}`} aside={span} csv={csv}>
         <Lines
           history={response}
           hours={hours}
@@ -137,7 +145,7 @@ function HistoryPanel({ category, symbol }: { category: Category; symbol: string
         {last === undefined && <p class="nothing">{error ?? (response === null ? 'Loading…' : 'No ticker in it.')}</p>}
       </Panel>
       {response?.points.some(({ fundingRate }) => fundingRate !== null) === true && (
-        <Panel id="funding" title={`Funding rate, %, last ${spanText(hours)}`}>
+        <Panel id="funding" title={`Funding rate, %, last ${spanText(hours)}${ofNow}`}>
           <Lines
             history={response}
             hours={hours}

@@ -210,7 +210,10 @@ function Cells({ row, now }: { row: Row; now: number }) {
       <Figure value={row.turnover} shown={(value) => `${compactDecimal(value)} ${row.quoteCoin ?? ''}`} />
       <Figure value={row.spreadBps} shown={(value) => approximate(value).toFixed(2)} />
       <Figure value={row.fundingRate} shown={(value) => percent(value, 4)} />
-      <td class={`number ${completeShare === null ? 'none' : completeShare < 0.999 ? 'warn' : ''}`}>
+      <td
+        class={`number ${completeShare === null ? 'none' : completeShare < 0.999 ? 'dim' : ''}`}
+        title="Share of the last 24 hours with complete 1m candles. It grows with the recording and with what is fetched of the past."
+      >
         {completeShare === null ? '–' : `${Math.floor(completeShare * 1000) / 10} %`}
       </td>
       <td class="number">{duration(Math.max(0, now - row.ts))}</td>

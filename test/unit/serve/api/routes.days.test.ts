@@ -12,7 +12,7 @@ test.each([
   ['none without a proof', aDay, past, 'none'],
   ['complete when all of it is proven', { ...aDay, coveredMs: dayMs }, past, 'complete'],
   ['partial when a second is missing', { ...aDay, coveredMs: dayMs - 1000 }, past, 'partial'],
-  ['partial with an open gap alone', { ...aDay, openGapMs: 1 }, past, 'partial'],
+  ['missing with an open gap alone', { ...aDay, openGapMs: 1 }, past, 'missing'],
   ['lost with a gap for good, whatever else is proven', { ...aDay, coveredMs: dayMs, lostMs: 1 }, past, 'lost'],
   ['empty when it is proven that nothing happened', { ...aDay, coveredMs: dayMs, hasRows: false }, past, 'empty'],
   ['complete today when what has passed is proven', today(0, 3_600_000), day + 3_700_000, 'complete'],
