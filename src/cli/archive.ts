@@ -32,7 +32,7 @@ interface RunOptions extends CommonOptions {
 
 const example = `
 Example:
-  market-recorder archive --config recorder.yaml
+  npx market-recorder archive --config recorder.yaml
 
 Without a subcommand every settled day is written that the archive does not have yet, or has otherwise than the database.
 The same command again goes on where it was stopped. archive <subcommand> --help says more.`
@@ -126,7 +126,7 @@ function pruneCommand(): Command {
   return configuredCommand('prune')
     .description('Remove files that no snapshot names: of former snapshots, and of interrupted runs.')
     .option('--dry-run', 'only say what would be removed')
-    .addHelpText('after', '\nExample:\n  market-recorder archive prune --config recorder.yaml --dry-run')
+    .addHelpText('after', '\nExample:\n  npx market-recorder archive prune --config recorder.yaml --dry-run')
     .action((_, command: Command) => runPrune(command.optsWithGlobals()))
 }
 
@@ -145,7 +145,7 @@ async function runPrune(options: CommonOptions & { readonly dryRun?: boolean }):
 function adoptCommand(): Command {
   return configuredCommand('adopt')
     .description('Take over an archive that knows more than the database: what the archive has is final then.')
-    .addHelpText('after', '\nExample:\n  market-recorder archive adopt --config recorder.yaml')
+    .addHelpText('after', '\nExample:\n  npx market-recorder archive adopt --config recorder.yaml')
     .action((_, command: Command) => runAdopt(command.optsWithGlobals()))
 }
 
@@ -185,7 +185,7 @@ function verifyCommand(): Command {
     .option('--json', 'print one JSON array')
     .addHelpText(
       'after',
-      '\nExample:\n  market-recorder archive verify --config recorder.yaml --offline\n\n' +
+      '\nExample:\n  npx market-recorder archive verify --config recorder.yaml --offline\n\n' +
         'A day that is damaged, or that the database has otherwise, is written anew by the next archive.\n' +
         'Exit code: 0 when everything is as it was written, 1 when anything is not.',
     )
@@ -234,7 +234,7 @@ function restoreCommand(): Command {
     .option('--json', 'print the result as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  market-recorder archive restore --config recorder.yaml --into postgres://localhost/march --table fills --from 2026-03-01 --to 2026-04-01',
+      '\nExample:\n  npx market-recorder archive restore --config recorder.yaml --into postgres://localhost/march --table fills --from 2026-03-01 --to 2026-04-01',
     )
     .action((_, command: Command) => runRestore(command.optsWithGlobals()))
 }

@@ -37,7 +37,7 @@ export function certifyCommand(): Command {
     .option('--json', 'print the report as JSON')
     .addHelpText(
       'after',
-      '\nExample:\n  market-recorder archive certify --config recorder.yaml --table fills --symbol BTCUSDT --from 2026-03-01 --to 2026-04-01\n\n' +
+      '\nExample:\n  npx market-recorder archive certify --config recorder.yaml --table fills --symbol BTCUSDT --from 2026-03-01 --to 2026-04-01\n\n' +
         'The report is made of the archive alone, after every file of the range was read and found as it was written.\n' +
         'archive verify compares the archive with the database that wrote it.\n' +
         'Exit code: 0, or 1 without a report when a file is not as it was written, or nothing matches.',

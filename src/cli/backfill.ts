@@ -54,14 +54,14 @@ interface BackfillOptions extends CommonOptions {
 
 const examples = `
 Examples:
-  market-recorder backfill --category SPOT --symbol 'BTC*' 'ETH*' --interval 1m --from launch
-  market-recorder backfill --category USDT-FUTURES --symbol BTCUSDT --interval 1m 1H --type market mark \\
+  npx market-recorder backfill --category SPOT --symbol 'BTC*' 'ETH*' --interval 1m --from launch
+  npx market-recorder backfill --category USDT-FUTURES --symbol BTCUSDT --interval 1m 1H --type market mark \\
     --from 2025-01-01 --to 2026-01-01 --dry-run
 
-  market-recorder backfill --stream fills --category USDT-FUTURES --symbol BTCUSDT --from 2026-11-01
-  market-recorder backfill --stream funding --category USDT-FUTURES --symbol '*' --from launch
+  npx market-recorder backfill --stream fills --category USDT-FUTURES --symbol BTCUSDT --from 2026-11-01
+  npx market-recorder backfill --stream funding --category USDT-FUTURES --symbol '*' --from launch
 
-  market-recorder backfill --cancel --symbol 'BTC*'
+  npx market-recorder backfill --cancel --symbol 'BTC*'
 
 Only what is missing is fetched, so running it again continues where it stopped.
 Exit code: 0 when everything is there, 1 when something is still missing.`
@@ -116,7 +116,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     if (requested.length === 0) {
       if (skipped.length > 0) throw new Error(nothingLeft(skipped))
       throw new Error(
-        `no instrument of ${request.categories.join(', ')} matches ${request.symbols.join(' ')}; see the symbols with: market-recorder query "select category, symbol from market.instruments"`,
+        `no instrument of ${request.categories.join(', ')} matches ${request.symbols.join(' ')}; see the symbols with: npx market-recorder query "select category, symbol from market.instruments"`,
       )
     }
     if (request.stream !== 'candles') warnOfReach(request, requested)
@@ -199,7 +199,7 @@ function stoppedLines(command: string): string {
 }
 
 const goesOnLine =
-  'the recorder on this host goes on with it; see market-recorder status, and end it with market-recorder backfill --cancel'
+  'the recorder on this host goes on with it; see npx market-recorder status, and end it with npx market-recorder backfill --cancel'
 
 /** Builds the request. Throws if options are missing, and names all of them. */
 function requestOf(options: BackfillOptions): BackfillRequest {
@@ -241,5 +241,5 @@ async function cancel({ stream, category, symbol, interval, type, ...options }: 
 
 function commandLine(): string {
   const quoted = process.argv.slice(2).map((word) => (/^[\w:.,/=+-]+$/.test(word) ? word : `'${word}'`))
-  return ['market-recorder', ...quoted].join(' ')
+  return ['npx market-recorder', ...quoted].join(' ')
 }

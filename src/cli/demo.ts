@@ -25,7 +25,7 @@ export function demoCommand(): Command {
   return new Command('demo')
     .option('--data-dir <folder>', 'folder of the database; run it again to continue with the same data', './data')
     .addOption(new Option('--for <seconds>', 'stop by itself after this time').argParser(positiveSeconds))
-    .addHelpText('after', '\nExample:\n  market-recorder demo --for 60')
+    .addHelpText('after', '\nExample:\n  npx market-recorder demo --for 60')
     .action(runDemo)
 }
 

@@ -42,7 +42,7 @@ interface DoctorOptions extends CommonOptions {
 export function doctorCommand(): Command {
   return configuredCommand('doctor')
     .option('--json', 'print the findings as JSON')
-    .addHelpText('after', '\nExample:\n  market-recorder doctor --config recorder.yaml')
+    .addHelpText('after', '\nExample:\n  npx market-recorder doctor --config recorder.yaml')
     .action(printFindings)
 }
 
@@ -95,7 +95,7 @@ function checkLimits(plan: Plan, isListed: boolean): Finding {
     ? ok('limits', `the streams need ${share} ${basis}`)
     : failure(
         'limits',
-        `the streams need more than the limits allow ${basis} (${share}); run "market-recorder plan" for what to change`,
+        `the streams need more than the limits allow ${basis} (${share}); run "npx market-recorder plan" for what to change`,
       )
 }
 
@@ -204,7 +204,7 @@ async function describeDatabase(store: OpenStore, config: Config): Promise<Datab
   const isBare = kind === 'postgresql' && (await canCreateExtension(db))
   const meaning = isBare ? 'it has loaded TimescaleDB, and "start" creates the extension' : meaningOf[kind]
   const { length } = await pendingChanges(store, config)
-  const todo = '"start" makes them; "market-recorder migrate" does, too, and with --dry-run lists them'
+  const todo = '"start" makes them; "npx market-recorder migrate" does, too, and with --dry-run lists them'
   const schema = length === 0 ? ok('schema', 'up to date') : warning('schema', `${length} changes are pending; ${todo}`)
   const problem = await serviceProblem(store, config)
   const held = problem === null ? [] : [(problem.isRefused ? failure : warning)('held service', problem.line)]

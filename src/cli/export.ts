@@ -28,9 +28,9 @@ interface ExportOptions extends CommonOptions {
 
 const examples = `
 Examples:
-  market-recorder export fills --from 2026-03-01 --to 2026-04-01 --symbol 'BTC*' --out ./march
-  market-recorder export candles --from 2026-01-01 --category SPOT --format csv --out ./candles
-  market-recorder export "select * from market.instruments where status = 'online'" --out ./online
+  npx market-recorder export fills --from 2026-03-01 --to 2026-04-01 --symbol 'BTC*' --out ./march
+  npx market-recorder export candles --from 2026-01-01 --category SPOT --format csv --out ./candles
+  npx market-recorder export "select * from market.instruments where status = 'online'" --out ./online
 
 Rows with an instrument and a time go to day=…/category=…/symbol=…/, others to one file. The same command again continues
 where it was stopped, and adds the days since.`
@@ -129,7 +129,7 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
 function whatIsMissing({ symbol = [] }: ExportOptions): string {
   const last = symbol.length > 1 ? symbol.at(-1) : undefined
   const taken = last === undefined ? '' : `; --symbol took "${last}", as it takes every word after it`
-  return `what to export is missing${taken}. Give it first: market-recorder export fills --symbol BTCUSDT …`
+  return `what to export is missing${taken}. Give it first: npx market-recorder export fills --symbol BTCUSDT …`
 }
 
 /** Resolves patterns to known symbols. A name without wildcards stands for itself, even if it is unknown. */

@@ -40,7 +40,7 @@ export function gapsCommand(): Command {
     .option('--json', 'print one JSON array, newest first')
     .addHelpText(
       'after',
-      "\nExamples:\n  market-recorder gaps --stream fills --symbol 'BTC*'\n  market-recorder gaps --repair\n\nExit code of --repair: 0 when every repairable gap is filled, 1 when one is left.",
+      "\nExamples:\n  npx market-recorder gaps --stream fills --symbol 'BTC*'\n  npx market-recorder gaps --repair\n\nExit code of --repair: 0 when every repairable gap is filled, 1 when one is left.",
     )
     .action(runGaps)
 }
@@ -105,7 +105,7 @@ async function repairGaps(
       await printSummary(summary, others.length === 0 ? stream : 'rows')
     }
     for (const line of missingLines(summary)) tell(line)
-    const rest = left === 0 ? '' : `; ${left} not yet, see above and market-recorder gaps`
+    const rest = left === 0 ? '' : `; ${left} not yet, see above and npx market-recorder gaps`
     if (!isJson) await writeOut(`${repaired} of ${gaps.length} gaps repaired${rest}\n`)
     if (left > 0) throw new Failed()
   } finally {
@@ -131,6 +131,6 @@ function gapText(gap: Gap): string {
   const what =
     candles === null
       ? instrumentText(gap)
-      : `${seriesText(candles)} (${Math.round((to - from) / intervalMs[candles.interval])} candles)`
+      : `${seriesText(candles)} (${Math.round((to - from) / intervalMs[candles.interval])})`
   return `${what} ${text(from)} to ${text(to)}`
 }

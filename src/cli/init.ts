@@ -30,8 +30,8 @@ interface InitOptions extends Decisions {
 
 const examples = `
 Examples:
-  market-recorder init
-  market-recorder init --yes --url https://api.example.com --record fills candles --symbol 'BTC*' 'ETH*' --keep-days 90
+  npx market-recorder init
+  npx market-recorder init --yes --url https://api.example.com --record fills candles --symbol 'BTC*' 'ETH*' --keep-days 90
 
 In a terminal it asks for what no option says; with --yes, or without a terminal, that keeps its default. It writes no
 password: set DATABASE_URL in the environment to record into a database of your own.`

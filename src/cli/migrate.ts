@@ -12,7 +12,7 @@ interface MigrateOptions extends CommonOptions {
 export function migrateCommand(): Command {
   return configuredCommand('migrate')
     .option('--dry-run', 'print what would change, and change nothing')
-    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… market-recorder migrate --dry-run')
+    .addHelpText('after', '\nExample:\n  DATABASE_URL=postgres://… npx market-recorder migrate --dry-run')
     .action(runMigrate)
 }
 

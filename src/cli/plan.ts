@@ -37,7 +37,10 @@ export function planCommand(): Command {
       ),
     )
     .option('--json', 'print one JSON object')
-    .addHelpText('after', '\nExample:\n  market-recorder plan --offline\n\nExit code: 0 if it fits, 1 if it does not.')
+    .addHelpText(
+      'after',
+      '\nExample:\n  npx market-recorder plan --offline\n\nExit code: 0 if it fits, 1 if it does not.',
+    )
     .action(runPlan)
 }
 

@@ -24,9 +24,9 @@ interface QueryOptions extends CommonOptions {
 
 const examples = `
 Examples:
-  market-recorder query "select symbol, last_price from market.latest_tickers limit 5"
-  market-recorder query --csv "select * from market.candles where symbol = 'BTCUSDT'" > candles.csv
-  market-recorder query - < question.sql
+  npx market-recorder query "select symbol, last_price from market.latest_tickers limit 5"
+  npx market-recorder query --csv "select * from market.candles where symbol = 'BTCUSDT'" > candles.csv
+  npx market-recorder query - < question.sql
 
 Times are in UTC, as PostgreSQL writes them (2026-03-01 12:00:00.5+00). For ISO 8601: to_json(ts) in the query, or export.`
 

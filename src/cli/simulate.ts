@@ -28,9 +28,9 @@ interface SimulateOptions {
 
 const examples = `
 Examples:
-  $ market-recorder simulate --port 8100 --scale live
-  $ market-recorder simulate --port 8100 --fault tornBody:probability=0.01 --fault down:after=20000,for=5000
-  $ market-recorder simulate --port 8100 --quirk dailyOpenAt16Utc=false --quirk rpiBookAsStrings
+  $ npx market-recorder simulate --port 8100 --scale live
+  $ npx market-recorder simulate --port 8100 --fault tornBody:probability=0.01 --fault down:after=20000,for=5000
+  $ npx market-recorder simulate --port 8100 --quirk dailyOpenAt16Utc=false --quirk rpiBookAsStrings
 
 It prints its URL as one line and runs until it is interrupted; then prints a summary of the requests it received.`
 
@@ -72,7 +72,7 @@ async function simulate(options: SimulateOptions): Promise<void> {
       ...(options.latency ? { latencyMs: options.latency } : {}),
     })
     print(simulator.url)
-    tell(`record it with: EXCHANGE_BASE_URL=${simulator.url} market-recorder start`)
+    tell(`record it with: EXCHANGE_BASE_URL=${simulator.url} npx market-recorder start`)
     await sleepUnlessStopped(undefined, stop.signal)
     await simulator.close()
     print(reportTable(simulator.control.report()))

@@ -36,7 +36,7 @@ export function startCommand(): Command {
     )
     .addHelpText(
       'after',
-      '\nExample:\n  EXCHANGE_BASE_URL=https://api.example.com market-recorder start --config recorder.yaml',
+      '\nExample:\n  EXCHANGE_BASE_URL=https://api.example.com npx market-recorder start --config recorder.yaml',
     )
     .action(runStart)
 }

@@ -42,7 +42,7 @@ export function statusCommand(): Command {
     .addOption(new Option('--json', 'print one JSON object').conflicts('watch'))
     .addHelpText(
       'after',
-      '\nExample:\n  market-recorder status --watch\n\nWhen no recorder responds, it shows what the database holds. Exit code: 0 if it records, 1 if not.\n' +
+      '\nExample:\n  npx market-recorder status --watch\n\nWhen no recorder responds, it shows what the database holds. Exit code: 0 if it records, 1 if not.\n' +
         '\nWhere the page requires a password, give it in SERVE_PASSWORD or SERVE_PASSWORD_FILE in the environment.',
     )
     .action(runStatus)

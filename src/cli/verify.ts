@@ -24,7 +24,7 @@ export function verifyCommand(): Command {
     .option('--json', 'print one JSON array')
     .addHelpText(
       'after',
-      "\nExample:\n  market-recorder verify --symbol 'BTC*'\n\nExit code: 0 when everything agrees, 1 when anything does not. Odd rows are only counted.",
+      "\nExample:\n  npx market-recorder verify --symbol 'BTC*'\n\nExit code: 0 when everything agrees, 1 when anything does not. Odd rows are only counted.",
     )
     .action(runVerify)
 }

@@ -92,13 +92,13 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   },
   '28P01': { advice: 'check user and password in DATABASE_URL, or in DATABASE_READ_URL where that is set' },
   '3D000': { advice: 'create it (createdb) or correct the name in DATABASE_URL' },
-  '3F000': { preventsTakeover: true, advice: 'run market-recorder migrate if it is a schema of the recorder' },
+  '3F000': { preventsTakeover: true, advice: 'run npx market-recorder migrate if it is a schema of the recorder' },
   '40': { isPassing: true, isConflict: true },
   '42501': { advice: 'grant it, or connect as the owner of the tables' },
   '42710': { isDuplicate: true },
   '42P06': { isDuplicate: true },
   '42P07': { isDuplicate: true },
-  '42P01': { preventsTakeover: true, advice: 'run market-recorder migrate if it is a table of the recorder' },
+  '42P01': { preventsTakeover: true, advice: 'run npx market-recorder migrate if it is a table of the recorder' },
   /** Resources: connections, disk, memory. */
   '53': { isPassing: true },
   '53100': { preventsTakeover: true, advice: "the server's disk is full; free space on it or set a shorter retention" },
@@ -149,9 +149,10 @@ export function describeDatabaseError(error: unknown): string {
   const place = typeof address === 'string' ? `${address}${typeof port === 'number' ? `:${port}` : ''}` : ''
   const where = place === '' || cause.message.includes(place) ? '' : ` (${place})`
   const hinted = typeof hint === 'string' ? `; ${hint.replace(/\.$/, '')}` : ''
-  const what = `${cause.message || String(code)}${where}${typeof detail === 'string' ? `: ${detail}` : ''}${hinted}`
+  const said = `${cause.message || String(code)}${where}${typeof detail === 'string' ? `: ${detail}` : ''}`
   const { advice } = traitsOf(error)
-  const line = `database: ${what}${advice === null ? '' : `; ${advice}`}`
+  const more = `${hinted}${advice === null ? '' : `; ${advice}`}`
+  const line = `database: ${more === '' ? said : said.replace(/\.$/, '')}${more}`
   return line.replaceAll(/\s*\n\s*/g, ' ').replaceAll(/(postgres(?:ql)?:\/\/[^:@/\s]*):[^@\s]*@/g, '$1:…@')
 }
 

@@ -173,7 +173,7 @@ export async function explainMissing(query: pg.ClientBase['query'], error: unkno
   if (names === null) return error
   if (names.length === 0) {
     return new Error(
-      'the database has no tables of the recorder; run market-recorder migrate, or check DATABASE_URL and --data-dir',
+      'the database has no tables of the recorder; run npx market-recorder migrate, or check DATABASE_URL and --data-dir',
       { cause: error },
     )
   }

@@ -1,5 +1,5 @@
 import { type Expression, expressionBuilder, type RawBuilder, sql, type SqlBool } from 'kysely'
-import { type CandleSeries, type CandleType, type Interval, intervalMs } from '../market/candle.js'
+import { type CandleSeries, type CandleType, type Interval, intervalMs, seriesText } from '../market/candle.js'
 import { type InstrumentKey, isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
 import { minuteMs } from '../market/values.js'
@@ -33,8 +33,9 @@ export function rowMs({ interval }: Series): number {
   return interval === '' ? minuteMs : intervalMs[interval]
 }
 
-export function streamText({ stream, category, symbol, type, interval }: Series): string {
-  return [category, symbol, ...(type === '' ? [stream] : [type, interval])].join(' ')
+export function streamText(series: Series): string {
+  const candles = candlesOf(series)
+  return candles === null ? `${series.category} ${series.symbol} ${series.stream}` : seriesText(candles)
 }
 
 /** Returns the series that a row names. */

@@ -5,6 +5,7 @@ import {
   gridOf,
   type Interval,
   intervalMs,
+  seriesText,
   whyNoCandles,
   withCandles,
 } from '../market/candle.js'
@@ -89,11 +90,11 @@ export function resolveRequest(
     const kind = instrument.isReality === true ? 'tokenised_stock' : 'other'
     for (const interval of request.intervals) {
       for (const type of request.types) {
+        const candles: CandleSeries = { category, symbol, type, interval }
         const unavailable = whyNoCandles(kind, type, interval)
         if (unavailable === null) {
-          const candles: CandleSeries = { category, symbol, type, interval }
           series.push(requestedCandles(candles, instrument, request, serviceNow, settleMs))
-        } else skipped.add(`${category} ${symbol} ${type} ${interval}: ${unavailable}`)
+        } else skipped.add(`${seriesText(candles)}: ${unavailable}`)
       }
     }
   }

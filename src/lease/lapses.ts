@@ -3,6 +3,8 @@ import type { Logger } from '../runtime/logger.js'
 
 /** Length at which a lapse is a warning. Requests that wait for less are only a little late. */
 const longMs = 5_000
+/** A busy machine has one long lapse after another. Those that follow a warning are only counted for this long. */
+const quietMs = 600_000
 
 /**
  * Warns of long lapses: times in which a recorder owns its row and does not send, because it did not renew the row in
@@ -13,7 +15,11 @@ export class Lapses {
   readonly #logger: Logger
   readonly #clock: Clock
   #beganMs: number | null = null
+  /** Of the lapse of now. */
+  #isLong = false
   #isWarned = false
+  #counted = 0
+  #quietUntilMs = -Infinity
 
   constructor(egress: string, logger: Logger, clock: Clock) {
     this.#egress = egress
@@ -23,26 +29,36 @@ export class Lapses {
 
   /** Looks at the time. It must be called at least once a second. */
   look(): void {
-    if (this.#beganMs === null || this.#isWarned || this.#clock.monotonicMs() - this.#beganMs < longMs) return
-    this.#isWarned = true
+    const nowMs = this.#clock.monotonicMs()
+    if (this.#beganMs === null || this.#isLong || nowMs - this.#beganMs < longMs) return
+    this.#isLong = true
+    if (nowMs < this.#quietUntilMs) {
+      this.#counted += 1
+      return
+    }
     const why = 'the database is slow, or this machine is too busy'
-    this.#logger.warn(`nothing is sent from ${this.#egress} until its row is renewed: ${why}`)
+    const before = this.#counted === 0 ? '' : `; ${this.#counted} times more since the last of these warnings`
+    this.#logger.warn(`nothing is sent from ${this.#egress} until its row is renewed: ${why}${before}`)
+    this.#isWarned = true
+    this.#counted = 0
+    this.#quietUntilMs = nowMs + quietMs
   }
 
   begin(): void {
     this.#beganMs = this.#clock.monotonicMs()
   }
 
-  /** Ends a lapse. Returns true if there was a short one, of which nothing was said. */
+  /** Ends a lapse. Returns true if there was one of which nothing was said. */
   end(): boolean {
-    const wasShort = this.#beganMs !== null && !this.#isWarned
+    const wasUnsaid = this.#beganMs !== null && !this.#isWarned
     this.drop()
-    return wasShort
+    return wasUnsaid
   }
 
   /** Forgets a lapse, since something else than a late renewal ends or explains it. */
   drop(): void {
     this.#beganMs = null
+    this.#isLong = false
     this.#isWarned = false
   }
 }

@@ -45,9 +45,9 @@ export interface CandleSeries {
   readonly interval: Interval
 }
 
-/** Returns a series in words, for keys and messages. No two series have the same text. */
+/** Returns a series in words, for keys and messages: "SPOT BTCUSDT 1m candles". No two series have the same text. */
 export function seriesText({ category, symbol, type, interval }: CandleSeries): string {
-  return `${category} ${symbol} ${type} ${interval}`
+  return `${category} ${symbol} ${interval} ${type === 'market' ? '' : `${type} `}candles`
 }
 
 export function isSameSeries(one: CandleSeries, other: CandleSeries): boolean {

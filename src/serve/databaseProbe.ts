@@ -20,7 +20,7 @@ export interface DatabaseState {
 }
 
 const pingEveryMs = 1_000
-const overviewEveryMs = 15_000
+const overviewEveryMs = 5_000
 const jobsEveryMs = 30_000
 /** Longest wait for the database. One that hangs is as bad as one that is away. */
 export const patienceMs = 3_000
@@ -76,7 +76,7 @@ export class DatabaseProbe {
 async function withPatience<T>(clock: Clock, work: Promise<T>): Promise<T> {
   work.catch(() => undefined)
   const result = await within(clock, patienceMs, work, late)
-  if (result === late) throw new Error(`the database did not respond within ${patienceMs / 1000} s`)
+  if (result === late) throw new Error(`no response within ${patienceMs / 1000} s`)
   return result
 }
 

@@ -92,6 +92,8 @@ const starvedAfterMs = 10_000
 const spoolAlarmShare = 0.5
 /** A busy machine sends responses by way of the disk for seconds. That needs nobody's help. */
 const spoolAlarmMs = 60_000
+/** A database that stored something since is slow, and not away. */
+const awayAfterMs = 3_000
 
 /** Builds the report for the page, the status command and the health checks. */
 export function statusReport(input: ReportInput): Status {
@@ -241,7 +243,11 @@ function awayText(
       : `for ${inWords(time - since)}, since ${new Date(since).toISOString().slice(0, 19).replace('T', ' ')} UTC`
   const isKept = phase === 'collecting' && maySend && spool.droppedRows === 0 && spoolFailureOf(incidents) === undefined
   const kept = isKept ? ' Nothing is lost: responses go to the disk until it is back.' : ''
-  return `The database has been away ${when}: ${(database.error ?? 'no reason').replace(/\.?$/, '.')}${kept}`
+  const why = `${(database.error ?? 'no reason').replace(/\.?$/, '.')}${kept}`
+  // A busy server may be late with one response while it stores others.
+  return time - since < awayAfterMs
+    ? `The database hardly responds: ${why}`
+    : `The database has been away ${when}: ${why}`
 }
 
 function otherProblems({ time, fleet, budget, spool, database, incidents }: Shown): Problem[] {

@@ -229,6 +229,11 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     source.state.incidents = [{ what: 'storing', message: 'slow', count: 2, ...times }]
     await page.goto(server.url)
     await page.getByText('failed 2 times in 4.0 s, works again').waitFor()
+    source.state.incidents = [1, 2, 3].map((number) => {
+      return { what: 'storing', message: 'slow', count: 1, ...times, since: at - number * 60_000 }
+    })
+    await page.getByText(/2 before, from /).waitFor()
+    expect(await page.locator('.incidents li').count()).toBe(1)
     source.state.incidents = []
   })
 

@@ -147,7 +147,7 @@ describe('the backfill command', () => {
     // Of this run alone, whatever the one before has counted.
     const stored = ((await storedCount()) - already).toLocaleString('en-US')
     expect(stdout).toContain(`(${stored} new, 0 changed)`)
-    expect(stderr).toMatch(/stopped; continue with: market-recorder backfill --config .* --symbol BTCUSDT ETHUSDT/)
+    expect(stderr).toMatch(/stopped; continue with: npx market-recorder backfill --config .* --symbol BTCUSDT ETHUSDT/)
 
     const finished = await backfill(config, '--json').finished
     expect(finished.exitCode, finished.stderr).toBe(0)
@@ -220,7 +220,7 @@ describe('the backfill command', () => {
     const { rows } = await test.database.pool.query('select from recorder.want')
     expect(rows.length).toBe(symbols.length)
     const cancelled = await start(['backfill', '--cancel', '--symbol', 'BTC*', '--config', config]).finished
-    expect(cancelled).toMatchObject({ exitCode: 0, stdout: 'cancelled: SPOT BTCUSDT market 1m\n' })
+    expect(cancelled).toMatchObject({ exitCode: 0, stdout: 'cancelled: SPOT BTCUSDT 1m candles\n' })
 
     const follower = backfill(await configure('follower', { exchange: {} }))
     await follower.printed(/the recorder on this host is doing the work/)
@@ -231,12 +231,12 @@ describe('the backfill command', () => {
     expect(unable.stderr).toMatch(/\nerror: exchange.baseUrl is not set; .*\n$/)
     const rest = await start(['backfill', '--cancel', '--config', config]).finished
     // On a busy machine the daemon may have finished some of them.
-    expect(rest.stdout).toMatch(/^cancelled: SPOT \w+ market 1m( and \d more)?\n$/)
+    expect(rest.stdout).toMatch(/^cancelled: SPOT \w+ 1m candles( and \d more)?\n$/)
     expect(rest.exitCode).toBe(0)
   })
 
   it.each([
-    ['candles', 'SPOT BTCUSDT market 1m'],
+    ['candles', 'SPOT BTCUSDT 1m candles'],
     ['fills', 'SPOT BTCUSDT fills'],
     ['funding', 'USDT-FUTURES BTCUSDT funding_rates'],
   ])('is cancelled by the name of its stream: %s', async (name, cancelled) => {

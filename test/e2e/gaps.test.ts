@@ -37,14 +37,16 @@ it('a gap that the service leaves is told, listed, and repaired when the service
   const incomplete = await run('backfill', ...what, ...range)
   expect(incomplete.exitCode).toBe(1)
   expect(incomplete.stdout).toMatch(/candles left +60\n/)
-  expect(incomplete.stderr).toMatch(/missing: USDT-FUTURES BTCUSDT mark 1m .*: the service does not give these candles/)
+  expect(incomplete.stderr).toMatch(
+    /missing: USDT-FUTURES BTCUSDT 1m mark candles .*: the service does not give these candles/,
+  )
 
   const listed = await run('gaps')
   expect(listed.stdout).toMatch(/^candles, open: the service does not give these candles \(1, 1 can be repaired\)\n/)
-  expect(listed.stdout).toMatch(/ {2}USDT-FUTURES BTCUSDT mark 1m \(60 candles\) /)
+  expect(listed.stdout).toMatch(/ {2}USDT-FUTURES BTCUSDT 1m mark candles \(60\) /)
   const failed = await run('gaps', '--repair')
   expect(failed.exitCode).toBe(1)
-  expect(failed.stdout).toMatch(/\n0 of 1 gaps repaired; 1 not yet, see above and market-recorder gaps\n$/)
+  expect(failed.stdout).toMatch(/\n0 of 1 gaps repaired; 1 not yet, see above and npx market-recorder gaps\n$/)
 
   simulator.control.setQuirks({ hiddenCandles: [] })
   // A recorder does the work, so the command need not know the service.

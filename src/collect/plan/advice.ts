@@ -5,7 +5,7 @@ import { secondsPerDay } from '../../market/values.js'
 import { grouped } from '../../runtime/text.js'
 import { expectedShare } from '../schedule/fillShare.js'
 import { isWithin } from '../schedule/places.js'
-import { safeRates } from '../streams/rates.js'
+import { safeRates, watchesPerSecond } from '../streams/rates.js'
 import { enabledStreams, fillsDemand } from '../streams/streams.js'
 import {
   assumedBusiestFillsPerSecond,
@@ -71,6 +71,11 @@ export function planNotes(config: Config, universe: PlanUniverse, streams: reado
   }
   for (const demand of streams) {
     if (demand.stream === 'fills') lines.push(...fillsNotes(config, universe, demand))
+    if (demand.stream === 'tickers' && watchesPerSecond(config) > 0) {
+      lines.push(
+        `Tickers count with up to ${rounded(watchesPerSecond(config))} requests/s that look for trades between recorded ones (streams.tickers.watchSeconds). While trades are few, they are not sent.`,
+      )
+    }
   }
   lines.push(...streams.flatMap(leftOutNotes))
   const { tickers } = config.streams
@@ -107,7 +112,7 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
   const [least, most] = [rounded(neededRange.least), rounded(neededRange.most)]
   const range = `${least === most ? least : `${least} to ${most}`} requests/s`
   const lines = [
-    `Fills are an estimate: ${basis}.${known} With fills ${fillTurnoverFactor} times as large or as small, ${range} are needed.`,
+    `Fills are an estimate: ${basis}.${known} With fills ${fillTurnoverFactor} times as large or as small, ${range} are needed. Where the limits leave room, more are sent.`,
   ]
   if (fillsPerDay > 0) {
     // The schedule uses all requests that are left to it, even beyond the needed ones.

@@ -112,7 +112,8 @@ function noteFailure(
     nowMs,
   )
   const isOfTarget = kind !== null && failureTraits[kind].about === 'target' && isOfInstrument(target)
-  if (isOfTarget && !outage.isLasting(category, nowMs)) logger.debug(`${name}: ${message}`)
+  // The lease itself says that nothing may be sent.
+  if (kind === 'not-sent' || (isOfTarget && !outage.isLasting(category, nowMs))) logger.debug(`${name}: ${message}`)
   else incidents.failed(name, message, categoryText(target))
   return kind === null ? noResponse : { ...noResponse, failure: kind }
 }

@@ -174,7 +174,7 @@ const status = z.strictObject({
         reason: z.string().describe('Why they are there.'),
         count: count('How many.'),
       })
-      .describe('Known gaps of a kind.'),
+      .describe('Known gaps of a kind, counted some seconds ago.'),
   ),
   backfills: z.array(backfill).describe('Those that run come first, then those that failed; at most 30.'),
   backfillCounts: z

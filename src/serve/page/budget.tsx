@@ -79,6 +79,7 @@ function Meter({ name, used, limit, isMain = false }: { name: string; used: numb
       </span>
       <span class="value">
         {text} <span class="dim">/ {grouped(limit)}</span>
+        {!isMain && <span class="dim"> /s</span>}
       </span>
     </div>
   )

@@ -37,31 +37,43 @@ function awayText({ lastEventAt }: Live, now: number): string {
 
 type Incident = Status['incidents'][number]
 
-/** Lists recent failures, newest first. */
+/** Lists recent failures, newest first. What fails again and again has one entry. */
 export function Incidents({ status, now }: { status: Status | null; now: number }) {
-  const incidents = status?.incidents ?? []
+  const ofEach = new Map<string, Incident[]>()
+  for (const incident of status?.incidents ?? [])
+    ofEach.set(incident.what, [...(ofEach.get(incident.what) ?? []), incident])
+  const incidents = [...ofEach.values()]
   return (
     <Panel id="incidents" title="Incidents" aside={<p class="aside">since the start</p>}>
       {incidents.length === 0 ? (
         <p class="nothing">{status === null ? 'Loading…' : 'Nothing has failed.'}</p>
       ) : (
         <ol class="incidents" tabIndex={0} aria-label="Incidents, the newest first">
-          {incidents.map((incident) => (
-            <li key={`${incident.what} ${incident.since}`} class={incident.until === null ? 'open' : 'over'}>
-              <p>
-                <time dateTime={new Date(incident.since).toISOString()}>
-                  {day(incident.since) === day(now) ? '' : `${day(incident.since)} `}
-                  {clockTime(incident.since)}
-                </time>{' '}
-                <strong>{incident.what}</strong> <span class="dim">{lasted(incident, now)}</span>
-              </p>
-              <p class="message">{incident.message}</p>
-            </li>
-          ))}
+          {incidents.map(([incident, ...before]) => {
+            if (incident === undefined) return null
+            const { what, since, until, message } = incident
+            const first = before.at(-1)
+            return (
+              <li key={what} class={until === null ? 'open' : 'over'}>
+                <p>
+                  <time dateTime={new Date(since).toISOString()}>{when(since, now)}</time> <strong>{what}</strong>{' '}
+                  <span class="dim">
+                    {lasted(incident, now)}
+                    {first !== undefined && `; ${before.length} before, from ${when(first.since, now)}`}
+                  </span>
+                </p>
+                <p class="message">{message}</p>
+              </li>
+            )
+          })}
         </ol>
       )}
     </Panel>
   )
+}
+
+function when(time: number, now: number): string {
+  return day(time) === day(now) ? clockTime(time) : `${day(time)} ${clockTime(time)}`
 }
 
 function lasted({ count, since, until }: Incident, now: number): string {

@@ -6,6 +6,9 @@ import type { Status } from '../api/contract.js'
 import { count, duration, perSecond } from './format.js'
 import { goByDisk } from './problems.js'
 
+/** Time for a response of the database that shows that it or the machine is busy. */
+const slowMs = 1_000
+
 /** Shows the figures that tell at a glance whether all is well. */
 export function Tiles({ status }: { status: Status | null }) {
   if (status === null) return <dl class="tiles" aria-busy="true" />
@@ -49,7 +52,7 @@ export function Tiles({ status }: { status: Status | null }) {
       </Tile>
       <Tile
         name="Database"
-        level={database.isReachable ? 'good' : 'bad'}
+        level={!database.isReachable ? 'bad' : isByDisk || (database.latencyMs ?? 0) > slowMs ? 'warn' : 'good'}
         note={database.bytes === null ? 'size not known' : `${inBytes(database.bytes)} on disk`}
       >
         {database.isReachable && database.latencyMs !== null ? duration(Math.max(1, database.latencyMs)) : 'away'}

@@ -220,7 +220,7 @@ describe('what cannot be reached is said in one line, exit code 1', () => {
     try {
       const finished = await runProgram(args, { DATABASE_URL: empty.url })
       expect(finished.exitCode).toBe(1)
-      expectOneClearLine(finished, /no tables of the recorder; run market-recorder migrate/)
+      expectOneClearLine(finished, /no tables of the recorder; run npx market-recorder migrate/)
     } finally {
       await empty.drop()
     }

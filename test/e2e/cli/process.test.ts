@@ -11,7 +11,7 @@ test('a simulator says how to record it', async () => {
   await simulator.printed(/^record it with: .*\n/m)
   simulator.process.kill('SIGTERM')
   const { stderr } = await simulator.finished
-  expect(stderr).toBe(`record it with: EXCHANGE_BASE_URL=${url} market-recorder start\n`)
+  expect(stderr).toBe(`record it with: EXCHANGE_BASE_URL=${url} npx market-recorder start\n`)
 })
 
 test.each([

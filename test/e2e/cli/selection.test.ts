@@ -104,7 +104,7 @@ describe('names and times', () => {
   test('that are unknown or missing are told at once', async () => {
     expect((await run('export', 'candles', '--category', 'sport')).stderr).toMatch(/'sport' is invalid.*SPOT, MARGIN/)
     expect((await run('export')).stderr).toBe(
-      'error: what to export is missing. Give it first: market-recorder export fills --symbol BTCUSDT …\n' +
+      'error: what to export is missing. Give it first: npx market-recorder export fills --symbol BTCUSDT …\n' +
         'error: --out is missing: a folder of their own for the files\n',
     )
     expect((await run('archive', 'certify')).stderr).toBe('error: missing: --from, --to\n')

@@ -4,7 +4,7 @@ import { type PollContext, pollAndStore } from '../../../src/collect/poll/pollAn
 import { streams } from '../../../src/collect/streams/streams.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import type { ExchangeClient } from '../../../src/exchange/client.js'
-import { type ExchangeErrorKind, failureTraits } from '../../../src/exchange/errors.js'
+import { ExchangeError, type ExchangeErrorKind, failureTraits } from '../../../src/exchange/errors.js'
 import { outcomeFor } from '../../../src/exchange/limits/circuit.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
@@ -276,6 +276,19 @@ test('a list without a row is a failure, and one of an instrument is none', asyn
   expect(await judged('tickers')).toEqual(loud('empty-list'))
   expect(await poll(context, 'fills')).toMatchObject({ batch: { rows: [] } })
   expect(await judged('fills')).toMatchObject({ ...silent, state: 'fresh' })
+})
+
+test('a request that may not be sent just now is no incident: the lease says so', async () => {
+  const context = await answering({ body: envelope('[]'), status: 200 })
+  const failing = async (kind: ExchangeErrorKind) => {
+    const error = new ExchangeError(kind, { operation: 'fills', parameters: {}, what: 'no' })
+    await pollAndStore(context, { ...streams.fills, fetch: () => Promise.reject(error) }, key('BTCUSDT'), {
+      signal: never,
+    })
+    return context.incidents.recent().length
+  }
+  expect(await failing('not-sent')).toBe(0)
+  expect(await failing('timeout')).toBe(1)
 })
 
 test('rows that cannot be understood are kept with the reason, although they are a failure', async () => {

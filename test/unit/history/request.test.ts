@@ -87,9 +87,9 @@ describe('a backfill request', () => {
     const { series, skipped } = resolve([token], { types: ['market', 'mark'], intervals: ['1m', '3m'] })
     expect(series.map(({ series: { type, interval } }) => `${type} ${interval}`)).toEqual(['market 1m'])
     expect(skipped).toEqual([
-      'SPOT BTCXUSDT mark 1m: stock tokens have candles of type market only',
-      'SPOT BTCXUSDT market 3m: stock tokens have no candles of 3m',
-      'SPOT BTCXUSDT mark 3m: stock tokens have candles of type market only',
+      'SPOT BTCXUSDT 1m mark candles: stock tokens have candles of type market only',
+      'SPOT BTCXUSDT 3m candles: stock tokens have no candles of 3m',
+      'SPOT BTCXUSDT 3m mark candles: stock tokens have candles of type market only',
     ])
   })
 

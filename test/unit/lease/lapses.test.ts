@@ -36,6 +36,22 @@ test('a lapse of five seconds is one warning', async () => {
   expect(lapses.end()).toBe(false)
 })
 
+test('further long lapses of ten minutes are counted and told with the next one', async () => {
+  const lapse = async () => {
+    lapses.begin()
+    await lookFor(6_000)
+    return lapses.end()
+  }
+  expect(await lapse()).toBe(false)
+  expect(await lapse()).toBe(true)
+  expect(await lapse()).toBe(true)
+  expect(lines).toHaveLength(1)
+  await clock.advance(600_000)
+  expect(await lapse()).toBe(false)
+  expect(lines).toHaveLength(2)
+  expect(lines[1]?.msg).toMatch(/; 2 times more since the last of these warnings$/)
+})
+
 test('a recorder that lost its row, or that never waited, had no lapse', async () => {
   expect(lapses.end()).toBe(false)
   lapses.begin()

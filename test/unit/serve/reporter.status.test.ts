@@ -188,6 +188,8 @@ describe('what is wrong is said in words', () => {
     // Streams that are late by it, and responses on the disk, are the same problem.
     expect(messages(storing(now - 90_000), away).map((one) => one.message)).toEqual([message + kept])
     expect(messages(storing(null), never)[0]?.message).toContain('has been away since the start: refused. ')
+    // What was stored since shows that it is only slow.
+    expect(messages(storing(now - 1_000), away)[0]?.message).toBe(`The database hardly responds: refused. ${kept}`)
     const losing = messages((source) => {
       storing(now - 90_000)(source)
       source.state.stats.fills.rowsDropped = 3
