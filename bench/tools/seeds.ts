@@ -15,9 +15,9 @@ export async function trySeeds(
   violationOf: (seed: number) => Promise<string | null>,
 ): Promise<Check[]> {
   const until = performance.now() + minutes * 60_000
-  const mostViolated = stopsAtFirst ? 1 : Infinity
+  const maxViolated = stopsAtFirst ? 1 : Infinity
   let [done, violated] = [0, 0]
-  for (; done < count && performance.now() < until && violated < mostViolated; done++) {
+  for (; done < count && performance.now() < until && violated < maxViolated; done++) {
     const seed = first + done
     const violation = await violationOf(seed).catch((error: unknown) => (error as Error).stack ?? String(error))
     if (violation === null) continue
