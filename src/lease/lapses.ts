@@ -1,5 +1,6 @@
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
+import { counted } from '../runtime/text.js'
 
 /** Length at which a lapse is a warning. Requests that wait for less are only a little late. */
 const longMs = 5_000
@@ -37,7 +38,8 @@ export class Lapses {
       return
     }
     const why = 'the database is slow, or this machine is too busy'
-    const before = this.#counted === 0 ? '' : `; ${this.#counted} times more since the last of these warnings`
+    const before =
+      this.#counted === 0 ? '' : `; ${counted(this.#counted, 'time')} more since the last of these warnings`
     this.#logger.warn(`nothing is sent from ${this.#egress} until its row is renewed: ${why}${before}`)
     this.#isWarned = true
     this.#counted = 0
