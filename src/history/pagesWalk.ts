@@ -80,7 +80,7 @@ const notUnderstood = 'a page of its operation has rows that cannot be understoo
 const notConfirmed = 'its operation does not show twice that it has no more rows'
 
 /** The fewest rows of which a page can show all but the last, and still more than one. */
-const fewestRows = 3
+export const fewestRows = 3
 
 /** A page that was shown, with the texts of its rows. */
 interface ShownPage<Row> {

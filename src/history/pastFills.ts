@@ -18,6 +18,7 @@ import {
   storePastFills,
   type StoredPastFills,
 } from '../ledger/storePastFills.js'
+import { fewestRows } from './pagesWalk.js'
 import { type EventContext, type EventHistory, type EventOutcome, type EventSeries, nothingOlder } from './sliceWork.js'
 
 export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven', string>> = {
@@ -51,12 +52,14 @@ const maxInVain = 20
 
 /** What is known of the pages of a category. Its sizes decide what is requested next. */
 interface KnownPages {
-  /** The largest number of rows that a page had. A page that has as many may be cut. */
+  /** The largest number of rows that a page had, of any instrument and of each. */
   largest: number
+  readonly largestOf: Map<string, number>
   /** The largest age of a row when it was shown. The history is known to reach back so far. */
   reachMs: number
-  /** The most by which times ran against the order of the rows. */
+  /** The most by which times ran against the order of the rows, and when they did so last. A day later it is forgotten. */
   disorderMs: number
+  disorderAt: ServiceMs
   /** True once a page of an instrument showed a fill by the id that it has live. */
   showsLiveIds: boolean
 }
@@ -72,8 +75,10 @@ export function fillHistory(db: Kysely<Database>): EventHistory {
     sizesOf({ category }) {
       const known = sizes.get(category) ?? {
         largest: 0,
+        largestOf: new Map<string, number>(),
         reachMs: 0,
         disorderMs: 0,
+        disorderAt: serviceMs(0),
         showsLiveIds: false,
       }
       sizes.set(category, known)
@@ -204,7 +209,7 @@ class PastFillsWalk {
     if (await this.#ask(alone, other)) return
     const { rows, total, keepsBounds } = this.#last as Shown
     // Fills beside the stretch hide those in it only where their page may be cut.
-    const isEmpty = total === 0 || (rows.length === 0 && total < this.#sizes.largest)
+    const isEmpty = rows.length === 0 && total < Math.max(1, this.#largestFor(total))
     if (isEmpty || !keepsBounds) return this.#refuse([stretch], notShown)
     // A page that begins with this millisecond may show all of it. It is then asked for alone, too.
     const isNewestFirst = other === null || (other.rows[0]?.ts ?? 0) >= (other.rows.at(-1)?.ts ?? 0)
@@ -271,7 +276,8 @@ class PastFillsWalk {
     // A page with rows that cannot be understood shows no silence.
     const unread = unreadTimes(response) ?? allTime
     const reachesTo = this.#reachesTo(requestTime)
-    const told = { series: this.#series, live: this.#live, ...this.#sizes, reachesTo }
+    const largest = this.#largestFor(fills.length)
+    const told = { series: this.#series, live: this.#live, ...this.#sizes, largest, reachesTo }
     const page = { ...told, asked: window, fills, unread, other: isWhole ? other : null, requestTime }
     const { inserted, showsLive, refusal, proven } = await this.#source.store(page)
     counts.inserted += inserted
@@ -302,6 +308,12 @@ class PastFillsWalk {
     return true
   }
 
+  /** Returns the number of rows from which a page may be cut. Pages of other instruments tell it only of one or two. */
+  #largestFor(rows: number): number {
+    const { largest, largestOf } = this.#sizes
+    return rows < fewestRows ? largest : (largestOf.get(this.#series.symbol) ?? 0)
+  }
+
   /** Returns the time that the history is known to reach back to. Rows leave it with time, so that an age counts. */
   #reachesTo(at: ServiceMs): ServiceMs {
     return earlierOf(addMs(at, -this.#sizes.reachMs), this.#oldest)
@@ -311,9 +323,14 @@ class PastFillsWalk {
     const run = runOf(fills.map(({ ts }) => ts))
     if (run === null) return
     this.#newest = run.newest
+    const { largestOf } = this.#sizes
+    const { symbol } = this.#series
+    largestOf.set(symbol, Math.max(largestOf.get(symbol) ?? 0, fills.length))
     this.#sizes.largest = Math.max(this.#sizes.largest, fills.length)
     this.#oldest = earlierOf(this.#oldest, run.oldest)
     this.#sizes.reachMs = Math.max(this.#sizes.reachMs, requestTime - run.oldest)
+    if (requestTime - this.#sizes.disorderAt > dayMs) this.#sizes.disorderMs = 0
+    if (run.disorderMs > 0) this.#sizes.disorderAt = requestTime
     this.#sizes.disorderMs = Math.max(this.#sizes.disorderMs, run.disorderMs)
     this.#roundedMs = Math.max(this.#roundedMs, run.edge - run.oldest)
   }

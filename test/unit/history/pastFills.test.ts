@@ -49,6 +49,11 @@ interface History {
   readonly isNumbered?: boolean
   readonly maxRequests?: number
   readonly pageRows?: number
+  /** The most rows that an earlier page has, and one of another instrument. */
+  readonly largestBefore?: number
+  readonly largestOfOthers?: number
+  /** What other pages have shown of it. */
+  readonly disorder?: { readonly disorderMs: number; readonly disorderAt: number }
   readonly gives?: Gives
   /** True if pages show the newest rows, whatever was asked for. */
   readonly ignoresBounds?: boolean
@@ -65,6 +70,9 @@ async function fetchFrom(
     isNumbered = false,
     maxRequests = 100,
     pageRows = 1_000,
+    largestBefore = pageRows,
+    largestOfOthers = 0,
+    disorder = { disorderMs: 0, disorderAt: 0 },
     gives = 'newest',
     ignoresBounds = false,
     rejected = [],
@@ -103,7 +111,13 @@ async function fetchFrom(
     explain: () => Promise.resolve(),
   }
   // Another instrument may have shown that the history reaches further back.
-  const sizes = { largest: pageRows, reachMs: ignoresBounds ? now - base : 0, disorderMs: 0, showsLiveIds: false }
+  const sizes = {
+    largest: Math.max(largestOfOthers, largestBefore),
+    largestOf: new Map([['BTCUSDT', largestBefore]]),
+    reachMs: ignoresBounds ? now - base : 0,
+    ...disorder,
+    showsLiveIds: false,
+  }
   const windowed: Parameters<typeof fetchPastFills>[0] = {
     sizesOf: () => sizes,
     ask(_, { window: { from, to } }) {
@@ -252,6 +266,25 @@ test.each([1_000, 900])('rows beyond what was asked for prove no silence, and co
     reasons: ['its history does not show this time twice in the same way'],
   })
   expect(intersect(tried.claimed, [range])).toEqual([])
+})
+
+test('a page that was cut in a millisecond proves no silence below it, whatever pages of others hold', async () => {
+  const tape = tapeOf([dayMs, 1_000, 1_000, 1_000, 0, 0])
+  const range = { from: base, to: base + dayMs + 4_000 }
+  const tried = await fetchFrom(tape, [range], { pageRows: 3, largestBefore: 0, largestOfOthers: 1_000 })
+  const missing = tape.filter(({ execId }) => !tried.stored.has(execId))
+  expect(missing.filter(({ ts }) => tried.claimed.some(({ from, to }) => ts >= from && ts < to))).toEqual([])
+})
+
+test('times that ran against the order cost further requests for a day', async () => {
+  const tape = tapeOf(Array.from({ length: 900 }, () => 100))
+  const range = { from: base + 10_000, to: base + 20_000 }
+  const requests = async (agoMs: number) => {
+    const disorder = { disorderMs: 30_000, disorderAt: base + 400 * dayMs - agoMs }
+    return (await fetchFrom(tape, [range], { disorder, maxRequests: 20_000 })).requests
+  }
+  expect(await requests(dayMs)).toBeGreaterThan(100)
+  expect(await requests(dayMs + 1)).toBe(1)
 })
 
 test('fills further apart than a request reaches leave nothing unproven', async () => {
