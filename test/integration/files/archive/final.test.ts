@@ -10,6 +10,7 @@ import { storeBatch } from '../../../../src/ledger/storeBatches.js'
 import { storePastFills } from '../../../../src/ledger/storePastFills.js'
 import { insertWants, wantStates } from '../../../../src/ledger/wants.js'
 import { candleStream } from '../../../../src/db/series.js'
+import { reconcile } from '../../../../src/server/timescale/reconcile.js'
 import { applyRetention } from '../../../../src/server/timescale/retention.js'
 import { archiveOfTest } from '../../../support/archiveOfTest.js'
 import { archiveAll, rowsOf } from '../../../support/archives.js'
@@ -31,13 +32,14 @@ const own = archiveOfTest()
 
 const db = () => own.created.database.db
 const store = (batch: Batch) => storeBatch(db(), batch)
-/** Printed where a test is skipped. */
-const told = 'SKIPPED: on TimescaleDB a chunk of several days leaves whole, so the days of these tests stay'
-async function hasChunks(): Promise<boolean> {
-  const { rows } = await sql`select from pg_extension where extname = 'timescaledb'`.execute(db())
-  if (rows.length > 0) process.stderr.write(`${told}\n`)
-  return rows.length > 0
-}
+/** On TimescaleDB a chunk leaves whole, and none of the usual size is as old as a test wants. */
+const useChunksOfADay = () =>
+  reconcile(db(), {
+    ...testStorage,
+    candles: { ...testStorage.candles, chunkHours: 24 },
+    funding_rates: { ...testStorage.funding_rates, chunkHours: 24 },
+    liquidations: { ...testStorage.liquidations, chunkHours: 24 },
+  })
 const run = () => archiveAll(own.created.database, own.archive.target, now)
 /** Archives everything, and removes what is old. */
 async function leave(): Promise<void> {
@@ -146,8 +148,8 @@ test('a history changes nothing that is final, and fills a gap over rows that ha
   await expectNothingDue()
 })
 
-test('candles that are final stay, whatever a response, a spool, a repair or a review gives', async ({ skip }) => {
-  skip(await hasChunks(), told)
+test('candles that are final stay, whatever a response, a spool, a repair or a review gives', async () => {
+  await useChunksOfADay()
   const candles = (change: object = {}) =>
     Array.from({ length: 9 }, (__, day) => aCandle({ ...daily, openTime: from + day * dayMs, ...change }))
   const response = (change: object = {}) =>
@@ -180,8 +182,8 @@ test('many candles that are stored at once leave out those that are final', asyn
   await expectNothingDue()
 })
 
-test('a restatement changes nothing that is final, and begins with the first candle after it', async ({ skip }) => {
-  skip(await hasChunks(), told)
+test('a restatement changes nothing that is final, and begins with the first candle after it', async () => {
+  await useChunksOfADay()
   const hourly = { ...daily, interval: '1H' } as const
   const end = from + 9 * dayMs
   const candles = (prices: object) => {
@@ -205,8 +207,8 @@ test('a restatement changes nothing that is final, and begins with the first can
   expect(rows).toEqual([{ from: now - kept * dayMs, to: end }])
 })
 
-test('settlements and liquidations that are final stay', async ({ skip }) => {
-  skip(await hasChunks(), told)
+test('settlements and liquidations that are final stay', async () => {
+  await useChunksOfADay()
   const rates = Array.from({ length: 27 }, (__, i) => ({
     ...instrument,
     ts: from + 8 * i * hourMs,
@@ -236,8 +238,8 @@ test('settlements and liquidations that are final stay', async ({ skip }) => {
   await expectNothingDue()
 })
 
-test('nothing wants what is final, also to be read again', async ({ skip }) => {
-  skip(await hasChunks(), told)
+test('nothing wants what is final, also to be read again', async () => {
+  await useChunksOfADay()
   const candles = Array.from({ length: 9 }, (__, day) => aCandle({ ...daily, openTime: from + day * dayMs }))
   await store({ ...batchOf('candles', daily, candles, now), silence: [] })
   await leave()
