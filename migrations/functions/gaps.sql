@@ -71,8 +71,9 @@ end
 $$;
 
 -- Takes ranges that are known by now out of the gaps of a series. A gap that they fill wholly is repaired if rows came
--- since it was noted; otherwise nothing was missing, and it is deleted. Of a gap that they fill in part, the rest stays
--- the same gap, with the time at which it was found. It may be two gaps then. filled_by: live or history, for fills.
+-- since it was noted; otherwise nothing was missing, and it is deleted. Of a gap that they fill in part, so is a part with
+-- more rows than all of it had, and the rest stays the same gap, with the time at which it was found. It may be two gaps
+-- then. filled_by: live or history, for fills.
 create or replace function recorder.close_gaps(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
   filled tstzmultirange, filled_at timestamptz default now(), filled_by text default null
@@ -97,25 +98,37 @@ set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as
     where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict in ('missing', 'lost') and k.part = any (array(select n.part from near n)) and k.ranges && filled
     returning k.*
-  ), closed as (
-    select t.*, case when t.ranges <@ filled then 'repaired' else t.verdict end as closed_as from touched t
-    where not t.ranges <@ filled
-      or recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, t.ranges) > t.rows_before
   ), pieces as (
     -- Two gaps that overlap may leave pieces with the same beginning. The longer one stays.
-    select distinct on (closed_as, lower(piece)) c.*, piece
-    from closed c cross join lateral unnest(case closed_as when 'repaired' then ranges else ranges - filled end) as piece
+    select distinct on (closed_as, lower(piece)) t.*, closed_as, piece
+    from touched t cross join lateral (
+      select 'repaired' as closed_as, unnest(t.ranges * filled) as piece
+      union all select t.verdict, unnest(t.ranges - filled)
+    ) p
+    where closed_as <> 'repaired'
+      or recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(piece)) > t.rows_before
     order by closed_as, lower(piece), upper(piece) desc
+  ), grown as (
+    -- The past is repaired from the newest time on. What was repaired of the same gap above a piece becomes one with it.
+    delete from recorder.ledger k using pieces p
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'repaired' and p.closed_as = 'repaired' and k.part = upper(p.piece)
+      and (k.noted_at, k.reason) = (p.noted_at, p.reason)
+    returning p.id, p.piece, k.ranges
   )
   insert into recorder.ledger as k (
     stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from, rows_before
   )
-  select stream, category, symbol, type, interval, closed_as, lower(piece), tstzmultirange(piece), reason, noted_at,
+  select stream, category, symbol, type, interval, closed_as, lower(whole), whole, reason, noted_at,
     case closed_as when 'repaired' then filled_at else settled_at end,
     case closed_as when 'repaired' then filled_by end,
-    -- Rows may have come to the rest already.
-    least(rows_before, recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(piece)))
-  from pieces
+    -- Rows may have come to the rest already. Those of a repaired part are not counted again each time that it grows.
+    case closed_as when 'repaired' then rows_before
+      else least(rows_before, recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, whole)) end
+  from pieces p cross join lateral (
+    select tstzmultirange(p.piece) + coalesce(range_agg(r), '{}') as whole
+    from grown g cross join lateral unnest(g.ranges) as r where (g.id, g.piece) = (p.id, p.piece)
+  ) w
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;

@@ -117,7 +117,7 @@ it('what is older than three days is lost', async () => {
   await store(await poll())
   await repair()
   const found = await gaps()
-  expect(found.map(({ state }) => state)).toEqual(['open'])
+  expect(found.map(({ state }) => state).filter((state) => state !== 'repaired')).toEqual(['open'])
   now += 3 * dayMs
   await store(await poll())
   await repair()
@@ -156,6 +156,37 @@ it('a gap that is filled in part was found when the whole was, and is no new one
   expect(await claim(35, 40)).toBe(0)
   // Nothing came to the other one: nothing was missing in it.
   expect(await gaps()).toMatchObject([{ state: 'lost', range: minute(25, 30)[0], detectedAt: start }])
+})
+
+it('a gap that is filled in parts is repaired in parts, which become one', async () => {
+  const { db } = test.database
+  const series = { stream: 'liquidations', ...key, type: '', interval: '' } as const
+  const minute = (from: number, to: number) => ({ from: start + from * minuteMs, to: start + to * minuteMs })
+  const come = (at: number) =>
+    test.database.pool.query(
+      `insert into market.liquidations (category, symbol, ts, side, price, amount, occurrence, received_at)
+       values ('USDT-FUTURES', 'BTCUSDT', $1, 'buy', 1, 1, 1, now())`,
+      [new Date(start + at * minuteMs)],
+    )
+  const sorted = async () => (await gaps()).toSorted((a, b) => a.range.from - b.range.from)
+  const claim = (from: number, to: number) => claimEvents(db, series, [minute(from, to)], 'away')
+  await claim(0, 10)
+  await claim(40, 50)
+  await come(35)
+  await claim(30, 40)
+  await claim(25, 30)
+  expect(await sorted()).toMatchObject([
+    { state: 'open', range: minute(10, 25) },
+    { state: 'repaired', range: minute(30, 40) },
+  ])
+  await come(22)
+  await claim(20, 25)
+  await come(12)
+  await claim(10, 20)
+  expect(await sorted()).toMatchObject([
+    { state: 'repaired', range: minute(10, 25) },
+    { state: 'repaired', range: minute(30, 40) },
+  ])
 })
 
 it('a gap that no claim touches stays when later time is claimed', async () => {
