@@ -45,8 +45,8 @@ const advice = {
 /**
  * Reads every file that the tables show, and compares it with what it says of itself. With a database, compares the
  * files with those that the database noted, and with the rows that it still has. A damaged or different day becomes due
- * again. A day that an archiver or a recorder writes meanwhile is read again, and one that has
- * changed since it was archived is not compared. Yields one result for each day of a table.
+ * again. A day that an archiver or a recorder writes meanwhile is read again, and one that has changed since it was
+ * archived is not compared. Yields one result for each day of a table.
  */
 export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptions): AsyncIterable<VerifiedDay> {
   const { database, pointers, tables = marketTables, signal } = options
@@ -70,7 +70,7 @@ export async function* verifyArchive(target: ArchiveTarget, options: VerifyOptio
     for (const day of [...new Set([...found.keys(), ...noted.keys()])].toSorted()) {
       const [files, known] = [found.get(day) ?? [], noted.get(day)]
       if (files.length + (known?.files.length ?? 0) === 0 || (!isWhole && !isInRange(day, options))) continue
-      yield await verifyDay(reader, { table, day, files, noted: known, database }, pointers)
+      yield await verifyDay(reader, { table, day, files, noted: known, pointers, database })
     }
   }
 }
@@ -80,37 +80,39 @@ interface DayToVerify {
   readonly day: Day
   readonly files: readonly ShownFile[]
   readonly noted: ArchivedDay | undefined
+  /** By which the files were listed. */
+  readonly pointers: Pointers
   readonly database: RecorderDatabase | undefined
 }
 
-async function verifyDay(reader: ArchiveReader, first: DayToVerify, pointers: Pointers): Promise<VerifiedDay> {
-  const { table, day, database } = first
-  let one = first
-  let known = pointers
-  for (;;) {
-    const { isEqual, problem } = await checkOnce(reader, one)
-    if (problem !== null && database !== undefined) {
-      const now = await readPointers(database.db)
-      const isMoved = [...now].some(([name, url]) => known.get(name) !== url)
-      const noted = (await readArchivedDays(database.db, table)).get(day)
-      if (isMoved || (noted?.isChanged === true && one.noted?.isChanged === false)) {
-        known = now
-        one = { ...one, noted, ...(isMoved && { files: await filesOfDay(reader, table, day, now) }) }
-        continue
-      }
-      await makeDayDue(database.db, table, day)
-    }
-    const rows = sum(one.files.filter((file) => file.table === table).map((file) => file.rows))
-    if (problem === null) return { table, day, rows, isEqual, problems: [] }
-    const isFinal = one.noted?.files.some((file) => file.isFinal) === true
-    const next = database === undefined ? advice.ask : isFinal ? advice.copy : advice.writeAnew
-    return { table, day, rows, isEqual, problems: [`${problem}; ${next}`] }
+async function verifyDay(reader: ArchiveReader, one: DayToVerify): Promise<VerifiedDay> {
+  const { table, day, files, noted, database } = one
+  const { isEqual, problem } = await checkOnce(reader, one)
+  const rows = sum(files.filter((file) => file.table === table).map((file) => file.rows))
+  if (problem === null) return { table, day, rows, isEqual, problems: [] }
+  if (database !== undefined) {
+    const written = await writtenMeanwhile(reader, one, database)
+    if (written !== null) return verifyDay(reader, written)
+    await makeDayDue(database.db, table, day)
   }
+  const isFinal = noted?.files.some((file) => file.isFinal) === true
+  const next = database === undefined ? advice.ask : isFinal ? advice.copy : advice.writeAnew
+  return { table, day, rows, isEqual, problems: [`${problem}; ${next}`] }
 }
 
-function filesOfDay({ target }: ArchiveReader, table: string, day: Day, pointers: Pointers): Promise<ShownFile[]> {
+/** Reads a day as it is now if somebody has written it since it was listed; resolves to null otherwise. */
+async function writtenMeanwhile(
+  { target }: ArchiveReader,
+  one: DayToVerify,
+  { db }: RecorderDatabase,
+): Promise<DayToVerify | null> {
+  const { table, day } = one
+  const pointers = await readPointers(db)
+  const isMoved = [...pointers].some(([name, url]) => one.pointers.get(name) !== url)
+  const noted = (await readArchivedDays(db, table)).get(day)
+  if (!isMoved) return noted?.isChanged === true && one.noted?.isChanged === false ? { ...one, noted } : null
   const range = archivedTable(table).timeColumn === undefined ? {} : { from: day, to: dayOf(dayEnd(day)) }
-  return shownWithProof(target, table, pointers, range)
+  return { ...one, noted, pointers, files: await shownWithProof(target, table, pointers, range) }
 }
 
 async function checkOnce(
