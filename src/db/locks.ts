@@ -43,20 +43,22 @@ export async function lockInTransaction(db: Kysely<Database>, name: string): Pro
 }
 
 /**
- * Ends sessions of other logins that hold so many locks that the server has no room for more, if `error` says so. Adds
- * to the error which sessions these are.
+ * Ends sessions of other logins in this database that hold so many locks that the server has no room for more, if
+ * `error` says so. Adds to the error which sessions these are, and those of other databases.
  */
 export async function endLockHolders(db: Kysely<Database>, error: unknown): Promise<void> {
   if (!isLockTableFull(error)) return
   const lines: string[] = []
-  const { rows } = await sql<{ pid: number; who: string; locks: number }>`
-    select pid, format('%s of %I', pid, usename) as who, count(*) as locks
+  const { rows } = await sql<{ pid: number; who: string; own: boolean; locks: number }>`
+    select pid, format('%s of %I in %I', pid, usename, datname) as who, datname = current_database() as own, count(*) as locks
     from pg_locks join pg_stat_activity using (pid)
     where usename <> session_user
-    group by pid, usename having count(*) > ${sql.lit(bounds.locksOfSession)}`.execute(db)
-  for (const { pid, who, locks } of rows) {
-    const ended = await callFunction<boolean>(db, 'pg_terminate_backend', pid).catch(() => false)
-    lines.push(`session ${who} holds ${locks} locks${ended ? ' and was ended' : ', and this login may not end it'}`)
+    group by pid, usename, datname having count(*) > ${sql.lit(bounds.locksOfSession)}`.execute(db)
+  for (const { pid, who, own, locks } of rows) {
+    // What others do in their databases is not the recorder's to end.
+    const ended = own && (await callFunction<boolean>(db, 'pg_terminate_backend', pid).catch(() => false))
+    const outcome = ended ? ' and was ended' : own ? ', and this login may not end it' : ''
+    lines.push(`session ${who} holds ${locks} locks${outcome}`)
   }
   if (error instanceof Error && lines.length > 0) Object.assign(error, { detail: lines.join('; ') })
 }

@@ -21,9 +21,15 @@ export interface TcpProxy {
   close(): Promise<void>
 }
 
+interface Pair {
+  readonly client: Socket
+  readonly server: Socket
+}
+
 export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
   const { hostname, port: targetPort } = new URL(targetUrl)
-  const pairs = new Set<{ readonly client: Socket; readonly server: Socket }>()
+  const pairs = new Set<Pair>()
+  const stalled = new WeakSet<Pair>()
   let isStalled = false
   const create = () => {
     const proxy = createServer({ allowHalfOpen: false }, (client) => {
@@ -45,7 +51,9 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
     })
     return proxy
   }
-  const stallPair = ({ client, server }: { client: Socket; server: Socket }) => {
+  const stallPair = (pair: Pair) => {
+    const { client, server } = pair
+    stalled.add(pair)
     client.unpipe(server)
     server.unpipe(client)
     client.pause()
@@ -87,6 +95,8 @@ export async function startTcpProxy(targetUrl: string): Promise<TcpProxy> {
     async restore() {
       isStalled = false
       for (const pair of pairs) {
+        // What is piped twice arrives twice.
+        if (!stalled.delete(pair)) continue
         const { client, server } = pair
         if (client.destroyed || server.destroyed) {
           client.destroy()

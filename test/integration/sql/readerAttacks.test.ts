@@ -182,7 +182,7 @@ describe('a login in market_reader', () => {
       const batch = { ...instrument, rejected: [], rows, requestTime: someTime, receivedAt: someTime }
       const failure = await storeBatch(db, batch).then(() => undefined, describeDatabaseError)
       expect(failure).toMatch(
-        new RegExp(`session \\d+ of ${reader.user} holds \\d+ locks and was ended; .*; sessions hold too many`),
+        new RegExp(`session \\d+ of ${reader.user} in \\w+ holds \\d+ locks and was ended; .*; sessions hold too many`),
       )
       await vi.waitFor(() => storeBatch(db, batch), 120_000)
     } finally {
