@@ -123,8 +123,8 @@ describe('a gap in fills', () => {
     const service = await startService({ brokenRows: { operations: ['futures-fills-history'], kind: 'nonsense' } })
     const { truth } = await recordAround(service, 10 * minuteMs)
     await repair(service)
-    const stored = await storedIds()
-    const [from = 0, others] = truth.flatMap(({ execId, ts }) => (stored.includes(execId) ? [] : [Number(ts)]))
+    const stored = new Set(await storedIds())
+    const [from = 0, others] = truth.flatMap(({ execId, ts }) => (stored.has(execId) ? [] : [Number(ts)]))
     const open = (await gaps()).filter(({ state }) => state === 'open')
     const gap = { range: { from, to: from + 1 }, reason: 'its history holds rows that cannot be understood' }
     expect({ others, open }).toMatchObject({ others: undefined, open: [gap] })
