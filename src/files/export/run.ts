@@ -14,7 +14,8 @@ import {
   writeExportManifest,
 } from './request.js'
 import { type ExportFormat, type FileFormat, fileFormat, type OpenFile, partitionValue } from './files.js'
-import { mkdir, readdir, rename, rm, stat } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdir, readdir, rename, rm } from 'node:fs/promises'
 import type { DatabasePool } from '../../db/pool.js'
 import { belongsTo, readReadersIdentity } from '../../db/identity.js'
 import { systemClock } from '../../runtime/clock.js'
@@ -181,13 +182,18 @@ async function writeParts(
     // Rows that change after this are in the files, too, and make the next call write the part again.
     const fingerprint = await fingerprintOf(database, request, part)
     const found = finished[part.name]
-    const hasFiles = (await stat(join(folder, foldersOf(part.name)[0])).catch(() => null)) !== null
+    const hasFiles = await findFiles(folder, part.name)
     if (found !== undefined && isFinished(found, { ...part, fingerprint }, hasFiles)) {
       partsSkipped++
       continue
     }
     // Ranges become fewer when they join. Other rows only leave.
-    if (hasFiles && !isOfRanges(source) && Number(fingerprint.split(' ')[0]) < (found?.rows ?? 0)) {
+    if (
+      hasFiles &&
+      fingerprint !== '' &&
+      !isOfRanges(source) &&
+      Number(fingerprint.split(' ')[0]) < (found?.rows ?? 0)
+    ) {
       partsKept.push(part.name)
       continue
     }
@@ -265,11 +271,19 @@ async function writePart(
   }
   // Moves the former files aside, and removes them after the new ones are in place. A kill in between loses nothing.
   await rm(former, { recursive: true, force: true })
-  if ((await stat(finished).catch(() => null)) !== null) await rename(finished, former)
+  if (existsSync(finished)) await rename(finished, former)
   if (writer.files === 0) await rm(partial, { recursive: true })
   else await rename(partial, finished)
   await rm(former, { recursive: true, force: true })
   return { rows, files: writer.files }
+}
+
+/** Returns true if a part has files. Moves the former files back, if a kill came before the new ones were in place. */
+async function findFiles(folder: string, name: string): Promise<boolean> {
+  const [finished, , former] = foldersOf(name)
+  const path = join(folder, finished)
+  if (!existsSync(path) && existsSync(join(folder, former))) await rename(join(folder, former), path)
+  return existsSync(path)
 }
 
 /** Names the folders of a part: the finished one, the one that is being written, and the former one. */

@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
@@ -89,6 +89,19 @@ describe('an export', () => {
     const again = await exportOf('fills', {}, (text) => notes.push(text))
     expect(again).toMatchObject({ rows: 0, partsSkipped: 1, partsKept: ['2026-03-01', '2026-03-02'] })
     expect(notes).toEqual([expect.stringMatching(/^files of 2026-03-01, 2026-03-02 stay: .*--overwrite/)])
+    expect(await files()).toHaveLength(10)
+  })
+
+  test('keeps the former files of a day that it was replacing when it was killed', async () => {
+    await exportOf('fills')
+    await rename(join(folder, 'day=2026-03-01'), join(folder, '.day=2026-03-01.former'))
+    await mkdir(join(folder, '.day=2026-03-01'))
+    await query('delete from market.fills where ts < $1', [new Date(from + dayMs)])
+    onTestFinished(async () => {
+      await query('truncate market.fills')
+      await insertFills(created.database.db, fills)
+    })
+    expect(await exportOf('fills')).toMatchObject({ rows: 0, partsSkipped: 2, partsKept: ['2026-03-01'] })
     expect(await files()).toHaveLength(10)
   })
 
