@@ -187,7 +187,7 @@ async function writeParts(
       partsSkipped++
       continue
     }
-    // Ranges become fewer when they join. Other rows only leave.
+    // Ranges become fewer when they join. Other rows only leave. The file without days follows its query.
     if (
       hasFiles &&
       fingerprint !== '' &&

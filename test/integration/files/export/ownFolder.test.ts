@@ -105,6 +105,11 @@ describe('an export', () => {
     expect(await files()).toHaveLength(10)
   })
 
+  test('writes the file of a query without time anew at each call', async () => {
+    for (const rows of [2, 2])
+      expect(await exportOf('select * from (values (1), (2)) as v (n)')).toMatchObject({ rows, partsKept: [] })
+  })
+
   test('keeps the rows of a day that an export with other times wrote', async () => {
     const [early, late] = [from + 70, from + 140]
     expect(await exportOf('fills', { to: late })).toMatchObject({ rows: 140 })
