@@ -32,7 +32,7 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
   try {
     const asked = argv[2] === 'help' ? argv[3] : argv[2]
     const program = await createProgram((name) => name === asked)
-    await program.parseAsync([...argv])
+    await program.parseAsync(withStatementLast(argv))
     return process.exitCode === undefined ? exitCodes.done : Number(process.exitCode)
   } catch (error) {
     if (error instanceof Failed) return error.exitCode
@@ -46,6 +46,13 @@ export async function runProgram(argv: readonly string[]): Promise<number> {
     if (error instanceof FailedAt) for (const line of error.excerpt) tell(line)
     return exitCodes.failed
   }
+}
+
+/** Moves a statement that begins with a comment behind `--`. It would be taken for an option. */
+function withStatementLast(argv: readonly string[]): string[] {
+  const at = argv.findIndex((argument) => /^--[^=\s]*\s/.test(argument))
+  if (at < 0 || argv.includes('--')) return [...argv]
+  return [...argv.slice(0, at), ...argv.slice(at + 1), '--', ...argv.slice(at, at + 1)]
 }
 
 async function describe(error: unknown): Promise<string> {

@@ -86,6 +86,23 @@ describe('query', () => {
     expect(await query('--rows', '2500', sql)).toMatch(/\n2500 rows\n$/)
   })
 
+  test('takes a statement that begins with a comment, before options and after them', async () => {
+    for (const comment of ['-- of today', '--of today']) {
+      const sql = `${comment}\nselect 1 as one`
+      for (const args of [
+        [sql, '--csv'],
+        ['--csv', sql],
+        ['--csv', '--', sql],
+      ])
+        expect(await query(...args)).toBe('one\n1\n')
+    }
+    const { exitCode, stderr } = await runProgram(['query', '--cvs', 'select 1'], { DATABASE_URL: created.url })
+    expect({ exitCode, stderr }).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringContaining('Did you mean --csv?') as string,
+    })
+  })
+
   test('gives times in UTC', async () => {
     expect(await query('--csv', "select timestamptz '2026-01-01 09:00+09' as at")).toBe('at\n2026-01-01 00:00:00+00\n')
   })
