@@ -16,6 +16,7 @@ import { type Config, storageOf } from '../config/resolve.js'
 import { removalTime } from '../ledger/forget.js'
 import { requireOwnArchive } from '../files/archive/owner.js'
 import { withArchiveLock } from '../files/archive/state.js'
+import { type Day, dayEnd, dayOf } from '../files/layout/tables.js'
 import type { ArchiveTarget } from '../files/layout/target.js'
 import { removeArchived } from '../files/archive/removal.js'
 import { type MachineMs, sum } from '../market/values.js'
@@ -82,7 +83,7 @@ async function runIt(options: RunOptions): Promise<void> {
     reportProblems(problems)
     if (options.json === true) return writeJson({ ...result, ...removal })
     if (isDryRun) {
-      for (const { table, day } of result.due) await writeOut(`${table} of ${day} would be written\n`)
+      for (const range of rangesOf(result.due)) await writeOut(`${range} would be written\n`)
       return writeOut(`${counted(result.due.length, 'day')} of tables due; nothing was written\n`)
     }
     for (const { table, day, rows, bytes, files } of result.written) {
@@ -94,6 +95,20 @@ async function runIt(options: RunOptions): Promise<void> {
     for (const line of removal.removed) await writeOut(`${line}\n`)
   }
   await withArchive(options, run, { isPreparing: true }).finally(() => progress.end())
+}
+
+/** Names days of tables. Those that follow one another are one line. */
+export function rangesOf(days: Awaited<ReturnType<typeof runArchive>>['due']): string[] {
+  const ranges: { readonly table: string; readonly first: Day; last: Day; count: number }[] = []
+  for (const { table, day } of days) {
+    const range = ranges.at(-1)
+    if (range?.table === table && dayOf(dayEnd(range.last)) === day)
+      Object.assign(range, { last: day, count: range.count + 1 })
+    else ranges.push({ table, first: day, last: day, count: 1 })
+  }
+  return ranges.map(({ table, first, last, count }) =>
+    count === 1 ? `${table} of ${first}` : `${table} of ${first} to ${last}, ${count} days,`,
+  )
 }
 
 interface OldRemoval extends Awaited<ReturnType<typeof removeArchived>> {
