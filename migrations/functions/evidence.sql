@@ -126,22 +126,35 @@ begin
 end
 $$;
 
--- Ends evidence that is older. Its gaps are lost.
+-- Ends evidence that is older. What it kept open of gaps is lost. The rest of a gap has younger evidence, and stays open.
 create or replace function recorder.give_up_evidence(older interval)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   with old as (
     delete from recorder.ledger k where k.verdict in ('contradicted', 'disputed') and k.noted_at < now() - older returning k.*
-  ), lost as (
-    delete from recorder.ledger k using old
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (old.stream, old.category, old.symbol, old.type, old.interval)
-      and k.verdict = 'missing' and k.ranges && old.ranges
-    returning k.*
+  ), given_up as (
+    select stream, category, symbol, type, interval, range_agg(r) as against
+    from old cross join lateral unnest(ranges) as r group by 1, 2, 3, 4, 5
+  ), touched as (
+    delete from recorder.ledger k using given_up g
+    where (k.stream, k.category, k.symbol, k.type, k.interval) = (g.stream, g.category, g.symbol, g.type, g.interval)
+      and k.verdict = 'missing' and k.ranges && g.against
+    returning k.*, g.against
+  ), pieces as (
+    -- Two gaps that overlap may leave pieces with the same beginning. The longer one stays.
+    select distinct on (stream, category, symbol, type, interval, verdict_now, lower(piece)) t.*, verdict_now, piece
+    from touched t cross join lateral (
+      select 'lost' as verdict_now, unnest(t.ranges * t.against) as piece
+      union all select 'missing', unnest(t.ranges - t.against)
+    ) p
+    order by stream, category, symbol, type, interval, verdict_now, lower(piece), upper(piece) desc
   )
   insert into recorder.ledger as k (
     stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, rows_before
   )
-  select distinct on (id) stream, category, symbol, type, interval, 'lost', part, ranges, reason, noted_at, now(), rows_before
-  from lost
+  select stream, category, symbol, type, interval, verdict_now, lower(piece), tstzmultirange(piece), reason, noted_at,
+    case verdict_now when 'lost' then now() end,
+    least(rows_before, recorder.count_rows(stream, category, symbol, type, interval, tstzmultirange(piece)))
+  from pieces order by id
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;

@@ -187,13 +187,9 @@ async function writeParts(
       partsSkipped++
       continue
     }
-    // Ranges become fewer when they join. Other rows only leave. The file without days follows its query.
-    if (
-      hasFiles &&
-      fingerprint !== '' &&
-      !isOfRanges(source) &&
-      Number(fingerprint.split(' ')[0]) < (found?.rows ?? 0)
-    ) {
+    // Ranges become fewer when they join, and the rows of a query without days as it says. Other rows only leave.
+    const mayShrink = isOfRanges(source) || source.timeColumn === undefined
+    if (hasFiles && !mayShrink && Number(fingerprint.split(' ')[0]) < (found?.rows ?? 0)) {
       partsKept.push(part.name)
       continue
     }

@@ -147,7 +147,7 @@ describe('a candle that counts more than the stored fills', () => {
 
   it('stands for 90 days; then its gap is lost', async () => {
     const { db } = test.database
-    await storePage(0, 200, { without: [130] })
+    await storePage(0, 200, { without: [130, 190] })
     await store(candle(2))
     expect(await contradictedShares(db)).toEqual([{ category: 'SPOT', share: 1 / 1440 }])
     expect(await evidenceAfter(db, 0)).toMatchObject([{ stream: 'fills', from: start + 120_000 }])
@@ -156,10 +156,14 @@ describe('a candle that counts more than the stored fills', () => {
     await sql`update recorder.ledger set noted_at = noted_at - interval '91 days' where verdict = 'contradicted'`.execute(
       db,
     )
+    // The gap goes on with minutes whose evidence is younger.
+    await storePage(150, 300, { without: [190, 250] })
+    await store(candle(3), candle(4))
+    expect(await open()).toEqual([[120, 300]])
     await giveUpOldEvidence(db)
-    expect(await open()).toEqual([])
+    expect(await open()).toEqual([[180, 300]])
     expect(await rangesOf('market.gaps', `state = 'lost'`)).toEqual([[120, 180]])
-    expect(await evidenceAfter(db, 0)).toEqual([])
+    expect(await evidenceAfter(db, 0)).toMatchObject([{ from: start + 180_000 }, { from: start + 240_000 }])
   })
 })
 
