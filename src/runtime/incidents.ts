@@ -1,4 +1,5 @@
-import type { Clock } from './clock.js'
+import { addMs, type MachineMs } from '../market/values.js'
+import { type Clock, type Moment, momentOf } from './clock.js'
 import type { Logger } from './logger.js'
 
 /** Failures of one thing, until all of its parts work again and nothing fails for a while. */
@@ -25,7 +26,7 @@ interface Incident {
   readonly since: number
   readonly sinceMonotonicMs: number
   lastMonotonicMs: number
-  lastAt: number
+  lastAt: MachineMs
   lastLoggedAt: number
   until: number | null
 }
@@ -66,6 +67,7 @@ export class Incidents {
   #count(what: string, message: string, part: string, isFailure: boolean): void {
     const now = this.#clock.monotonicMs()
     const at = this.#clock.now()
+    this.#endQuiet()
     const incident = this.#open.get(what) ?? this.#begin(what, message, now, at)
     incident.failing.add(part)
     incident.count += 1
@@ -84,6 +86,7 @@ export class Incidents {
 
   /** Returns current and past incidents, newest first, at most a hundred. */
   recent(): readonly IncidentReport[] {
+    this.#endQuiet()
     return this.#recent.map(({ what, message, count, since, lastAt, until }) => {
       return { what, message, count, since, lastAt, until }
     })
@@ -94,8 +97,19 @@ export class Incidents {
     const incident = this.#open.get(what)
     if (incident === undefined) return
     incident.failing.delete(part)
-    const isQuiet = this.#clock.monotonicMs() - incident.lastMonotonicMs >= quietMs
-    if (incident.failing.size === 0 && isQuiet) this.#end(incident, 'works again')
+    if (incident.failing.size === 0 && this.#isQuiet(incident)) this.#end(incident, 'works again')
+  }
+
+  /** Ends what worked again before it was quiet for long enough. Some things report their success only once. */
+  #endQuiet(): void {
+    for (const incident of this.#open.values()) {
+      const end = { wall: addMs(incident.lastAt, quietMs), ms: incident.lastMonotonicMs + quietMs }
+      if (incident.failing.size === 0 && this.#isQuiet(incident)) this.#end(incident, 'works again', end)
+    }
+  }
+
+  #isQuiet({ lastMonotonicMs }: Incident): boolean {
+    return this.#clock.monotonicMs() - lastMonotonicMs >= quietMs
   }
 
   /**
@@ -112,7 +126,7 @@ export class Incidents {
     if (areGone.length > 0 || parts.size === 0) this.#end(incident, 'no longer asked for')
   }
 
-  #begin(what: string, message: string, now: number, at: number): Incident {
+  #begin(what: string, message: string, now: number, at: MachineMs): Incident {
     const times = { since: at, lastAt: at, until: null, sinceMonotonicMs: now, lastMonotonicMs: now, lastLoggedAt: now }
     const incident = { what, failing: new Set<string>(), message, count: 0, isReported: false, ...times }
     this.#open.set(what, incident)
@@ -128,11 +142,11 @@ export class Incidents {
     this.#logger.warn(`${what}: ${message}`)
   }
 
-  #end(incident: Incident, how: string): void {
+  #end(incident: Incident, how: string, at: Moment = momentOf(this.#clock)): void {
     this.#open.delete(incident.what)
-    incident.until = this.#clock.now()
+    incident.until = at.wall
     if (!incident.isReported) return
-    const duration = seconds(this.#clock.monotonicMs() - incident.sinceMonotonicMs)
+    const duration = seconds(at.ms - incident.sinceMonotonicMs)
     const times = incident.count === 1 ? 'once' : `${incident.count} times`
     this.#logger.info(`${incident.what}: ${how} after ${duration}, in which it failed ${times}`)
   }

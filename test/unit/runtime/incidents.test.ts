@@ -79,6 +79,25 @@ test('what works again, but was not seen to for long enough when it is no longer
   expect(incidents.recent()[0]?.until).toBe(clock.now())
 })
 
+test('what works again at once, and is not heard of after that, is over when it was quiet for long enough', async () => {
+  const begin = clock.now()
+  incidents.failed('lost snapshots', 'connection refused', 'tickers')
+  await clock.advance(1_000)
+  incidents.succeeded('lost snapshots', 'tickers')
+  await clock.advance(8_999)
+  expect(incidents.recent()[0]?.until).toBeNull()
+  await clock.advance(3_600_000)
+  expect(incidents.recent()[0]?.until).toBe(begin + 10_000)
+  expect(lines[1]).toBe('lost snapshots: works again after 10 s, in which it failed once')
+  incidents.failed('lost snapshots', 'connection refused', 'tickers')
+  await clock.advance(1_000)
+  incidents.succeeded('lost snapshots', 'tickers')
+  await clock.advance(3_600_000)
+  // Nobody asked meanwhile.
+  incidents.failed('lost snapshots', 'connection refused', 'tickers')
+  expect(incidents.recent()).toMatchObject([{ count: 1, until: null }, { count: 1 }, { count: 1 }])
+})
+
 test('an incident of what is still asked for goes on', async () => {
   incidents.failed('fills', 'HTTP 502')
   await clock.advance(20_000)
