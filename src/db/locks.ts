@@ -132,11 +132,10 @@ export async function withSessionLock<Result>(
     const before = await callFunction<string>(connection, 'current_setting', setting)
     const rename = (to: string) => callFunction(connection, 'set_config', setting, to, false)
     await rename(lockSessionName(name))
-    try {
-      return await withFurtherLock(connection, name, () => work(connection), options)
-    } finally {
-      await rename(before)
-    }
+    return andThen(
+      () => withFurtherLock(connection, name, () => work(connection), options),
+      () => rename(before),
+    )
   })
 }
 
@@ -152,9 +151,18 @@ export async function withFurtherLock<Result>(
     if (refusal !== undefined) throw refusal()
     await systemClock.sleep(askEveryMs, signal)
   }
+  return andThen(work, () => unlock(query, name))
+}
+
+/** Ends with `end`, also after a failure of `work`. If the connection broke, both fail, and `work` knows why. */
+async function andThen<Result>(work: () => Promise<Result>, end: () => Promise<unknown>): Promise<Result> {
+  let result: Result
   try {
-    return await work()
-  } finally {
-    await unlock(query, name)
+    result = await work()
+  } catch (error) {
+    await end().catch(() => undefined)
+    throw error
   }
+  await end()
+  return result
 }

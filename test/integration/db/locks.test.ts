@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
+import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { lockSessionName, tryLock } from '../../../src/db/locks.js'
+import { lockSessionName, tryLock, withSessionLock } from '../../../src/db/locks.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 let test: TestDatabase
@@ -46,4 +47,16 @@ it('a lock is held against a session that asked before its holder had a name', a
   expect(await lock(other)).toBe(false)
   await holder.end()
   await expect.poll(() => lock(other)).toBe(true)
+})
+
+it('work that loses its connection fails with its own error', async () => {
+  const name = randomBytes(4).toString('hex')
+  const failure = new Error('why the work failed')
+  const work = withSessionLock(test.database.db, name, async (connection) => {
+    await sql`select pg_terminate_backend(pg_backend_pid())`.execute(connection).catch(() => undefined)
+    throw failure
+  })
+  await expect(work).rejects.toBe(failure)
+  // The connection is gone, and with it the lock.
+  await expect(withSessionLock(test.database.db, name, async () => 'done')).resolves.toBe('done')
 })
