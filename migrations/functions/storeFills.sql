@@ -161,8 +161,9 @@ begin
         where t.category = a.category and t.symbol = a.symbol and t.ts between a.oldest and a.newest
           -- Tells the planner of a table in chunks which chunks count. It neither reads nor locks others.
           and t.ts between oldest_of_all and newest_of_all
-        -- Ties are needed. In a millisecond with more fills than a page, others could hide those of the page.
-        order by t.ts desc fetch first (a.fills + 1) rows with ties
+        -- One more than it shows tells of a page that leaves out fills, but not of all that it leaves out. Ties are needed. In a
+        -- millisecond with more fills than a page, others could hide those of the page.
+        order by t.ts desc fetch first (10 * a.fills + 1000) rows with ties
       ) k
     ), compared as materialized (
       select i.*, k.ts is not null or coalesce(f.ranges @> i.ts, false) as is_known,

@@ -233,6 +233,12 @@ describe('what is not claimed', () => {
     expect(rows).toEqual([])
   })
 
+  it('is no millisecond of the fills that a page of two leaves out, however many they are', async () => {
+    await store(full(10, 1_000))
+    await store(page([500, 990]))
+    expect(await lost()).toEqual(every(10, 510, 990).map((ms) => [ms, ms + 1]))
+  })
+
   it('is anything by an empty page, and by the first page after it the time before its oldest fill', async () => {
     await store(page([], { requested: 1_000 }))
     await store(page([], { requested: 60_000 }))
