@@ -132,6 +132,7 @@ export async function watchTickers(
     const now = serviceNow() ?? Infinity
     let [best, maxWorth]: [TradedCategory | undefined, number] = [undefined, 1]
     for (const category of categories) {
+      if (reading.has(category)) continue
       if (clock.monotonicMs() - (begunMs.get(category) ?? -Infinity) < minMs) continue
       const sinceMs = Math.max(0, now - (universe.tickersAt(category) ?? 0))
       const worth = sinceMs < minMs ? 0 : fills.worthOfTickers(category, sinceMs)
@@ -141,7 +142,7 @@ export async function watchTickers(
   }
   while (await sleepFor(clock, gapMs, signal)) {
     const category = chooseCategory()
-    if (category === undefined || reading.has(category)) continue
+    if (category === undefined) continue
     reading.set(
       category,
       readExtra(category).finally(() => reading.delete(category)),

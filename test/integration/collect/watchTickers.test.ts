@@ -19,11 +19,15 @@ let universe: Universe
 let ending: AbortController
 let volume: number
 let isFailing: boolean
+/** Responses for futures wait for it. */
+let futuresGate: Promise<void>
 
 beforeEach(async () => {
   volume = 0
   isFailing = false
-  service = await startFakeService((_request, response) => {
+  futuresGate = Promise.resolve()
+  service = await startFakeService(async (request, response) => {
+    if (request.url?.includes('FUTURES')) await futuresGate
     if (isFailing) return void response.writeHead(500).end('busy')
     volume++
     const row = { category: 'SPOT', symbol: 'AUSDT', ts: String(1_760_000_000_000 + volume), volume24h: String(volume) }
@@ -81,14 +85,19 @@ test('reads only where a read is worth a request', async () => {
   await watching
 })
 
-test('reads where it is worth most', async () => {
-  const worth = { SPOT: 2, 'COIN-FUTURES': 3 }
-  const watching = watch((category) => worth[category as keyof typeof worth], { categories: ['SPOT', 'COIN-FUTURES'] })
-  await vi.waitFor(() => expect(service.requests.length).toBeGreaterThan(2), 120_000)
-  expect(service.requests).not.toContain('/api/v3/market/tickers?category=SPOT')
-  worth.SPOT = 4
-  await vi.waitFor(() => expect(service.requests.at(-1)).toContain('SPOT'), 120_000)
+test('reads where it is worth most, and elsewhere while that read lasts', async () => {
+  const worth = { SPOT: 2, 'COIN-FUTURES': 3, 'USDC-FUTURES': 0.9 }
+  let openGate = () => {}
+  futuresGate = new Promise((resolve) => {
+    openGate = resolve
+  })
+  const categories = ['SPOT', 'USDC-FUTURES', 'COIN-FUTURES'] as const
+  const watching = watch((category) => worth[category as keyof typeof worth], { categories })
+  await vi.waitFor(() => expect(service.requests).toContain('/api/v3/market/tickers?category=SPOT'), 120_000)
+  expect(service.requests[0]).toContain('COIN-FUTURES')
+  expect(service.requests.filter((path) => path.includes('USDC'))).toEqual([])
   ending.abort()
+  openGate()
   await watching
 })
 
