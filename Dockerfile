@@ -7,7 +7,7 @@ ARG RUNTIME_IMAGE=gcr.io/distroless/nodejs24-debian12:nonroot
 FROM --platform=$BUILDPLATFORM ${BUILD_IMAGE} AS build
 WORKDIR /build
 COPY package.json package-lock.json LICENSE ./
-# Without scripts, and without the embedded PostgreSQL, which is optional and most of the size.
+# Without scripts. The embedded PostgreSQL is most of the size, and stays in this stage.
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json plainTimes.d.ts vite.config.ts vite.program.config.ts ./
 COPY src src

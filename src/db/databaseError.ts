@@ -103,7 +103,7 @@ const traitsOfCodes: Readonly<Record<string, Partial<ErrorTraits>>> = {
   '53': { isPassing: true },
   '53100': { preventsTakeover: true, advice: "the server's disk is full; free space on it or set a shorter retention" },
   '53200': { advice: 'the server is out of memory; lower its work_mem or ask for less at once' },
-  '53300': { advice: 'the server has no connection left; raise max_connections (a recorder takes up to 22)' },
+  '53300': { advice: 'the server has no connection left; raise max_connections: docs/scale.md has the number' },
   '55P03': {
     isPassing: true,
     isLocked: true,

@@ -21,9 +21,9 @@ export interface ExportSource {
   readonly series?: StoredSeries
 }
 
-/** Columns by which rows can be split into days. The first one that exists is used. */
 const endOfTime = serviceMs(Date.UTC(9999, 0))
 const [rangeStart, rangeEnd] = ['from_time', 'to_time']
+/** Columns by which rows can be split into days. The first one that exists is used. */
 const timeColumns = ['ts', 'open_time', rangeStart]
 
 /** Reads the columns of a relation or query. Throws if it does not exist, or if a statement writes. */
