@@ -16,6 +16,12 @@ const rows: Readonly<
   responseRows: ['rows of a response', 'exchange/response.ts', 'further ones are only counted', rejected],
   jsonDepth: ['levels of JSON', 'exchange/response.ts', 'the row is rejected', rejected],
   rowBytes: ['bytes of a row', 'exchange/formats/rows.ts', 'the row is rejected', rejected],
+  walkLength: [
+    'characters of all pages of a walk through liquidations or settled funding rates',
+    'history/pagesWalk.ts',
+    'the walk ends; what is left of its range is a gap that says so',
+    null,
+  ],
   rejectedRows: ['rejected rows that are kept of a response', 'exchange/formats/rows.ts', 'as rows', rejected],
   decimalDigits: [
     'digits of a decimal; sizes and volumes are not negative',

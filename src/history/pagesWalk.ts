@@ -1,5 +1,6 @@
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
+import { bounds } from '../market/bounds.js'
 import { intersect, normalized, type Ranges, subtract, union } from '../market/timeRange.js'
 import { addMs, earlierOf, laterOf, type ServiceMs, serviceMs } from '../market/values.js'
 import { missingRows } from '../ledger/batch.js'
@@ -78,26 +79,32 @@ const noFurtherPage = 'its operation names no further page, so that nothing beyo
 const notContinued = 'a further page of its operation does not continue the page before'
 const notUnderstood = 'a page of its operation has rows that cannot be understood'
 const notConfirmed = 'its operation does not show twice that it has no more rows'
+const tooMuch = 'its pages are longer together than what is held of them'
 
 /** The fewest rows of which a page can show all but the last, and still more than one. */
 export const fewestRows = 3
 
-/** A page that was shown, with the texts of its rows. */
-interface ShownPage<Row> {
+/** What is left of a page that was shown. Its rows would take too much memory until the walk ends. */
+interface ShownPage {
   readonly query: PageQuery
+  /** Of each row, the text that tells it from others. */
   readonly texts: readonly string[]
-  readonly response: Page<Row>
+  readonly requestTime: ServiceMs
+  readonly cursor: string | undefined
+  readonly isWhole: boolean
 }
 
 class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   readonly #history: PagedHistory<Row>
   readonly #series: EventSeries
   readonly #context: EventContext
-  readonly #pages: ShownPage<Row>[] = []
+  readonly #pages: ShownPage[] = []
   #left: Ranges
   /** The rows of all joined pages. */
   #rows: readonly Row[] = []
   #claimed: Ranges = []
+  /** Length of all rows that were shown, as JSON. */
+  #length = 0
   /** Milliseconds in which equal rows stand on both sides of a seam. */
   #seams: Ranges = []
 
@@ -126,6 +133,8 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
       const response: Page<Row> = await this.#ask(query)
       // A page with rejected rows cannot be joined to the next page.
       if (missingRows(response) > 0) return notUnderstood
+      // Each page is compared with all before it, which are held until the end.
+      if (this.#length > bounds.walkLength) return tooMuch
       const joined = this.#join(response, query)
       if (joined === null) return notContinued
       const hasNew = joined.length > this.#rows.length
@@ -144,7 +153,10 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const { ask, client, counts, request } = this.#context
     const response = await ask(() => this.#history.ask(client, { ...query, series: this.#series }, request))
     counts.received += response.rows.length
-    this.#pages.push({ query, texts: response.rows.map(this.#history.textOf), response })
+    for (const row of response.rows) this.#length += JSON.stringify(row).length
+    const { requestTime, cursor } = response
+    const texts = response.rows.map(this.#history.textOf)
+    this.#pages.push({ query, texts, requestTime, cursor, isWhole: missingRows(response) === 0 })
     return response
   }
 
@@ -186,7 +198,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   /** Returns the time of the newest row, and the time beyond the first row of the list and beyond its last one. */
   #sides(): { readonly newest: ServiceMs; readonly first: Ranges; readonly last: Ranges } | null {
     const run = runOf(this.#rows.map(({ ts }) => ts))
-    const [requested, latest] = [this.#pages[0], this.#pages.at(-1)].map((page) => page?.response.requestTime)
+    const [requested, latest] = [this.#pages[0], this.#pages.at(-1)].map((page) => page?.requestTime)
     if (run === null || requested === undefined || latest === undefined) return null
     // Rows leave the history with time, so that an age counts and no time.
     const reach = addMs(latest, -(this.#history.reachMs.get(this.#series.category) ?? 0))
@@ -209,11 +221,10 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const reason = isWanted(sides.last) ? await this.#confirmEnd() : notConfirmed
     const known = new Set(this.#rows.map(this.#history.textOf))
     const [first, last] = [this.#rows.at(0), this.#rows.at(-1)].map((row) => row && this.#history.textOf(row))
-    const shown = () =>
-      this.#pages.filter(({ texts, response }) => missingRows(response) === 0 && texts.every((text) => known.has(text)))
+    const shown = () => this.#pages.filter(({ texts, isWhole }) => isWhole && texts.every((text) => known.has(text)))
     const begins = () => shown().filter(({ query, texts }) => query.page === 1 && !query.cursor && texts[0] === first)
     if (isWanted(sides.first) && begins().length < 2) await this.#ask({ page: 1, limit: this.#history.pageRows - 1 })
-    const ends = shown().filter(({ texts, response }) => response.cursor === undefined && texts.at(-1) === last)
+    const ends = shown().filter(({ texts, cursor }) => cursor === undefined && texts.at(-1) === last)
     const isEndShown = ends.length > 1 && ends.some((page) => !this.#mayBeCut(page))
     for (const beyond of [begins().length > 1 ? sides.first : [], isEndShown ? sides.last : []]) {
       const silent = intersect(this.#left, beyond)
@@ -223,7 +234,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   }
 
   /** Returns true unless a page has fewer rows than it may have, and than another one of this instrument has. */
-  #mayBeCut({ query, texts }: ShownPage<Row>): boolean {
+  #mayBeCut({ query, texts }: ShownPage): boolean {
     return texts.length >= query.limit || this.#pages.every((other) => other.texts.length <= texts.length)
   }
 
@@ -231,7 +242,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   async #confirmEnd(): Promise<string> {
     const last = this.#pages.at(-1)
     const { confirmsEnd = false, pageRows } = this.#history
-    if (!confirmsEnd || last === undefined || last.response.cursor !== undefined) return notConfirmed
+    if (!confirmsEnd || last === undefined || last.cursor !== undefined) return notConfirmed
     const { query, texts } = last
     if (!this.#mayBeCut(last)) await this.#ask({ ...query, limit: query.limit - 1 })
     else if (texts.length >= fewestRows) {

@@ -4,6 +4,7 @@ import type { ExchangeClient } from '../../../src/exchange/client.js'
 import { fundingHistory, liquidationHistory } from '../../../src/history/pastFutures.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
+import { bounds } from '../../../src/market/bounds.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
 import { coveredRanges } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -117,6 +118,17 @@ it('pages that name each other within a millisecond end', async () => {
     cursor === 'b' ? { rows: one.slice(2), cursor: 'a' } : { rows: one.slice(0, 2), cursor: 'b' }
   expect(await fetchFrom(shows, 'AUSDT', threeDays, liquidationHistory(test.database.db))).toBeLessThanOrEqual(4)
   expect(await stored('liquidations', 'AUSDT')).toHaveLength(4)
+})
+
+it('pages without end, each with new rows, end where they are more than is held of them', async () => {
+  const extra = { note: 'x'.repeat(16_000) }
+  const all = liquidationsOf('AUSDT', 4_000, minuteMs, now).map((row) => ({ ...row, extra }))
+  const requests = await fetchFrom(inPages(all), 'AUSDT', threeDays, liquidationHistory(test.database.db))
+  // The page that exceeds the bound is not stored.
+  expect(requests).toBe(Math.ceil(bounds.walkLength / JSON.stringify(all.slice(0, 100)).length))
+  expect(await stored('liquidations', 'AUSDT')).toHaveLength((requests - 1) * 100)
+  expect(await missing('liquidations', 'AUSDT', all)).toEqual([])
+  expect(await reasons()).toEqual([['AUSDT', 'its pages are longer together than what is held of them']])
 })
 
 it('an empty page for a cursor proves nothing below the page that named it', async () => {
