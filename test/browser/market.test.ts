@@ -43,12 +43,12 @@ describe.skipIf(chromiumPath === null)(`the market of the page${hint}`, () => {
   test.each([
     [1024, 768],
     [390, 844],
-  ])('the market cuts no number at %i × %i', async (width, height) => {
+  ])('the market cuts no number and no name at %i × %i', async (width, height) => {
     await sql(`update market.tickers set last_price = 0.00140158533127 where symbol = 'XRPUSDT'`)
     await page.setViewportSize({ width, height })
     await page.goto(`${server.url}/?market`)
     await page.getByRole('cell', { name: '0.0014015', exact: true }).first().waitFor()
-    const cut = `[...document.querySelectorAll('.market-rows td')]
+    const cut = `[...document.querySelectorAll('.market-rows tbody :is(th, td)')]
       .filter((cell) => cell.scrollWidth > cell.clientWidth).map((cell) => cell.textContent)`
     expect(await page.evaluate<string[]>(cut)).toEqual([])
     const { height: tall = 0 } = (await page.locator('.market-rows tbody tr').first().boundingBox()) ?? {}
