@@ -55,6 +55,8 @@ export class LineChart {
 
   restyle(): void {
     this.#chart.applyOptions(chartOptions())
+    // At fixed edges, the first and the last label of the axis are whole.
+    this.#chart.timeScale().applyOptions({ fixLeftEdge: true, fixRightEdge: true, rightOffset: 0 })
     for (const [index, line] of this.#lines.entries()) this.#series[index]?.applyOptions({ color: colour(line.colour) })
   }
 
