@@ -4,6 +4,7 @@ import { type StreamName, streamNames } from '../market/stream.js'
 import { sum, type ServiceMs } from '../market/values.js'
 import { streamNamed } from '../collect/streams/streams.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
+import { type JoinedIncident, joinedIncidents } from '../serve/joinedIncidents.js'
 import { counted, grouped, inBytes, inWords } from '../runtime/text.js'
 import type { StoreOverview } from '../ledger/read/overview.js'
 import { type Jobs, jobsProblem } from '../server/timescale/jobs.js'
@@ -34,7 +35,8 @@ const wideColumns = 100
 /** Formats the recorder's status. On a small screen the least important lines are left out, and long lines are cut. */
 export function statusText(status: Status, withColour: boolean, screen = unlimited): string {
   const paint: Paint = (text, colour) => (withColour ? `\u001b[${codes[colour]}m${text}\u001b[0m` : text)
-  const { problems, budget, backlog, spool, database, process, backfills, incidents } = status
+  const { problems, budget, backlog, spool, database, process, backfills } = status
+  const incidents = joinedIncidents(status.incidents)
   const health =
     problems.length === 0
       ? paint('recording', 'green')
@@ -237,7 +239,7 @@ function backfillLine({ what, state, doneShare, etaMs, message }: Status['backfi
   return `${what}: ${state}${done}${eta}${message === null ? '' : ` (${message})`}`
 }
 
-function incidentLine({ what, message, count, since, until }: Status['incidents'][number]): string {
+function incidentLine({ what, message, count, since, until }: JoinedIncident): string {
   const times = count === 1 ? 'once' : `${count} times`
   const end = until === null ? 'still failing' : `works again since ${clock(until)}`
   return `${clock(since)} ${what} failed ${times}, ${end}: ${message}`

@@ -244,6 +244,8 @@ interface ExchangeErrorDetails {
 export class ExchangeError extends Error {
   override readonly name = 'ExchangeError'
   readonly kind: ExchangeErrorKind
+  /** The message without the request: equal for requests that fail for the same cause. */
+  readonly reason: string
   readonly operation: Operation
   readonly code: string | undefined
   readonly retryAfterMs: number | undefined
@@ -251,8 +253,10 @@ export class ExchangeError extends Error {
 
   constructor(kind: ExchangeErrorKind, details: ExchangeErrorDetails) {
     const request = [details.operation, ...Object.values(details.parameters)].join(' ')
-    super(oneLine(`${request}: ${kind}: ${details.what}; ${failureTraits[kind].advice}`), { cause: details.cause })
+    const reason = `${kind}: ${details.what}; ${failureTraits[kind].advice}`
+    super(oneLine(`${request}: ${reason}`), { cause: details.cause })
     this.kind = kind
+    this.reason = oneLine(reason)
     this.operation = details.operation
     this.code = details.code
     this.retryAfterMs = details.retryAfterMs

@@ -10,7 +10,8 @@ import type { RecorderSource } from './source.js'
 import { operations } from '../market/operation.js'
 import { type StreamName, streamNames, streamTraits } from '../market/stream.js'
 import { mayLack } from '../exchange/errors.js'
-import { type MachineMs, sum } from '../market/values.js'
+import { groupBy, type MachineMs, sum } from '../market/values.js'
+import { categories } from '../market/category.js'
 import { type Jobs, jobsProblem } from '../server/timescale/jobs.js'
 import { inWords } from '../runtime/text.js'
 
@@ -157,13 +158,15 @@ function streamStatus({ now, nowMs, source, sampler, limits }: ReportInput, name
   const stats = source.streams[name]
   const { lastIdleAt: _, leftOut, outage, ...counts } = stats
   const isCollecting = source.phase() === 'collecting'
+  const lasting = outage.lasting(nowMs)
   // A service may lack the other streams. They become stale.
-  const lasting = mayLack(streamTraits[name].operation) ? null : outage.lasting(nowMs)
-  const times = { now, startedAt: source.startedAt, isCollecting, isFailing: lasting !== null }
+  const isFailing = lasting !== null && !mayLack(streamTraits[name].operation)
+  const state = freshnessOf(stats, limits[name], { now, startedAt: source.startedAt, isCollecting, isFailing })
+  const isSaid = lasting !== null && (state === 'failing' || state === 'stale')
   return {
     name,
-    state: freshnessOf(stats, limits[name], times),
-    outage: lasting === null ? null : { ...lasting, categories: [...lasting.categories] },
+    state,
+    outage: isSaid ? { ...lasting, categories: [...lasting.categories] } : null,
     ...counts,
     leftOut: { ...leftOut },
     ageMs: ageMs(stats, now),
@@ -212,13 +215,9 @@ function blockingProblems(status: Shown, respondedAt: MachineMs | null): Problem
   if (phase === 'stopping') add('recorder', 'recorder', 'The recorder is stopping.')
   if (phase === 'starting') add('recorder', 'recorder', 'The recorder is starting: it reads the lists of instruments.')
   if (!database.isReachable) add('database', 'database', awayText(status, respondedAt))
+  for (const { names, message } of outageTexts(streams)) add('stream', names, message)
   for (const { name, state, outage, ageMs: age, freshnessLimitMs, targets, lateTargets } of streams) {
-    if (state === 'failing' && outage !== null) {
-      const named = outage.categories.filter((category) => category !== '')
-      const what = named.length === 0 ? name : `${name} of ${named.join(', ')}`
-      add('stream', name, `${what}: nothing usable for ${inWords(outage.forMs)}: ${outage.message}`)
-    }
-    if (state !== 'stale' || !database.isReachable) continue
+    if (state !== 'stale' || outage !== null || !database.isReachable) continue
     if (age !== null && age <= freshnessLimitMs) {
       const share = Math.round((lateTargets / targets) * 100)
       add('stream', name, `${name}: ${share} % of what it covers (${lateTargets} of ${targets}) are overdue.`)
@@ -228,6 +227,22 @@ function blockingProblems(status: Shown, respondedAt: MachineMs | null): Problem
     add('stream', name, `${name}: nothing stored ${since}; the limit is ${inWords(freshnessLimitMs)}.`)
   }
   return problems
+}
+
+/** Says of which streams nothing usable comes, once for each cause. */
+function outageTexts(streams: readonly StreamStatus[]): { readonly names: string; readonly message: string }[] {
+  const failing = streams.flatMap(({ name, outage }) => (outage === null ? [] : [{ name, ...outage }]))
+  return [...groupBy(failing, ({ message }) => message)].map(([cause, ofCause]) => {
+    const within = groupBy(ofCause, (one) => categories.filter((known) => one.categories.includes(known)).join(', '))
+    const parts = [...within].map(([named, ones]) => namesOf(ones) + (named === '' ? '' : ` of ${named}`))
+    const longest = inWords(Math.max(...ofCause.map(({ forMs }) => forMs)))
+    const time = ofCause.length === 1 ? longest : `up to ${longest}`
+    return { names: namesOf(ofCause), message: `${parts.join('; ')}: nothing usable for ${time}: ${cause}` }
+  })
+}
+
+function namesOf(streams: readonly { readonly name: StreamName }[]): string {
+  return streams.map(({ name }) => name).join(', ')
 }
 
 /** Says since when the database is away, why, and what becomes of the rows. A stored response shows that it was there. */

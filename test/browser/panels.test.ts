@@ -234,6 +234,12 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     })
     await page.getByText(/2 before, from /).waitFor()
     expect(await page.locator('.incidents li').count()).toBe(1)
+    source.state.incidents = ['tickers', 'fills'].map((what) => {
+      return { what, message: `${what} SPOT: network: connection refused`, count: 3, ...times, until: null }
+    })
+    await page.getByText(/^tickers, fills$/).waitFor()
+    await page.getByText(/^failed 6 times, for /).waitFor()
+    expect(await page.locator('.incidents li').count()).toBe(1)
     source.state.incidents = []
   })
 

@@ -103,12 +103,12 @@ function noteFailure(
 ): Extract<Polled<never, never>, { batch: null }> {
   const { outage } = stats[name]
   const [category, nowMs] = [categoryOf(target), clock.monotonicMs()]
-  const kind = error instanceof ExchangeError ? error.kind : null
   const message = messageOf(error)
+  const { kind, reason } = error instanceof ExchangeError ? error : { kind: null, reason: message }
   stats[name].failures += 1
   outage.failed(
     category,
-    { target: isOfInstrument(target) ? JSON.stringify(target) : null, kind, message, startedMs },
+    { target: isOfInstrument(target) ? JSON.stringify(target) : null, kind, message: reason, startedMs },
     nowMs,
   )
   const isOfTarget = kind !== null && failureTraits[kind].about === 'target' && isOfInstrument(target)

@@ -6,6 +6,7 @@ interface FailedPoll {
   readonly target: string | null
   /** Null for an error that is not the client's. */
   readonly kind: ExchangeErrorKind | null
+  /** Why, without the request. */
   readonly message: string
   /** When it was requested, on the monotonic clock. */
   readonly startedMs: number

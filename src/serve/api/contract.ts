@@ -8,7 +8,7 @@ const problem = z
     about: z
       .enum(['egress', 'database', 'stream', 'budget', 'spool', 'gap', 'recorder'])
       .describe('Which part it is about.'),
-    name: z.string().describe('Name of that part, for example the stream.'),
+    name: z.string().describe('Name of that part, for example the stream, or several that fail for one cause.'),
     message: z.string().describe('What is wrong, human-readable.'),
     isBlocking: z.boolean().describe('Whether /readyz fails because of it.'),
   })
@@ -28,7 +28,7 @@ const streamStatus = z.strictObject({
         forMs: z.number().nonnegative().describe('Time since the first of them has brought nothing, milliseconds.'),
         message: z.string().describe('Why, at the last time, and what to do.'),
       })
-      .describe('Why the stream is failing; null if it is not.'),
+      .describe('Why the stream is failing, or stale; null if it is neither, or no request failed.'),
   ),
   targets: count('Instruments, series or lists covered now.'),
   quietTargets: count('How many of them are polled less often because their responses bring nothing new.'),

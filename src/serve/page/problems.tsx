@@ -2,6 +2,7 @@ import './problems.css'
 import { clockTime, duration, day } from './format.js'
 import type { Live } from './loaded.js'
 import type { Status } from '../api/contract.js'
+import { type JoinedIncident, joinedIncidents } from '../joinedIncidents.js'
 import { Panel } from './panel.js'
 
 /** Longest silence of a recorder that responds, milliseconds. Its events should come every second. */
@@ -35,31 +36,24 @@ function awayText({ lastEventAt }: Live, now: number): string {
   return `${text} What you see is from ${clockTime(lastEventAt)} UTC, ${ago} ago.`
 }
 
-type Incident = Status['incidents'][number]
-
-/** Lists recent failures, newest first. What fails again and again has one entry. */
+/** Lists recent failures, newest first. What fails again and again, or for one cause, has one entry. */
 export function Incidents({ status, now }: { status: Status | null; now: number }) {
-  const ofEach = new Map<string, Incident[]>()
-  for (const incident of status?.incidents ?? [])
-    ofEach.set(incident.what, [...(ofEach.get(incident.what) ?? []), incident])
-  const incidents = [...ofEach.values()]
+  const incidents = joinedIncidents(status?.incidents ?? [])
   return (
     <Panel id="incidents" title="Incidents" aside={<p class="aside">since the start</p>}>
       {incidents.length === 0 ? (
         <p class="nothing">{status === null ? 'Loading…' : 'Nothing has failed.'}</p>
       ) : (
         <ol class="incidents" tabIndex={0} aria-label="Incidents, the newest first">
-          {incidents.map(([incident, ...before]) => {
-            if (incident === undefined) return null
-            const { what, since, until, message } = incident
-            const first = before.at(-1)
+          {incidents.map((incident) => {
+            const { what, since, until, message, before, firstSince } = incident
             return (
               <li key={what} class={until === null ? 'open' : 'over'}>
                 <p>
                   <time dateTime={new Date(since).toISOString()}>{when(since, now)}</time> <strong>{what}</strong>{' '}
                   <span class="dim">
                     {lasted(incident, now)}
-                    {first !== undefined && `; ${before.length} before, from ${when(first.since, now)}`}
+                    {before > 0 && `; ${before} before, from ${when(firstSince, now)}`}
                   </span>
                 </p>
                 <p class="message">{message}</p>
@@ -76,7 +70,7 @@ function when(time: number, now: number): string {
   return day(time) === day(now) ? clockTime(time) : `${day(time)} ${clockTime(time)}`
 }
 
-function lasted({ count, since, until }: Incident, now: number): string {
+function lasted({ count, since, until }: JoinedIncident, now: number): string {
   const times = count === 1 ? 'failed once' : `failed ${count} times`
   if (until === null) return `${times}, for ${duration(Math.max(0, now - since))} now`
   return `${times} in ${duration(until - since)}, works again`

@@ -131,6 +131,31 @@ describe('a stream of which nothing usable comes', () => {
     expect(problems).toEqual([])
     expect(streams.find(({ name }) => name === 'funding_forecasts')).toMatchObject({ state: 'fresh', outage: null })
   })
+
+  test('is one problem with all that fail for the same cause', () => {
+    const refused = { target: null, kind: 'network' as const, message: 'network: refused' }
+    const { problems, streams } = report(({ state: { stats } }) => {
+      const fail = (name: keyof typeof stats, message: string, category: string, startedMs: number) => {
+        for (const ms of [startedMs, startedMs + 20_000])
+          stats[name].outage.failed(category, { ...refused, message, startedMs: ms }, ms)
+      }
+      for (const category of ['COIN-FUTURES', 'SPOT']) fail('tickers', refused.message, category, 10_000)
+      for (const category of ['SPOT', 'COIN-FUTURES']) fail('fills', refused.message, category, 20_000)
+      fail('candles', refused.message, 'SPOT', 30_000)
+      fail('instruments', 'malformed: HTML', '', 40_000)
+      // This one the service may lack. It says why only once it is stale.
+      for (const name of ['funding_forecasts', 'liquidations'] as const) fail(name, refused.message, 'SPOT', 10_000)
+      stats.liquidations.lastStoredAt = now - 86_400_000
+    })
+    expect(problems.map(({ name, message }) => [name, message])).toEqual([
+      ['instruments', 'instruments: nothing usable for 60 s: malformed: HTML'],
+      [
+        'tickers, fills, candles, liquidations',
+        'tickers, fills of SPOT, COIN-FUTURES; candles, liquidations of SPOT: nothing usable for up to 90 s: network: refused',
+      ],
+    ])
+    expect(streams.filter(({ state }) => state === 'stale').map(({ name }) => name)).toEqual(['liquidations'])
+  })
 })
 
 test('of many backfills those that run or failed are shown, and all are counted', () => {
