@@ -16,6 +16,12 @@ const rows: Readonly<
   responseRows: ['rows of a response', 'exchange/response.ts', 'further ones are only counted', rejected],
   jsonDepth: ['levels of JSON', 'exchange/response.ts', 'the row is rejected', rejected],
   rowBytes: ['bytes of a row', 'exchange/formats/rows.ts', 'the row is rejected', rejected],
+  cursorLength: [
+    'characters of a cursor',
+    'exchange/response.ts',
+    'the response fails as `malformed`',
+    'requests_total',
+  ],
   walkLength: [
     'characters of all pages of a walk through liquidations or settled funding rates',
     'history/pagesWalk.ts',

@@ -154,7 +154,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
       throw fail('rate-limited', 'code 429', { code: '429' })
     throw fail(...withoutEnvelope(request.operation, raw, describeOtherEnvelope(envelope)))
   }
-  const { code } = envelope
+  const code = oneLine(envelope['code'], 100)
   if (code !== '00000') {
     const what = `code ${code} "${textOf(envelope['msg']) ?? ''}" (HTTP ${raw.status})`
     throw fail(kindOfFailure(request, code, raw.status), what, { code })
@@ -170,6 +170,8 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   if (listsCategory === true && rows.length === 0 && isOfCategory(request.parameters))
     throw fail('empty-list', 'a list without a row', { code })
   const cursor = isRecord(data) ? textOf(data['cursor']) : undefined
+  if (cursor !== undefined && cursor.length > bounds.cursorLength)
+    throw fail('malformed', `a cursor of ${cursor.length} characters`, { code })
   return {
     requestTime,
     rows: rows.slice(0, maxRows),

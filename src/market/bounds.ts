@@ -12,6 +12,8 @@ export const bounds = {
   /** Unspecified fields of a row that are kept: their number, and their bytes as JSON with names. */
   unknownFields: 64,
   unknownBytes: 16_384,
+  /** Characters of a cursor. It is sent with the next request. */
+  cursorLength: 1_000,
   /** Characters of all rows that the pages of a history without bounds show, as JSON. Each page is compared with all before. */
   walkLength: 16_777_216,
   /** Rejected rows of a response that are kept as text. So a response of bad rows takes little room on the disk. */

@@ -93,6 +93,24 @@ describe('what one response may hold', () => {
   })
 })
 
+describe('what one response may name', () => {
+  it('is a cursor that fits into a request', async () => {
+    const request = () => exchange.client.liquidations({ category: 'USDT-FUTURES', symbol: 'BTCUSDT', limit: 100 })
+    const data = (cursor: string) => envelope(JSON.stringify({ list: [], cursor }))
+    await exchange.answering(data('x'.repeat(1_000)))
+    expect((await request()).cursor).toHaveLength(1_000)
+    await exchange.answering(data('x'.repeat(1_001)))
+    expect(await failure(request())).toMatchObject({ kind: 'malformed' })
+  })
+
+  it('is a code of some characters', async () => {
+    await exchange.answering(JSON.stringify({ code: '1'.repeat(10_000), msg: 'x'.repeat(10_000), data: null }))
+    const error = await failure(exchange.client.tickers({ category: 'SPOT' }))
+    expect(error.code).toHaveLength(100)
+    expect(error.message.length).toBeLessThan(1_000)
+  })
+})
+
 describe('the event loop', () => {
   it.each([
     ['200,000 rows, all of them wrong', `{"code":"00000","requestTime":1,"data":[${'{"a":0.1},'.repeat(199_999)}{}]}`],
