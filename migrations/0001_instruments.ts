@@ -112,11 +112,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       where valid_to is null;
     create unique index rpi_symbols_one_open on market.rpi_symbols (category, symbol) where valid_to is null;
   `.execute(db)
-  await describeMigrations(db)
-}
-
-/** The table is there before the first migration. */
-export async function describeMigrations(db: Kysely<unknown>): Promise<void> {
+  // The table is there before the first migration.
   await commentOn(db, 'table', {
     'recorder.migration': `
       -- Migrations that have been applied to this database. The table is locked while migrations run.

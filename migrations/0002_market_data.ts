@@ -111,11 +111,6 @@ const tables = {
     primary key (category, symbol, type, interval, open_time)`,
 }
 
-/** Puts the comments on the tables. */
-export async function describeMarketData(db: Kysely<unknown>): Promise<void> {
-  await commentOn(db, 'table', tables)
-}
-
 const views = {
   'market.latest_tickers': `
     -- The newest ticker of each instrument, also of those that are gone. Turnovers of tokenised stocks are those of a

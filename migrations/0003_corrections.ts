@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { commentOn, createTables, key } from './relations.js'
 
-export const correctionTables = {
+const tables = {
   'recorder.restatement': `
     -- History of a series that the service rewrote as a whole. As an analyst sees it: market.restatements.
     id bigint generated always as identity primary key -- Number of the restatement.
@@ -107,7 +107,7 @@ const views = {
 
 /** Closed candles that changed later, history that was rewritten as a whole, and rows that could not be understood. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  await createTables(db, correctionTables)
+  await createTables(db, tables)
   await sql`
     create index restatement_series on recorder.restatement (category, symbol, type, interval);
 
@@ -118,6 +118,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
     create index rejected_row_last_seen on recorder.rejected_row (last_seen_at);
     create index rejected_row_first_seen on recorder.rejected_row (operation, first_seen_at);
+
+    create view market.candle_revisions as
+      select category, symbol, type, interval, open_time, revised_at,
+        old_open, old_high, old_low, old_close, old_base_volume, old_quote_turnover,
+        new_open, new_high, new_low, new_close, new_base_volume, new_quote_turnover, is_restatement
+      from recorder.candle_revision;
 
     create view market.restatements as
       select category, symbol, 'candles' as stream, type, interval, from_time, to_time,
@@ -131,15 +137,5 @@ export async function up(db: Kysely<unknown>): Promise<void> {
         operation, parameters, reason, raw, raw_bytes, raw_sha256, first_seen_at, last_seen_at, times_seen
       from recorder.rejected_row;
   `.execute(db)
-  await createRevisionsView(db)
   await commentOn(db, 'view', views)
-}
-
-export async function createRevisionsView(db: Kysely<unknown>): Promise<void> {
-  await sql`
-    create or replace view market.candle_revisions as
-      select category, symbol, type, interval, open_time, revised_at,
-        old_open, old_high, old_low, old_close, old_base_volume, old_quote_turnover,
-        new_open, new_high, new_low, new_close, new_base_volume, new_quote_turnover, is_restatement
-      from recorder.candle_revision`.execute(db)
 }

@@ -18,8 +18,8 @@ const progress = ['unsettled', 'reviewed']
 /** Speaks against claims. */
 const evidence = ['contradicted', 'disputed']
 const verdicts = [...proven, ...progress, ...evidence]
-export const verdictCheck = `check (verdict in (${verdicts.map((verdict) => `'${verdict}'`).join(', ')}))`
-export const settledCheck = `check ((verdict in ('lost', 'repaired', 'unsettled')) = (settled_at is not null))`
+const verdictCheck = `check (verdict in (${verdicts.map((verdict) => `'${verdict}'`).join(', ')}))`
+const settledCheck = `check ((verdict in ('lost', 'repaired', 'unsettled')) = (settled_at is not null))`
 const gapVerdicts = `('missing', 'lost', 'repaired')`
 /** A gap has a reason, and one range in a part of its own. */
 const isOneGap =
@@ -30,7 +30,7 @@ const isOneGap =
  * Type and interval are '' for streams without them, because a primary key holds no NULL. Only gaps have a value in
  * `gap_until`, because a change of an indexed column costs an entry in every index.
  */
-export const ledgerTables = {
+const tables = {
   'recorder.ledger': `
     -- The ledger: what is known of each stretch of time of a series. As rows: market.coverage, market.gaps,
     -- market.no_trade. Ranges of a verdict are kept in parts by time, so that a response writes one of them, however
@@ -130,7 +130,7 @@ const views = {
 
 /** The ledger: what is known of each range of time of a series. Nothing is known of a range that it does not name. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  await createTables(db, ledgerTables)
+  await createTables(db, tables)
   await sql`
     alter table recorder.ledger set (fillfactor = 70);
     create index ledger_gap_until on recorder.ledger (stream, category, symbol, gap_until) where gap_until is not null;

@@ -1,13 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { createTables, key } from './relations.js'
 
-export const finalRollups = {
-  'recorder.final_rollups': `
-    -- The time before which rollups outlive their candles. There is no row until candles are dropped for their age.
-    is_only boolean primary key default true check (is_only) -- Always true: there is at most one row.
-    before timestamptz not null -- No refresh reads candles from before this time.`,
-}
-
 const tables = {
   'recorder.service': `
     -- The service whose data is in this database: one row, from the first start on.
@@ -15,7 +8,10 @@ const tables = {
     base_url text not null check (base_url <> '')
       -- Its address, as configured. Recording from another host is refused unless that is accepted.
     noted_at timestamptz not null default now() -- When the address was noted.`,
-  ...finalRollups,
+  'recorder.final_rollups': `
+    -- The time before which rollups outlive their candles. There is no row until candles are dropped for their age.
+    is_only boolean primary key default true check (is_only) -- Always true: there is at most one row.
+    before timestamptz not null -- No refresh reads candles from before this time.`,
   'recorder.lock': `
     -- Locks of the recorder. One that a session holds names that session and counts for as long as the session is
     -- there; of the others the row itself is locked by a transaction.

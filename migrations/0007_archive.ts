@@ -1,7 +1,7 @@
 import { type Kysely, sql } from 'kysely'
 import { createTables } from './relations.js'
 
-export const archivedDays = {
+const tables = {
   'recorder.archived_day': `
     -- A day of a table that is in the archive, or that is to be written there.
     table_name text not null check (table_name <> '') -- Table of schema market.
@@ -18,10 +18,6 @@ export const archivedDays = {
     id bigint generated always as identity primary key -- Number of the mark.
     table_name text not null -- Table of schema market.
     day date not null -- The day, UTC.`,
-}
-
-const tables = {
-  ...archivedDays,
   'iceberg.iceberg_tables': `
     -- Tables of the archive for engines that read Apache Iceberg; a row is written with the days that it shows.
     catalog_name varchar(255) not null -- Always recorder.
@@ -47,12 +43,7 @@ const tables = {
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create schema iceberg`.execute(db)
   await createTables(db, tables)
-  await indexChangedDays(db)
-  await sql`insert into iceberg.iceberg_namespace_properties values ('recorder', 'market', 'exists', 'true')`.execute(
-    db,
-  )
-}
-
-export async function indexChangedDays(db: Kysely<unknown>): Promise<void> {
-  await sql`create index changed_day_of_table on recorder.changed_day (table_name, day)`.execute(db)
+  await sql`
+    create index changed_day_of_table on recorder.changed_day (table_name, day);
+    insert into iceberg.iceberg_namespace_properties values ('recorder', 'market', 'exists', 'true')`.execute(db)
 }

@@ -11,15 +11,10 @@ const rollups = {
 
 /** Views for analysts: candles of other widths, made of closed 1m market candles. */
 export async function up(db: Kysely<unknown>): Promise<void> {
-  await createRollupViews(db)
-}
-
-/** Creates the views that group candles, in place of those of an earlier version. */
-export async function createRollupViews(db: Kysely<unknown>): Promise<void> {
   for (const [name, length] of Object.entries(rollups)) {
     const bucket = sql`date_bin(${sql.lit(length)}::interval, open_time, timestamptz 'epoch')`
     await sql`
-      create or replace view ${sql.table(`market.${name}`)} as
+      create view ${sql.table(`market.${name}`)} as
         select r.*, ${sql.raw(completeness(length))}
         from (
           select category, symbol, ${bucket} as open_time,

@@ -140,12 +140,7 @@ async function isThere(db: Kysely<Database>, relation: string): Promise<boolean>
 const firstOfOldKind = '0001_vocabulary'
 
 function requireKnown(executed: readonly string[]): void {
-  if (executed.includes(firstOfOldKind)) {
-    throw new Error(
-      'this database is from before the first release and cannot be upgraded; bring its data along with the program that made it ' +
-        '(archive, or export), and restore it into a new database (archive restore)',
-    )
-  }
+  if (executed.includes(firstOfOldKind)) throw earlier.tooEarly()
   const unknown = executed.filter((name) => (areFunctions(name) ? areNewer(name) : !(name in migrations)))
   if (unknown.length === 0) return
   throw new Error(

@@ -115,12 +115,21 @@ describe('migrations', () => {
     expect((await migrateToLatest(database)).applied).toEqual([ownFunctions])
   })
 
+  const advice = /before the first release.*archive, or export.*archive restore/
   it('refuse a database from before the first release, and say how its data is brought along', async () => {
     const { database } = await migratedDatabase()
     await sql`insert into recorder.migration (name, timestamp) values ('0001_vocabulary', 'then')`.execute(database.db)
-    const advice = /before the first release.*archive, or export.*archive restore/
     await expect(migrateToLatest(database)).rejects.toThrow(advice)
     await expect(pendingMigrations(database)).rejects.toThrow(advice)
+  })
+
+  it('refuse a database from before claims had evidence, and leave it as it is', async () => {
+    const { database } = await migratedDatabase()
+    await sql`
+      alter table recorder.ledger add column judged_at timestamptz;
+      delete from recorder.migration where name = '0011_earlier' or name like 'functions %'`.execute(database.db)
+    await expect(migrateToLatest(database)).rejects.toThrow(advice)
+    expect(await pendingMigrations(database)).toEqual(['0011_earlier', ownFunctions])
   })
 
   it('leave nothing behind when one fails', async () => {
