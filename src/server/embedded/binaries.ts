@@ -22,11 +22,15 @@ export async function serverAccount(): Promise<Account> {
   if (process.getuid?.() !== 0) return undefined
   const known = await lookUp()
   if (known !== undefined) return known
+  // After `su` without `-`, the path of root is that of an ordinary user.
+  const env = { ...process.env, PATH: `${process.env['PATH'] ?? '/bin'}:/usr/sbin:/sbin` }
   try {
-    await run('useradd', ['--system', '--user-group', '--no-create-home', '--shell', '/bin/false', accountName])
+    await run('useradd', ['--system', '--user-group', '--no-create-home', '--shell', '/bin/false', accountName], {
+      env,
+    })
   } catch {
     // Some systems, such as Alpine, have no useradd.
-    await run('adduser', ['-S', '-D', '-H', accountName]).catch(() => undefined)
+    await run('adduser', ['-S', '-D', '-H', accountName], { env }).catch(() => undefined)
   }
   const created = await lookUp()
   if (created !== undefined) return created
