@@ -104,8 +104,8 @@ export class DayWriter {
   }
 
   async #filesOf({ name, timeColumn }: ArchivedTable, day: Day) {
-    const days = await readArchivedDays(this.#context.db, name)
-    const own = [...days.values()].filter((one) => timeColumn === undefined || one.day === day)
+    const days = await readArchivedDays(this.#context.db, name, timeColumn === undefined ? undefined : day)
+    const own = [...days.values()]
     const written = own.filter(({ files }) => files.length > 0)
     return { files: own.flatMap(({ files }) => files), isTrusted: written.every(({ isArchived }) => isArchived) }
   }

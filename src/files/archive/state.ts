@@ -23,8 +23,9 @@ export interface ArchivedDay {
   readonly isRemoved: boolean
 }
 
-export async function readArchivedDays(db: Kysely<Database>, table: string): Promise<Map<Day, ArchivedDay>> {
-  const rows = await archivedDays(db, table).execute()
+export async function readArchivedDays(db: Kysely<Database>, table: string, day?: Day): Promise<Map<Day, ArchivedDay>> {
+  const all = archivedDays(db, table)
+  const rows = await (day === undefined ? all : all.where('recorder.archived_day.day', '=', day)).execute()
   return new Map(rows.map((row) => [row.day, row as unknown as ArchivedDay]))
 }
 

@@ -109,7 +109,7 @@ async function writtenMeanwhile(
   const { table, day } = one
   const pointers = await readPointers(db)
   const isMoved = [...pointers].some(([name, url]) => one.pointers.get(name) !== url)
-  const noted = (await readArchivedDays(db, table)).get(day)
+  const noted = (await readArchivedDays(db, table, day)).get(day)
   if (!isMoved) return noted?.isChanged === true && one.noted?.isChanged === false ? { ...one, noted } : null
   const range = archivedTable(table).timeColumn === undefined ? {} : { from: day, to: dayOf(dayEnd(day)) }
   return { ...one, noted, pointers, files: await shownWithProof(target, table, pointers, range) }

@@ -1,3 +1,4 @@
+import type { KyselyPlugin } from 'kysely'
 import { expect, test } from 'vitest'
 import { certify } from '../../../../src/files/archive/certify.js'
 import { removeArchived } from '../../../../src/files/archive/removal.js'
@@ -68,4 +69,23 @@ test('a removal leaves what a transaction wrote whose snapshot is older than the
   const { rows } = await pool.query(`select from market.fills where exec_id = 'late'`)
   const archived = (await rowsOf(own.archive.target, 'fills')).filter((row) => row['exec_id'] === 'late')
   expect([isWritten, rows.length + archived.length]).toEqual([true, 1])
+})
+
+test('a run reads what is noted of the days that it writes, and not of all days for each', async () => {
+  const days = 20
+  let read = 0
+  const counting: KyselyPlugin = {
+    transformQuery: ({ node }) => node,
+    transformResult({ result }) {
+      read += result.rows.filter((row) => 'isArchived' in row).length
+      return Promise.resolve(result)
+    },
+  }
+  await record(0, days)
+  const { database } = own.created
+  const counted = { ...database, db: database.db.withPlugin(counting) }
+  await archiveAll(counted, own.archive.target, from + days * dayMs + 2 * hourMs)
+  expect(await rowsOf(own.archive.target, 'fills')).toHaveLength(4 * days)
+  expect(read).toBeGreaterThanOrEqual(days)
+  expect(read).toBeLessThan(10 * days)
 })
