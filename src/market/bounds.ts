@@ -4,7 +4,7 @@ export const bounds = {
   decimalDigits: 38,
   /** Bytes of a response after decompression, and its rows. Most operations have lower bounds. */
   responseBytes: 8_388_608,
-  responseRows: 20_000,
+  responseRows: 10_000,
   /** Deepest nesting of JSON. The service sends less, and no recursive reader runs out of stack at this depth. */
   jsonDepth: 32,
   /** Bytes of a row. A longer response is parsed row by row, because parsing cannot be interrupted. */

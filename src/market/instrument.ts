@@ -104,7 +104,9 @@ export function kindOf({ category, isReality, isRwa, symbolType }: KindSigns): I
  * an empty list none. In a glob `*` stands for any characters or none, and `?` for one. All others stand for themselves.
  */
 export function symbolMatcher(globs: readonly string[] | undefined): (symbol: string) => boolean {
-  if (globs === undefined) return () => true
+  // Lists may have tens of thousands of symbols, and most selections name none.
+  if (globs === undefined || globs.includes('*')) return () => true
+  if (globs.length === 0) return () => false
   const patterns = globs.map(charactersOf)
   return (symbol) => {
     const characters = charactersOf(symbol)
