@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { MiddlewareHandler } from 'hono'
+import type { HonoRequest, MiddlewareHandler } from 'hono'
 import { bounds } from '../market/bounds.js'
 
 /** Limits on how long a connection may take to send a request, and how long it may stay idle. */
@@ -110,12 +110,16 @@ interface Rendered {
   readonly body: ArrayBuffer
 }
 
-/** Renders a response once for all simultaneous requests of its URL. The response of `except` never ends. */
-export function renderOnce({ except }: { readonly except: string }): MiddlewareHandler {
+/**
+ * Renders a response once for all simultaneous requests with the same key. Requests without one, such as those whose
+ * response never ends, are not held.
+ */
+export function renderOnce(keyOf: (request: HonoRequest) => string | null): MiddlewareHandler {
   const underWay = new Map<string, Promise<Rendered>>()
   return async (context, next) => {
-    if (context.req.path === except) return next()
-    const key = `${context.req.header('accept-encoding') ?? ''} ${context.req.url}`
+    const what = keyOf(context.req)
+    if (what === null) return next()
+    const key = `${context.req.header('accept-encoding') ?? ''} ${what}`
     let rendering = underWay.get(key)
     if (rendering === undefined) {
       if (underWay.size >= maxRenderings) {

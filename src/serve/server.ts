@@ -123,9 +123,15 @@ function addLimits(app: OpenAPIHono): void {
       Allow: 'GET, HEAD',
     })
   })
-  const once = renderOnce({ except: '/api/events' })
-  app.use('/metrics', once)
-  app.use('/api/*', once)
+  // The metrics are the same whatever is asked after them.
+  app.use(
+    '/metrics',
+    renderOnce(({ path }) => path),
+  )
+  app.use(
+    '/api/*',
+    renderOnce(({ path, url }) => (path === '/api/events' ? null : url)),
+  )
   app.use(compress({ encoding: 'gzip' }))
 }
 

@@ -2,8 +2,9 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
+import { Hono } from 'hono'
 import { bounds } from '../../../src/market/bounds.js'
-import { createBoundedServer } from '../../../src/serve/connections.js'
+import { createBoundedServer, renderOnce } from '../../../src/serve/connections.js'
 
 /** Sends so many requests at once on one connection. Resolves to the number of responses when it is closed or all are there. */
 async function responsesTo(count: number): Promise<{ responses: number; handled: number }> {
@@ -76,4 +77,26 @@ test('a client that asks has a place, while more silent ones than places come ag
     for (const socket of silent) socket.destroy()
     server.close()
   }
+})
+
+test('simultaneous requests with one key are one rendering, and those without a key are none', async () => {
+  let handled = 0
+  let release = () => {}
+  const held = new Promise<void>((resolve) => (release = resolve))
+  const app = new Hono()
+  app.use(
+    '/*',
+    renderOnce(({ path }) => (path === '/endless' ? null : path)),
+  )
+  app.get('/*', async (context) => {
+    handled++
+    await held
+    return context.text(context.req.path)
+  })
+  const paths = Array.from({ length: 300 }, (_, place) => `/metrics?a=${place}`)
+  const responses = [...paths, '/endless', '/endless'].map((path) => app.request(path))
+  await vi.waitFor(() => expect(handled).toBe(3), 120_000)
+  release()
+  const texts = await Promise.all(responses.map(async (response) => (await response).text()))
+  expect(texts).toEqual([...paths.map(() => '/metrics'), '/endless', '/endless'])
 })
