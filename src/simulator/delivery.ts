@@ -144,6 +144,11 @@ function writeHead(response: ServerResponse, outgoing: Outgoing): void {
 /** Callback for the last response of each connection. A further request proves that the client has that response. */
 const unconfirmed = new WeakMap<Socket, (outcome: Outcome) => void>()
 
+/** Must be called when a request arrives. The client may reset the connection before that request has a response. */
+export function confirmPrevious(socket: Socket): void {
+  if (unconfirmed.has(socket)) unconfirmed.set(socket, () => undefined)
+}
+
 function watch(response: ServerResponse, done: (outcome: Outcome) => void): void {
   const { socket } = response
   if (socket !== null) {

@@ -3,7 +3,15 @@ import type { AddressInfo } from 'node:net'
 import { type Operation, operations } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { type Control, respondToControl } from './control.js'
-import { compressed, connectionsLookedAt, deliver, deliverSlowly, deliverTorn, type Outgoing } from './delivery.js'
+import {
+  compressed,
+  confirmPrevious,
+  connectionsLookedAt,
+  deliver,
+  deliverSlowly,
+  deliverTorn,
+  type Outgoing,
+} from './delivery.js'
 import { StallWatch } from './faults.js'
 import { queryOf } from './parameters.js'
 import { createService, type Reply, type ServiceOptions } from './service.js'
@@ -127,6 +135,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   }
 
   const server = createServer((request, response) => {
+    confirmPrevious(request.socket)
     handle(request, response).catch((error: unknown) => {
       // This is a mistake of the simulator, which must not look like a response of the service.
       process.stderr.write(`simulator: ${error instanceof Error ? error.stack : String(error)}\n`)

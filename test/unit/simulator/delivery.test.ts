@@ -2,13 +2,13 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { Agent, createServer, get } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { expect, test, vi } from 'vitest'
-import { connectionsLookedAt, deliver, type Outcome } from '../../../src/simulator/delivery.js'
+import { confirmPrevious, connectionsLookedAt, deliver, type Outcome } from '../../../src/simulator/delivery.js'
 
 const answer = { status: 200, headers: {}, body: ['[1,', '2]'] }
 
@@ -63,6 +63,27 @@ test('it is told when the client closes the connection after an answer, without 
   agent.destroy()
   await vi.waitFor(() => expect(said).toEqual([['complete'], ['complete', 'closed after']]), 120_000)
   server.close()
+})
+
+test('an answer stays complete when the client asks again on the connection, and resets it without a further answer', async () => {
+  const said: Outcome[] = []
+  const closed = new Promise<void>((resolve) => {
+    const server = createServer(({ socket, url }, response) => {
+      confirmPrevious(socket)
+      if (url === '/first') return deliver(response, answer, (outcome) => said.push(outcome))
+      socket.once('close', () => server.close(() => resolve()))
+      client.resetAndDestroy()
+    })
+    server.listen(0, '127.0.0.1')
+    const client = new Socket()
+    const ask = (path: string) => client.write(`GET ${path} HTTP/1.1\r\nHost: test\r\n\r\n`)
+    client.once('data', () => ask('/second'))
+    server.once('listening', () => {
+      client.connect((server.address() as AddressInfo).port, '127.0.0.1', () => ask('/first'))
+    })
+  })
+  await closed
+  expect(said).toEqual(['complete'])
 })
 
 /** A client that goes away: without looking for the answer, or with the answer unread before it. Then it makes a file. */
