@@ -190,6 +190,7 @@ export class Sender {
       // A refusal with a code of the service is a response, too.
       else if (error instanceof ExchangeError && error.code !== undefined)
         settlement = { outcome: 'response', remaining: raw?.remaining }
+      else if (outcome === 'timeout') settlement = { outcome: 'failed', isGivenUp: true }
       throw error
     } finally {
       this.pacer.settle(departure, settlement, outcomeFor(outcome), targetOf(operation, parameters))

@@ -13,6 +13,9 @@ export interface SimulatorProcess {
   report(): Promise<Report>
   /** When it did not look at what arrived; needs `--journal`. */
   stalls(): Promise<Stall[]>
+  /** Stops the process until `resume`. What arrives meanwhile waits for it. */
+  pause(): void
+  resume(): void
   close(): Promise<void>
 }
 
@@ -32,7 +35,10 @@ export async function startSimulatorProcess(args: readonly string[]): Promise<Si
     },
     report: async () => (await fetch(`${url}/simulator/report`)).json() as Promise<Report>,
     stalls: async () => (await fetch(`${url}/simulator/stalls`)).json() as Promise<Stall[]>,
+    pause: () => void program.process.kill('SIGSTOP'),
+    resume: () => void program.process.kill('SIGCONT'),
     async close() {
+      program.process.kill('SIGCONT')
       program.process.kill('SIGTERM')
       await program.finished
     },

@@ -5,6 +5,11 @@
  */
 const logGuardMs = 6
 
+/** Responses of a smaller limit come so seldom that a short silence says nothing. */
+const smallestToKeep = 8
+/** So many requests must be late before nothing is taken to respond. Fewer may hang alone. */
+const enoughLate = 3
+
 interface BudgetOptions {
   /** Number of arrivals that the service admits in any window. */
   readonly limit: number
@@ -29,10 +34,10 @@ interface BudgetOptions {
  *   or the service, such requests may arrive together at any moment.
  *
  * These rules imply that no strict window at the service holds more than `limit` arrivals. This holds for any order of
- * arrivals and any delay on the way, as long as a request arrives before it is given up. Consider the last departure
- * among the arrivals of a window. At that moment, each of the others either had no response, or is in the log. A late
- * response corrects the log, so a logged departure is at most the jitter before its arrival. Both kinds were counted, and
- * there were fewer than `limit`.
+ * arrivals and any delay on the way, as long as a request arrives before its place is given up (`silence.ts`). Consider
+ * the last departure among the arrivals of a window. At that moment, each of the others either had no response, or is in
+ * the log. A late response corrects the log, so a logged departure is at most the jitter before its arrival. Both kinds
+ * were counted, and there were fewer than `limit`.
  *
  * For example, the service admits 20 arrivals in any second, the jitter is 100 ms, and the guard of the spacing 17 ms:
  *
@@ -83,6 +88,15 @@ export class Budget {
   }
 
   /**
+   * Returns true if requests without a response leave no more places than are kept for finding out if anything responds.
+   * Some of them must have departed until `untilMs`.
+   */
+  isNearlyTaken(untilMs: number): boolean {
+    if (this.limit < smallestToKeep || this.#open.size < this.limit - Math.floor(this.limit / 4)) return false
+    return this.#overdue(untilMs) >= enoughLate
+  }
+
+  /**
    * Reserves a place at `nowMs`, which must not be before `readyAtMs()`, for a request that waits since `wantedMs`.
    * Returns its number. A `rate` below 1 makes the next place later.
    */
@@ -110,7 +124,7 @@ export class Budget {
     return this.#open.get(number)
   }
 
-  /** Notes that a request has its response, or will not get one. */
+  /** Notes that a request has its response, or cannot arrive any more. */
   close(number: number): void {
     this.#open.delete(number)
   }

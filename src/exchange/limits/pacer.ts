@@ -7,6 +7,7 @@ import { Budget, RoundTrip } from './budget.js'
 import { Circuit, type CircuitOutcome } from './circuit.js'
 import { type Departure, Penalty, type Settlement } from './penalty.js'
 import { type Priority, RequestQueues, type Waiting } from './queues.js'
+import { Silence } from './silence.js'
 import { minuteMs, secondMs } from '../../market/values.js'
 
 export interface PacerOptions {
@@ -80,6 +81,7 @@ export class Pacer {
   readonly #circuits = byOperation(() => new Circuit())
   readonly #queues = new RequestQueues()
   readonly #penalty: Penalty
+  readonly #silence: Silence
   #sequence = 0
   #inFlight = 0
   #dispatchQueued = false
@@ -108,6 +110,7 @@ export class Pacer {
       startMs,
     })
     this.#penalty = new Penalty(options.logger)
+    this.#silence = new Silence(latencyJitterMs)
   }
 
   /**
@@ -143,6 +146,7 @@ export class Pacer {
   /** Notes that a request leaves only now, after a busy moment or a handshake. Its window begins now. */
   sent(departure: Departure): void {
     const nowMs = this.#clock.monotonicMs()
+    this.#silence.leave(departure, nowMs)
     this.#budgets[departure.operation].postpone(departure.number, nowMs)
     this.#overall.postpone(departure.overallNumber, nowMs)
   }
@@ -157,14 +161,18 @@ export class Pacer {
     const departedMs = this.#budgets[departure.operation].departedAtMs(departure.number)
     if (departedMs !== undefined) this.#roundTrips[departure.operation].observe(nowMs - departedMs)
     this.#close(departure, nowMs)
+    this.#endSilence(departure, nowMs)
+    this.#dispatchSoon()
   }
 
   /** Ends a departure with what its response told about the limits, about its operation and about its target. */
   settle(departure: Departure, settlement: Settlement, outcome: CircuitOutcome = 'unknown', target?: string): void {
     this.#inFlight--
     const nowMs = this.#clock.monotonicMs()
-    // A request that was given up may have been counted at any time until now.
-    this.#close(departure, nowMs)
+    if (settlement.outcome !== 'failed') this.#endSilence(departure, nowMs)
+    const isGivenUp = settlement.outcome === 'failed' && settlement.isGivenUp === true
+    // A request that failed may have been counted at any time until now, and one that was given up later, too.
+    if (!this.#silence.end(departure, nowMs, isGivenUp)) this.#close(departure, nowMs)
     if (settlement.outcome === 'response' && settlement.remaining !== undefined)
       this.#observeRemaining(departure, settlement.remaining, nowMs)
     this.#penalty.settle(departure, settlement, nowMs, target)
@@ -195,6 +203,10 @@ export class Pacer {
     }
   }
 
+  #endSilence(departure: Departure, nowMs: number): void {
+    for (const held of this.#silence.respond(departure, nowMs)) this.#close(held, nowMs)
+  }
+
   /** Dispatching is deferred, so that all requests of one turn are compared before the first departs. */
   #dispatchSoon(): void {
     if (this.#dispatchQueued) return
@@ -210,11 +222,14 @@ export class Pacer {
       const nowMs = this.#clock.monotonicMs()
       // A settled request and a right that is gained both dispatch again, so these states need no timer.
       if (this.#inFlight >= this.#maxInFlight || this.#penalty.isProbing || !this.#right.check()) return
+      for (const held of this.#silence.expire(nowMs)) this.#close(held, nowMs)
+      if (!this.#silence.mayDepart) return
       const gateMs = Math.max(this.#overall.readyAtMs(nowMs), this.#penalty.readyAtMs())
       const isReady = (operation: Operation) => this.#readyAtMs(operation, nowMs) <= nowMs
       const request = gateMs <= nowMs ? this.#shift(isReady) : undefined
       if (request === undefined) {
-        const wakeAtMs = Math.max(gateMs, this.#earliestReadyMs(nowMs))
+        const readyAtMs = Math.max(gateMs, this.#earliestReadyMs(nowMs))
+        const wakeAtMs = Math.min(readyAtMs, this.#silence.heldUntilMs)
         if (wakeAtMs < Number.POSITIVE_INFINITY) this.#wakeAt(wakeAtMs, nowMs)
         return
       }
@@ -223,6 +238,7 @@ export class Pacer {
       const overallNumber = this.#overall.take(nowMs, request.enqueuedAtMs, rate)
       this.#inFlight++
       const departure = { operation: request.operation, atMs: nowMs, number, overallNumber }
+      this.#silence.depart(departure)
       this.#penalty.depart(departure)
       this.#circuits[request.operation].depart(departure)
       request.depart(departure)
@@ -245,8 +261,14 @@ export class Pacer {
   }
 
   #readyAtMs(operation: Operation, nowMs: number): number {
-    const respondsWithinMs = this.#roundTrips[operation].fastestMs + this.#jitterMs
-    return Math.max(this.#budgets[operation].readyAtMs(nowMs, respondsWithinMs), this.#circuits[operation].readyAtMs())
+    const budget = this.#budgets[operation]
+    const ordinaryMs = this.#respondsWithinMs(operation)
+    if (this.#silence.mustLeaveRoom(nowMs) && budget.isNearlyTaken(nowMs - ordinaryMs)) return Number.POSITIVE_INFINITY
+    return Math.max(budget.readyAtMs(nowMs, ordinaryMs), this.#circuits[operation].readyAtMs())
+  }
+
+  #respondsWithinMs(operation: Operation): number {
+    return this.#roundTrips[operation].fastestMs + this.#jitterMs
   }
 
   /**
@@ -256,7 +278,7 @@ export class Pacer {
   #close({ operation, number, overallNumber }: Departure, nowMs: number): void {
     const budget = this.#budgets[operation]
     const tookMs = nowMs - (budget.departedAtMs(number) ?? nowMs)
-    const ordinaryMs = this.#roundTrips[operation].fastestMs + this.#jitterMs
+    const ordinaryMs = this.#respondsWithinMs(operation)
     if (tookMs > ordinaryMs) {
       // In the budget of the operation, a request that took more than a second counts as if it had departed now. In the
       // budget of the minute, every late request does.

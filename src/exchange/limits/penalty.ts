@@ -15,8 +15,8 @@ export type Settlement =
   | { readonly outcome: 'response'; readonly remaining?: number | undefined }
   /** With `mayBeOwn` the refusal may concern its target alone; else it concerns the address. */
   | { readonly outcome: 'rate-limited'; readonly retryAfterMs?: number | undefined; readonly mayBeOwn?: true }
-  /** No response came, which tells nothing about the limits. */
-  | { readonly outcome: 'failed' }
+  /** No response came, which tells nothing about the limits. With `isGivenUp` the request may still arrive. */
+  | { readonly outcome: 'failed'; readonly isGivenUp?: true }
 
 /**
  * Pause after a first rejection, which is taken for the limit of a second. Further rejections soon afterwards suggest
