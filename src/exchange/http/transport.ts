@@ -1,4 +1,4 @@
-import { isIP } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import { Axios, type AxiosAdapter, isAxiosError, isCancel } from 'axios'
 import { Agent, buildConnector, type Dispatcher, errors, Pool, ProxyAgent } from 'undici'
 import type { Operation } from '../../market/operation.js'
@@ -136,14 +136,41 @@ function connectorOf(connect: buildConnector.BuildOptions, signal: AbortSignal):
   return (options, done) => {
     const ending = new AbortController()
     const forget = onAbort(signal, () => ending.abort())
-    const own = { ...connect, ...(session && { session }), signal: ending.signal }
-    buildConnector(own)(options, (...result) => {
+    const open = buildConnector({ ...connect, ...(session && { session }), signal: ending.signal })
+    const finish: buildConnector.Callback = (...result) => {
       forget()
       // The next TLS connection resumes the session.
       result[1]?.on('session', (ticket: Buffer) => (session = ticket))
       done(...result)
+    }
+    const isEncrypted = options.protocol === 'https:'
+    const port = options.port || (isEncrypted ? '443' : '80')
+    open({ ...options, protocol: 'http:', port }, (...result) => {
+      const [error, socket] = result
+      if (error !== null) return finish(error, null)
+      if (!isEncrypted) return finish(null, dropUnsent(socket, socket))
+      open({ ...options, httpSocket: socket }, (...secured) =>
+        secured[0] === null ? finish(null, dropUnsent(secured[1], socket)) : finish(secured[0], null),
+      )
     })
   }
+}
+
+/**
+ * Resets a connection whose request was given up. Otherwise the system would go on sending the request, and it would
+ * arrive when the network is back: as one more than the limits allow.
+ */
+function dropUnsent(connection: Socket, tcp: Socket): Socket {
+  const destroy = connection.destroy.bind(connection)
+  // Whatever has come shows that the request before it has arrived.
+  let arrivedBytes = connection.bytesWritten
+  connection.on('readable', () => (arrivedBytes = connection.bytesWritten))
+  connection.destroy = (error) => {
+    // undici says so when a request was aborted, which may not have left at all.
+    if (error?.message === 'aborted' && connection.bytesWritten > arrivedBytes && !tcp.destroyed) tcp.resetAndDestroy()
+    return destroy(error)
+  }
+  return connection
 }
 
 /** Returns a connector that tells the look-up which family of addresses can be reached. */
