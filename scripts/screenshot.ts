@@ -21,6 +21,8 @@ const demo = startProgram(['demo', '--data-dir', folder])
 try {
   const [, service = ''] = await demo.printed(/simulated exchange \((http[^)]+)\)/)
   const [, page = ''] = await demo.printed(/Page\s+(http\S+)/)
+  // The backfill has to find the instrument in the database.
+  await demo.printed(/collecting/)
   await backfill(service)
   await new Promise((resolve) => setTimeout(resolve, Number(values.minutes) * 60_000))
   await takePicture(`${page}/?category=SPOT&symbol=BTCUSDT&interval=15m`)
