@@ -5,15 +5,19 @@ import type { Recorder } from '../app.js'
 
 let isGuarded = false
 
-/** Writes to standard output, and waits for a slow reader. If the reader has gone, as `head` does, the program ends. */
+/** Ends the program if the reader of standard output has gone, as `head` does. */
+function guardOutput(): void {
+  if (isGuarded) return
+  isGuarded = true
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') process.exit(0)
+    throw error
+  })
+}
+
+/** Writes to standard output, and waits for a slow reader. */
 export async function writeData(text: string): Promise<void> {
-  if (!isGuarded) {
-    isGuarded = true
-    process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code === 'EPIPE') process.exit(0)
-      throw error
-    })
-  }
+  guardOutput()
   if (text !== '' && !process.stdout.write(text)) await once(process.stdout, 'drain')
 }
 
@@ -31,6 +35,7 @@ export async function writeJson(value: unknown, indent = 0): Promise<void> {
 
 /** Prints lines for people on standard output, and does not wait. */
 export function print(text: string): void {
+  guardOutput()
   process.stdout.write(`${printable(text)}\n`)
 }
 
