@@ -225,6 +225,7 @@ class Drive {
   /** Fetches what no claim holds, as the repair of a gap does. */
   async #walk(told: Lie): Promise<void> {
     this.#pagesOfWalk = 0
+    this.#requests = 0
     const wanted = subtract([[start, this.#now - historyLateMs]], await this.#ranges('coverage'))
     const series = { stream: 'fills', category, symbol: this.#symbol, type: '', interval: '' } as const
     const client = {
