@@ -18,7 +18,7 @@ import { chartOptions, colour } from './drawing.js'
 export interface ChartEvents {
   /** Called with the time under the pointer; null when the pointer leaves the chart. */
   onPoint(time: number | null): void
-  /** Called with the times at both edges when the view moves; null while the newest candle is in view. */
+  /** Called with the times at both edges when the view moves; null while what was asked for is in view. */
   onSeen(span: TimeRange | null): void
   /** Called when the view comes near the oldest candle. `onNewest` is called near the newest one. */
   onOldest(): void
@@ -39,9 +39,13 @@ export class CandleChart {
   #slots: readonly Slot[] = []
   #gaps: readonly ChartGap[] = []
   #lengthMs = 60_000
+  /** Time of the place that stands for the moment asked for; null if that is the newest candle. */
+  #asked: number | null = null
+  readonly #events: () => ChartEvents
 
   /** @param events returns the current handlers, because the page replaces them with every change */
   constructor(container: HTMLElement, events: () => ChartEvents) {
+    this.#events = events
     this.#chart = createChart(container, chartOptions())
     this.#candles = this.#chart.addSeries(CandlestickSeries, { priceLineVisible: true, borderVisible: true })
     this.#volume = this.#chart.addSeries(
@@ -56,15 +60,16 @@ export class CandleChart {
     )
     this.#chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
       if (range === null || this.#slots.length === 0) return
-      const isAtNewest = range.to >= this.#slots.length - 1
-      events().onSeen(isAtNewest ? null : { from: this.#timeAt(range.from), to: this.#timeAt(Math.floor(range.to)) })
+      const seen = { from: this.#timeAt(range.from), to: this.#timeAt(Math.floor(range.to)) }
+      const asked = this.#asked ?? this.#slots.at(-1)?.time ?? 0
+      events().onSeen(seen.from <= asked && asked <= seen.to ? null : seen)
       if (range.to - range.from > this.#chart.timeScale().width()) return events().onTooMany(this.span())
       if (range.from < nearEnd) events().onOldest()
       if (range.to > this.#slots.length - nearEnd) events().onNewest()
     })
   }
 
-  /** @param focus range to keep in view; null follows the newest candle */
+  /** @param focus range to show, around the moment asked for; null follows the newest candle */
   show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number, focus: TimeRange | null = null): void {
     const before = this.#slots
     const range = this.#chart.timeScale().getVisibleLogicalRange()
@@ -83,7 +88,7 @@ export class CandleChart {
           : [{ from: first / 1000, to: last / 1000, colour: colours[kind] }]
       }),
     )
-    if (before.length === 0) this.#focusOn(focus)
+    if (before.length === 0 || slots.length === 0) this.#focusOn(focus)
     else if (range !== null && (focus !== null || range.to < before.length)) this.#keepInView(before, range)
   }
 
@@ -93,24 +98,29 @@ export class CandleChart {
     return { from: this.#timeAt(from), to: this.#timeAt(to) }
   }
 
-  /** Returns true if the newest candle is in view. */
-  isAtNewest(): boolean {
-    return (this.#chart.timeScale().getVisibleLogicalRange()?.to ?? 0) >= this.#slots.length - 1
-  }
-
   /** Forgets the view, so that the next candles are shown from the newest one. */
   reset(): void {
     this.#slots = []
   }
 
   #focusOn(focus: TimeRange | null): void {
-    if (focus === null) return this.toNewest()
+    this.#asked = focus === null ? null : this.#placeIn(focus)
+    // What the chart showed before does not count any more, also where it has nothing to show.
+    this.#events().onSeen(null)
+    if (focus === null) this.toNewest()
+  }
+
+  /** Shows a range, as far as there are places. Returns the time of the place that stands for its middle. */
+  #placeIn(focus: TimeRange): number {
     const isLater = this.#slots.every(({ time }) => time < focus.from)
     // After the last candle there are places for missing ones, and perhaps for more candles.
     const from = this.#slots.findLastIndex(({ time, candle }) => (isLater ? candle !== null : time <= focus.from))
     const to = isLater ? from : this.#slots.findLastIndex(({ time }) => time <= focus.to)
-    const bars = Math.max(40, to - from)
-    this.#chart.timeScale().setVisibleLogicalRange({ from: (from + to - bars) / 2, to: (from + to + bars) / 2 })
+    const [middle, half] = [(from + to) / 2, Math.max(40, to - from) / 2]
+    this.#chart.timeScale().setVisibleLogicalRange({ from: middle - half, to: middle + half })
+    const place = this.#slots.findLastIndex(({ time }) => time <= (focus.from + focus.to) / 2)
+    // Gaps are drawn shorter, so the exact place may be out of view.
+    return this.#timeAt(Math.abs(place - middle) < half - 1 ? place : middle)
   }
 
   /** Keeps the visible candles in place when others are added or removed on either side. */
