@@ -41,7 +41,7 @@ The same command again goes on where it was stopped. archive <subcommand> --help
 export function archiveCommand(): Command {
   const command = configuredCommand('archive')
     .addOption(tableOption('only these (default: archive.tables)'))
-    .option('--dry-run', 'only say which days would be written')
+    .option('--dry-run', 'only say which days are due, with rows or without')
     .option('--remove', 'then remove the rows that storage keeps no longer, if they are in the archive and equal')
     .option('--json', 'print the result as JSON')
     .addHelpText('after', example)
@@ -83,8 +83,10 @@ async function runIt(options: RunOptions): Promise<void> {
     reportProblems(problems)
     if (options.json === true) return writeJson({ ...result, ...removal })
     if (isDryRun) {
-      for (const range of rangesOf(result.due)) await writeOut(`${range} would be written\n`)
-      return writeOut(`${counted(result.due.length, 'day')} of tables due; nothing was written\n`)
+      for (const range of rangesOf(result.due)) await writeOut(`${range} due\n`)
+      return writeOut(
+        `${counted(result.due.length, 'day')} of tables due; nothing was written, and days without rows never are\n`,
+      )
     }
     for (const { table, day, rows, bytes, files } of result.written) {
       await writeOut(`${table} of ${day}: ${counted(rows, 'row')}, ${bytes} bytes in ${counted(files, 'file')}\n`)

@@ -337,7 +337,7 @@ test('the command writes, verifies, certifies, restores and prunes, and says wha
   const found = await run('verify', '--table', 'candles')
   expect(found.said).toMatch(/is missing; the next market-recorder archive writes the day anew\n/)
   expect((await run('--dry-run')).said).toBe(
-    'candles of 2026-03-02 would be written\n1 day of tables due; nothing was written\n',
+    'candles of 2026-03-02 due\n1 day of tables due; nothing was written, and days without rows never are\n',
   )
   expect((await run()).said).toMatch(/candles of 2026-03-02: \d+ rows, \d+ bytes in \d files?\n/)
   expect((await run('verify', '--table', 'candles', '--offline')).said).toMatch(
