@@ -55,7 +55,7 @@ export async function endLockHolders(db: Kysely<Database>, error: unknown): Prom
     where usename <> session_user
     group by pid, usename, datname having count(*) > ${sql.lit(bounds.locksOfSession)}`.execute(db)
   for (const { pid, who, own, locks } of rows) {
-    // What others do in their databases is not the recorder's to end.
+    // Sessions in other databases are not the recorder's to end.
     const ended = own && (await callFunction<boolean>(db, 'pg_terminate_backend', pid).catch(() => false))
     const outcome = ended ? ' and was ended' : own ? ', and this login may not end it' : ''
     lines.push(`session ${who} holds ${locks} locks${outcome}`)

@@ -41,7 +41,7 @@ const fewWitnesses = 32
 /** Until this many responses have come in at least this time, our clock bounds the service's time, too. */
 const responsesToBound = 16
 const boundAfterMs = 10_000
-/** What all of the newest responses but one say counts at once: those of this time, and at least this many. */
+/** A step counts at once that all of the newest responses but one say: those of this time, and at least this many. */
 const newestMs = 30_000
 const minNewest = 20
 /** A longer suspension of the machine moves what was known of the service's clock. A shorter one may be inexact. */

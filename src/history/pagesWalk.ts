@@ -84,7 +84,7 @@ const tooMuch = 'its pages are longer together than what is held of them'
 /** The fewest rows of which a page can show all but the last, and still more than one. */
 export const fewestRows = 3
 
-/** What is left of a page that was shown. Its rows would take too much memory until the walk ends. */
+/** The rest of a page that was shown. Its rows would take too much memory until the walk ends. */
 interface ShownPage {
   readonly query: PageQuery
   /** Of each row, the text that tells it from others. */

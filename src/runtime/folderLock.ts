@@ -12,7 +12,7 @@ interface FolderLockOptions {
   readonly onWait?: (line: string) => void
 }
 
-/** What a process does while it has the lock. Locks of different purposes do not exclude each other. */
+/** Work of a process while it has the lock. Locks of different purposes do not exclude each other. */
 type Purpose = 'sending' | 'starting' | 'exporting'
 
 const lockPattern = (purpose: Purpose) => new RegExp(`^${purpose}\\.(${ownerPattern})\\.lock$`)

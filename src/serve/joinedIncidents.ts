@@ -1,7 +1,7 @@
 import type { IncidentReport } from '../runtime/incidents.js'
 import { groupBy } from '../market/values.js'
 
-/** What failed at the same time for one cause, as one incident. */
+/** Failures at the same time for one cause, as one incident. */
 export interface JoinedIncident extends Omit<IncidentReport, 'lastAt'> {
   /** Number of earlier incidents of the thing with most of them, and when the first of all began. */
   readonly before: number

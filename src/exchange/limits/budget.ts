@@ -7,7 +7,7 @@ const logGuardMs = 6
 
 /** Responses of a smaller limit come so seldom that a short silence says nothing. */
 const smallestToKeep = 8
-/** So many requests must be late before nothing is taken to respond. Fewer may hang alone. */
+/** The number of requests that must be late before nothing is taken to respond. Fewer may hang alone. */
 const enoughLate = 3
 
 interface BudgetOptions {
