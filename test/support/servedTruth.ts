@@ -123,6 +123,9 @@ function fill(row: Wire, answer: ServedResponse): TruthRow {
   }
 }
 
+/** Some services give seconds. */
+const inMilliseconds = (time: string | null) => (time?.length === 10 ? `${time}000` : time)
+
 /** The history of fills knows neither the link nor whether a fill is RPI. Coin futures have a name of their own there. */
 function pastFill(row: Wire, answer: ServedResponse): TruthRow {
   const category = answer.parameters['productType'] ?? 'SPOT'
@@ -130,7 +133,7 @@ function pastFill(row: Wire, answer: ServedResponse): TruthRow {
   return {
     category,
     symbol: category === 'COIN-FUTURES' && symbol?.endsWith('USD') === true ? `${symbol}_CM` : symbol,
-    ts: value(row, 'ts'),
+    ts: inMilliseconds(value(row, 'ts')),
     exec_id: value(row, 'tradeId'),
     side: value(row, 'side')?.toLowerCase() ?? null,
     price: decimal(row, 'price'),
