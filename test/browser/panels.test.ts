@@ -111,7 +111,8 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
 
   test('the chart keeps the moment asked for when the interval changes, until one scrolls', async () => {
     await sql(`insert into market.candles select 'SPOT', 'ETHUSDT', 'market', '1m', t, 100, 102, 99, 101, 1, 100, true
-      from generate_series(date_trunc('minute', now()) - interval '5 hours', now(), '1 minute') as t`)
+      from generate_series(date_trunc('minute', now()) - interval '5 hours', now(), '1 minute') as t
+      on conflict do nothing`)
     const at = new Date(Date.now() - 1_800_000).toISOString().slice(0, 16)
     const isAt = ({ searchParams }: URL) => searchParams.get('at') === at
     const chosen = (interval: string) => page.getByRole('radio', { name: interval, exact: true }).click()

@@ -30,6 +30,12 @@ export interface ChartEvents {
 const volumePane = 1
 const nearEnd = 30
 
+/** Places at both edges of the view, the first slot being 0. */
+interface Places {
+  readonly from: number
+  readonly to: number
+}
+
 /** Draws candles and volume. The chart keeps the visitor's zoom when its candles change. */
 export class CandleChart {
   readonly #chart: IChartApi
@@ -41,6 +47,8 @@ export class CandleChart {
   #lengthMs = 60_000
   /** Time of the place that stands for the moment asked for; null if that is the newest candle. */
   #asked: number | null = null
+  /** Places that the chart will show with its next frame; null if it shows them already. */
+  #coming: Places | null = null
   readonly #events: () => ChartEvents
 
   /** @param events returns the current handlers, because the page replaces them with every change */
@@ -58,7 +66,8 @@ export class CandleChart {
     this.#chart.subscribeCrosshairMove(({ time }) =>
       events().onPoint(typeof time === 'number' ? Number(time) * 1000 : null),
     )
-    this.#chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
+    this.#chart.timeScale().subscribeVisibleLogicalRangeChange(() => {
+      const range = this.#places()
       if (range === null || this.#slots.length === 0) return
       const seen = { from: this.#timeAt(range.from), to: this.#timeAt(Math.floor(range.to)) }
       const asked = this.#asked ?? this.#slots.at(-1)?.time ?? 0
@@ -72,7 +81,7 @@ export class CandleChart {
   /** @param focus range to show, around the moment asked for; null follows the newest candle */
   show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number, focus: TimeRange | null = null): void {
     const before = this.#slots
-    const range = this.#chart.timeScale().getVisibleLogicalRange()
+    const range = this.#places()
     this.#slots = slots
     this.#gaps = chartGaps
     this.#lengthMs = lengthMs
@@ -94,7 +103,7 @@ export class CandleChart {
 
   /** Returns the time range in view. */
   span(): TimeRange {
-    const { from = 0, to = 0 } = this.#chart.timeScale().getVisibleLogicalRange() ?? {}
+    const { from = 0, to = 0 } = this.#places() ?? {}
     return { from: this.#timeAt(from), to: this.#timeAt(to) }
   }
 
@@ -117,19 +126,32 @@ export class CandleChart {
     const from = this.#slots.findLastIndex(({ time, candle }) => (isLater ? candle !== null : time <= focus.from))
     const to = isLater ? from : this.#slots.findLastIndex(({ time }) => time <= focus.to)
     const [middle, half] = [(from + to) / 2, Math.max(40, to - from) / 2]
-    this.#chart.timeScale().setVisibleLogicalRange({ from: middle - half, to: middle + half })
+    this.#showPlaces({ from: middle - half, to: middle + half })
     const place = this.#slots.findLastIndex(({ time }) => time <= (focus.from + focus.to) / 2)
     // Gaps are drawn shorter, so the exact place may be out of view.
     return this.#timeAt(Math.abs(place - middle) < half - 1 ? place : middle)
   }
 
   /** Keeps the visible candles in place when others are added or removed on either side. */
-  #keepInView(before: readonly Slot[], { from, to }: { readonly from: number; readonly to: number }): void {
+  #keepInView(before: readonly Slot[], { from, to }: Places): void {
     const anchor = Math.max(0, Math.min(before.length - 1, Math.round(from)))
     const place = this.#slots.findIndex(({ time }) => time === before[anchor]?.time)
     // The chart may have moved by itself when it took the candles, so the range is always set again.
     if (place < 0) return
-    this.#chart.timeScale().setVisibleLogicalRange({ from: from + place - anchor, to: to + place - anchor })
+    this.#showPlaces({ from: from + place - anchor, to: to + place - anchor })
+  }
+
+  /** Until the next frame the chart tells where it was before, though more candles may come meanwhile. */
+  #showPlaces(places: Places): void {
+    this.#coming = places
+    this.#chart.timeScale().setVisibleLogicalRange(places)
+    requestAnimationFrame(() => {
+      if (this.#coming === places) this.#coming = null
+    })
+  }
+
+  #places(): Places | null {
+    return this.#coming ?? this.#chart.timeScale().getVisibleLogicalRange()
   }
 
   #timeAt(place: number): number {
@@ -149,26 +171,22 @@ export class CandleChart {
   }
 
   toNewest(): void {
-    const scale = this.#chart.timeScale()
-    const bars = Math.max(40, Math.min(160, Math.floor(scale.width() / 7)))
-    scale.setVisibleLogicalRange({ from: Math.max(-2, this.#slots.length - bars), to: this.#slots.length + 3 })
+    const bars = Math.max(40, Math.min(160, Math.floor(this.#chart.timeScale().width() / 7)))
+    this.#showPlaces({ from: Math.max(-2, this.#slots.length - bars), to: this.#slots.length + 3 })
   }
 
   /** @param share part of the visible range to scroll by; negative to the left */
   scroll(share: number): void {
-    const scale = this.#chart.timeScale()
-    const range = scale.getVisibleLogicalRange()
+    const range = this.#places()
     if (range === null) return
     const by = (range.to - range.from) * share
-    scale.setVisibleLogicalRange({ from: range.from + by, to: range.to + by })
+    this.#showPlaces({ from: range.from + by, to: range.to + by })
   }
 
   /** @param factor ratio of the new range to the visible one */
   zoom(factor: number): void {
-    const scale = this.#chart.timeScale()
-    const range = scale.getVisibleLogicalRange()
-    if (range !== null)
-      scale.setVisibleLogicalRange({ from: range.to - (range.to - range.from) * factor, to: range.to })
+    const range = this.#places()
+    if (range !== null) this.#showPlaces({ from: range.to - (range.to - range.from) * factor, to: range.to })
   }
 
   close(): void {
