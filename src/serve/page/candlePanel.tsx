@@ -19,7 +19,7 @@ const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D'
 interface Props extends ViewProps {
   readonly live: MarketResponses['event'] | null
   readonly instrument: MarketResponses['instrument']['instrument']
-  /** Called with the moment of the past that was asked for or scrolled to; null while it is now. */
+  /** Called with the moment of the past that the chart shows; null while it shows the newest candle. */
   readonly onMoment: (moment: number | null) => void
 }
 
@@ -32,17 +32,18 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
   const precision = instrument?.pricePrecision ?? null
   const { isTraded, error, current, candles, loadOlder, loadNewer, reload } = useCandles(view, live)
   const [pointed, setPointed] = useState<number | null>(null)
-  /** Times at both edges of the chart once it is scrolled away from what was asked for. */
+  /** Times at both edges of the chart while the newest candle is not in view. */
   const [seen, setSeen] = useState<TimeRange | null>(null)
   const lengthMs = intervalMs[interval]
   const chartGaps = current === null ? [] : chartGapsOf(candles, lengthMs, current, Date.now())
-  /** Range that stays in view when the interval changes; null without a change, and where the chart was sent. */
+  /** Range that stays in view when the interval changes; null without a change, and at the newest candle. */
   const kept = useRef<TimeRange | null>(null)
   const focus = kept.current ?? (at === null ? null : { from: at - 60 * lengthMs, to: at + 60 * lengthMs })
   const changeInterval = (next: Interval, span: TimeRange) => {
-    const isWhereSent = seen === null && (at !== null || current?.hasNewest !== false)
-    kept.current = isWhereSent ? null : span
-    change({ interval: next, at: isWhereSent ? at : minuteOf((span.from + span.to) / 2) }, 'replace')
+    const isAtNewest = chart.current?.isAtNewest() !== false && current?.hasNewest !== false
+    kept.current = isAtNewest ? null : span
+    const middle = minuteOf((span.from + span.to) / 2)
+    change({ interval: next, at: isAtNewest ? null : middle }, 'replace')
   }
   const { container, chart } = useChart(
     { candles, chartGaps, lengthMs, precision, focus },
@@ -61,7 +62,7 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
   useEffect(() => {
     if (candles.length > 0) kept.current = null
   }, [candles])
-  useMoment(seen === null ? at : seen.to + lengthMs, onMoment)
+  useMoment(at, seen, lengthMs, onMoment)
   const toNewest = () => {
     if (at !== null) return change({ at: null })
     if (current?.hasNewest === true) return chart.current?.toNewest()
@@ -69,7 +70,7 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
     reload()
   }
   const isElsewhere = at !== null && !candles.some(({ openTime }) => Math.abs(openTime - at) <= 60 * lengthMs)
-  const last = candles.findLast(({ openTime }) => openTime <= (seen?.to ?? at ?? Number.POSITIVE_INFINITY))
+  const last = seen === null ? candles.at(-1) : candles.findLast(({ openTime }) => openTime <= seen.to)
   const shown = candles.find(({ openTime }) => openTime === pointed) ?? (isElsewhere ? null : (last ?? null))
   return (
     <Panel
@@ -107,8 +108,10 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
   )
 }
 
-/** Tells the moment once the chart rests. */
-function useMoment(pastAt: number | null, onMoment: Props['onMoment']): void {
+/** Tells which moment the chart shows: the requested one while it is in view, else the end of the last candle. */
+function useMoment(at: number | null, seen: TimeRange | null, lengthMs: number, onMoment: Props['onMoment']): void {
+  const isAtSeen = at !== null && (seen === null || (seen.from <= at && at <= seen.to))
+  const pastAt = isAtSeen ? at : seen === null ? null : seen.to + lengthMs
   useEffect(() => {
     const timer = setTimeout(() => onMoment(pastAt), restMs)
     return () => clearTimeout(timer)
@@ -136,9 +139,7 @@ function ChartButtons({ chart, at, change, toNewest }: ButtonsProps) {
           defaultValue={at === null ? '' : minuteText(at).replace('T', ' ')}
           onChange={({ currentTarget: field }) => {
             const at = timeOf(field.value)
-            const isNone = at === null && field.value.trim() !== ''
-            const isAhead = at !== null && at > Date.now()
-            field.setCustomValidity(isNone ? 'A time in UTC: 2026-11-20 14:03' : isAhead ? 'Not yet.' : '')
+            field.setCustomValidity(at === null && field.value.trim() !== '' ? 'A time in UTC: 2026-11-20 14:03' : '')
             if (field.reportValidity()) change({ at })
           }}
         />

@@ -18,7 +18,7 @@ import { chartOptions, colour } from './drawing.js'
 export interface ChartEvents {
   /** Called with the time under the pointer; null when the pointer leaves the chart. */
   onPoint(time: number | null): void
-  /** Called with the times at both edges when the view moves; null while what was asked for is in view. */
+  /** Called with the times at both edges when the view moves; null while the newest candle is in view. */
   onSeen(span: TimeRange | null): void
   /** Called when the view comes near the oldest candle. `onNewest` is called near the newest one. */
   onOldest(): void
@@ -30,12 +30,6 @@ export interface ChartEvents {
 const volumePane = 1
 const nearEnd = 30
 
-/** Places at both edges of the view, the first slot being 0. */
-interface Places {
-  readonly from: number
-  readonly to: number
-}
-
 /** Draws candles and volume. The chart keeps the visitor's zoom when its candles change. */
 export class CandleChart {
   readonly #chart: IChartApi
@@ -45,15 +39,9 @@ export class CandleChart {
   #slots: readonly Slot[] = []
   #gaps: readonly ChartGap[] = []
   #lengthMs = 60_000
-  /** Time of the place that stands for the moment asked for; null if that is the newest candle. */
-  #asked: number | null = null
-  /** Places that the chart will show with its next frame; null if it shows them already. */
-  #coming: Places | null = null
-  readonly #events: () => ChartEvents
 
   /** @param events returns the current handlers, because the page replaces them with every change */
   constructor(container: HTMLElement, events: () => ChartEvents) {
-    this.#events = events
     this.#chart = createChart(container, chartOptions())
     this.#candles = this.#chart.addSeries(CandlestickSeries, { priceLineVisible: true, borderVisible: true })
     this.#volume = this.#chart.addSeries(
@@ -66,22 +54,20 @@ export class CandleChart {
     this.#chart.subscribeCrosshairMove(({ time }) =>
       events().onPoint(typeof time === 'number' ? Number(time) * 1000 : null),
     )
-    this.#chart.timeScale().subscribeVisibleLogicalRangeChange(() => {
-      const range = this.#places()
+    this.#chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
       if (range === null || this.#slots.length === 0) return
-      const seen = { from: this.#timeAt(range.from), to: this.#timeAt(Math.floor(range.to)) }
-      const asked = this.#asked ?? this.#slots.at(-1)?.time ?? 0
-      events().onSeen(seen.from <= asked && asked <= seen.to ? null : seen)
+      const isAtNewest = range.to >= this.#slots.length - 1
+      events().onSeen(isAtNewest ? null : { from: this.#timeAt(range.from), to: this.#timeAt(Math.floor(range.to)) })
       if (range.to - range.from > this.#chart.timeScale().width()) return events().onTooMany(this.span())
       if (range.from < nearEnd) events().onOldest()
       if (range.to > this.#slots.length - nearEnd) events().onNewest()
     })
   }
 
-  /** @param focus range to show, around the moment asked for; null follows the newest candle */
+  /** @param focus range to keep in view; null follows the newest candle */
   show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number, focus: TimeRange | null = null): void {
     const before = this.#slots
-    const range = this.#places()
+    const range = this.#chart.timeScale().getVisibleLogicalRange()
     this.#slots = slots
     this.#gaps = chartGaps
     this.#lengthMs = lengthMs
@@ -97,14 +83,19 @@ export class CandleChart {
           : [{ from: first / 1000, to: last / 1000, colour: colours[kind] }]
       }),
     )
-    if (before.length === 0 || slots.length === 0) this.#focusOn(focus)
+    if (before.length === 0) this.#focusOn(focus)
     else if (range !== null && (focus !== null || range.to < before.length)) this.#keepInView(before, range)
   }
 
   /** Returns the time range in view. */
   span(): TimeRange {
-    const { from = 0, to = 0 } = this.#places() ?? {}
+    const { from = 0, to = 0 } = this.#chart.timeScale().getVisibleLogicalRange() ?? {}
     return { from: this.#timeAt(from), to: this.#timeAt(to) }
+  }
+
+  /** Returns true if the newest candle is in view. */
+  isAtNewest(): boolean {
+    return (this.#chart.timeScale().getVisibleLogicalRange()?.to ?? 0) >= this.#slots.length - 1
   }
 
   /** Forgets the view, so that the next candles are shown from the newest one. */
@@ -113,45 +104,22 @@ export class CandleChart {
   }
 
   #focusOn(focus: TimeRange | null): void {
-    this.#asked = focus === null ? null : this.#placeIn(focus)
-    // What the chart showed before does not count any more, also where it has nothing to show.
-    this.#events().onSeen(null)
-    if (focus === null) this.toNewest()
-  }
-
-  /** Shows a range, as far as there are places. Returns the time of the place that stands for its middle. */
-  #placeIn(focus: TimeRange): number {
+    if (focus === null) return this.toNewest()
     const isLater = this.#slots.every(({ time }) => time < focus.from)
     // After the last candle there are places for missing ones, and perhaps for more candles.
     const from = this.#slots.findLastIndex(({ time, candle }) => (isLater ? candle !== null : time <= focus.from))
     const to = isLater ? from : this.#slots.findLastIndex(({ time }) => time <= focus.to)
-    const [middle, half] = [(from + to) / 2, Math.max(40, to - from) / 2]
-    this.#showPlaces({ from: middle - half, to: middle + half })
-    const place = this.#slots.findLastIndex(({ time }) => time <= (focus.from + focus.to) / 2)
-    // Gaps are drawn shorter, so the exact place may be out of view.
-    return this.#timeAt(Math.abs(place - middle) < half - 1 ? place : middle)
+    const bars = Math.max(40, to - from)
+    this.#chart.timeScale().setVisibleLogicalRange({ from: (from + to - bars) / 2, to: (from + to + bars) / 2 })
   }
 
   /** Keeps the visible candles in place when others are added or removed on either side. */
-  #keepInView(before: readonly Slot[], { from, to }: Places): void {
+  #keepInView(before: readonly Slot[], { from, to }: { readonly from: number; readonly to: number }): void {
     const anchor = Math.max(0, Math.min(before.length - 1, Math.round(from)))
     const place = this.#slots.findIndex(({ time }) => time === before[anchor]?.time)
     // The chart may have moved by itself when it took the candles, so the range is always set again.
     if (place < 0) return
-    this.#showPlaces({ from: from + place - anchor, to: to + place - anchor })
-  }
-
-  /** Until the next frame the chart tells where it was before, though more candles may come meanwhile. */
-  #showPlaces(places: Places): void {
-    this.#coming = places
-    this.#chart.timeScale().setVisibleLogicalRange(places)
-    requestAnimationFrame(() => {
-      if (this.#coming === places) this.#coming = null
-    })
-  }
-
-  #places(): Places | null {
-    return this.#coming ?? this.#chart.timeScale().getVisibleLogicalRange()
+    this.#chart.timeScale().setVisibleLogicalRange({ from: from + place - anchor, to: to + place - anchor })
   }
 
   #timeAt(place: number): number {
@@ -171,22 +139,26 @@ export class CandleChart {
   }
 
   toNewest(): void {
-    const bars = Math.max(40, Math.min(160, Math.floor(this.#chart.timeScale().width() / 7)))
-    this.#showPlaces({ from: Math.max(-2, this.#slots.length - bars), to: this.#slots.length + 3 })
+    const scale = this.#chart.timeScale()
+    const bars = Math.max(40, Math.min(160, Math.floor(scale.width() / 7)))
+    scale.setVisibleLogicalRange({ from: Math.max(-2, this.#slots.length - bars), to: this.#slots.length + 3 })
   }
 
   /** @param share part of the visible range to scroll by; negative to the left */
   scroll(share: number): void {
-    const range = this.#places()
+    const scale = this.#chart.timeScale()
+    const range = scale.getVisibleLogicalRange()
     if (range === null) return
     const by = (range.to - range.from) * share
-    this.#showPlaces({ from: range.from + by, to: range.to + by })
+    scale.setVisibleLogicalRange({ from: range.from + by, to: range.to + by })
   }
 
   /** @param factor ratio of the new range to the visible one */
   zoom(factor: number): void {
-    const range = this.#places()
-    if (range !== null) this.#showPlaces({ from: range.to - (range.to - range.from) * factor, to: range.to })
+    const scale = this.#chart.timeScale()
+    const range = scale.getVisibleLogicalRange()
+    if (range !== null)
+      scale.setVisibleLogicalRange({ from: range.to - (range.to - range.from) * factor, to: range.to })
   }
 
   close(): void {
