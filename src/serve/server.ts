@@ -123,15 +123,10 @@ function addLimits(app: OpenAPIHono): void {
       Allow: 'GET, HEAD',
     })
   })
-  // The metrics are the same whatever is asked after them.
-  app.use(
-    '/metrics',
-    renderOnce(({ path }) => path),
-  )
-  app.use(
-    '/api/*',
-    renderOnce(({ path, url }) => (path === '/api/events' ? null : url)),
-  )
+  // The metrics are the same whatever is asked after them. The response of the events never ends.
+  const once = renderOnce(({ path, url }) => (path === '/api/events' ? null : path === '/metrics' ? path : url))
+  app.use('/metrics', once)
+  app.use('/api/*', once)
   app.use(compress({ encoding: 'gzip' }))
 }
 

@@ -73,13 +73,13 @@ export function rankInstruments({ kind, instruments }: PlanUniverse, select: Omi
   return { ranked: ranked.slice(0, most), leftOut }
 }
 
-/** Compares turnover as a double, because it decides coverage and never reaches the database. */
 /** Sorts by category and symbol, without a text for each comparison of tens of thousands of instruments. */
 function compareKeys(one: InstrumentKey, other: InstrumentKey): number {
   if (one.category !== other.category) return one.category < other.category ? -1 : 1
   return one.symbol < other.symbol ? -1 : 1
 }
 
+/** Compares turnover as a double, because it decides coverage and never reaches the database. */
 function rankListed(instruments: readonly PlanInstrument[], select: Omit<Select, 'busiest'>): Ranking {
   const among = new Set<Category>(select.categories)
   const kinds = new Set<InstrumentKind>(select.kinds)
