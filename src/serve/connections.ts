@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
-import type { HonoRequest, MiddlewareHandler } from 'hono'
+import type { Context, HonoRequest, MiddlewareHandler } from 'hono'
+import { accepts } from 'hono/accepts'
 import { bounds } from '../market/bounds.js'
 
 /** Limits on how long a connection may take to send a request, and how long it may stay idle. */
@@ -119,7 +120,7 @@ export function renderOnce(keyOf: (request: HonoRequest) => string | null): Midd
   return async (context, next) => {
     const what = keyOf(context.req)
     if (what === null) return next()
-    const key = `${context.req.header('accept-encoding') ?? ''} ${what}`
+    const key = `${encodingOf(context)} ${what}`
     let rendering = underWay.get(key)
     if (rendering === undefined) {
       if (underWay.size >= maxRenderings) {
@@ -140,4 +141,19 @@ export function renderOnce(keyOf: (request: HonoRequest) => string | null): Midd
       return { status, headers, body: await context.res.arrayBuffer() }
     }
   }
+}
+
+/** Returns the encoding of a response. All spellings of a header that lead to it share one rendering. */
+function encodingOf(context: Context): string {
+  return accepts(context, {
+    header: 'Accept-Encoding',
+    supports: ['gzip'],
+    default: 'identity',
+    // As the middleware `compress` chooses. `*` stands for encodings without a line of their own.
+    match(accepted, { supports: [gzip = ''], default: identity }) {
+      const named =
+        accepted.find(({ type }) => type.toLowerCase() === gzip) ?? accepted.find(({ type }) => type === '*')
+      return (named?.q ?? 0) > 0 ? gzip : identity
+    },
+  })
 }

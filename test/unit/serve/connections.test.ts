@@ -3,6 +3,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
 import { Hono } from 'hono'
+import { compress } from 'hono/compress'
 import { bounds } from '../../../src/market/bounds.js'
 import { createBoundedServer, renderOnce } from '../../../src/serve/connections.js'
 
@@ -99,4 +100,35 @@ test('simultaneous requests with one key are one rendering, and those without a 
   release()
   const texts = await Promise.all(responses.map(async (response) => (await response).text()))
   expect(texts).toEqual([...paths.map(() => '/metrics'), '/endless', '/endless'])
+})
+
+test('all spellings of the encodings that a client takes are two renderings: with gzip and without', async () => {
+  let handled = 0
+  let release = () => {}
+  const held = new Promise<void>((resolve) => (release = resolve))
+  const app = new Hono()
+  app.use(
+    '/*',
+    renderOnce(({ path }) => path),
+    compress({ encoding: 'gzip' }),
+  )
+  app.get('/*', async (context) => {
+    handled++
+    await held
+    return context.text('a'.repeat(2_000))
+  })
+  const spelled = (text: string) => app.request('/metrics', { headers: { 'accept-encoding': text } })
+  const withGzip = ['gzip', 'GZIP;q=0.5', '*', 'br, *;q=0.1'].concat(
+    Array.from({ length: 300 }, (_, n) => `a${n}, gzip`),
+  )
+  const without = ['', 'br', 'gzip;q=0', '*, gzip;q=0', 'x-gzip', '*;q=0'].concat(
+    Array.from({ length: 300 }, (_, n) => `a${n}`),
+  )
+  const responses = [...withGzip, ...without].map(spelled)
+  await vi.waitFor(() => expect(handled).toBe(2), 120_000)
+  release()
+  const encodings = await Promise.all(
+    responses.map(async (response) => (await response).headers.get('content-encoding')),
+  )
+  expect(encodings).toEqual([...withGzip.map(() => 'gzip'), ...without.map(() => null)])
 })
