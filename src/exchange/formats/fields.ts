@@ -172,7 +172,13 @@ export const optionalTime = optional(aTime, readTime, ['0', '-1'])
 export const optionalBoolean = optional(aBoolean, readBoolean)
 export const optionalText = optional(aText, (value) => readText(value, maxTextLength))
 export const optionalKey = optional('a short text', (value) => readText(value, maxKeyLength))
-export const requiredKey = required('a short text', (value) => readText(value, maxKeyLength) || undefined)
+const readKey = (value: unknown) => readText(value, maxKeyLength) || undefined
+export const requiredKey = required('a short text', readKey)
+/** The symbol of an instrument. The ledger writes `*` for all instruments of a category. */
+export const requiredSymbol = required('a short text other than "*"', (value) => {
+  const symbol = readKey(value)
+  return symbol === '*' ? undefined : symbol
+})
 
 /** Makes a field for one of the given words, in any capitalisation. The result is spelled as given. */
 export function requiredWord<const Word extends string>(words: readonly Word[]): Field<Word> {

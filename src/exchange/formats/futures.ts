@@ -14,6 +14,7 @@ import {
   requiredDecimal,
   requiredInteger,
   requiredKey,
+  requiredSymbol,
   requiredTime,
   requiredWord,
 } from './fields.js'
@@ -68,7 +69,7 @@ function call<Name extends FieldStream, Names extends { readonly [Field in keyof
       shape: anObject,
       fields: new Set(['symbol', ...read.map(({ name }) => name)]),
       read(wire, { query, ownTime, receivedAt }, notes) {
-        const symbolOf = query.symbol === undefined ? requiredKey : optionalKey
+        const symbolOf = query.symbol === undefined ? requiredSymbol : optionalKey
         const symbol = symbolOf(wire['symbol'], 'symbol', notes)
         checkRepeated('symbol', symbol, query.symbol, notes)
         const row: Record<string, unknown> = {

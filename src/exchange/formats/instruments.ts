@@ -16,7 +16,7 @@ import {
   optionalInteger,
   optionalText,
   optionalTime,
-  requiredKey,
+  requiredSymbol,
   requiredWord,
 } from './fields.js'
 import { anObject, type Format, noExtra } from './rows.js'
@@ -53,7 +53,7 @@ export const instrumentFormat: Format<InstrumentQuery, Instrument> = {
   read(wire, { query }, notes) {
     const row: Record<string, unknown> = {
       category: category(wire['category'], 'category', notes),
-      symbol: requiredKey(wire['symbol'], 'symbol', notes),
+      symbol: requiredSymbol(wire['symbol'], 'symbol', notes),
       extra: noExtra,
     }
     // A field that cannot be understood is left out, so that the instrument is recorded all the same.
@@ -74,6 +74,6 @@ export const rpiSymbolFormat: Format<object, RpiSymbol> = {
   shape: anObject,
   read: (wire, _context, notes) => ({
     category: tradedCategory(wire['category'], 'category', notes),
-    symbol: requiredKey(wire['symbol'], 'symbol', notes),
+    symbol: requiredSymbol(wire['symbol'], 'symbol', notes),
   }),
 }

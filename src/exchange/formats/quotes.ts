@@ -13,7 +13,7 @@ import {
   problemText,
   readAmount,
   readDecimal,
-  requiredKey,
+  requiredSymbol,
   requiredTime,
   requiredWord,
 } from './fields.js'
@@ -34,7 +34,7 @@ export const tickerFormat: Format<TickerQuery, Ticker> = {
   read(wire, { query, ownTime, receivedAt }, notes) {
     const ticker: Ticker = {
       category: query.category,
-      symbol: requiredKey(wire['symbol'], 'symbol', notes),
+      symbol: requiredSymbol(wire['symbol'], 'symbol', notes),
       // Without a time of its own, a ticker takes that of the response, which may be a second or two later.
       ts: optionalTime(wire['ts'], 'ts', notes) ?? ownTime,
       lastPrice: decimal(wire['lastPrice'], 'lastPrice', notes),

@@ -51,6 +51,22 @@ describe('what one response may hold', () => {
     expect(page.unkept).toBe(0)
   })
 
+  it.each(['instruments', 'tickers', 'rpiSymbols', 'fundingForecasts'] as const)(
+    'a row of %s that is named like all instruments of a category is rejected',
+    async (method) => {
+      const rows = JSON.stringify(
+        ['*', 'BTCUSDT'].map((symbol) => ({ category: 'USDT-FUTURES', symbol, fundingRate: '0' })),
+      )
+      await exchange.answering(envelope(rows))
+      const { rpiSymbols } = exchange.client
+      const page = await (method === 'rpiSymbols'
+        ? rpiSymbols()
+        : exchange.client[method]({ category: 'USDT-FUTURES' }))
+      expect(page.rows.map(({ symbol }) => symbol)).toEqual(['BTCUSDT'])
+      expect(page.rejected).toMatchObject([{ reason: 'symbol: expected a short text other than "*", got "*"' }])
+    },
+  )
+
   it('a long response keeps each digit of its numbers', async () => {
     const row = (i: number) =>
       `{"category":"SPOT","symbol":"S${i}","lastPrice":${i}.10000000000000000000,"ts":"1760000000000"}`
