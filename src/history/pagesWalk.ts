@@ -285,10 +285,18 @@ export function joinPages<Row>(
   page: readonly Row[],
   textOf: (row: Row) => string,
 ): readonly Row[] {
-  let repeated = Math.min(above.length, page.length)
-  const ends = above.slice(above.length - repeated).map(textOf)
   const begins = page.map(textOf)
-  const isRepetition = () => ends.slice(ends.length - repeated).every((text, place) => text === begins[place])
-  while (!isRepetition()) repeated--
+  // A page may have thousands of rows, so each is looked at a few times only, as Knuth, Morris and Pratt found out.
+  const shorter: number[] = []
+  /** Returns the length of the longest beginning of the page that ends with a text, after one of length `before`. */
+  const lengthWith = (text: string, before: number): number => {
+    let length = before
+    while (length > 0 && begins[length] !== text) length = shorter[length - 1] ?? 0
+    return begins[length] === text ? length + 1 : 0
+  }
+  for (const [place, text] of begins.entries())
+    shorter.push(place === 0 ? 0 : lengthWith(text, shorter[place - 1] ?? 0))
+  let repeated = 0
+  for (const row of above.slice(-page.length)) repeated = lengthWith(textOf(row), repeated)
   return [...above, ...page.slice(repeated)]
 }

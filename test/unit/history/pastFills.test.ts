@@ -324,3 +324,22 @@ test('numbered pages join to what there is, whatever came between them, equal ro
     ),
   )
 })
+
+test('a page repeats the most rows that end the pages above it and begin it', () => {
+  const rows = fc.array(fc.constantFrom('a', 'b'), { maxLength: 12 })
+  fc.assert(
+    fc.property(rows, rows, (above, page) => {
+      let repeated = Math.min(above.length, page.length)
+      while (page.slice(0, repeated).join('') !== above.slice(above.length - repeated).join('')) repeated--
+      expect(joinPages(above, page, (row) => row)).toEqual([...above, ...page.slice(repeated)])
+    }),
+  )
+})
+
+test('a page of any length is joined at once', { timeout: 120_000 }, () => {
+  // Comparing each beginning of the page with what ends above it takes a million times as long as one look at each row.
+  const of = (row: string) => Array.from({ length: 500_000 }, () => row)
+  const above = [...of('a'), ...of('a')]
+  const page = [...of('a'), ...of('b')]
+  expect(joinPages(above, page, (row) => row)).toHaveLength(1_500_000)
+})
