@@ -166,19 +166,16 @@ begin
 end
 $$;
 
--- Claims ranges of fills, each series at most once, and compares the minutes that they complete with their candles.
+-- Claims ranges of fills of a series, and compares the minutes that they complete, and others, with their candles.
 create or replace function recorder.cover_fills(
-  categories market.category[], symbols text[], claims tstzmultirange[], at timestamptz default now(), by text default null
+  of_category market.category, of_symbol text, claim tstzmultirange,
+  at timestamptz default now(), by text default null, minutes tstzmultirange default '{}'
 )
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-  c record;
 begin
-  perform recorder.lock_fills(categories, symbols);
-  for c in select * from unnest(categories, symbols, claims) as c (category, symbol, claim) where not isempty(claim) loop
-    perform recorder.claim_fills(c.category, c.symbol, c.claim, at, by);
-    perform recorder.weigh_minutes(c.category, c.symbol, c.claim, by);
-  end loop;
+  perform recorder.lock_fills(array[of_category], array[of_symbol]);
+  perform recorder.claim_fills(of_category, of_symbol, claim, at, by);
+  perform recorder.weigh_minutes(of_category, of_symbol, claim + minutes, by);
 end
 $$;
 

@@ -29,9 +29,9 @@ create type recorder.compared_page as (
   inserted integer, differing integer,
   -- Number and milliseconds of stored fills that the page lacks although it covers their time.
   left_out integer, hidden tstzmultirange,
-  -- Times of the oldest and the newest fill of the page that was stored before, or has left; true if responses dispute
-  -- fills.
-  known_from timestamptz, shared timestamptz, is_disputed boolean,
+  -- Times of the oldest and the newest fill of the page that was stored before, or has left, and of the oldest new one;
+  -- true if responses dispute fills.
+  known_from timestamptz, shared timestamptz, new_from timestamptz, is_disputed boolean,
   -- True if one of these fills did not come from the history; null without any.
   is_shown_live boolean,
   -- Claimed ranges of the newest part, or of all parts if the page begins before the newest, and what has left.
@@ -137,6 +137,7 @@ declare
   claim tstzmultirange;
   unsettled tstzmultirange;
   tail tstzrange;
+  touched tstzmultirange;
   minutes tstzmultirange;
 begin
   perform recorder.lock_fills(page_category, page_symbol);
@@ -185,19 +186,19 @@ begin
       from compared c join asked a using (page) where not c.is_known
       on conflict do nothing
     ), shown as (
-      select c.page, count(*) as fills, count(*) filter (where c.differs) as differing,
-        min(c.ts) as known_from,
+      select c.page, count(*) filter (where c.is_known) as fills, count(*) filter (where c.differs) as differing,
+        min(c.ts) filter (where c.is_known) as known_from, min(c.ts) filter (where not c.is_known) as new_from,
         -- A fill that is dated ahead joins nothing.
-        max(c.ts) filter (where c.ts <= a.requested) as shared,
-        bool_or(c.is_live) filter (where c.ts <= a.requested) as is_live
-      from compared c join asked a using (page) where c.is_known group by c.page
+        max(c.ts) filter (where c.is_known and c.ts <= a.requested) as shared,
+        bool_or(c.is_live) filter (where c.is_known and c.ts <= a.requested) as is_live
+      from compared c join asked a using (page) group by c.page
     ), hidden as (
       select k.page, count(*) as fills, range_agg(tstzrange(k.ts, k.ts + a_ms)) as ranges
       from known k left join compared c using (page, ts, exec_id) where k.is_inside and c.page is null group by k.page
     )
     select a.page, a.category, a.symbol, a.requested, a.received, a.after_what, a.unread, a.oldest, a.newest, a.edge, a.disorder,
       (a.fills - coalesce(s.fills, 0))::integer, coalesce(s.differing, 0)::integer,
-      coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), s.known_from, s.shared,
+      coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), s.known_from, s.shared, s.new_from,
       exists (
         select from recorder.ledger d
         where (d.stream, d.category, d.symbol, d.type, d.interval) = ('fills', a.category, a.symbol, '', '')
@@ -276,6 +277,9 @@ begin
       perform recorder.note_unknown('fills', p.category, p.symbol, '', '', gap,
         recorder.reason_for_missed('fills', p.after_what));
     end if;
+    -- Prices of fills that it stored may contradict what is claimed.
+    minutes := tstzmultirange(tstzrange(
+      date_trunc('minute', least(p.new_from, p.requested), 'UTC'), date_trunc('minute', p.requested, 'UTC')));
     if p.unread is not null and p.left_out = 0 then
       insert into recorder.ledger as k (stream, category, symbol, verdict, ranges, asked_since, noted_at, settled_at)
       values ('fills', p.category, p.symbol, 'unsettled', unsettled + tstzmultirange(tail),
@@ -284,16 +288,16 @@ begin
         set ranges = excluded.ranges, asked_since = least(k.asked_since, excluded.asked_since),
           noted_at = greatest(k.noted_at, excluded.noted_at), settled_at = excluded.settled_at;
       -- Minutes that this response completes or shows, and that are not known yet.
-      minutes := tstzmultirange(tstzrange(
+      touched := tstzmultirange(tstzrange(
         date_trunc('minute', least(p.oldest, p.asked, p.requested, lower(claim - p.claimed)), 'UTC'),
         date_trunc('minute', p.requested, 'UTC')));
-      minutes := minutes - p.claimed + (
+      minutes := minutes + (touched - p.claimed) + (
         select coalesce(range_agg(r), nothing) from recorder.ledger k cross join lateral unnest(k.ranges) as r
         where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', p.category, p.symbol, '', '')
-          and k.verdict = 'contradicted' and k.part >= lower(minutes) and k.part < upper(minutes));
-      if not isempty(minutes) then
-        perform recorder.weigh_minutes(p.category, p.symbol, minutes, 'live');
-      end if;
+          and k.verdict = 'contradicted' and k.part >= lower(touched) and k.part < upper(touched));
+    end if;
+    if not isempty(minutes) then
+      perform recorder.weigh_minutes(p.category, p.symbol, minutes, 'live');
     end if;
 
     page := p.page;

@@ -2,7 +2,17 @@ import { type Kysely, sql } from 'kysely'
 import type { InstrumentKey, TradedCategory } from '../market/category.js'
 import type { Fill } from '../market/rows.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
-import { addMs, largest, minuteMs, secondMs, serviceMs, type ServiceMs, smallest, trimmed } from '../market/values.js'
+import {
+  addMs,
+  largest,
+  minuteMs,
+  minuteOf,
+  secondMs,
+  serviceMs,
+  type ServiceMs,
+  smallest,
+  trimmed,
+} from '../market/values.js'
 import { columnNames, instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database, FillSource } from '../db/schema.js'
@@ -150,9 +160,11 @@ export async function storePastFills(
       const [from, to] = [new Date(Math.min(...times)), new Date(Math.max(...times))]
       await callFunction(trx, 'recorder.end_silence', category, symbol, from, to)
     }
-    if (proven.length > 0) {
-      const ranges = [multirangeText(proven)]
-      await callFunction(trx, 'recorder.cover_fills', [category], [symbol], ranges, new Date(requestTime), 'history')
+    if (proven.length + fresh.length > 0) {
+      // Prices of fills that it stored may contradict what is claimed.
+      const minutes = normalized(fresh.map(({ ts }) => ({ from: minuteOf(ts), to: addMs(minuteOf(ts), minuteMs) })))
+      const [claim, stored, at] = [multirangeText(proven), multirangeText(minutes), new Date(requestTime)]
+      await callFunction(trx, 'recorder.cover_fills', category, symbol, claim, at, 'history', stored)
     }
     return { inserted: fresh.length, showsLive, refusal: null, proven }
   })

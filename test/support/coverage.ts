@@ -38,7 +38,7 @@ export async function addCoverage(db: Kysely<Database>, series: Series, ranges: 
   const proven = multirangeText(ranges.filter(({ from, to }) => from < to))
   if (proven === '{}') return
   const { stream, category, symbol } = series
-  if (stream === 'fills') return callFunction(db, 'recorder.cover_fills', [category], [symbol], [proven])
+  if (stream === 'fills') return callFunction(db, 'recorder.cover_fills', category, symbol, proven)
   await sql`
     insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at)
     values (${sql.join(seriesValues(series))}, 'recorded', ${proven}, '-infinity') ${addingRanges}`.execute(db)

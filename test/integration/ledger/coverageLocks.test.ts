@@ -28,13 +28,6 @@ test('transactions that lock series of which some are new never wait for each ot
         for (const symbols of turns) {
           const categories = symbols.map(() => 'SPOT')
           await callFunction(db, 'recorder.lock_fills', categories, symbols)
-          await callFunction(
-            db,
-            'recorder.cover_fills',
-            categories,
-            symbols,
-            symbols.map(() => '{}'),
-          )
         }
       }),
     )

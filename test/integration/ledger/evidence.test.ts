@@ -8,7 +8,6 @@ import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import type { Fill } from '../../../src/market/rows.js'
 import type { TimeRange } from '../../../src/market/timeRange.js'
 import { addMs, minuteMs, serviceMs } from '../../../src/market/values.js'
-import { callFunction } from '../../../src/db/database.js'
 import { instrumentStream } from '../../../src/db/series.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -60,6 +59,13 @@ const candle = (minute: number, fields: Partial<ReturnType<typeof aCandle>> = {}
   })
 const store = (...candles: ReturnType<typeof candle>[]) => storeCandles(test.database.db, candles)
 
+/** Stores a page of a history that was asked for the first three minutes. */
+const readBack = (fills: readonly Fill[], isUnderstood = true) => {
+  const asked = { from: start, to: start + 181_000 }
+  const page = { asked, other: null, reachesTo: start, largest: 1_000, disorderMs: 0, requestTime: start + 500_000 }
+  return storePastFills(test.database.db, instrument, { ...page, fills, unread: isUnderstood ? [] : [asked] })
+}
+
 async function rangesOf(view: string, condition = 'true'): Promise<[number, number][]> {
   const { rows } = await sql<TimeRange>`
     select from_time as "from", to_time as "to" from ${sql.table(view)}
@@ -103,27 +109,23 @@ describe('a candle that counts more than the stored fills', () => {
   })
 
   it('also stands against what a history claims, long ago', async () => {
-    const { db } = test.database
     await store(candle(1), candle(2))
     const fills = Array.from({ length: 180 }, (_, second) => fill(second)).filter(({ execId }) => execId !== '130')
-    await insertFills(db, fills)
-    await addCoverage(db, instrumentStream('fills', instrument), [{ from: start, to: start + 180_000 }])
+    await insertFills(test.database.db, fills)
+    await addCoverage(test.database.db, instrumentStream('fills', instrument), [{ from: start, to: start + 180_000 }])
     expect(await claimed()).toEqual([[0, 120]])
     expect(await open()).toEqual([[120, 180]])
   })
 
   it('ends where a history gives what it left out, though no live response ever showed the minute', async () => {
-    const { db } = test.database
-    const asked = { from: start, to: start + 181_000 }
-    const page = { asked, other: null, reachesTo: start, largest: 1_000, disorderMs: 0, requestTime: start + 500_000 }
     const fills = Array.from({ length: 181 }, (_, second) => fill(180 - second))
-    await storePastFills(db, instrument, { ...page, fills: fills.filter(({ execId }) => execId !== '130') })
+    await readBack(fills.filter(({ execId }) => execId !== '130'))
     await store(candle(1), candle(2))
     expect(await open()).toEqual([[120, 180]])
-    await storePastFills(db, instrument, { ...page, fills })
+    await readBack(fills)
     expect(await claimed()).toEqual([[0.501, 180.5]])
     expect([await open(), await repaired()]).toEqual([[], [[120, 180]]])
-    expect(await evidenceAfter(db, 0)).toEqual([])
+    expect(await evidenceAfter(test.database.db, 0)).toEqual([])
   })
 
   it('says nothing of a minute that is claimed in part', async () => {
@@ -168,8 +170,9 @@ describe('a candle that counts more than the stored fills', () => {
 })
 
 describe('prices that do not fit the candle', () => {
+  const foreign = fill(130, { price: '7' })
+
   it('contradict a minute whose volume agrees: a fill of another instrument', async () => {
-    const foreign = fill(130, { price: '7' })
     await storePage(0, 200, { changed: [foreign] })
     await store(candle(1), candle(2))
     expect(await claimed()).toEqual([
@@ -180,6 +183,17 @@ describe('prices that do not fit the candle', () => {
     await storePage(100, 220, { changed: [foreign] })
     expect(await open()).toEqual([[120, 180]])
     expect(await repaired()).toEqual([])
+  })
+
+  it.each([
+    ['a live response', () => storePage(100, 220, { changed: [foreign] })],
+    ['a page of the history that proves nothing', () => readBack([fill(131), foreign, fill(129)], false)],
+  ])('contradict a claimed minute that %s adds to', async (_, showFill) => {
+    await storePage(0, 200, { without: [130] })
+    await store(candle(1), candle(2, { baseVolume: '118' }))
+    expect(await open()).toEqual([])
+    await showFill()
+    expect(await open()).toEqual([[120, 180]])
   })
 
   it('contradict where the first or the last fill is not the open or the close', async () => {
@@ -201,18 +215,7 @@ describe('prices that do not fit the candle', () => {
 })
 
 describe('a millisecond', () => {
-  const series = { category: 'SPOT', symbol: 'BTCUSDT' } as const
-  const readBack = (rows: readonly Fill[]) =>
-    storePastFills(test.database.db, series, {
-      asked: { from: start, to: start + 60_000 },
-      fills: rows.toReversed(),
-      other: null,
-      reachesTo: start,
-      largest: 1_000,
-      disorderMs: 0,
-      requestTime: start + 300_000,
-    })
-  const seconds = Array.from({ length: 60 }, (_, second) => fill(second))
+  const seconds = Array.from({ length: 60 }, (_, second) => fill(59 - second))
 
   it('is disputed by a history that gives one of its fills another price, until a page agrees', async () => {
     await storePage(0, 59)
@@ -264,10 +267,7 @@ describe('a minute whose candle agrees with the fills', () => {
     await storePage(10, 40, { requested: 250 })
     const silence = [{ from: start + minuteMs, to: start + 2 * minuteMs }]
     await storeCandles(test.database.db, [candle(0, { baseVolume: '1' }), candle(2, { baseVolume: '0' })], silence)
-    expect(await claimed()).toEqual([
-      [10.501, 40.5],
-      [60, 180],
-    ])
+    expect((await claimed()).join(' ')).toBe('10.501,40.5 60,180')
     expect(await open()).toEqual([[40.5, 60]])
   })
 
@@ -340,9 +340,8 @@ describe('time that history has claimed since the newest live response', () => {
     await storePage(40, 80, { requested: 81 })
     const fills = Array.from({ length: 31 }, (_fill, index) => fill(200 + index))
     await insertFills(test.database.db, fills)
-    const claim = `{[${new Date(start + 200_000).toISOString()},${new Date(start + 230_000).toISOString()})}`
-    const at = new Date(start + 300_000)
-    await callFunction(test.database.db, 'recorder.cover_fills', ['SPOT'], ['BTCUSDT'], [claim], at, 'history')
+    const claim = { from: start + 200_000, to: start + 230_000 }
+    await addCoverage(test.database.db, instrumentStream('fills', instrument), [claim])
     expect(await open()).toEqual([])
     await storePage(from, from + 30)
     expect(await open()).toEqual(gaps)

@@ -47,9 +47,9 @@ describe('what is not claimed', () => {
     await callFunction(
       test.database.db,
       'recorder.cover_fills',
-      ['SPOT'],
-      ['BTCUSDT'],
-      [`{[${new Date(at(101)).toISOString()},${new Date(at(50_000)).toISOString()})}`],
+      'SPOT',
+      'BTCUSDT',
+      `{[${new Date(at(101)).toISOString()},${new Date(at(50_000)).toISOString()})}`,
     )
     const beyond = aFill({ symbol: 'BTCUSDT', execId: 'id 60000', ts: at(60_000) })
     await sql`insert into market.fills (category, symbol, ts, exec_id, side, price, size, received_at, source)
@@ -62,8 +62,8 @@ describe('what is not claimed', () => {
   it('is the time before new fills in a claimed silence, from the newest fill stored before', async () => {
     await store(page(every(500, 0, 9_500)))
     // A history that is late shows nothing until then.
-    const silence = [`{[${new Date(at(9_000)).toISOString()},${new Date(at(100_000)).toISOString()})}`]
-    await callFunction(test.database.db, 'recorder.cover_fills', ['SPOT'], ['BTCUSDT'], silence)
+    const silence = `{[${new Date(at(9_000)).toISOString()},${new Date(at(100_000)).toISOString()})}`
+    await callFunction(test.database.db, 'recorder.cover_fills', 'SPOT', 'BTCUSDT', silence)
     const burst = page(every(100, 80_000, 90_000))
     await store(burst)
     expect(await claimed()).toEqual([
