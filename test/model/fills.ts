@@ -64,21 +64,16 @@ export class FillModel {
 
     const own = disorderOf(rows)
     if (operation === 'history') this.shownDisorder = Math.max(this.shownDisorder, own)
-    let disorder = operation === 'history' ? this.shownDisorder : own
+    const disorder = operation === 'history' ? this.shownDisorder : own
     this.mostRows[operation] = Math.max(this.mostRows[operation], rows.length)
-    const leftOutOf = (run: Span) =>
-      [...this.stored.values()].filter(
-        ({ id, time }) => !ids.has(id) && !page.unread.includes(time) && run[0] <= time && time < run[1],
-      )
-    let run = runOf(page, disorder)
-    let missing = leftOutOf(run)
-    // A page of the history that leaves out fills near its edges may have shown a larger disorder, or may lie.
-    const greatest = operation === 'history' && flapping.length === 0 ? minute : 0
-    while (missing.length > 0 && disorder > 0 && disorder < greatest) {
-      this.isOrderInDoubt = true
-      disorder *= 2
-      run = runOf(page, disorder)
-      missing = leftOutOf(run)
+    const run = runOf(page, disorder)
+    const missing = [...this.stored.values()].filter(
+      ({ id, time }) => !ids.has(id) && !page.unread.includes(time) && run[0] <= time && time < run[1],
+    )
+    if (operation === 'history' && missing.length > 0 && flapping.length === 0 && disorder < minute) {
+      // It may leave out fills near its edges, because times leave their order by more than was shown.
+      this.isOrderInDoubt ||= disorder > 0
+      this.shownDisorder = 2 * disorder
     }
 
     // A history that agrees with no stored fill is not believed at all.
