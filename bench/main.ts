@@ -54,7 +54,7 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
   rule: {
     run: benchRule,
     summary:
-      'the claims of the ledger against a model of the rule, by sequences of responses [--seed 1] [--sequences 20000] [--minutes 120]',
+      'the claims of the ledger against a model of the rule, by sequences of responses [--seed 1] [--sequences 20000] [--minutes 120] [--stop-at-first]',
   },
   page: {
     run: benchPage,
@@ -64,10 +64,11 @@ const benchmarks: Readonly<Record<string, { run(argv: readonly string[]): Promis
 
 const [name = '', ...argv] = process.argv.slice(2)
 const benchmark = Object.hasOwn(benchmarks, name) ? benchmarks[name] : undefined
-if (benchmark === undefined) {
-  const lines = Object.entries(benchmarks).map(([known, { summary }]) => `  ${known.padEnd(8)} ${summary}`)
+if (benchmark === undefined || argv.includes('--help')) {
+  const told = Object.entries(benchmarks).filter(([known]) => benchmark === undefined || known === name)
+  const lines = told.map(([known, { summary }]) => `  ${known.padEnd(8)} ${summary}`)
   console.error(['Usage: npm run bench -- <benchmark> [options]', ...lines].join('\n'))
-  process.exitCode = 2
+  process.exitCode = benchmark === undefined && name !== '--help' ? 2 : 0
 } else {
   try {
     process.exitCode = await benchmark.run(argv)
