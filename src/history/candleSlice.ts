@@ -8,7 +8,7 @@ import {
   silenceBetween,
   withCandles,
 } from '../market/candle.js'
-import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
+import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import { addMs, serviceMs, type ServiceMs } from '../market/values.js'
 import {
   addEmptyRanges,
@@ -57,7 +57,9 @@ export class CandleFetcher {
     const revisionBefore = slice.again ? await lastRevision(db) : 0
     const writer = new CandleWriter(db, { series, clock, logger, signal })
     const store = (page: CandlePage) => writer.add(page)
-    const source = new PageSource({ client, series, settleMs, requests, store })
+    const isReview = slice.kind === 'review' && slice.again
+    const reviewed = isReview ? slice.ranges : []
+    const source = new PageSource({ client, series, settleMs, requests, store, reviewed })
     try {
       const { empty, silent, anchor } = await fetchRange(task, {
         ask: (page) => {
@@ -80,8 +82,7 @@ export class CandleFetcher {
       return async (trx) => {
         const shown = { empty, anchor, hasRejected: rejected > 0, now: requests.now() }
         const emptyAtFirst = await concludeMissing(trx, series, looked, shown)
-        if (slice.kind === 'review' && slice.again)
-          await concludeReview(trx, series, slice, source.silence, requests.now())
+        if (isReview) await concludeReview(trx, series, slice, source.silence, requests.now())
         if (slice.again && updated > 0) await this.#followRestatement(trx, series, revisionBefore)
         return { done: union(looked, intersect(emptyAtFirst, slice.missing)) }
       }
@@ -215,13 +216,15 @@ interface PageSourceOptions {
   readonly requests: SliceRequests
   /** Stores a page; resolves when another page may come. */
   readonly store: (page: CandlePage) => Promise<void>
+  /** Ranges whose silence is collected. A page may leave out thousands of candles, and a walk has thousands of pages. */
+  readonly reviewed: Ranges
 }
 
 /** Requests pages of one series, and passes their closed candles on to be stored. */
-class PageSource {
+export class PageSource {
   received = 0
-  /** Ranges that the responses left out between two of their candles. */
-  readonly silence: TimeRange[] = []
+  /** What the responses left out of the reviewed ranges between two of their candles. */
+  silence: Ranges = []
   readonly #options: PageSourceOptions
 
   constructor(options: PageSourceOptions) {
@@ -230,7 +233,7 @@ class PageSource {
 
   /** Resolves to the content of the response, whose rows are being stored. Waits while the service is away. */
   async ask(request: PageRequest): Promise<PageResponse> {
-    const { store } = this.#options
+    const { store, reviewed } = this.#options
     const page = await this.#request(request).catch((error: unknown) => {
       if (!isBeyondReach(error, request)) throw error
       return null
@@ -240,7 +243,7 @@ class PageSource {
     this.received += candles.length
     const { requestTime, receivedAt, rejected } = page
     const silence = this.#silenceOf(page, request)
-    this.silence.push(...silence)
+    this.silence = union(this.silence, intersect(reviewed, normalized(silence)))
     if (candles.length > 0 || rejected.length > 0) await store({ candles, silence, rejected, requestTime, receivedAt })
     return { openTimes: candles.map(({ openTime }) => openTime), silence }
   }

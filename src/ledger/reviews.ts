@@ -1,6 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import type { CandleSeries } from '../market/candle.js'
-import { normalized, type TimeRange } from '../market/timeRange.js'
+import type { Ranges, TimeRange } from '../market/timeRange.js'
 import { addMs, dayMs, type ServiceMs } from '../market/values.js'
 import { instant } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
@@ -158,10 +158,10 @@ export async function concludeReview(
   trx: Kysely<Database>,
   series: CandleSeries,
   { ranges, nextTo }: { readonly ranges: readonly TimeRange[]; readonly nextTo: ServiceMs | null },
-  silence: readonly TimeRange[],
+  silence: Ranges,
   at: ServiceMs,
 ): Promise<void> {
-  await confirmNoTrade(trx, series, normalized(silence), at)
+  await confirmNoTrade(trx, series, silence, at)
   await putOffLook(trx, series, ranges, at)
   await noteReview(trx, series, at, nextTo)
 }
