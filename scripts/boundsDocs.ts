@@ -22,10 +22,17 @@ const rows: Readonly<
     'the response fails as `malformed`',
     'requests_total',
   ],
+  walkRequests: [
+    'requests of a walk through any history',
+    'history/sliceWork.ts',
+    'the walk ends; what is left of its range is a gap that says so',
+    null,
+  ],
+  walkPieces: ['pieces of time that the candles of a walk make', 'history/fetchRange.ts', 'as requests', null],
   walkLength: [
     'characters of all pages of a walk through liquidations or settled funding rates',
     'history/pagesWalk.ts',
-    'the walk ends; what is left of its range is a gap that says so',
+    'as requests',
     null,
   ],
   rejectedRows: ['rejected rows that are kept of a response', 'exchange/formats/rows.ts', 'as rows', rejected],

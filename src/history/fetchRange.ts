@@ -2,6 +2,7 @@ import { filledBy, type Grid, withCandles } from '../market/candle.js'
 import { normalized, type Ranges, subtract, type TimeRange, totalMs, union } from '../market/timeRange.js'
 import { addMs, earlierOf, largest, laterOf, type ServiceMs, serviceMs, smallest } from '../market/values.js'
 import { type Backoff, backoffMs } from '../runtime/clock.js'
+import { bounds } from '../market/bounds.js'
 import { sparseShare } from '../ledger/missing.js'
 import {
   candleSources,
@@ -13,6 +14,7 @@ import {
   windowsBelow,
 } from './sources.js'
 import type { Reach } from './reach.js'
+import { WalkTooLong } from './sliceWork.js'
 
 export interface FetchTask {
   readonly lengthMs: number
@@ -65,6 +67,7 @@ const widePages = 8
  * 1. No wanted candle is forgotten: each is known, left, silent or empty.
  * 2. Only the candles of a response and the silence between two of them are claimed.
  * 3. The search ends: each request makes more known, or a bounded number of requests removes a range that is left.
+ *    `SliceRequests` bounds the requests of a service that makes other times known than those that are wanted.
  *
  * An empty page proves nothing. A range without a candle is requested from each operation up to three times. Then an
  * older candle is searched for. If none is found, the series may begin at the end of the range. A response that shows
@@ -256,6 +259,8 @@ class Walk {
   async #ask(source: Source, window: TimeRange, top: ServiceMs): Promise<Shown> {
     const { openTimes, silence } = await this.#context.ask({ operation: source.operation, window })
     this.#known = union(this.#known, union(filledBy(openTimes, this.#lengthMs), normalized(silence)))
+    if (this.#known.length > bounds.walkPieces)
+      throw new WalkTooLong('its candles come in more pieces than are held of them')
     this.#silentMs += totalMs(normalized(silence))
     if (openTimes.length > 0) this.#noteCandles(source, openTimes)
     return {

@@ -16,7 +16,14 @@ import { candlesOf } from '../db/series.js'
 import { CandleFetcher } from './candleSlice.js'
 import { fillHistory } from './pastFills.js'
 import { fundingHistory, liquidationHistory } from './pastFutures.js'
-import { type Concluding, type EventHistory, type EventSeries, type SliceContext, SliceRequests } from './sliceWork.js'
+import {
+  type Concluding,
+  type EventHistory,
+  type EventSeries,
+  type SliceContext,
+  SliceRequests,
+  WalkTooLong,
+} from './sliceWork.js'
 import type { Asking } from './workload.js'
 
 /** Fetches slices from the histories of their streams. */
@@ -148,6 +155,7 @@ function breakingOff(
 ): Pick<SliceResult, 'done' | 'problem' | 'failure'> {
   if (signal.aborted) return { done: [] }
   const message = messageOf(error)
+  if (error instanceof WalkTooLong) return { done: slice.ranges, failure: message }
   if (!(error instanceof ExchangeError) || error.retryable || error.kind === 'aborted') {
     return { done: [], problem: message }
   }

@@ -3,6 +3,7 @@ import { ExchangeError } from '../exchange/errors.js'
 import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import type { TradedCategory } from '../market/category.js'
+import { bounds } from '../market/bounds.js'
 import type { Operation } from '../market/operation.js'
 import type { Ranges } from '../market/timeRange.js'
 import { addMs, type ServiceMs } from '../market/values.js'
@@ -69,6 +70,11 @@ class Postponed extends Error {
   override readonly name = 'Postponed'
 }
 
+/** Thrown when a walk through a history exceeds a bound. What is left of its slice becomes a gap. */
+export class WalkTooLong extends Error {
+  override readonly name = 'WalkTooLong'
+}
+
 const retry: Backoff = { minMs: 500, maxMs: 15_000 }
 /** A slice that gets no response for this long makes room for others. */
 const patienceMs = 180_000
@@ -98,6 +104,8 @@ export class SliceRequests {
   /** Repeats a request until it succeeds. Rejects with `Postponed` after too long, or with an error that is final. */
   async ask<Row>(request: () => Promise<Page<Row>>): Promise<Page<Row>> {
     for (let failures = 1; ; failures++) {
+      if (this.sent >= bounds.walkRequests)
+        throw new WalkTooLong('its history takes more requests than are sent at once')
       try {
         this.sent += 1
         const page = await request()

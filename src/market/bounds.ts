@@ -14,6 +14,10 @@ export const bounds = {
   unknownBytes: 16_384,
   /** Characters of a cursor. It is sent with the next request. */
   cursorLength: 1_000,
+  /** Requests of a walk through any history. A day of the busiest instrument takes some thousand, and each is stored. */
+  walkRequests: 20_000,
+  /** Pieces of time between which a walk of candles knows of none. Each page is compared with all of them. */
+  walkPieces: 20_000,
   /** Characters of all rows that the pages of a history without bounds show, as JSON. Each page is compared with all before. */
   walkLength: 16_777_216,
   /** Rejected rows of a response that are kept as text. So a response of bad rows takes little room on the disk. */
