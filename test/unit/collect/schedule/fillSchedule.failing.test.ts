@@ -7,8 +7,8 @@ const names = (prefix: string, count: number) => Array.from({ length: count }, (
 const fillsAt = (nowMs: number) =>
   Array.from({ length: 100 }, (_, index) => ({ ts: service + nowMs - index * 1_000, size: '1' }))
 
-/** A schedule that may request twenty times a second; `fails` says which requests fail. */
-function running(all: readonly string[], groupOf: (name: string) => string = () => 'all') {
+/** A schedule that may request twenty times a second, or as often as given; `fails` says which requests fail. */
+function running(all: readonly string[], groupOf: (name: string) => string = () => 'all', everyMs = 50) {
   const schedule = new FillSchedule<string>(String, { minPollMs: 50, maxPollMs: 600_000, groupOf })
   schedule.retarget(all, 0)
   let nowMs = 0
@@ -17,7 +17,7 @@ function running(all: readonly string[], groupOf: (name: string) => string = () 
     /** Returns how often each instrument was requested until then. */
     until(endMs: number, fails: (name: string) => boolean) {
       const counts = new Map<string, number>()
-      for (; nowMs < endMs; nowMs += 50) {
+      for (; nowMs < endMs; nowMs += everyMs) {
         const target = schedule.choose(nowMs)?.target
         if (target === undefined) continue
         counts.set(target, (counts.get(target) ?? 0) + 1)
@@ -35,16 +35,17 @@ function running(all: readonly string[], groupOf: (name: string) => string = () 
 
 describe('instruments that only fail, among others that have responses', () => {
   test('take a fiftieth of the requests after their first ones, and next to nothing in the end', () => {
-    const { until, schedule } = running([...names('dead', 300), ...names('live', 400)])
+    const all = [...names('dead', 30), ...names('live', 40)]
+    const { until, schedule } = running(all, () => 'all', 500)
     const fails = (name: string) => name.startsWith('dead')
     const first = until(120_000, fails)
     // Each is tried before any other has a response, and once more after that.
-    expect(first.of('dead')).toBeLessThan(300 * 2 + 2_400 / 50)
+    expect(first.of('dead')).toBeLessThan(30 * 2 + 240 / 50)
     const second = until(1_800_000, fails)
     expect(second.of('dead') / (second.of('dead') + second.of('live'))).toBeLessThan(0.025)
     until(7_200_000, fails)
     const last = until(9_000_000, fails)
-    expect(last.of('dead')).toBeLessThan(600)
+    expect(last.of('dead')).toBeLessThan(60)
     expect(schedule.counts(9_000_000).lateTargets).toBe(0)
   })
 
