@@ -115,12 +115,13 @@ def log_returns(category, symbol, width, from_time, to_time):
     key = (category, symbol, "market", "1m")
     earliest = from_time - 168 * 60 * MINUTE
     minutes = closed(key, earliest, to_time)
-    there = {minute["open_time"] for minute in minutes}
+    times = [minute["open_time"] for minute in minutes]
+    there = set(times)
     begin = first_at_least(from_time, width, 0)
     while minutes and begin < to_time:
-        earlier = [minute for minute in minutes if minute["open_time"] < begin]
-        inside = [minute for minute in minutes if begin <= minute["open_time"] < begin + width]
-        last = earlier[-1] if earlier else None
+        place = bisect_left(times, begin)
+        inside = minutes[place : bisect_left(times, begin + width)]
+        last = minutes[place - 1] if place > 0 else None
         is_known = False
         if last and begin + width <= to_time:
             # Every minute after the close before has a candle, or is proven to have none.
@@ -157,7 +158,8 @@ def candles_without_gaps(category, symbol, candle_interval, from_time, to_time):
     close = earlier[0]["close"] if earlier else None
     # Steps follow from the candle before; a stored candle stands at its own time, and steps go on from there.
     while step < to_time:
-        following = next((start for start in starts if start > step), None)
+        place = bisect_right(starts, step)
+        following = starts[place] if place < len(starts) else None
         if step >= from_time:
             row = inside.get(step)
             end = step + length if following is None else min(step + length, following)
