@@ -228,7 +228,9 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const isEndShown = ends.length > 1 && ends.some((page) => !this.#mayBeCut(page))
     for (const beyond of [begins().length > 1 ? sides.first : [], isEndShown ? sides.last : []]) {
       const silent = intersect(this.#left, beyond)
-      if (silent.length > 0) await this.#claim({ rows: this.#rows, proven: [], silent, beyond })
+      // All rows are stored. Those at the edge tell whether another one is stored beyond them.
+      const rows = this.#rows.filter(({ ts }) => beyond.some(({ from, to }) => ts >= from && ts < to))
+      if (silent.length > 0) await this.#claim({ rows, proven: [], silent, beyond })
     }
     return isEndShown ? nothingOlder : reason
   }
