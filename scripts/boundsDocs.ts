@@ -55,6 +55,12 @@ const rows: Readonly<
     'they wait until the next list has them, too; an incident says so',
     rejected,
   ],
+  knownInstruments: [
+    'instruments of which something is kept in mind, once for each operation',
+    'runtime/boundedMap.ts',
+    'the oldest is forgotten',
+    null,
+  ],
   connections: [
     'connections to the page',
     'serve/connections.ts',

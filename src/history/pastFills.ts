@@ -5,6 +5,7 @@ import { type Fill, fillsPerPage } from '../market/rows.js'
 import { operationOfPastFills } from '../market/operation.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import { addMs, dayMs, earlierOf, laterOf, minuteMs, secondMs, serviceMs, type ServiceMs } from '../market/values.js'
+import { BoundedMap } from '../runtime/boundedMap.js'
 import type { Database } from '../db/schema.js'
 import { missingRows } from '../ledger/batch.js'
 import { runOf, type Shown } from '../ledger/run.js'
@@ -75,7 +76,7 @@ export function fillHistory(db: Kysely<Database>): EventHistory {
     sizesOf({ category }) {
       const known = sizes.get(category) ?? {
         largest: 0,
-        largestOf: new Map<string, number>(),
+        largestOf: new BoundedMap<number>(),
         reachMs: 0,
         disorderMs: 0,
         disorderAt: serviceMs(0),

@@ -24,6 +24,8 @@ export const bounds = {
   rejectedRows: 100,
   /** New symbols of a list that are added before the next list has them, too, or a tenth of the list if that is more. */
   newSymbols: 100,
+  /** Instruments that a part of the program keeps something in mind of, each of them once for each operation. */
+  knownInstruments: 50_000,
   /** Locks of another login's session. One with more is ended when the server's table of locks is full. */
   locksOfSession: 1_000,
   /** Connections to the page and its API. `maxPages` limits open pages, so that some are left for requests. */

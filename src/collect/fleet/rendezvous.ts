@@ -1,5 +1,6 @@
 import { type Category, instrumentText } from '../../market/category.js'
 import type { StreamName } from '../../market/stream.js'
+import { BoundedMap } from '../../runtime/boundedMap.js'
 import { hashOf } from '../schedule/pace.js'
 import type { Ownership } from '../universe/planUniverse.js'
 
@@ -19,7 +20,7 @@ export interface FleetMember {
 export class Rendezvous {
   readonly members: readonly FleetMember[]
   readonly #hashes: readonly number[]
-  readonly #owners = new Map<string, string | null>()
+  readonly #owners = new BoundedMap<string | null>()
 
   constructor(members: readonly FleetMember[]) {
     this.members = members

@@ -1,5 +1,6 @@
 import { byOperation, type Operation } from '../../market/operation.js'
 import { hourMs } from '../../market/values.js'
+import { BoundedMap } from '../../runtime/boundedMap.js'
 
 /** The service has shown this often that it refuses single targets. Further refusals of such are then believed. */
 const strikesToBelieve = 2
@@ -17,11 +18,11 @@ const enoughForOperation = 5
  * hit this one or that.
  */
 export class Refusals {
-  readonly #admitted = new Set<string>()
+  readonly #admitted = new BoundedMap<true>()
   /** Refusals in a row of targets whose last request was refused. */
-  readonly #inARow = new Map<string, number>()
+  readonly #inARow = new BoundedMap<number>()
   readonly #ofOperation = byOperation(() => ({ sinceResponse: enoughForOperation }))
-  readonly #believed = new Set<string>()
+  readonly #believed = new BoundedMap<true>()
   #strikes = 0
   #believedAtMs = Number.NEGATIVE_INFINITY
 
@@ -43,7 +44,7 @@ export class Refusals {
 
   believe(target: string, nowMs: number): void {
     if (!this.areBelieved(nowMs)) this.#strikes++
-    this.#believed.add(target)
+    this.#believed.set(target, true)
     this.#believedAtMs = nowMs
   }
 
@@ -54,7 +55,7 @@ export class Refusals {
       this.#strikes = 0
       this.#believed.clear()
     }
-    this.#admitted.add(target)
+    this.#admitted.set(target, true)
     this.#inARow.delete(target)
   }
 
