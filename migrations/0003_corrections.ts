@@ -41,7 +41,7 @@ const tables = {
   'recorder.rejected_row': `
     -- A row of a response that could not be understood, or of which a part was left out. The other rows of the
     -- response were stored. At most 1,000 new ones of an operation are kept in an hour. Fills that contradict stored
-    -- ones are here, too, and are kept beyond that bound.
+    -- ones are here, too: at most 10,000 new ones in an hour.
     digest text primary key -- SHA-256 of operation, parameters, reason and raw_sha256: the same row is kept once.
     operation text not null -- Operation of the service that responded with it.
     parameters jsonb not null -- Parameters of the request.

@@ -113,8 +113,8 @@ end
 $$;
 
 -- Keeps fills of a page that differ from stored ones, as rejected rows. Returns the milliseconds of these fills.
--- The hourly bound of other rejected rows does not hold here. These milliseconds lose their claim, and only these
--- rows show the other values. A page has few fills, so its request brings few rows.
+-- Only these rows show the other values, so more are kept than of other rejected rows: 10,000 new ones in an hour.
+-- Fills that change all the time would otherwise fill the disk. Beyond that bound they still lose their claim.
 create or replace function recorder.reject_fills(
   of_category market.category, of_symbol text, why text, at timestamptz, row_ms double precision[], row_exec_id text[],
   row_side market.side[], row_price numeric[], row_size numeric[], row_page integer[], of_page integer
@@ -131,11 +131,15 @@ returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
   ), kept as (
     insert into recorder.rejected_row as kept
       (digest, operation, parameters, reason, raw, raw_sha256, raw_bytes, first_seen_at, last_seen_at)
-    select encode(sha256(convert_to(jsonb_build_array('fills', parameters, why, raw_sha256)::text, 'UTF8')), 'hex'),
-      'fills', parameters, why, d.raw, raw_sha256, octet_length(d.raw), at, at
-    from differing d
+    select digest, 'fills', parameters, why, d.raw, raw_sha256, octet_length(d.raw), at, at
+    from (select raw, row_number() over () as place from differing) d
     cross join jsonb_build_object('category', of_category, 'symbol', of_symbol) as parameters
     cross join encode(sha256(convert_to(d.raw, 'UTF8')), 'hex') as raw_sha256
+    cross join encode(sha256(convert_to(jsonb_build_array('fills', parameters, why, raw_sha256)::text, 'UTF8')), 'hex') as digest
+    where d.place <= 10000 - (
+        select count(*) from recorder.rejected_row
+        where operation = 'fills' and first_seen_at > at - interval '1 hour' and first_seen_at <= at)
+      or exists (select from recorder.rejected_row same where same.digest = digest.digest)
     on conflict (digest) do update
       set last_seen_at = excluded.last_seen_at, times_seen = kept.times_seen + 1
       where excluded.last_seen_at > kept.last_seen_at

@@ -22,7 +22,7 @@ const columns: readonly ColumnSpec[] = [
 /**
  * Number of new rejected rows of one operation that are kept in an hour, for all recorders together. Whatever the
  * service sends, those of a month take some 4 GB at most. `readRows` bounds those of one response. Fills that contradict
- * stored ones do not come here: `recorder.reject_fills` keeps them all.
+ * stored ones do not come here: `recorder.reject_fills` keeps ten times as many.
  */
 const maxPerHour = 1_000
 

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { rejectedRow } from '../../../src/market/rejectedRow.js'
+import { hourMs } from '../../../src/market/values.js'
 import { callFunction } from '../../../src/db/database.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aFill } from '../../support/marketRows.js'
@@ -78,5 +79,39 @@ describe('what is not claimed', () => {
       page([80_000, ...every(1_000, 80_050, 85_000), ...every(100, 80_100, 90_000)].toSorted((a, b) => a - b)),
     )
     expect(await lost()).toEqual([[9_000, 80_001]])
+  })
+
+  it('is that of each fill with another price; 10,000 of these are kept in an hour, and the others lose their claim', async () => {
+    const { db } = test.database
+    const first = page(every(10, 0, 1_000))
+    await store(first)
+    await sql`
+      insert into recorder.rejected_row
+        (digest, operation, parameters, reason, raw, raw_sha256, raw_bytes, first_seen_at, last_seen_at)
+      select n::text, 'fills', '{}', '', '', '', 0, ${new Date(first.receivedAt)}, ${new Date(first.receivedAt)}
+      from generate_series(1, 9998) as n`.execute(db)
+    const changed = (price: string, afterMs: number) => {
+      const rows = first.rows.map((row) => (/ [56]00$/.test(row.execId) ? aFill({ ...row, price }) : row))
+      return { ...first, rows, receivedAt: first.receivedAt + afterMs }
+    }
+    const kept = async () => {
+      const { rows } = await sql<{ price: string; seen: number }>`
+        select raw::jsonb ->> 'price' as price, times_seen as seen from recorder.rejected_row where raw <> ''
+        order by price`.execute(db)
+      return rows.map(({ price, seen }) => [price, seen])
+    }
+    for (const [afterMs, price] of ['7', '8', '7'].entries())
+      expect(await store(changed(price, afterMs + 1))).toMatchObject([{ rejected: 2 }])
+    expect(await kept()).toEqual([
+      ['7', 2],
+      ['7', 2],
+    ])
+    expect(await claimed()).toEqual([
+      [1, 500],
+      [501, 600],
+      [601, 990],
+    ])
+    await store(changed('9', hourMs + 10))
+    expect(await kept()).toHaveLength(4)
   })
 })
