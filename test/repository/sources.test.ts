@@ -68,7 +68,7 @@ describe('the right to send', () => {
   test('is made by the lease and by the lock of a data folder alone', () => {
     const shipped = sources.filter(({ path }) => path.startsWith('src/'))
     const makers = linesMatching(shipped, /\b(?:extends|implements|as) Right\b/)
-    expect(makers.map((line) => line.split(':')[0])).toEqual(['src/lease/folderRight.ts', 'src/lease/lease.ts'])
+    expect(makers.map((line) => line.split(':')[0])).toEqual(['src/lease/lease.ts', 'src/lease/right.ts'])
   })
 })
 
