@@ -10,8 +10,6 @@ import { messageOf } from '../runtime/text.js'
 const lookEveryMs = 20_000
 /** From this share of a category's minutes on, its candles contradict its fills as a whole. */
 const tolerableShare = 0.01
-/** Names an incident, before its category. */
-export const contradictedFills = 'contradicted fills of '
 
 interface WatchOptions {
   readonly clock: Clock
@@ -35,11 +33,12 @@ export async function keepWatchingEvidence(
       after = found.at(-1)?.id ?? after
       if (found.length === 0) incidents.succeeded('evidence')
       else incidents.failed('evidence', describe(found))
-      for (const { category, share } of await contradictedShares(db)) {
-        const name = `${contradictedFills}${category}`
-        if (share <= tolerableShare) incidents.succeeded(name)
-        else incidents.failed(name, `candles contradict ${(share * 100).toFixed(1)} % of its minutes of the last day`)
-      }
+      const contradicted = (await contradictedShares(db)).filter(({ share }) => share > tolerableShare)
+      const parts = contradicted.map(
+        ({ category, share }) => `${(share * 100).toFixed(1)} % of the minutes of ${category}`,
+      )
+      if (parts.length === 0) incidents.succeeded('contradicted fills')
+      else incidents.failed('contradicted fills', `candles contradict ${parts.join(', ')} in the last day`)
       await giveUpOldEvidence(db)
     } catch (error) {
       // The database is away or busy. Looking later loses nothing.

@@ -1,11 +1,30 @@
+import type { Operation } from '../market/operation.js'
+import type { StreamName } from '../market/stream.js'
 import { addMs, type MachineMs } from '../market/values.js'
 import { type Clock, type Moment, momentOf } from './clock.js'
 import type { Logger } from './logger.js'
 
+/** The things whose failures are incidents. Others recognise an incident by this name. */
+type IncidentName =
+  | StreamName
+  | `${StreamName} rows`
+  | `${StreamName} list`
+  | Operation
+  | `repeated requests of ${Operation}`
+  | 'backfill'
+  | 'contradicted fills'
+  | 'evidence'
+  | 'fills budget'
+  | 'late responses'
+  | 'lost snapshots'
+  | 'retention'
+  | 'spool'
+  | 'storing'
+
 /** Failures of one thing, until all of its parts work again and nothing fails for a while. */
 export interface IncidentReport {
   /** Name of the thing that failed. */
-  readonly what: string
+  readonly what: IncidentName
   /** Message of the last failure. */
   readonly message: string
   readonly count: number
@@ -16,7 +35,7 @@ export interface IncidentReport {
 }
 
 interface Incident {
-  readonly what: string
+  readonly what: IncidentName
   /** Parts that have failed and have not worked since. */
   readonly failing: Set<string>
   message: string
@@ -39,7 +58,7 @@ const kept = 100
 
 /** Logs repeated failures of one thing in few lines: at the start, each half minute with a count, and at the end. */
 export class Incidents {
-  readonly #open = new Map<string, Incident>()
+  readonly #open = new Map<IncidentName, Incident>()
   readonly #recent: Incident[] = []
   readonly #logger: Logger
   readonly #clock: Clock
@@ -55,16 +74,16 @@ export class Incidents {
    * @param what name of the thing that failed; failures of the same thing are one incident
    * @param part part of the thing that failed; successes of other parts do not end the incident
    */
-  failed(what: string, message: string, part = ''): void {
+  failed(what: IncidentName, message: string, part = ''): void {
     this.#count(what, message, part, true)
   }
 
   /** Counts a delay, which costs nothing and mostly passes. Delays that go on for half a minute are an incident. */
-  delayed(what: string, message: string, part = ''): void {
+  delayed(what: IncidentName, message: string, part = ''): void {
     this.#count(what, message, part, false)
   }
 
-  #count(what: string, message: string, part: string, isFailure: boolean): void {
+  #count(what: IncidentName, message: string, part: string, isFailure: boolean): void {
     const now = this.#clock.monotonicMs()
     const at = this.#clock.now()
     this.#endQuiet()
@@ -93,7 +112,7 @@ export class Incidents {
   }
 
   /** Reports a success. Ends the incident if all failed parts work again and nothing has failed for a while. */
-  succeeded(what: string, part = ''): void {
+  succeeded(what: IncidentName, part = ''): void {
     const incident = this.#open.get(what)
     if (incident === undefined) return
     incident.failing.delete(part)
@@ -116,7 +135,7 @@ export class Incidents {
    * Drops parts that no longer exist; '' is the part of a thing without parts. An incident of dropped parts alone ends,
    * because nobody would report their success.
    */
-  keepOnly(what: string, parts: ReadonlySet<string>): void {
+  keepOnly(what: IncidentName, parts: ReadonlySet<string>): void {
     const incident = this.#open.get(what)
     if (incident === undefined) return
     const areGone = [...incident.failing].filter((part) => !parts.has(part))
@@ -126,7 +145,7 @@ export class Incidents {
     if (areGone.length > 0 || parts.size === 0) this.#end(incident, 'no longer asked for')
   }
 
-  #begin(what: string, message: string, now: number, at: MachineMs): Incident {
+  #begin(what: IncidentName, message: string, now: number, at: MachineMs): Incident {
     const times = { since: at, lastAt: at, until: null, sinceMonotonicMs: now, lastMonotonicMs: now, lastLoggedAt: now }
     const incident = { what, failing: new Set<string>(), message, count: 0, isReported: false, ...times }
     this.#open.set(what, incident)

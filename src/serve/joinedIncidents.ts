@@ -1,15 +1,15 @@
-import type { IncidentReport } from '../runtime/incidents.js'
 import { groupBy } from '../market/values.js'
+import type { Status } from './api/contract.js'
 
 /** Failures at the same time for one cause, as one incident. */
-export interface JoinedIncident extends Omit<IncidentReport, 'lastAt'> {
+export interface JoinedIncident extends Readonly<Omit<Status['incidents'][number], 'lastAt'>> {
   /** Number of earlier incidents of the thing with most of them, and when the first of all began. */
   readonly before: number
   readonly firstSince: number
 }
 
 /** Joins the incidents of one thing, and those of one cause at one time. Takes and returns the newest first. */
-export function joinedIncidents(incidents: readonly IncidentReport[]): readonly JoinedIncident[] {
+export function joinedIncidents(incidents: Status['incidents']): readonly JoinedIncident[] {
   const joined: JoinedIncident[] = []
   for (const [what, ofOne] of groupBy(incidents, (incident) => incident.what)) {
     const [newest, ...earlier] = ofOne

@@ -4,7 +4,7 @@ import type { Incidents } from '../runtime/incidents.js'
 import type { RecorderMetrics } from '../runtime/metrics.js'
 
 /** Returns the name of the incident for requests that were repeated with success. */
-const repeated = (operation: Operation): string => `repeated requests of ${operation}`
+const repeated = (operation: Operation) => `repeated requests of ${operation}` as const
 
 /** Starts these counters at 0. Otherwise Prometheus would see no increase at the first rejection. */
 function countRejectionsFromZero({ requests }: RecorderMetrics): void {

@@ -1,8 +1,8 @@
 import type { Config } from '../config/resolve.js'
 import type { Clock } from '../runtime/clock.js'
+import type { IncidentReport } from '../runtime/incidents.js'
 import type { RecorderDatabase } from '../db/database.js'
 import type { BackfillStatus, Status, StreamStatus } from './api/contract.js'
-import { contradictedFills } from '../collect/watchEvidence.js'
 import { DatabaseProbe, type DatabaseState, readNowAndThen } from './databaseProbe.js'
 import { ageMs, freshnessLimits, freshnessOf } from './freshness.js'
 import { Sampler } from './sampler.js'
@@ -180,7 +180,7 @@ function jobsStatus(jobs: Jobs | null): Status['database']['jobs'] {
   return jobs && { count: jobs.count, failed: jobs.failed, late: jobs.late, problem: jobsProblem(jobs) }
 }
 
-type Shown = Omit<Status, 'problems'>
+type Shown = Omit<Status, 'problems' | 'incidents'> & { readonly incidents: IncidentReport[] }
 type Problem = Status['problems'][number]
 
 /**
@@ -196,7 +196,7 @@ function problemsOf(status: Shown, respondedAt: MachineMs | null): Problem[] {
   return [{ about: 'egress', name: egress, message, isBlocking: true }]
 }
 
-function spoolFailureOf(incidents: Shown['incidents']): Shown['incidents'][number] | undefined {
+function spoolFailureOf(incidents: readonly IncidentReport[]): IncidentReport | undefined {
   return incidents.find(({ what, until }) => what === 'spool' && until === null)
 }
 
@@ -287,8 +287,8 @@ function otherProblems({ time, fleet, budget, spool, database, incidents }: Show
     add('budget', 'live', `${late}: the limits are exhausted. See the plan command.`)
   }
   for (const { what, message, until } of incidents) {
-    if (until !== null || !what.startsWith(contradictedFills)) continue
-    add('gap', what.slice(contradictedFills.length), `${what}: ${message}; they are gaps. See the gaps command.`)
+    if (until !== null || what !== 'contradicted fills') continue
+    add('gap', 'fills', `${what}: ${message}; they are gaps. See the gaps command.`)
   }
   if (spool.since !== null && time - spool.since >= spoolAlarmMs && database.isReachable) {
     const going = `Responses have gone to the disk for ${inWords(time - spool.since)}`

@@ -234,7 +234,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     })
     await page.getByText(/2 before, from /).waitFor()
     expect(await page.locator('.incidents li').count()).toBe(1)
-    source.state.incidents = ['tickers', 'fills'].map((what) => {
+    source.state.incidents = (['tickers', 'fills'] as const).map((what) => {
       return { what, message: `${what} SPOT: network: connection refused`, count: 3, ...times, until: null }
     })
     await page.getByText(/^tickers, fills$/).waitFor()

@@ -161,7 +161,7 @@ function batchOf<Target, Row>(
 
 /** Reports rows that are neither stored nor kept as rejected, because they are lost. */
 function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch): void {
-  const what = `${stream} rows`
+  const what = `${stream} rows` as const
   if (unkept === 0) return incidents.succeeded(what)
   incidents.failed(what, `${unkept} rows of a response were left out: too many, or too many that cannot be understood`)
 }

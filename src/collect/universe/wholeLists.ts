@@ -37,7 +37,7 @@ export class WholeLists {
       this.#lists.set(key, { symbols })
       return { ...batch, provesNothing: true }
     }
-    const what = `${stream} list`
+    const what = `${stream} list` as const
     const change = changeOf(symbols, before.symbols)
     const agreesWithDoubted = before.doubted !== undefined && isSmall(changeOf(symbols, before.doubted))
     if (isSmall(change) || agreesWithDoubted) {

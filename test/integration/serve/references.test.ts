@@ -21,7 +21,7 @@ beforeAll(async () => {
   const source = settableSource(Date.now())
   freshen(source, Date.now())
   source.state.phase = 'waiting'
-  source.state.incidents = [{ what: 'x', message: 'y', count: 1, since: 0, lastAt: 0, until: null }]
+  source.state.incidents = [{ what: 'fills', message: 'y', count: 1, since: 0, lastAt: 0, until: null }]
   const recorder = { egress: 'x', place: 'y', state: 'recording', silentMs: 0, instruments: 1, perSecond: 1 } as const
   source.state.fleet = { unowned: 0, recorders: [recorder] }
   source.state.backfills = [

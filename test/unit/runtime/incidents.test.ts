@@ -35,8 +35,8 @@ test('a storm in which every second attempt fails is one incident: a line at its
 
 test('different things are different incidents', () => {
   incidents.failed('fills', 'a')
-  incidents.failed('database', 'b')
-  expect(lines).toEqual(['fills: a', 'database: b'])
+  incidents.failed('storing', 'b')
+  expect(lines).toEqual(['fills: a', 'storing: b'])
 })
 
 test('of a thing with parts, the incident lasts until every part that failed works again', async () => {

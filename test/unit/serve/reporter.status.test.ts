@@ -73,12 +73,12 @@ test('an incident is reported as the contract says', () => {
 
 test('candles that contradict many minutes of a category are a problem while they do', () => {
   const incidents = new Incidents(pino({ level: 'silent' }), systemClock)
-  incidents.failed('contradicted fills of SPOT', 'candles contradict 2.0 % of its minutes of the last day')
+  incidents.failed('contradicted fills', 'candles contradict 2.0 % of the minutes of SPOT in the last day')
   const [open] = incidents.recent()
   const shown = (until: number | null) =>
     report((source) => (source.state.incidents = open === undefined ? [] : [{ ...open, until }])).problems
   expect(shown(null)).toMatchObject([
-    { about: 'gap', name: 'SPOT', message: expect.stringContaining('2.0 %') as string, isBlocking: false },
+    { about: 'gap', name: 'fills', message: expect.stringContaining('2.0 %') as string, isBlocking: false },
   ])
   expect(shown(now)).toEqual([])
 })
