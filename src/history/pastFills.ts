@@ -279,7 +279,8 @@ class PastFillsWalk {
     const reachesTo = this.#reachesTo(requestTime)
     const largest = this.#largestFor(fills.length)
     const told = { series: this.#series, live: this.#live, ...this.#sizes, largest, reachesTo }
-    const page = { ...told, asked: window, fills, unread, other: isWhole ? other : null, requestTime }
+    const wanted = { from: left[0]?.from ?? window.from, to: left.at(-1)?.to ?? window.to }
+    const page = { ...told, asked: window, wanted, fills, unread, other: isWhole ? other : null, requestTime }
     const { inserted, showsLive, refusal, proven } = await this.#source.store(page)
     counts.inserted += inserted
     if (refusal === null) {

@@ -47,8 +47,8 @@ const streamOf = (key: FillKey) => instrumentStream('fills', key)
 const nearMs = 10 * minuteMs
 
 /**
- * Finds the times of the stored fills next to a range, at least `slackMs` away from it. A side is null if other fills
- * may lie between.
+ * Finds the times of stored fills next to a range, at least `slackMs` away from it: the second ones, so that pages of
+ * what lies beside the range overlap by two times. A side is null if other fills may lie between.
  */
 export async function fillNeighbours(
   db: Kysely<Database>,
@@ -56,22 +56,27 @@ export async function fillNeighbours(
   { from, to }: TimeRange,
   slackMs: number,
 ): Promise<{ readonly above: ServiceMs | null; readonly below: ServiceMs | null }> {
-  const fills = db.selectFrom('market.fills').select('ts').where(ofInstrument(key)).limit(1)
+  const fills = db.selectFrom('market.fills').select('ts').distinct().where(ofInstrument(key)).limit(2)
   const [above, below] = await Promise.all([
     fills
       .where('ts', '>=', instant(addMs(to, slackMs)))
       .orderBy('ts')
-      .executeTakeFirst(),
+      .execute(),
     fills
       .where('ts', '<', instant(addMs(from, -slackMs)))
       .orderBy('ts', 'desc')
-      .executeTakeFirst(),
+      .execute(),
   ])
-  const isAdjacent = async (between: TimeRange) =>
-    between.to - between.from <= nearMs || (await missingEvents(db, streamOf(key), between)).length === 0
+  const adjacentOf = async (found: typeof above, between: (ts: ServiceMs) => TimeRange) => {
+    for (const { ts } of found.toReversed()) {
+      const range = between(ts)
+      if (range.to - range.from <= nearMs || (await missingEvents(db, streamOf(key), range)).length === 0) return ts
+    }
+    return null
+  }
   return {
-    above: above !== undefined && (await isAdjacent({ from: to, to: above.ts })) ? above.ts : null,
-    below: below !== undefined && (await isAdjacent({ from: below.ts, to: from })) ? below.ts : null,
+    above: await adjacentOf(above, (ts) => ({ from: to, to: ts })),
+    below: await adjacentOf(below, (ts) => ({ from: ts, to: from })),
   }
 }
 
@@ -84,6 +89,8 @@ interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
 /** A page of a history of fills. */
 interface PastFillsPage {
   readonly asked: TimeRange
+  /** From the beginning to the end of all that is wanted. Default: what was asked for. */
+  readonly wanted?: TimeRange
   /** All fills of the page, in its order. */
   readonly fills: readonly Fill[]
   /** An earlier response of the history; null if there is none. */
@@ -99,6 +106,8 @@ interface PastFillsPage {
   /** Fills that a live response showed. A silence that holds one of them is none: the history is late. */
   readonly live?: readonly Pick<Fill, 'execId' | 'ts'>[]
 }
+
+const besideReason = 'the history of fills showed others beyond this time first'
 
 /** The service's history may be some seconds behind its newest rows. */
 export const historyLateMs = 20_000
@@ -116,12 +125,24 @@ const areWholeSeconds = (fills: readonly Fill[]) => fills.every(({ ts }) => ts %
 
 /**
  * Stores a page of a history of fills with its proof: its run, and a silence that it shows with another page. Changes
- * nothing if a stored fill of that time is not on the page.
+ * nothing if a stored fill of that time is not on the page, or if the page has no fill that is stored or near the wanted
+ * time: what it proves would stand alone.
  */
 export async function storePastFills(
   db: Kysely<Database>,
   key: FillKey,
-  { asked, fills, other, reachesTo, largest, disorderMs, requestTime, unread = [], live = [] }: PastFillsPage,
+  {
+    asked,
+    wanted = asked,
+    fills,
+    other,
+    reachesTo,
+    largest,
+    disorderMs,
+    requestTime,
+    unread = [],
+    live = [],
+  }: PastFillsPage,
 ): Promise<StoredPastFills> {
   const { category, symbol } = key
   const shown = shownFills(asked, fills)
@@ -139,6 +160,9 @@ export async function storePastFills(
       ...silence.flatMap(({ from, to }) => [from, to]),
     ])
     const knownIds = new Set(known.map(({ execId }) => execId))
+    const [near] = fills.filter(({ ts }) => ts >= wanted.from - nearMs && ts < wanted.to + nearMs)
+    if (fills.length > 0 && near === undefined && !fills.some(({ execId }) => knownIds.has(execId)))
+      return { inserted: 0, showsLive: false, refusal: null, proven: [] }
     const isNew = ({ execId }: Pick<Fill, 'execId'>) => !shownIds.has(execId) && !knownIds.has(execId)
     const late = live.filter((fill) => isNew(fill) && silence.some(({ from, to }) => fill.ts >= from && fill.ts < to))
     const from = smallest([serviceMs(Infinity), ...late.map(({ ts }) => ts)])
@@ -165,6 +189,11 @@ export async function storePastFills(
       const minutes = normalized(fresh.map(({ ts }) => ({ from: minuteOf(ts), to: addMs(minuteOf(ts), minuteMs) })))
       const [claim, stored, at] = [multirangeText(proven), multirangeText(minutes), new Date(requestTime)]
       await callFunction(trx, 'recorder.cover_fills', category, symbol, claim, at, 'history', stored)
+      // A walk that is broken off comes to the time between only when that is a gap.
+      const parts = union([wanted], proven)
+      const between = parts.slice(1).map(({ from }, place) => ({ from: parts[place]?.to ?? from, to: from }))
+      const beside = between.filter(({ from, to }) => to - from <= nearMs)
+      await noteMissing(trx, streamOf(key), beside, besideReason)
     }
     return { inserted: fresh.length, showsLive, refusal: null, proven }
   })

@@ -3,9 +3,10 @@ import { instrumentStream, type Series } from '../../../src/db/series.js'
 import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
 import { fillHistory, fillRefusals } from '../../../src/history/pastFills.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
+import { storePastFills } from '../../../src/ledger/storePastFills.js'
 import type { Fill } from '../../../src/market/rows.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
-import { coveredRanges } from '../../support/coverage.js'
+import { addCoverage, coveredRanges } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
 import { aFill } from '../../support/marketRows.js'
@@ -105,6 +106,56 @@ it('fills that left the history after another instrument was fetched are no sile
   expect(await falseClaims(history, gone, range, { at: until, keptMs: 30 * dayMs })).toBe(0)
   const gaps = await listGaps(test.database.db)
   expect(gaps.filter(({ symbol }) => symbol === 'GONEUSDT')).toMatchObject([{ range, state: 'open' }])
+})
+
+it('what lies between fills that a history shows first and the wanted time is a gap until it comes', async () => {
+  const { db } = test.database
+  const fills = fillsOf('FIRSTUSDT', 200, 9_999, now - hourMs).toReversed()
+  const wanted = { from: now - 70 * minuteMs, to: now - 65 * minuteMs }
+  await insertFills(
+    db,
+    fills.filter(({ ts }) => ts >= wanted.to),
+  )
+  const series = { ...instrumentStream('fills', { category, symbol: 'FIRSTUSDT' }), category } as const
+  await addCoverage(db, series, [{ from: wanted.to, to: now - hourMs }])
+  /** Fetches in pages of 14, oldest first, until so many came. */
+  const fetchPages = async (pages: number) => {
+    let asked = 0
+    const ask = () => (asked++ < pages ? Promise.resolve() : Promise.reject(new Error('broken off')))
+    const client = {
+      pastFills: async ({ startTime, endTime }: { startTime: number; endTime: number }) => {
+        const rows = fills.filter(({ ts }) => ts >= startTime && ts <= endTime).slice(0, 14)
+        return { rows, rejected: [], unkept: 0, receivedAt: now, requestTime: now }
+      },
+    } as unknown as ExchangeClient
+    const counts = { received: 0, inserted: 0 }
+    const send = async <T>(request: () => Promise<T>) => ask().then(request)
+    const context = { client, request: {}, ask: send, now: () => now, counts }
+    await fillHistory(db).fetch(series, [wanted], context)
+  }
+  const gaps = async () => (await listGaps(db)).filter(({ symbol }) => symbol === 'FIRSTUSDT')
+  await expect(fetchPages(1)).rejects.toThrow('broken off')
+  const [claim] = await coveredRanges(db, series)
+  expect(claim?.to).toBeLessThan(wanted.from - 7 * minuteMs)
+  expect(await gaps()).toMatchObject([{ range: { from: claim?.to, to: wanted.from }, state: 'open' }])
+  await fetchPages(1_000)
+  expect(await coveredRanges(db, series)).toEqual([{ from: claim?.from, to: now - hourMs }])
+  expect((await gaps()).filter(({ state }) => state !== 'repaired')).toEqual([])
+})
+
+it('a page of fills far from the wanted time stores and claims nothing, unless it shows a stored one', async () => {
+  const { db } = test.database
+  const key = { category, symbol: 'FARUSDT' } as const
+  const fills = fillsOf('FARUSDT', 10, minuteMs, now - 5 * dayMs)
+  const asked = { from: now - 6 * dayMs, to: now }
+  const wanted = { from: now - dayMs, to: now - dayMs + minuteMs }
+  const page = { asked, fills, other: null, reachesTo: now, largest: 10, disorderMs: 0, requestTime: now }
+  const series = instrumentStream('fills', key)
+  expect(await storePastFills(db, key, { ...page, wanted })).toMatchObject({ inserted: 0, refusal: null })
+  expect(await coveredRanges(db, series)).toEqual([])
+  await insertFills(db, fills.slice(3, 4))
+  expect(await storePastFills(db, key, { ...page, wanted })).toMatchObject({ inserted: 9 })
+  expect(await coveredRanges(db, series)).toHaveLength(1)
 })
 
 it('a history that does not show the newest live fills yet shows no silence there', async () => {
