@@ -266,10 +266,13 @@ class PastFillsWalk {
     const response = await ask(() => this.#source.ask(client, { series: this.#series, window }, request))
     const { rows: fills, cursor, requestTime } = response
     counts.received += fills.length
-    if (fills.length === 0 && cursor !== undefined) {
-      await this.#refuse(intersect(left, [window]), 'its history gives an empty page, and says that more rows follow')
-      return true
+    // Pages below what is left hold nothing to refuse. They must not be asked for again.
+    const refuse = async (parts: Ranges, reason: string) => {
+      await this.#refuse(parts, reason)
+      return parts.length > 0
     }
+    if (fills.length === 0 && cursor !== undefined)
+      return refuse(intersect(left, [window]), 'its history gives an empty page, and says that more rows follow')
     this.#learn(fills, requestTime)
     const isWhole = missingRows(response) === 0
     const shown = shownFills(window, fills)
@@ -292,8 +295,7 @@ class PastFillsWalk {
       if (!isWhole) {
         const unproven = intersect(this.#left, unread)
         // The rest is asked for again, unless this page left all of it.
-        await this.#refuse(intersect(isLess ? unproven : left, [window]), notUnderstood)
-        return true
+        if (await refuse(intersect(isLess ? unproven : left, [window]), notUnderstood)) return true
       }
       return isLess || (inserted > 0 && this.#inVain < maxInVain)
     }
@@ -306,8 +308,7 @@ class PastFillsWalk {
     }
     const isForAll = refusal === 'other ids'
     if (isForAll) this.#refusalOfAll = fillRefusals[refusal]
-    await this.#refuse(isForAll ? left : intersect(left, [window]), fillRefusals[refusal])
-    return true
+    return refuse(isForAll ? left : intersect(left, [window]), fillRefusals[refusal])
   }
 
   /** Returns the number of rows from which a page may be cut. Pages of other instruments tell it only of one or two. */

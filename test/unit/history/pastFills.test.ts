@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
-import { fetchPages, joinPages, nextNumbered } from '../../../src/history/pagesWalk.js'
+import { fetchPages, nextNumbered } from '../../../src/history/pagesWalk.js'
 import { fetchPastFills } from '../../../src/history/pastFills.js'
 import { provenBy, runOf, silenceOf } from '../../../src/ledger/run.js'
 import { shownFills } from '../../../src/ledger/storePastFills.js'
@@ -59,6 +59,8 @@ interface History {
   readonly ignoresBounds?: boolean
   readonly rejected?: readonly Partial<Pick<RejectedRow, 'isRowStored' | 'raw'>>[]
   readonly cursor?: string | undefined
+  /** Rows before this time cannot be understood. */
+  readonly understoodSince?: number
 }
 
 /** Fetches ranges of a tape from a history. */
@@ -77,6 +79,7 @@ async function fetchFrom(
     ignoresBounds = false,
     rejected = [],
     cursor,
+    understoodSince = 0,
   }: History = {},
 ): Promise<Tried> {
   const stored = new Map<string, Fill>()
@@ -84,8 +87,18 @@ async function fetchFrom(
   let requests = 0
   const reasons: string[] = []
   const newestFirst = tape.toReversed()
-  const pageOf = (rows: readonly Fill[]) =>
-    ({ rows, rejected, cursor, unkept: 0, receivedAt: base, requestTime: base + 400 * dayMs }) as unknown as Page<Fill>
+  const pageOf = (all: readonly Fill[]) => {
+    const rows = all.filter(({ ts }) => ts >= understoodSince)
+    const unkept = all.length - rows.length
+    return {
+      rows,
+      rejected,
+      cursor,
+      unkept,
+      receivedAt: base,
+      requestTime: base + 400 * dayMs,
+    } as unknown as Page<Fill>
+  }
   const count = () => {
     if (requests++ > maxRequests) throw new Error('too many requests')
   }
@@ -257,6 +270,13 @@ test('an empty page that names a next one proves nothing, and is called so', asy
   expect(tried.reasons).toEqual(['its history gives an empty page, and says that more rows follow'])
 })
 
+test('older rows that cannot be understood do not tell how far the history reaches, and are asked for once', async () => {
+  const tape = tapeOf([1, ...Array.from({ length: 99 }, () => 1_000), 80 * dayMs, 1_000, 1_000])
+  const range = { from: base + 78 * dayMs, to: base + 80 * dayMs }
+  const tried = await fetchFrom(tape, [range], { understoodSince: base + dayMs, maxRequests: 20 })
+  expect(tried).toMatchObject({ refused: [range], reasons: ['its history shows nothing older'] })
+})
+
 test.each([1_000, 900])('rows beyond what was asked for prove no silence, and cost few requests: %i', async (rows) => {
   const tape = tapeOf([2 * dayMs, ...Array.from({ length: rows - 1 }, () => 100)])
   const range = { from: base, to: base + dayMs }
@@ -299,47 +319,4 @@ test('gaps close to each other cost one request', async () => {
   const tape = tapeOf(Array.from({ length: 900 }, () => 100))
   const gaps = [10, 20, 30].map((second) => ({ from: base + second * 1_000, to: base + second * 1_000 + 500 }))
   expect((await fetchFrom(tape, gaps)).requests).toBe(1)
-})
-
-test('numbered pages join to what there is, whatever came between them, equal rows included', () => {
-  fc.assert(
-    fc.property(
-      fc.array(fc.constantFrom('a', 'b', 'c'), { minLength: 1, maxLength: 60 }),
-      fc.array(fc.nat(3), { maxLength: 30 }),
-      fc.integer({ min: 1, max: 7 }),
-      (letters, arrivals, pageRows) => {
-        // Each row is told from its neighbours, but for twins within a page.
-        const tape = letters.map((letter, place) => `${Math.floor(place / 2)}${letter}`)
-        let joined: readonly string[] = []
-        let moved = 0
-        for (let page = 0; page * pageRows - moved < tape.length; page++) {
-          const from = Math.max(0, page * pageRows - moved)
-          const isTwinCut = from > 0 && tape[from] === tape[from - 1]
-          fc.pre(!isTwinCut)
-          joined = joinPages(joined, tape.slice(from, page * pageRows - moved + pageRows), (row) => row)
-          moved += page === 0 ? 0 : Math.min(arrivals[page] ?? 0, pageRows - 1)
-        }
-        expect(joined).toEqual(tape)
-      },
-    ),
-  )
-})
-
-test('a page repeats the most rows that end the pages above it and begin it', () => {
-  const rows = fc.array(fc.constantFrom('a', 'b'), { maxLength: 12 })
-  fc.assert(
-    fc.property(rows, rows, (above, page) => {
-      let repeated = Math.min(above.length, page.length)
-      while (page.slice(0, repeated).join('') !== above.slice(above.length - repeated).join('')) repeated--
-      expect(joinPages(above, page, (row) => row)).toEqual([...above, ...page.slice(repeated)])
-    }),
-  )
-})
-
-test('a page of any length is joined at once', { timeout: 120_000 }, () => {
-  // Comparing each beginning of the page with what ends above it takes a million times as long as one look at each row.
-  const of = (row: string) => Array.from({ length: 500_000 }, () => row)
-  const above = [...of('a'), ...of('a')]
-  const page = [...of('a'), ...of('b')]
-  expect(joinPages(above, page, (row) => row)).toHaveLength(1_500_000)
 })
