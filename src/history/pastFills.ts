@@ -9,7 +9,7 @@ import { BoundedMap } from '../runtime/boundedMap.js'
 import type { Database } from '../db/schema.js'
 import { missingRows } from '../ledger/batch.js'
 import { runOf, type Shown } from '../ledger/run.js'
-import { unreadTimes } from '../ledger/storeFills.js'
+import { repeatsRejected, unreadTimes } from '../ledger/storeFills.js'
 import {
   explainFills,
   fillNeighbours,
@@ -70,7 +70,11 @@ export function fillHistory(db: Kysely<Database>): EventHistory {
   const sizes = new Map<string, KnownPages>()
   const ask: PastFills['ask'] = (client, { series: { category, symbol }, window: { from, to } }, request) =>
     // One millisecond more is requested on both sides, because the ends may be exclusive.
-    client.pastFills({ category, symbol, limit: fillPageRows, startTime: addMs(from, -1), endTime: to }, request)
+    client
+      .pastFills({ category, symbol, limit: fillPageRows, startTime: addMs(from, -1), endTime: to }, request)
+      .then((page) =>
+        repeatsRejected(page, { operation: operationOfPastFills(category), parameters: { category, symbol } }),
+      )
   const source: PastFills = {
     ask,
     sizesOf({ category }) {

@@ -9,7 +9,7 @@ import type { Database } from '../db/schema.js'
 import { type WriteResult, rowsPerStatement } from '../db/writeRows.js'
 import { insertRejectedRows } from './rejectedRows.js'
 import { type Batch, type FillBatch, missingRows, seriesKey } from './batch.js'
-import { type StoredFills, withoutRepeats } from './storeFills.js'
+import { type StoredFills, repeatsRejected } from './storeFills.js'
 import { isOfMoments, type Written, writerOf } from './writers.js'
 
 export interface StoredBatch extends WriteResult {
@@ -200,14 +200,8 @@ function remarksOn({ target }: Batch, { conflicting = 0, storedFillsLeftOut = 0 
   return remarks
 }
 
-/** Moves repeated fills with different values to the rejected rows. A response may contain a fill twice. */
-function withRepeatsRejected(batch: Batch): Batch {
-  if (batch.stream !== 'fills') return batch
-  const { others } = withoutRepeats(batch as FillBatch)
-  if (others.length === 0) return batch
-  const reason = 'a fill stands in a response twice, with different values'
-  return { ...batch, rejected: [...batch.rejected, ...others.map((row) => refusedRow(batch, row, reason))] }
-}
+const withRepeatsRejected = (batch: Batch): Batch =>
+  batch.stream === 'fills' ? repeatsRejected(batch as FillBatch, requestOf(batch)) : batch
 
 /** Returns true if a batch has rows, or proves by their absence that no fill or liquidation happened. */
 function isWorthWriting(batch: Batch): boolean {
@@ -220,11 +214,15 @@ function isWorthWriting(batch: Batch): boolean {
 const nothingWritten: WriteResult = { inserted: 0, updated: 0 }
 
 function refusedRow(batch: Batch, row: unknown, reason: unknown): RejectedRow {
-  const target = Object.entries(batch.target as Record<string, unknown>)
-  const operation = streamTraits[batch.stream].operation
-  const parameters = Object.fromEntries(target.map(([name, value]) => [name, String(value)]))
-  const line = typeof reason === 'string' ? reason : describeDatabaseError(reason)
-  return rejectedRow({ operation, parameters }, line, JSON.stringify(row))
+  return rejectedRow(requestOf(batch), describeDatabaseError(reason), JSON.stringify(row))
+}
+
+function requestOf({ stream, target }: Batch): Parameters<typeof rejectedRow>[0] {
+  const parameters = Object.entries(target as Record<string, unknown>).map(([name, value]) => [name, String(value)])
+  return {
+    operation: streamTraits[stream].operation,
+    parameters: Object.fromEntries(parameters) as Record<string, string>,
+  }
 }
 
 /**

@@ -1,4 +1,5 @@
 import { type Kysely, sql } from 'kysely'
+import { rejectedRow } from '../market/rejectedRow.js'
 import type { Fill } from '../market/rows.js'
 import { normalized, type Ranges } from '../market/timeRange.js'
 import { addMs, type Extra, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
@@ -98,11 +99,24 @@ function timeInText(raw: string): number {
   }
 }
 
+/** Moves repeated fills with different values to the rejected rows. A response may contain a fill twice. */
+export function repeatsRejected<P extends Pick<FillBatch, 'rows' | 'rejected'>>(
+  page: P,
+  request: Parameters<typeof rejectedRow>[0],
+): P {
+  const { others } = withoutRepeats(page)
+  if (others.length === 0) return page
+  const reason = 'a fill stands in a response twice, with different values'
+  const rejected = others.map((fill) => rejectedRow(request, reason, JSON.stringify(fill)))
+  const dropped = new Set(others)
+  return { ...page, rows: page.rows.filter((fill) => !dropped.has(fill)), rejected: [...page.rejected, ...rejected] }
+}
+
 /** All pages share one set, because one set per page would create too much garbage. */
 const seen = new Set<string>()
 
 /** Removes repeated fills from a page. `others` has the repeats that differ from the first fill with their id. */
-export function withoutRepeats({ rows }: FillBatch): {
+function withoutRepeats({ rows }: Pick<FillBatch, 'rows'>): {
   readonly rows: readonly Fill[]
   readonly others: readonly Fill[]
 } {

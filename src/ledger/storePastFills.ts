@@ -175,11 +175,13 @@ export async function storePastFills(
     if (refusal !== null) return { inserted: 0, showsLive, refusal, proven }
     const unknown = fills.filter(({ execId }) => !knownIds.has(execId))
     const fresh = await withoutFinal(trx, streamOf(key), unknown)
+    let inserted = 0
     if (fresh.length > 0) {
-      await sql`
+      const { numAffectedRows = 0n } = await sql`
         insert into market.fills (${columnNames(table.columns)}, source)
         select ${columnNames(table.columns)}, 'history' from ${table.source(fresh)} as incoming
         order by ${keyOrder(table.key)} on conflict do nothing`.execute(trx)
+      inserted = Number(numAffectedRows)
       const times = fresh.map(({ ts }) => ts)
       const [from, to] = [new Date(Math.min(...times)), new Date(Math.max(...times))]
       await callFunction(trx, 'recorder.end_silence', category, symbol, from, to)
@@ -195,7 +197,7 @@ export async function storePastFills(
       const beside = between.filter(({ from, to }) => to - from <= nearMs)
       await noteMissing(trx, streamOf(key), beside, besideReason)
     }
-    return { inserted: fresh.length, showsLive, refusal: null, proven }
+    return { inserted, showsLive, refusal: null, proven }
   })
 }
 

@@ -57,6 +57,13 @@ it('a gap of an instrument that shows no fill closes once its category has shown
 })
 
 const category = 'USDT-FUTURES'
+let rejected: string[] = []
+/** Sends a request, and notes the reasons of rejected rows. */
+async function noting<Row>(send: () => Promise<Page<Row>>): Promise<Page<Row>> {
+  const page = await send()
+  rejected.push(...page.rejected.map(({ reason }) => reason))
+  return page
+}
 const fillsOf = (symbol: string, count: number, everyMs: number, until: number) =>
   Array.from({ length: count }, (_, place) => {
     return aFill({ category, symbol, ts: until - (place + 1) * everyMs, execId: `${symbol}${place}` })
@@ -84,7 +91,7 @@ async function falseClaims(
   } as unknown as ExchangeClient
   const series = instrumentStream('fills', { category, symbol })
   const counts = { received: 0, inserted: 0 }
-  const context = { client, request: {}, ask: <T>(send: () => Promise<T>) => send(), now: () => at, counts }
+  const context = { client, request: {}, ask: noting, now: () => at, counts }
   await history.fetch({ ...series, category }, [range], context)
   const covered = await coveredRanges(db, series)
   const { rows } = await pool.query<{ id: string }>('select exec_id as id from market.fills where symbol = $1', [
@@ -173,4 +180,16 @@ it('a history that does not show the newest live fills yet shows no silence ther
   const honest = fillsOf('SOONUSDT', 500, 3 * minuteMs, now - 5_000)
   expect(await falseClaims(history, honest, range)).toBe(0)
   expect(await gapsOf('SOONUSDT')).toEqual([])
+})
+
+it('a fill that stands in a page twice, with different sizes, is a gap, and the second is kept', async () => {
+  const fills = fillsOf('TWICEUSDT', 500, 3 * minuteMs, now - minuteMs)
+  const twice = fills[100] as Fill
+  const pages = fills.toSpliced(101, 0, { ...twice, size: '77' })
+  rejected = []
+  const range = { from: now - 20 * hourMs, to: now - hourMs }
+  expect(await falseClaims(fillHistory(test.database.db), pages, range)).toBe(0)
+  const gaps = (await listGaps(test.database.db)).filter(({ symbol }) => symbol === 'TWICEUSDT')
+  expect(gaps).toMatchObject([{ range: { from: twice.ts, to: twice.ts + 1 }, state: 'open' }])
+  expect(new Set(rejected)).toEqual(new Set(['a fill stands in a response twice, with different values']))
 })
