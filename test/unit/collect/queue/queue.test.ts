@@ -139,7 +139,7 @@ describe('the queue', () => {
       ),
       { numRuns: 30 },
     )
-  }, 120_000)
+  })
 
   test('does not hold up other streams where one table fails', async () => {
     refuses = ({ stream }) => stream === 'candles'
@@ -242,7 +242,7 @@ test('a segment that stays unreadable is lost in the categories that its stream 
   await vi.waitFor(() => {
     aheadMs += 60_000
     expect(new Set(gaps.map(({ stream }) => stream))).toEqual(new Set(streams))
-  }, 60_000)
+  }, 120_000)
   await close(queue)
   const lost = (name: string) => gaps.flatMap(({ stream, category }) => (stream === name ? [category] : []))
   expect(lost('taker_flow')).toEqual(futuresCategories)
