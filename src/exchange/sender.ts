@@ -230,11 +230,12 @@ function targetOf(operation: Operation, { category = '', symbol = '' }: Paramete
 }
 
 /**
- * Tells what a refusal may concern. "Too many requests" is about a limit, HTTP 418 is a ban of the address, and a time to
- * wait means the address, too. Any other block of a request for one instrument may be of that instrument.
+ * Tells what a refusal may concern. HTTP 418 is a ban of the address, and a time to wait means the address, too. "Too many
+ * requests" is about a limit. Any other block of a request for one instrument may be of that instrument.
  */
 function refusalOf(kind: 'rate-limited' | 'blocked', { symbol }: Parameters, raw: RawResponse | undefined): Settlement {
   const retryAfterMs = raw?.retryAfterMs
-  const isOfAddress = kind !== 'blocked' || symbol === undefined || retryAfterMs !== undefined || raw?.status === 418
-  return { outcome: 'rate-limited', retryAfterMs, ...(isOfAddress ? {} : { mayBeOwn: true }) }
+  if (retryAfterMs !== undefined || raw?.status === 418) return { outcome: 'rate-limited', retryAfterMs }
+  const mayBeOwn = kind === 'blocked' && symbol !== undefined
+  return { outcome: 'rate-limited', mayBeAlone: true, ...(mayBeOwn && { mayBeOwn }) }
 }

@@ -1,4 +1,4 @@
-import { backoffMs } from '../../runtime/clock.js'
+import { type Backoff, backoffMs } from '../../runtime/clock.js'
 import { type ExchangeErrorKind, type FailureTraits, failureTraits } from '../errors.js'
 import type { Departure } from './penalty.js'
 
@@ -6,6 +6,8 @@ import type { Departure } from './penalty.js'
 const failuresToOpen = 10
 const minFailingMs = 2_000
 const pauses = { minMs: 1_000, maxMs: 5_000 }
+/** Pauses of an operation that the service refuses, up to the length of a block. */
+const pausesOfRefused = { minMs: 1_500, maxMs: 300_000 }
 
 export type CircuitOutcome = FailureTraits['circuit']
 
@@ -40,12 +42,16 @@ export class Circuit {
     if (this.isOpen) this.#probe = departure
   }
 
-  /** Takes the end of a departure. Every departure has one, so that no probe stays under way for ever. */
-  settle(departure: Departure, outcome: CircuitOutcome, nowMs: number): void {
+  /**
+   * Takes the end of a departure. Every departure has one, so that no probe stays under way for ever. With `refused` the
+   * service refuses the operation as a whole.
+   */
+  settle(departure: Departure, outcome: CircuitOutcome | 'refused', nowMs: number): void {
     const isProbe = this.#probe === departure
     if (isProbe) this.#probe = undefined
     if (outcome === 'works') this.#close()
     else if (outcome === 'fails') this.#fail(isProbe, nowMs)
+    else if (outcome === 'refused' && (isProbe || !this.isOpen)) this.#pause(nowMs, pausesOfRefused)
   }
 
   /** A probe that is still under way is no longer one, because its failure would be the first of a closed circuit. */
@@ -59,7 +65,11 @@ export class Circuit {
     if (this.#failures++ === 0) this.#firstFailureMs = nowMs
     const isLasting = this.#failures >= failuresToOpen && nowMs - this.#firstFailureMs >= minFailingMs
     // Requests that departed before the circuit opened call for no further pause.
-    if (isProbe || (isLasting && !this.isOpen)) this.#pausedUntilMs = nowMs + backoffMs(++this.#pauses, pauses)
+    if (isProbe || (isLasting && !this.isOpen)) this.#pause(nowMs, pauses)
+  }
+
+  #pause(nowMs: number, backoff: Backoff): void {
+    this.#pausedUntilMs = nowMs + backoffMs(++this.#pauses, backoff)
   }
 }
 

@@ -175,8 +175,8 @@ export class Pacer {
     if (!this.#silence.end(departure, nowMs, isGivenUp)) this.#close(departure, nowMs)
     if (settlement.outcome === 'response' && settlement.remaining !== undefined)
       this.#observeRemaining(departure, settlement.remaining, nowMs)
-    this.#penalty.settle(departure, settlement, nowMs, target)
-    this.#circuits[departure.operation].settle(departure, outcome, nowMs)
+    const isRefused = this.#penalty.settle(departure, settlement, nowMs, target)
+    this.#circuits[departure.operation].settle(departure, isRefused ? 'refused' : outcome, nowMs)
     this.#dispatchSoon()
   }
 

@@ -13,8 +13,14 @@ export interface Departure {
 
 export type Settlement =
   | { readonly outcome: 'response'; readonly remaining?: number | undefined }
-  /** With `mayBeOwn` the refusal may concern its target alone; else it concerns the address. */
-  | { readonly outcome: 'rate-limited'; readonly retryAfterMs?: number | undefined; readonly mayBeOwn?: true }
+  | {
+      readonly outcome: 'rate-limited'
+      readonly retryAfterMs?: number | undefined
+      /** The refusal may concern its target alone. Others concern the address. */
+      readonly mayBeOwn?: true
+      /** It concerns the address, unless a target or an operation turns out to be alone with it. */
+      readonly mayBeAlone?: true
+    }
   /** No response came, which tells nothing about the limits. With `isGivenUp` the request may still arrive. */
   | { readonly outcome: 'failed'; readonly isGivenUp?: true }
 
@@ -57,6 +63,8 @@ export class Penalty {
   /** Rejections that were passed over while the address is in doubt, and when the newest of them departed. */
   #passedOver = 0
   #doubtedMs = Number.NEGATIVE_INFINITY
+  /** The target whose rejection was passed over last. */
+  #passedTarget: string | undefined
   /** When the newest request with a response departed. */
   #admittedMs = Number.NEGATIVE_INFINITY
 
@@ -95,18 +103,26 @@ export class Penalty {
     if (this.mustProbe) this.#probe = departure
   }
 
-  /** @param target of the request, if it is known */
-  settle(departure: Departure, settlement: Settlement, nowMs: number, target?: string): void {
+  /**
+   * Returns true if a rejection concerns the operation alone, which has to pause by itself.
+   *
+   * @param target of the request, if it is known
+   */
+  settle(departure: Departure, settlement: Settlement, nowMs: number, target?: string): boolean {
     const isProbe = this.#probe === departure
     if (isProbe) this.#probe = undefined
     if (settlement.outcome === 'response') this.#respond(departure, target, isProbe, nowMs)
     // A rejected request that departed before the pause calls for no further pause.
-    if (settlement.outcome !== 'rate-limited' || departure.atMs <= this.#pausedAtMs) return
-    const hasOthers = this.#refusals.refused(departure.operation, target)
-    const suspect = hasOthers && settlement.mayBeOwn === true ? target : undefined
-    if (suspect !== undefined && this.#passOver(departure, suspect, isProbe, nowMs)) return
-    this.#suspect = this.#mustProbe ? undefined : suspect
+    if (settlement.outcome !== 'rate-limited' || departure.atMs <= this.#pausedAtMs) return false
+    const { operation } = departure
+    const hasOthers = this.#refusals.refused(operation, target)
+    const whose = settlement.mayBeAlone === true ? this.#refusals.refusedAlone(operation, target) : undefined
+    if (whose === 'operation' && !this.#mustProbe) return true
+    const suspect = (hasOthers && settlement.mayBeOwn === true) || whose === 'target' ? target : undefined
+    if (suspect !== undefined && this.#passOver(departure, suspect, isProbe, nowMs, whose === 'target')) return false
+    this.#suspect = this.#mustProbe || settlement.mayBeOwn !== true ? undefined : suspect
     this.#punish(nowMs, settlement.retryAfterMs ?? 0)
+    return false
   }
 
   #respond(departure: Departure, target: string | undefined, isProbe: boolean, nowMs: number): void {
@@ -124,16 +140,17 @@ export class Penalty {
   }
 
   /** Returns false if a rejection must pause everything. */
-  #passOver({ atMs }: Departure, target: string, isProbe: boolean, nowMs: number): boolean {
-    if (this.#mustProbe || !this.#refusals.areBelieved(nowMs)) return false
+  #passOver({ atMs }: Departure, target: string, isProbe: boolean, nowMs: number, isAlone: boolean): boolean {
+    if (this.#mustProbe || !(isAlone || this.#refusals.areBelieved(nowMs))) return false
     if (atMs >= this.#admittedMs) {
-      // Requests that were under way when the doubt began tell no more than the first.
-      const isFurther = isProbe || this.#passedOver === 0
+      // Requests that were under way when the doubt began tell no more than the first, and nor do repetitions.
+      const isFurther = (isProbe && !(isAlone && target === this.#passedTarget)) || this.#passedOver === 0
+      this.#passedTarget = target
       if (isFurther && this.#passedOver >= maxPassedOver) return false
       if (isFurther) this.#passedOver++
       this.#doubtedMs = Math.max(this.#doubtedMs, atMs)
     }
-    this.#refusals.believe(target, nowMs)
+    if (!isAlone) this.#refusals.believe(target, nowMs)
     this.#logger.debug({ target }, 'the service refuses this alone: nothing pauses')
     return true
   }

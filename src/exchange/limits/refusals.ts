@@ -8,6 +8,9 @@ const strikesToBelieve = 2
 const memoryMs = 2 * hourMs
 /** Refusals of an operation without a response in between, from which on they may concern the whole operation. */
 const enoughForOperation = 5
+/** Refusals in a row, each after responses of others, from which on even "too many requests" is about one alone. */
+const enoughAlone = 5
+
 /**
  * Remembers which targets the service refuses. A target is what requests of an operation are about, such as the book of
  * an instrument.
@@ -16,12 +19,18 @@ const enoughForOperation = 5
  * if the first request after the pause has a response. After two strikes, further refusals of targets are believed to be
  * their own. The belief ends when one of these targets has a response to its next request, because the refusals then
  * hit this one or that.
+ *
+ * "Too many requests" is about the address, so nothing is believed of single targets in general. A target or an operation
+ * that is refused again and again, and never has a response, is alone with that if others have responses in between.
  */
 export class Refusals {
   readonly #admitted = new BoundedMap<true>()
   /** Refusals in a row of targets whose last request was refused. */
   readonly #inARow = new BoundedMap<number>()
-  readonly #ofOperation = byOperation(() => ({ sinceResponse: enoughForOperation }))
+  readonly #ofOperation = byOperation(() => ({ sinceResponse: enoughForOperation, responses: 0 }))
+  /** Refusals in a row of a target or an operation, and the number of responses of others at the last of them. */
+  readonly #streaks = new BoundedMap<{ readonly count: number; readonly responses: number }>()
+  #responses = 0
   readonly #believed = new BoundedMap<true>()
   #strikes = 0
   #believedAtMs = Number.NEGATIVE_INFINITY
@@ -50,7 +59,11 @@ export class Refusals {
 
   responded(operation: Operation, target: string | undefined): void {
     this.#ofOperation[operation].sinceResponse = 0
+    this.#ofOperation[operation].responses++
+    this.#responses++
+    this.#streaks.delete(operation)
     if (target === undefined) return
+    this.#streaks.delete(target)
     if (this.#believed.delete(target) && this.#inARow.get(target) === 1) {
       this.#strikes = 0
       this.#believed.clear()
@@ -69,5 +82,19 @@ export class Refusals {
     this.#admitted.delete(target)
     this.#inARow.set(target, (this.#inARow.get(target) ?? 0) + 1)
     return hasOthers
+  }
+
+  /** Notes a refusal of which the service does not say what it is about. Tells who is alone with it. */
+  refusedAlone(operation: Operation, target: string | undefined): 'operation' | 'target' | undefined {
+    const isTarget = target !== undefined && this.#isAlone(target, this.#ofOperation[operation].responses)
+    if (this.#isAlone(operation, this.#responses)) return 'operation'
+    return isTarget ? 'target' : undefined
+  }
+
+  #isAlone(name: string, responses: number): boolean {
+    const before = this.#streaks.get(name)
+    const count = before === undefined ? 1 : before.count + (responses > before.responses ? 1 : 0)
+    this.#streaks.set(name, { count, responses })
+    return count > enoughAlone
   }
 }

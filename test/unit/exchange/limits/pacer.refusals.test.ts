@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Settlement } from '../../../../src/exchange/limits/penalty.js'
 import type { Operation } from '../../../../src/market/operation.js'
 import { limitsOf } from '../../../support/fakeService.js'
-import { answered, setUp } from '../../../support/pacing.js'
+import { answered, randomFrom, setUp } from '../../../support/pacing.js'
 
 interface Sent {
   readonly atMs: number
@@ -14,7 +14,9 @@ interface Sent {
 type IsRefused = (instrument: number, operation: Operation, atMs: number) => boolean
 
 /** What refusals may concern. */
-type Meaning = 'target' | 'address'
+type Meaning = 'target' | 'address' | 'limits'
+
+const meanings = { target: { mayBeOwn: true }, address: {}, limits: { mayBeAlone: true } } as const
 
 const minutes = 60_000
 const all: readonly Operation[] = ['orderbook', 'fills', 'candles']
@@ -24,8 +26,7 @@ function traffic(meaning: Meaning, isRefused: IsRefused, operations = all, worke
   const { clock, pacer } = setUp({ limits: limitsOf(20) })
   const startMs = clock.monotonicMs()
   const sent: Sent[] = []
-  const refused: Settlement =
-    meaning === 'target' ? { outcome: 'rate-limited', mayBeOwn: true } : { outcome: 'rate-limited' }
+  const refused: Settlement = { outcome: 'rate-limited', ...meanings[meaning] }
   const keepSending = async (operation: Operation, worker: number) => {
     for (let turn = worker; ; turn += workers) {
       const instrument = (turn * 37) % 100
@@ -142,5 +143,54 @@ describe('refusals of everything', () => {
     const { clock, between } = traffic('target', always, ['fills'], 1)
     await clock.advance(3 * minutes)
     expect(between(0, 3 * minutes)).toHaveLength(7)
+  })
+})
+
+describe('too many requests, as the service says', () => {
+  const isOne: IsRefused = (instrument, operation) => instrument === 3 && operation === 'orderbook'
+
+  it('always to one instrument pauses it alone, after a minute', async () => {
+    const usual = traffic('limits', never)
+    const { clock, between } = traffic('limits', isOne)
+    await Promise.all([usual.clock.advance(10 * minutes), clock.advance(10 * minutes)])
+    const others = between(5 * minutes, 10 * minutes).filter(({ isRefused }) => !isRefused).length
+    expect(others).toBeGreaterThan(0.95 * usual.between(5 * minutes, 10 * minutes).length)
+  })
+
+  it('always to an operation pauses it alone, with fewer and fewer requests', async () => {
+    const isCandles: IsRefused = (_, operation) => operation === 'candles'
+    const usual = traffic('limits', never)
+    const { clock, between } = traffic('limits', isCandles)
+    await Promise.all([usual.clock.advance(20 * minutes), clock.advance(20 * minutes)])
+    const of = (found: readonly Sent[]) => found.filter(({ operation }) => operation !== 'candles').length
+    expect(of(between(10 * minutes, 20 * minutes))).toBeGreaterThan(
+      0.95 * of(usual.between(10 * minutes, 20 * minutes)),
+    )
+    expect(between(10 * minutes, 20 * minutes).filter(({ operation }) => operation === 'candles').length).toBeLessThan(
+      5,
+    )
+  })
+
+  it.each([0.02, 0.2, 0.5, 0.9])(
+    'to one or the other, as when another program shares the address, pauses all as ever: %d of them',
+    { timeout: 120_000 },
+    async (share) => {
+      const refusedOf = async (meaning: Meaning) => {
+        const random = randomFrom(5)
+        const { clock, between } = traffic(meaning, () => random() < share)
+        await clock.advance(20 * minutes)
+        return between(0, 20 * minutes).filter(({ isRefused }) => isRefused).length
+      }
+      expect(await refusedOf('limits')).toBeLessThanOrEqual(1.05 * (await refusedOf('address')) + 3)
+    },
+  )
+
+  it('to all pauses all for as long as ever', async () => {
+    const count = async (meaning: Meaning) => {
+      const { clock, between } = traffic(meaning, (...of) => of[2] >= minutes)
+      await clock.advance(10 * minutes)
+      return between(minutes, 10 * minutes).length
+    }
+    expect(await count('limits')).toBe(await count('address'))
   })
 })
