@@ -23,19 +23,41 @@ const later = from + 4 * dayMs
 let source: TestDatabase
 let archive: Awaited<ReturnType<typeof temporaryArchive>>
 let target: ArchiveTarget
+/** The archive of the market before any test has changed it. */
+let kept: Awaited<ReturnType<typeof temporaryArchive>>
 beforeAll(async () => {
   source = await createTestDatabase()
-  await loadCookbookMarket(source.database.db)
-  await insertFutures(source.database.db, from)
-})
-afterAll(() => source.drop())
-beforeEach(async () => {
   const { db } = source.database
-  await sql`truncate recorder.archived_day, recorder.changed_day, iceberg.iceberg_tables`.execute(db)
+  await loadCookbookMarket(db)
+  await insertFutures(db, from)
   archive = await temporaryArchive()
   target = archive.target
-  return () => archive.drop()
+  await publish()
+  kept = await temporaryArchive()
+  await cp(archive.folder, kept.folder, { recursive: true })
+  await sql`create table recorder.noted_day as table recorder.archived_day`.execute(db)
+  await sql`create table recorder.noted_table as table iceberg.iceberg_tables`.execute(db)
 })
+afterAll(async () => {
+  await archive.drop()
+  await kept.drop()
+  await source.drop()
+})
+beforeEach(async () => {
+  const { db } = source.database
+  await sql`delete from market.fills where exec_id like 'iceberg-%'`.execute(db)
+  await sql`delete from market.candles where symbol = 'RAREUSDT'`.execute(db)
+  await sql`truncate recorder.archived_day, recorder.changed_day, iceberg.iceberg_tables`.execute(db)
+  await archive.drop()
+})
+
+/** Puts the archive there that `publish` has written before the tests. */
+async function published(): Promise<void> {
+  const { db } = source.database
+  await cp(kept.folder, archive.folder, { recursive: true })
+  await sql`insert into recorder.archived_day table recorder.noted_day`.execute(db)
+  await sql`insert into iceberg.iceberg_tables table recorder.noted_table`.execute(db)
+}
 
 const publish = (now = later, place = target) => archiveAll(source.database, place, now)
 
@@ -129,12 +151,9 @@ describe('the tables of an archive', () => {
   })
 
   test('are written without another look at months that have not changed', async () => {
-    await publish()
+    await published()
     const { db } = source.database
     await insertFills(db, [fill(31 * dayMs)])
-    onTestFinished(async () => {
-      await sql`delete from market.fills where ts >= ${new Date(from + 31 * dayMs)}`.execute(db)
-    })
     const read: string[] = []
     const watched: ArchiveTarget = {
       ...target,
@@ -150,7 +169,7 @@ describe('the tables of an archive', () => {
   })
 
   test('show a correction as a snapshot, and what was there before in the one before', async () => {
-    await publish()
+    await published()
     const first = await archivedFiles('fills')
     await insertFills(source.database.db, [fill(1)])
     await publish(later + dayMs)
@@ -195,7 +214,7 @@ describe('the tables of an archive', () => {
   })
 
   test('tell readers by path of a snapshot whose writer was killed before it could', async () => {
-    await publish()
+    await published()
     await insertFills(source.database.db, [fill(6)])
     const kill = (_: string, path: string) => {
       if (path.endsWith('version-hint.text')) return Promise.reject(new Error('killed'))
@@ -209,7 +228,7 @@ describe('the tables of an archive', () => {
   })
 
   test('are moved by one of two who write at the same moment', async () => {
-    await publish()
+    await published()
     await insertFills(source.database.db, [fill(3)])
     const { db } = source.database
     // The lock of the second one was lost, so that both work. Another one moves the pointer under the first.
@@ -226,7 +245,7 @@ describe('the tables of an archive', () => {
   })
 
   test('have restatements beside the candles, whole, on the day on which they were noticed', async () => {
-    await publish()
+    await published()
     const before = await filesOf('candles')
     await sql`
       insert into recorder.restatement
@@ -266,7 +285,7 @@ describe('the tables of an archive', () => {
   })
 
   test('show a value with more digits than there was room for, and all values before it', async () => {
-    await publish()
+    await published()
     const [typeBefore] = await typesOf('fills', 'price')
     // One of the two days with candles gets such a value. The other one then has to be written again.
     await insertFills(source.database.db, [fill(5, '2.1234567891')])
@@ -293,7 +312,7 @@ describe('the tables of an archive', () => {
   })
 
   test('differ from what was noted when somebody else has written them', async () => {
-    await publish()
+    await published()
     const snapshot = (await metadataOf('fills')).snapshots.at(-1)
     const candles = (await metadataOf('candles')).snapshots.at(-1)
     const [from, to] = [candles, snapshot].map((one) => one?.['manifest-list'].replace('file://', '') ?? '')
@@ -302,7 +321,7 @@ describe('the tables of an archive', () => {
   })
 
   test('stop the runs of a database that does not know their newest snapshot', async () => {
-    await publish()
+    await published()
     await sql`
       update iceberg.iceberg_tables set metadata_location = replace(metadata_location, 'v1.', 'v0.')
       where table_name = 'fills'`.execute(source.database.db)
