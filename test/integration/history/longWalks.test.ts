@@ -86,7 +86,9 @@ it('a history of fills that proves few milliseconds with each page is asked a nu
   const { requests, ...result } = await fetchHour(series, ({ endTime }) =>
     [0, 1, 2, 3].map((ms) => fillAt(endTime - ms)),
   )
-  expect(result).toMatchObject({ failure: tooMany, isOpen: false, gaps: [{ reason: tooMany }] })
+  expect(result).toMatchObject({ failure: tooMany, isOpen: false })
+  // Milliseconds that it was asked for alone may be gaps of their own.
+  expect(result.gaps.map(({ reason }) => reason)).toContain(tooMany)
   // The newest fills are no part of the walk.
   expect(requests).toBe(bounds.walkRequests + 1)
 })
