@@ -17,6 +17,12 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     ;({ server, page } = opened())
   })
 
+  const chart = (name: RegExp) => page.getByRole('img', { name })
+  const goTo = async (text: string) => {
+    await page.getByLabel('Go to').fill(text)
+    await page.getByLabel('Go to').press('Enter')
+  }
+
   test('book and fills are those of the time that the chart shows, and are saved as they are stored', async () => {
     await sql(`
       truncate market.order_books, market.fills;
@@ -27,6 +33,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
       values ('SPOT', 'BTCUSDT', '2026-01-10 11:59:57.123Z', '7', 'sell', 1234.5, 0.250, now())`)
     await page.goto(`${server.url}${instrument}&at=2026-01-10T12:00`)
     await page.locator('.bids .price', { hasText: '1,234.50' }).waitFor()
+    await page.locator('.candle-line time', { hasText: '2026-01-10 12:00' }).waitFor()
     await page.locator('#book .aside', { hasText: '2026-01-10 11:59:58' }).waitFor()
     await page.locator('.fills tbody tr', { hasText: '1,234.5' }).waitFor()
     expect(await savedCsv(page, '#book')).toEqual([
@@ -40,6 +47,13 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.getByText(/^No order book of the ten minutes before 2026-01-(10 [01]|09)/).waitFor()
     await page.getByRole('button', { name: 'Newest' }).click()
     await page.locator('.bids .price', { hasText: '777' }).waitFor()
+    // Where the chart has nothing of a moment, they are of that moment all the same.
+    await goTo('2026-01-10 12:00')
+    await page.locator('.bids .price', { hasText: '1,234.50' }).waitFor()
+    await goTo('2025-12-01 12:00')
+    await page.getByText('No order book of the ten minutes before 2025-12-01 12:00:00 is stored.').waitFor()
+    await page.getByRole('radio', { name: '1D', exact: true }).click()
+    await page.waitForURL(/interval=1D&at=2025-12-01T12%3A00/)
     await sql('truncate market.order_books, market.fills')
   })
 
@@ -51,13 +65,10 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     expect(await page.evaluate<string>('navigator.clipboard.readText()')).toBe('npx market-recorder backfill --help')
   })
 
-  const chart = (name: RegExp) => page.getByRole('img', { name })
-
   test('the chart goes to a time, and is walked from there without an end', async () => {
     await page.goto(server.url + instrument)
     await chart(/^Chart of \d+ 1m candles/).waitFor({ timeout: 120_000 })
-    await page.getByLabel('Go to').fill('2026-01-10 12:00')
-    await page.getByLabel('Go to').press('Enter')
+    await goTo('2026-01-10 12:00')
     await chart(/newest opened 2026-01-10 16:09:00, closed/).waitFor()
     expect(page.url()).toContain('at=2026-01-10T12%3A00')
     for (let i = 0; i < 3; i++) await page.getByRole('button', { name: 'Zoom out' }).click()
@@ -77,28 +88,66 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     // More candles than the first page follow at once where the chart has room for them.
     await chart(/^Chart of \d+ 1m candles .* newest opened .*, forming/).waitFor()
     expect(page.url()).not.toContain('at=')
-    await page.getByLabel('Go to').fill('2026-02-10T12:00')
-    await page.getByLabel('Go to').press('Enter')
+    await goTo('2026-02-10T12:00')
     await page
       .getByText(/^No candles of this kind are stored around 2026-02-10T12:00 \(the chart shows the nearest, of /)
       .waitFor()
     await page.getByText(/ --from 2026-02-10 --to 2026-02-11$/).waitFor()
     // The chart loads later candles, and stays where it was sent.
     await chart(/^Chart of \d+ 1m candles .* newest opened 2026-03-/).waitFor()
+    await page.getByText('No order book of the ten minutes before 2026-02-10 12:00:00 is stored.').waitFor()
     await page.getByRole('radio', { name: '5m', exact: true }).click()
-    await expect.poll(() => page.url()).toMatch(/interval=5m.*at=2026-0[12]|at=2026-0[12].*interval=5m/)
+    await page.waitForURL(/interval=5m&at=2026-02-10T12%3A00/)
+  })
+
+  test('the chart keeps the moment asked for when the interval changes, until one scrolls', async () => {
+    await sql(`insert into market.candles select 'SPOT', 'ETHUSDT', 'market', '1m', t, 100, 102, 99, 101, 1, 100, true
+      from generate_series(date_trunc('minute', now()) - interval '5 hours', now(), '1 minute') as t
+      on conflict do nothing`)
+    const at = new Date(Date.now() - 1_800_000).toISOString().slice(0, 16)
+    const isAt = ({ searchParams }: URL) => searchParams.get('at') === at
+    const chosen = (interval: string) => page.getByRole('radio', { name: interval, exact: true }).click()
+    await page.goto(`${server.url}/?category=SPOT&symbol=ETHUSDT&at=${at}`)
+    await chart(/^Chart of \d+ 1m candles/).waitFor()
+    for (const interval of ['1D', '5m']) {
+      await chosen(interval)
+      await chart(new RegExp(`^Chart of \\d+ ${interval} candles`)).waitFor()
+      await page.waitForURL(isAt)
+    }
+    const ofThen = page.getByText(`No order book of the ten minutes before ${at.replace('T', ' ')}:00 is stored.`)
+    await ofThen.waitFor()
+    await expect
+      .poll(async () => {
+        const { x = 0, y = 0, width = 0 } = (await chart(/^Chart of/).boundingBox()) ?? {}
+        await page.mouse.move(x + width * 0.2, y + 100)
+        await page.mouse.down()
+        await page.mouse.move(x + width * 0.8, y + 100, { steps: 4 })
+        await page.mouse.up()
+        return ofThen.count()
+      })
+      .toBe(0)
+    await chosen('1m')
+    await page.waitForURL((url) => url.searchParams.has('at') && !isAt(url))
   })
 
   test('the chart of an address with a time stays there while more candles come', async () => {
     // The chart is there before its candles.
     await page.route('**/api/candles*', (route) => setTimeout(() => void route.continue(), 1_000))
     await page.goto(`${server.url}${instrument}&at=2026-01-10T12:00`)
-    const shown = chart(/^Chart of 1[05]00 1m candles/)
+    const shown = chart(/^Chart of \d+ 1m candles/)
     await shown.waitFor()
     const { width = 0, height = 0 } = (await shown.boundingBox()) ?? {}
     // The line above the chart tells the candle under the pointer.
-    await shown.hover({ position: { x: width / 2, y: height / 3 } })
-    await expect.poll(() => page.locator('.candle-line time').innerText()).toMatch(/^2026-01-10 1(1:[45]|2:[01])/)
+    const under = async (x: number) => {
+      await shown.hover({ position: { x, y: height / 3 } })
+      return page.locator('.candle-line time').innerText()
+    }
+    await expect.poll(() => under(width / 2)).toMatch(/^2026-01-10 1(1:[45]|2:[01])/)
+    for (let i = 0; i < 3; i++) await page.getByRole('button', { name: 'Zoom out' }).click()
+    await chart(/^Chart of 1[05]00 1m candles/).waitFor()
+    await expect.poll(() => under(width - 120)).toMatch(/^2026-01-10 12:[0-3]/)
+    await page.getByText('No order book of the ten minutes before 2026-01-10 12:00:00 is stored.').waitFor()
+    expect(page.url()).toContain('at=2026-01-10T12:00')
   })
 
   test('asks on until the chart is full, where an answer holds only some of the candles', async () => {

@@ -5,9 +5,9 @@ import type { MarketResponses } from '../api/marketContract.js'
 import { isTradedCategory } from '../../market/category.js'
 import { candleTypes, type Interval, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
-import { dayMs, minuteOf } from '../../market/values.js'
+import { dayMs } from '../../market/values.js'
 import { useCandles } from './candles.js'
-import type { CandleChart, ChartEvents } from './chart/candleChart.js'
+import type { CandleChart, ChartEvents, Seen, Shown } from './chart/candleChart.js'
 import { useDrawing } from './chart/drawing.js'
 import { type Candle, type ChartGap, chartGapsOf, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
@@ -19,7 +19,7 @@ const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D'
 interface Props extends ViewProps {
   readonly live: MarketResponses['event'] | null
   readonly instrument: MarketResponses['instrument']['instrument']
-  /** Called with the moment of the past that the chart shows; null while it shows the newest candle. */
+  /** Called with the moment of the past that was asked for or scrolled to; null for now. */
   readonly onMoment: (moment: number | null) => void
 }
 
@@ -30,23 +30,27 @@ const restMs = 250
 export function CandlePanel({ view, change, live, instrument, onMoment }: Props) {
   const { symbol, interval, at } = view
   const precision = instrument?.pricePrecision ?? null
-  const { isTraded, error, current, candles, loadOlder, loadNewer, reload } = useCandles(view, live)
+  const { isTraded, error, key, current, candles, loadOlder, loadNewer, reload } = useCandles(view, live)
   const [pointed, setPointed] = useState<number | null>(null)
-  /** Times at both edges of the chart while the newest candle is not in view. */
-  const [seen, setSeen] = useState<TimeRange | null>(null)
+  const [seenLast, setSeen] = useState<Seen | null>(null)
+  // What was seen before something else was asked for does not count any more.
+  const seen = seenLast?.key === key ? seenLast : null
+  useEffect(() => setSeen(null), [key])
+  /** Moment of the page. Only a person's acts change it: the address holds what was asked for, and `seen` a move since. */
+  const asOf = seen === null ? at : seen.moment
   const lengthMs = intervalMs[interval]
   const chartGaps = current === null ? [] : chartGapsOf(candles, lengthMs, current, Date.now())
-  /** Range that stays in view when the interval changes; null without a change, and at the newest candle. */
-  const kept = useRef<TimeRange | null>(null)
-  const focus = kept.current ?? (at === null ? null : { from: at - 60 * lengthMs, to: at + 60 * lengthMs })
-  const changeInterval = (next: Interval, span: TimeRange) => {
-    const isAtNewest = chart.current?.isAtNewest() !== false && current?.hasNewest !== false
-    kept.current = isAtNewest ? null : span
-    const middle = minuteOf((span.from + span.to) / 2)
-    change({ interval: next, at: isAtNewest ? null : middle }, 'replace')
+  /** Range that stays in view when the interval changes. */
+  const kept = useRef<(TimeRange & { readonly at: number | null }) | null>(null)
+  const around = at === null ? null : { from: at - 60 * lengthMs, to: at + 60 * lengthMs }
+  const changeInterval = (next: Interval, span: TimeRange | undefined) => {
+    kept.current = span === undefined ? null : { ...span, at: asOf }
+    change({ interval: next, at: asOf }, 'replace')
   }
+  const span = kept.current?.at === at ? kept.current : around
+  const hasNewest = current?.hasNewest === true
   const { container, chart } = useChart(
-    { candles, chartGaps, lengthMs, precision, focus },
+    { key, candles, chartGaps, lengthMs, precision, at, span, hasNewest },
     {
       onPoint: setPointed,
       onSeen: setSeen,
@@ -59,31 +63,25 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
       },
     },
   )
-  useEffect(() => {
-    if (candles.length > 0) kept.current = null
-  }, [candles])
-  useMoment(at, seen, lengthMs, onMoment)
+  useMoment(asOf, onMoment)
   const toNewest = () => {
     if (at !== null) return change({ at: null })
-    if (current?.hasNewest === true) return chart.current?.toNewest()
+    setSeen(null)
+    if (hasNewest) return chart.current?.toNewest()
     chart.current?.reset()
     reload()
   }
-  const isElsewhere = at !== null && !candles.some(({ openTime }) => Math.abs(openTime - at) <= 60 * lengthMs)
-  const last = seen === null ? candles.at(-1) : candles.findLast(({ openTime }) => openTime <= seen.to)
+  const isElsewhere =
+    seen === null && at !== null && !candles.some(({ openTime }) => Math.abs(openTime - at) <= 60 * lengthMs)
+  const until = seen?.moment == null ? asOf : seen.moment - lengthMs
+  const last = candles.findLast(({ openTime }) => openTime <= (until ?? Number.POSITIVE_INFINITY))
   const shown = candles.find(({ openTime }) => openTime === pointed) ?? (isElsewhere ? null : (last ?? null))
   return (
     <Panel
       id="candles"
       title="Candles"
       csv={csvOf(view, candles)}
-      aside={
-        <Choices
-          view={view}
-          change={change}
-          choose={(next) => changeInterval(next, chart.current?.span() ?? { from: 0, to: 0 })}
-        />
-      }
+      aside={<Choices view={view} change={change} choose={(next) => changeInterval(next, seen?.span)} />}
     >
       <p class="candle-line" aria-live="off">
         {shown !== null ? (
@@ -108,14 +106,12 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
   )
 }
 
-/** Tells which moment the chart shows: the requested one while it is in view, else the end of the last candle. */
-function useMoment(at: number | null, seen: TimeRange | null, lengthMs: number, onMoment: Props['onMoment']): void {
-  const isAtSeen = at !== null && (seen === null || (seen.from <= at && at <= seen.to))
-  const pastAt = isAtSeen ? at : seen === null ? null : seen.to + lengthMs
+/** Tells the moment of the page once the chart rests. */
+function useMoment(asOf: number | null, onMoment: Props['onMoment']): void {
   useEffect(() => {
-    const timer = setTimeout(() => onMoment(pastAt), restMs)
+    const timer = setTimeout(() => onMoment(asOf), restMs)
     return () => clearTimeout(timer)
-  }, [pastAt])
+  }, [asOf])
 }
 
 interface ButtonsProps extends Pick<ViewProps, 'change'> {
@@ -162,15 +158,12 @@ const moves: readonly (readonly [label: string, sign: string, move: (chart: Cand
   ['Later', '→', (chart) => chart.scroll(0.5)],
 ]
 
-interface Shown {
+interface Drawn extends Omit<Shown, 'slots'> {
   readonly candles: readonly Candle[]
-  readonly chartGaps: readonly ChartGap[]
-  readonly lengthMs: number
   readonly precision: number | null
-  readonly focus: TimeRange | null
 }
 
-function useChart({ candles, chartGaps, lengthMs, precision, focus }: Shown, given: ChartEvents) {
+function useChart({ candles, precision, ...shown }: Drawn, given: ChartEvents) {
   const events = useRef(given)
   events.current = given
   const { container, drawing, isReady } = useDrawing(async () => {
@@ -181,8 +174,8 @@ function useChart({ candles, chartGaps, lengthMs, precision, focus }: Shown, giv
     if (isReady && precision !== null) drawing.current?.setPrecision(precision)
   }, [isReady, precision])
   useEffect(() => {
-    if (isReady) drawing.current?.show(slotsOf(candles, chartGaps, lengthMs), chartGaps, lengthMs, focus)
-  }, [isReady, candles, lengthMs])
+    if (isReady) drawing.current?.show({ ...shown, slots: slotsOf(candles, shown.chartGaps, shown.lengthMs) })
+  }, [isReady, candles, shown.key])
   return { container, chart: drawing }
 }
 

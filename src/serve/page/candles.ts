@@ -85,7 +85,7 @@ export function useCandles({ category, symbol, type, interval, at }: View, live:
     return withTrades(current.candles, [...fills, ...ofTicker], lengthMs)
   }, [current, live, type, lengthMs])
   const reload = () => setLoaded(response === null ? null : { key, ...response, hasNewest: true })
-  return { isTraded, error, current, candles, loadOlder, loadNewer, reload }
+  return { isTraded, error, key, current, candles, loadOlder, loadNewer, reload }
 }
 
 type Series = Omit<Question<'/api/candles'>, 'before'>

@@ -5,21 +5,40 @@ import {
   type IChartApi,
   type ISeriesApi,
   type UTCTimestamp,
-  type IPrimitivePaneRenderer,
-  type IPrimitivePaneView,
-  type ISeriesPrimitive,
-  type SeriesAttachedParameter,
 } from 'lightweight-charts'
 import type { TimeRange } from '../../../market/timeRange.js'
-import { approximate, decimal } from '../format.js'
+import { approximate, decimal, moment } from '../format.js'
+import { Bands } from './bands.js'
 import { type ChartGap, placesOf, type Slot } from './model.js'
 import { chartOptions, colour } from './drawing.js'
+
+/** What the chart is to show. */
+export interface Shown {
+  /** Names what was asked for. Another name is shown anew, and an equal one stays where it is. */
+  readonly key: string
+  readonly slots: readonly Slot[]
+  readonly chartGaps: readonly ChartGap[]
+  readonly lengthMs: number
+  /** Moment asked for, which is marked; null follows the newest candle. */
+  readonly at: number | null
+  /** Times to show around that moment at first. */
+  readonly span: TimeRange | null
+  /** True if the last of the slots is the newest candle that there is. */
+  readonly hasNewest: boolean
+}
+
+/** Where somebody has moved the chart to, away from what was asked for. */
+export interface Seen extends Pick<Shown, 'key'> {
+  readonly span: TimeRange
+  /** End of the last candle in view; null if that is the newest one. */
+  readonly moment: number | null
+}
 
 export interface ChartEvents {
   /** Called with the time under the pointer; null when the pointer leaves the chart. */
   onPoint(time: number | null): void
-  /** Called with the times at both edges when the view moves; null while the newest candle is in view. */
-  onSeen(span: TimeRange | null): void
+  /** Called when somebody has moved the chart, never for a move of its own; null while what was asked for is in view. */
+  onSeen(seen: Seen | null): void
   /** Called when the view comes near the oldest candle. `onNewest` is called near the newest one. */
   onOldest(): void
   onNewest(): void
@@ -30,18 +49,36 @@ export interface ChartEvents {
 const volumePane = 1
 const nearEnd = 30
 
-/** Draws candles and volume. The chart keeps the visitor's zoom when its candles change. */
+/** Places at both edges of the view, the first slot being 0. */
+interface Places {
+  readonly from: number
+  readonly to: number
+}
+
+/** What a person moves the chart with. */
+const gestures = ['pointermove', 'touchmove', 'wheel', 'dblclick'] as const
+
+/**
+ * Draws candles and volume. The library moves with its next frame and tells old places until then, and it moves by
+ * itself when it takes candles. So the view is kept here, and its places count only after a person's gesture.
+ */
 export class CandleChart {
   readonly #chart: IChartApi
   readonly #candles: ISeriesApi<'Candlestick'>
   readonly #volume: ISeriesApi<'Histogram'>
   readonly #bands = new Bands()
-  #slots: readonly Slot[] = []
-  #gaps: readonly ChartGap[] = []
-  #lengthMs = 60_000
+  readonly #events: () => ChartEvents
+  #shown: Shown = { key: '', slots: [], chartGaps: [], lengthMs: 60_000, at: null, span: null, hasNewest: false }
+  #view: Places = { from: 0, to: 0 }
+  /** What the view holds on to when candles come or go: the moment asked for, the newest candle, or its left edge. */
+  #holds: 'moment' | 'newest' | 'edge' = 'newest'
+  /** Frame with which the chart moves to the view; null once it has. */
+  #frame: number | null = null
+  #isByHand = false
 
   /** @param events returns the current handlers, because the page replaces them with every change */
   constructor(container: HTMLElement, events: () => ChartEvents) {
+    this.#events = events
     this.#chart = createChart(container, chartOptions())
     this.#candles = this.#chart.addSeries(CandlestickSeries, { priceLineVisible: true, borderVisible: true })
     this.#volume = this.#chart.addSeries(
@@ -54,26 +91,30 @@ export class CandleChart {
     this.#chart.subscribeCrosshairMove(({ time }) =>
       events().onPoint(typeof time === 'number' ? Number(time) * 1000 : null),
     )
-    this.#chart.timeScale().subscribeVisibleLogicalRangeChange((range) => {
-      if (range === null || this.#slots.length === 0) return
-      const isAtNewest = range.to >= this.#slots.length - 1
-      events().onSeen(isAtNewest ? null : { from: this.#timeAt(range.from), to: this.#timeAt(Math.floor(range.to)) })
-      if (range.to - range.from > this.#chart.timeScale().width()) return events().onTooMany(this.span())
-      if (range.from < nearEnd) events().onOldest()
-      if (range.to > this.#slots.length - nearEnd) events().onNewest()
+    for (const name of gestures) {
+      const note = (event: Event) => {
+        if (!(event instanceof PointerEvent) || event.type !== 'pointermove' || event.buttons > 0) this.#isByHand = true
+      }
+      container.addEventListener(name, note, { capture: true, passive: true })
+    }
+    this.#chart.timeScale().subscribeVisibleLogicalRangeChange((places) => {
+      if (places === null || !this.#isByHand || this.#frame !== null || this.#shown.slots.length === 0) return
+      this.#view = places
+      this.#tell()
+      this.#load()
     })
   }
 
-  /** @param focus range to keep in view; null follows the newest candle */
-  show(slots: readonly Slot[], chartGaps: readonly ChartGap[], lengthMs: number, focus: TimeRange | null = null): void {
-    const before = this.#slots
-    const range = this.#chart.timeScale().getVisibleLogicalRange()
-    this.#slots = slots
-    this.#gaps = chartGaps
-    this.#lengthMs = lengthMs
+  show(shown: Shown): void {
+    const { slots, lengthMs, at, chartGaps } = shown
+    const before = this.#shown
+    this.#shown = shown
+    this.#isByHand = false
     const colours = palette()
     this.#candles.setData(slots.map((slot) => barOf(slot, colours)))
     this.#volume.setData(slots.map((slot) => volumeOf(slot, colours)))
+    const place = at === null ? -1 : placeOf(slots, at)
+    const isThere = at !== null && (place < slots.length - 1 || at < this.#timeAt(place) + lengthMs)
     this.#bands.set(
       chartGaps.flatMap(({ kind, ...range }) => {
         const places = placesOf(range, lengthMs)
@@ -82,49 +123,80 @@ export class CandleChart {
           ? []
           : [{ from: first / 1000, to: last / 1000, colour: colours[kind] }]
       }),
+      place >= 0 && isThere
+        ? { at: this.#timeAt(place) / 1000, text: moment(at).slice(0, 16), colour: colours.mark }
+        : null,
     )
-    if (before.length === 0) this.#focusOn(focus)
-    else if (range !== null && (focus !== null || range.to < before.length)) this.#keepInView(before, range)
+    if (slots.length === 0) return
+    if (before.slots.length === 0 || before.key !== shown.key) return this.#placeAnew()
+    const { from, to } = this.#view
+    const held = this.#holds === 'moment' && at !== null ? at : (before.slots[Math.max(0, Math.round(from))]?.time ?? 0)
+    const by =
+      this.#holds === 'newest' ? slots.length - before.slots.length : placeOf(slots, held) - placeOf(before.slots, held)
+    this.#moveTo({ from: from + by, to: to + by })
   }
 
   /** Returns the time range in view. */
   span(): TimeRange {
-    const { from = 0, to = 0 } = this.#chart.timeScale().getVisibleLogicalRange() ?? {}
-    return { from: this.#timeAt(from), to: this.#timeAt(to) }
-  }
-
-  /** Returns true if the newest candle is in view. */
-  isAtNewest(): boolean {
-    return (this.#chart.timeScale().getVisibleLogicalRange()?.to ?? 0) >= this.#slots.length - 1
+    const last = Math.min(Math.floor(this.#view.to), this.#shown.slots.length - 1)
+    return { from: this.#timeAt(this.#view.from), to: this.#timeAt(last) }
   }
 
   /** Forgets the view, so that the next candles are shown from the newest one. */
   reset(): void {
-    this.#slots = []
+    this.#shown = { ...this.#shown, slots: [] }
   }
 
-  #focusOn(focus: TimeRange | null): void {
-    if (focus === null) return this.toNewest()
-    const isLater = this.#slots.every(({ time }) => time < focus.from)
+  #placeAnew(): void {
+    const { slots, at, span } = this.#shown
+    if (at === null || span === null) return this.toNewest()
+    this.#holds = 'moment'
+    const isLater = slots.every(({ time }) => time < span.from)
     // After the last candle there are places for missing ones, and perhaps for more candles.
-    const from = this.#slots.findLastIndex(({ time, candle }) => (isLater ? candle !== null : time <= focus.from))
-    const to = isLater ? from : this.#slots.findLastIndex(({ time }) => time <= focus.to)
+    const from = isLater ? slots.findLastIndex(({ candle }) => candle !== null) : placeOf(slots, span.from)
+    const to = isLater ? from : placeOf(slots, span.to)
     const bars = Math.max(40, to - from)
-    this.#chart.timeScale().setVisibleLogicalRange({ from: (from + to - bars) / 2, to: (from + to + bars) / 2 })
+    this.#moveTo({ from: (from + to - bars) / 2, to: (from + to + bars) / 2 })
   }
 
-  /** Keeps the visible candles in place when others are added or removed on either side. */
-  #keepInView(before: readonly Slot[], { from, to }: { readonly from: number; readonly to: number }): void {
-    const anchor = Math.max(0, Math.min(before.length - 1, Math.round(from)))
-    const place = this.#slots.findIndex(({ time }) => time === before[anchor]?.time)
-    // The chart may have moved by itself when it took the candles, so the range is always set again.
-    if (place < 0) return
-    this.#chart.timeScale().setVisibleLogicalRange({ from: from + place - anchor, to: to + place - anchor })
+  #moveTo(places: Places): void {
+    this.#view = places
+    this.#isByHand = false
+    this.#chart.timeScale().setVisibleLogicalRange(places)
+    if (this.#frame !== null) cancelAnimationFrame(this.#frame)
+    this.#frame = requestAnimationFrame(() => {
+      this.#frame = null
+      // There are limits to what the chart shows.
+      this.#view = this.#chart.timeScale().getVisibleLogicalRange() ?? places
+      this.#load()
+    })
+  }
+
+  /** Tells where somebody has moved the chart to. */
+  #tell(): void {
+    const { key, slots, at, lengthMs, hasNewest } = this.#shown
+    const { from, to } = this.#view
+    const asked = at === null ? -1 : placeOf(slots, at)
+    const isAskedInView = at !== null && from <= asked && asked <= to
+    this.#holds = isAskedInView ? 'moment' : hasNewest && to >= slots.length - 1 ? 'newest' : 'edge'
+    const span = this.span()
+    const isAsFirst = isAskedInView || (at === null && this.#holds === 'newest')
+    const moment = this.#holds === 'newest' ? null : span.to + lengthMs
+    this.#events().onSeen(isAsFirst ? null : { key, span, moment })
+  }
+
+  /** Asks for what the view needs. */
+  #load(): void {
+    const { from, to } = this.#view
+    if (to - from > this.#chart.timeScale().width()) return this.#events().onTooMany(this.span())
+    if (from < nearEnd) this.#events().onOldest()
+    if (to > this.#shown.slots.length - nearEnd) this.#events().onNewest()
   }
 
   #timeAt(place: number): number {
-    const nearest = Math.max(0, Math.min(this.#slots.length - 1, Math.round(place)))
-    return (this.#slots[nearest]?.time ?? 0) + (Math.round(place) - nearest) * this.#lengthMs
+    const { slots, lengthMs } = this.#shown
+    const nearest = Math.max(0, Math.min(slots.length - 1, Math.round(place)))
+    return (slots[nearest]?.time ?? 0) + (Math.round(place) - nearest) * lengthMs
   }
 
   setPrecision(digits: number): void {
@@ -135,35 +207,43 @@ export class CandleChart {
   /** Applies the page's colours again after they changed. */
   restyle(): void {
     this.#chart.applyOptions(chartOptions())
-    this.show(this.#slots, this.#gaps, this.#lengthMs)
+    this.show(this.#shown)
   }
 
   toNewest(): void {
-    const scale = this.#chart.timeScale()
-    const bars = Math.max(40, Math.min(160, Math.floor(scale.width() / 7)))
-    scale.setVisibleLogicalRange({ from: Math.max(-2, this.#slots.length - bars), to: this.#slots.length + 3 })
+    const { length } = this.#shown.slots
+    const bars = Math.max(40, Math.min(160, Math.floor(this.#chart.timeScale().width() / 7)))
+    this.#holds = 'newest'
+    this.#moveTo({ from: Math.max(-2, length - bars), to: length + 3 })
   }
 
   /** @param share part of the visible range to scroll by; negative to the left */
   scroll(share: number): void {
-    const scale = this.#chart.timeScale()
-    const range = scale.getVisibleLogicalRange()
-    if (range === null) return
-    const by = (range.to - range.from) * share
-    scale.setVisibleLogicalRange({ from: range.from + by, to: range.to + by })
+    const by = (this.#view.to - this.#view.from) * share
+    this.#moveByHand({ from: this.#view.from + by, to: this.#view.to + by })
   }
 
   /** @param factor ratio of the new range to the visible one */
   zoom(factor: number): void {
-    const scale = this.#chart.timeScale()
-    const range = scale.getVisibleLogicalRange()
-    if (range !== null)
-      scale.setVisibleLogicalRange({ from: range.to - (range.to - range.from) * factor, to: range.to })
+    const { from, to } = this.#view
+    this.#moveByHand({ from: to - (to - from) * factor, to })
+  }
+
+  #moveByHand(places: Places): void {
+    if (this.#shown.slots.length === 0) return
+    this.#moveTo(places)
+    this.#tell()
   }
 
   close(): void {
+    if (this.#frame !== null) cancelAnimationFrame(this.#frame)
     this.#chart.remove()
   }
+}
+
+/** Returns the place of a moment: the last one that begins until then; -1 before the first. */
+function placeOf(slots: readonly Slot[], time: number): number {
+  return slots.findLastIndex((slot) => slot.time <= time)
 }
 
 type Palette = ReturnType<typeof palette>
@@ -177,6 +257,7 @@ function palette() {
     empty: colour('band-empty'),
     missing: colour('band-missing'),
     lost: colour('band-lost'),
+    mark: colour('accent'),
   }
 }
 
@@ -196,50 +277,4 @@ function volumeOf({ time, candle }: Slot, { upSoft, downSoft }: Palette) {
   if (candle === null || candle.baseVolume === null) return { time: at }
   const rises = approximate(candle.close) >= approximate(candle.open)
   return { time: at, value: approximate(candle.baseVolume), color: rises ? upSoft : downSoft }
-}
-
-interface Band {
-  /** First and last place of the band on the axis, in seconds. */
-  readonly from: number
-  readonly to: number
-  readonly colour: string
-}
-
-type Target = Parameters<IPrimitivePaneRenderer['draw']>[0]
-
-/** Draws coloured bands behind the candles. */
-class Bands implements ISeriesPrimitive {
-  #chart: IChartApi | undefined
-  #update: (() => void) | undefined
-  #bands: readonly Band[] = []
-
-  attached({ chart, requestUpdate }: SeriesAttachedParameter): void {
-    this.#chart = chart
-    this.#update = requestUpdate
-  }
-
-  set(bands: readonly Band[]): void {
-    this.#bands = bands
-    this.#update?.()
-  }
-
-  paneViews(): readonly IPrimitivePaneView[] {
-    return [{ zOrder: () => 'bottom', renderer: () => ({ draw: (target) => this.#draw(target) }) }]
-  }
-
-  #draw(target: Target): void {
-    const scale = this.#chart?.timeScale()
-    if (scale === undefined) return
-    target.useBitmapCoordinateSpace(({ context, bitmapSize, horizontalPixelRatio }) => {
-      const half = scale.options().barSpacing / 2
-      for (const { from, to, colour } of this.#bands) {
-        const left = scale.timeToCoordinate(from as UTCTimestamp)
-        const right = scale.timeToCoordinate(to as UTCTimestamp)
-        if (left === null || right === null) continue
-        context.fillStyle = colour
-        const x = (left - half) * horizontalPixelRatio
-        context.fillRect(x, 0, (right + half) * horizontalPixelRatio - x, bitmapSize.height)
-      }
-    })
-  }
 }

@@ -60,7 +60,13 @@ export function chartOptions(): DeepPartial<ChartOptions> {
     grid: { vertLines: { color: line }, horzLines: { color: line } },
     crosshair: { mode: CrosshairMode.Normal },
     rightPriceScale: { borderVisible: false, entireTextOnly: true },
-    timeScale: { borderVisible: false, timeVisible: true, secondsVisible: false, rightOffset: 4 },
+    timeScale: {
+      borderVisible: false,
+      timeVisible: true,
+      secondsVisible: false,
+      rightOffset: 4,
+      lockVisibleTimeRangeOnResize: true,
+    },
     localization: { locale: 'en-GB', timeFormatter: (time: number) => moment(time * 1000) },
   }
 }
