@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { ConfigError, readText } from '../config/configError.js'
 import { setsOptions } from '../config/environment.js'
 import type { Config } from '../config/resolve.js'
-import { isDay, serviceMs, type ServiceMs } from '../market/values.js'
+import { isDay, momentOf, serviceMs, type ServiceMs } from '../market/values.js'
 
 /** Configuration of defaults, computed by the build. Loading the schema takes longer than most commands run. */
 declare const bundledDefaults: Config
@@ -58,15 +58,10 @@ export function day(text: string): string {
   return text
 }
 
-/**
- * Parses a moment. Without a zone, it is in UTC, and so is a date alone. Times in PostgreSQL's form are accepted too.
- */
+/** Parses a moment, as `momentOf` reads it. */
 export function moment(text: string): ServiceMs {
-  const [, date, time, zone] =
-    /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}\S*?)(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i.exec(text) ?? []
-  const fullZone = zone !== undefined && /^[+-]\d{2}$/.test(zone) ? `${zone}:00` : (zone ?? 'Z')
-  const moment = time === undefined ? Date.parse(date ?? '') : Date.parse(`${date}T${time}${fullZone}`)
-  if (Number.isNaN(moment) || !isDay(date ?? '')) {
+  const moment = momentOf(text)
+  if (moment === null) {
     throw new InvalidArgumentError('Give a time such as 2026-01-31 or 2026-01-31T12:00, in UTC unless it has a zone.')
   }
   return serviceMs(moment)

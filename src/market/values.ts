@@ -83,6 +83,18 @@ export function isDay(text: string): boolean {
   return !Number.isNaN(time) && new Date(time).toISOString().startsWith(text)
 }
 
+/**
+ * Reads a moment; null if the text is none. Without a zone, it is in UTC, and so is a date alone. Times in PostgreSQL's
+ * form are accepted too.
+ */
+export function momentOf(text: string): TimeMs | null {
+  const [, date = '', time, zone = 'Z'] =
+    /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}\S*?)(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i.exec(text) ?? []
+  const fullZone = /^[+-]\d{2}$/.test(zone) ? `${zone}:00` : zone
+  const moment = Date.parse(time === undefined ? date : `${date}T${time}${fullZone}`)
+  return Number.isNaN(moment) || !isDay(date) ? null : moment
+}
+
 /** Returns a decimal without its trailing zeros. Equal decimals then have equal texts. */
 export function trimmed(decimal: Decimal): Decimal {
   return decimal.includes('.') ? decimal.replace(/\.?0+$/, '') : decimal

@@ -54,6 +54,15 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.getByText('No order book of the ten minutes before 2025-12-01 12:00:00 is stored.').waitFor()
     await page.getByRole('radio', { name: '1D', exact: true }).click()
     await page.waitForURL(/interval=1D&at=2025-12-01T12%3A00/)
+    // A moment may be written as the commands take it.
+    await goTo('2025-12-02')
+    await page.waitForURL(/at=2025-12-02T00%3A00/)
+    await goTo('2025-12-03T13:00:59Z')
+    await page.waitForURL(/at=2025-12-03T13%3A00/)
+    await goTo('2999-01-01')
+    const hint = `document.querySelector('.chart-buttons input').validationMessage`
+    await expect.poll(() => page.evaluate<string>(hint)).toBe('This time is still to come.')
+    expect(page.url()).toContain('at=2025-12-03')
     await sql('truncate market.order_books, market.fills')
   })
 

@@ -135,7 +135,11 @@ function ChartButtons({ chart, at, change, toNewest }: ButtonsProps) {
           defaultValue={at === null ? '' : minuteText(at).replace('T', ' ')}
           onChange={({ currentTarget: field }) => {
             const at = timeOf(field.value)
-            field.setCustomValidity(at === null && field.value.trim() !== '' ? 'A time in UTC: 2026-11-20 14:03' : '')
+            const isNone = at === null && field.value.trim() !== ''
+            const isAhead = at !== null && at > Date.now()
+            field.setCustomValidity(
+              isNone ? 'A time in UTC: 2026-11-20 14:03' : isAhead ? 'This time is still to come.' : '',
+            )
             if (field.reportValidity()) change({ at })
           }}
         />

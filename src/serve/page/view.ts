@@ -1,7 +1,7 @@
 import { type CandleType, candleTypes, type Interval, intervals } from '../../market/candle.js'
 import { type Category, categories } from '../../market/category.js'
 import { type StreamName, streamNames } from '../../market/stream.js'
-import type { TimeMs } from '../../market/values.js'
+import { minuteOf, momentOf, type TimeMs } from '../../market/values.js'
 
 /** Views of the page besides that of an instrument. The address names them. */
 const tabs = ['status', 'market', 'coverage', 'api'] as const
@@ -98,9 +98,8 @@ export function minuteText(time: TimeMs): string {
   return new Date(time).toISOString().slice(0, 16)
 }
 
-/** Parses the text of a minute, with a space or a T; null if it is anything else. */
+/** Reads the minute of a moment, written as the commands take it; null if the text is none. */
 export function timeOf(text: string): TimeMs | null {
-  const given = text.trim().replace(' ', 'T')
-  const time = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}$/.test(given) ? Date.parse(`${given}Z`) : Number.NaN
-  return time >= 0 ? time : null
+  const time = momentOf(text.trim())
+  return time !== null && time >= 0 ? minuteOf(time) : null
 }

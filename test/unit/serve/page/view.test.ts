@@ -52,6 +52,16 @@ test('what makes no sense in an address is left out', () => {
   )
 })
 
+test('a moment in an address is written as the commands take it', () => {
+  const at = (text: string) => readView(`?at=${encodeURIComponent(text)}`).at
+  const minute = Date.parse('2026-11-28T13:05:00Z')
+  for (const text of ['2026-11-28 13:05', '2026-11-28T13:05:59.9Z', '2026-11-28 14:05:00+01']) {
+    expect(at(text), text).toBe(minute)
+  }
+  expect(at('2026-11-28')).toBe(Date.parse('2026-11-28T00:00:00Z'))
+  for (const text of ['2026-02-31', '28.11.2026', '2026-11-28T25:00', '1969-01-01']) expect(at(text), text).toBeNull()
+})
+
 test('a symbol without its category is no instrument', () => {
   expect(readView('?symbol=BTCUSDT').symbol).toBeNull()
 })
