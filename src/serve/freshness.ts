@@ -56,12 +56,15 @@ export function freshnessOf(
     readonly isCollecting: boolean
     /** True if nothing usable comes for a category of the stream. */
     readonly isFailing: boolean
+    /** True while the database is away and responses go to the disk. The last stored one then tells nothing. */
+    readonly isByDisk: boolean
   },
 ): Freshness {
   if (limitMs === null) return 'off'
   if (times.isFailing) return 'failing'
   if (times.isCollecting && stats.targets === 0) return 'idle'
   if (times.isCollecting && stats.lateTargets > maxLateShare * stats.targets) return 'stale'
+  if (times.isByDisk && stats.responses > 0) return 'fresh'
   const age = ageMs(stats, times.now)
   if (age !== null) return age > limitMs ? 'stale' : 'fresh'
   return times.now - times.startedAt > limitMs ? 'stale' : 'starting'

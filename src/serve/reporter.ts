@@ -154,14 +154,16 @@ export function statusReport(input: ReportInput): Status {
   return { ...status, problems: problemsOf(status, database.respondedAt) }
 }
 
-function streamStatus({ now, nowMs, source, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
+function streamStatus({ now, nowMs, source, database, sampler, limits }: ReportInput, name: StreamName): StreamStatus {
   const stats = source.streams[name]
   const { lastIdleAt: _, leftOut, outage, ...counts } = stats
   const isCollecting = source.phase() === 'collecting'
   const lasting = outage.lasting(nowMs)
   // A service may lack the other streams. They become stale.
   const isFailing = lasting !== null && !mayLack(streamTraits[name].operation)
-  const state = freshnessOf(stats, limits[name], { now, startedAt: source.startedAt, isCollecting, isFailing })
+  const isByDisk = !database.isReachable && lasting === null
+  const { startedAt } = source
+  const state = freshnessOf(stats, limits[name], { now, startedAt, isCollecting, isFailing, isByDisk })
   const isSaid = lasting !== null && (state === 'failing' || state === 'stale')
   return {
     name,

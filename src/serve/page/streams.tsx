@@ -72,11 +72,12 @@ function Row({ stream, status }: { stream: StreamStatus; status: Status }) {
   const { name, state, targets, ageMs, freshnessLimitMs, rowsPerSecond, rowsWritten, history } = stream
   const leftOut = sum(Object.values(stream.leftOut))
   const gaps = status.gaps.filter((gap) => gap.stream === name && gap.state !== 'repaired')
+  const isByDisk = state === 'fresh' && goByDisk(status)
   return (
     <tr data-stream={name} class={state}>
       <th scope="row">{streamTraits[name].title}</th>
       <td>
-        {state === 'fresh' && goByDisk(status) ? (
+        {isByDisk ? (
           <span class="state warn" title="Its rows go to the disk until the database takes them. None is lost.">
             fresh<span>, by way of the disk</span>
           </span>
@@ -96,7 +97,7 @@ function Row({ stream, status }: { stream: StreamStatus; status: Status }) {
         )}
       </td>
       <td class="age-cell">
-        <Age ageMs={ageMs} limitMs={freshnessLimitMs} />
+        <Age ageMs={isByDisk ? null : ageMs} limitMs={freshnessLimitMs} />
       </td>
       <td>
         <Sparkline values={history} label={`${streamTraits[name].title}: rows per second over five minutes`} />

@@ -16,7 +16,8 @@ test('a stream that is switched off has no limit', () => {
 })
 
 describe('the freshness of a stream', () => {
-  const times = { now: 1_000_000, startedAt: 900_000, isCollecting: true, isFailing: false }
+  const times = { now: 1_000_000, startedAt: 900_000, isCollecting: true, isFailing: false, isByDisk: false }
+  const byDisk = { ...times, isByDisk: true }
   const stats = (changes: object) => ({ ...createStats().fills, targets: 3, ...changes })
   test.each([
     ['off when it is not configured', stats({}), null, times, 'off'],
@@ -42,6 +43,9 @@ describe('the freshness of a stream', () => {
       'stale',
     ],
     ['stale beyond its limit', stats({ lastStoredAt: 949_999 }), 50_000, times, 'stale'],
+    ['fresh by way of the disk', stats({ lastStoredAt: 1, responses: 9 }), 50_000, byDisk, 'fresh'],
+    ['stale by way of the disk without a response', stats({}), 50_000, byDisk, 'stale'],
+    ['stale by way of the disk when many are late', stats({ responses: 9, lateTargets: 2 }), 50_000, byDisk, 'stale'],
     ['fresh when nothing was to be asked for', stats({ lastStoredAt: 1, lastIdleAt: 990_000 }), 50_000, times, 'fresh'],
     [
       'starting while the lists are read',
