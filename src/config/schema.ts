@@ -74,7 +74,7 @@ const exchange = z
   .strictObject({
     baseUrl: z
       .url({ protocol: /^https?$/, error: 'must be an http or https URL such as https://api.example.com' })
-      .transform((url) => url.replace(/\/+$/, ''))
+      .transform((url) => url.replace(/\/+$/, '').replace(/\/api\/v3$/, ''))
       .exactOptional()
       .describe(
         "The service's address, without /api/v3. Also EXCHANGE_BASE_URL in the environment. start needs one of the two.",

@@ -80,10 +80,9 @@ describe('values', () => {
     expect(busiest('all')).toBe(Infinity)
   })
 
-  test("slashes at the end of the service's address do not count", () => {
-    expect(loadConfig({ env: { EXCHANGE_BASE_URL: 'http://127.0.0.1:9000//' } }).exchange.baseUrl).toBe(
-      'http://127.0.0.1:9000',
-    )
+  test.each(['//', '/api/v3', '/api/v3/'])("%s at the end of the service's address does not count", (end) => {
+    const config = loadConfig({ env: { EXCHANGE_BASE_URL: `http://127.0.0.1:9000${end}` } })
+    expect(config.exchange.baseUrl).toBe('http://127.0.0.1:9000')
   })
 })
 
