@@ -235,7 +235,8 @@ function verifiedText(results: readonly VerifiedDay[], isOffline: boolean): stri
   const rows = sum(results.map((one) => one.rows))
   const compared = results.filter(({ isEqual }) => isEqual !== null).length
   const problems = sum(results.map((one) => one.problems.length))
-  const read = `${counted(results.length, 'day')} of tables read, ${counted(rows, 'row')}, ${compared} compared with the database`
+  const asked = compared === 0 ? 'nothing to compare' : `${compared} compared`
+  const read = `${counted(results.length, 'day')} of tables read, ${counted(rows, 'row')}, ${asked} with the database`
   const unasked = isOffline ? 'the database was not asked which days it has archived\n' : ''
   return `${unasked}${read}: ${problems === 0 ? 'ok' : counted(problems, 'problem')}\n`
 }
