@@ -18,7 +18,8 @@ const shownIntervals: readonly Interval[] = ['1m', '5m', '15m', '1H', '4H', '1D'
 
 interface Props extends ViewProps {
   readonly live: MarketResponses['event'] | null
-  readonly instrument: MarketResponses['instrument']['instrument']
+  /** Null if the recorder does not know it; undefined before the response. */
+  readonly instrument: MarketResponses['instrument']['instrument'] | undefined
   /** Called with the moment of the past that was asked for or scrolled to; null for now. */
   readonly onMoment: (moment: number | null) => void
 }
@@ -89,14 +90,14 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
         ) : current === null && isTraded ? (
           (error ?? 'Loading…')
         ) : (
-          <Nothing view={view} isGone={instrument?.disappearedAt != null} candles={candles} />
+          <Nothing view={view} instrument={instrument} candles={candles} />
         )}
       </p>
       <div class="chart" ref={container} role="img" aria-label={describe(symbol, interval, candles, chartGaps)} />
       <div class="panel-foot">
         <Legend keys={{ forming: 'forming', empty: 'no trade', missing: 'not recorded', lost: 'lost' }}>
           {current !== null && current.source !== interval && <em>rolled up from {current.source}</em>}
-          {instrument !== null && (
+          {instrument != null && (
             <span>{`price in ${instrument.quoteCoin ?? '?'}, volume in ${instrument.baseCoin ?? '?'}`}</span>
           )}
         </Legend>
@@ -228,21 +229,21 @@ function csvOf({ category, symbol, type, interval }: View, candles: readonly Can
   return { name: `${category ?? ''}-${symbol ?? ''}-candles-${type}-${interval}`, rows }
 }
 
-interface NothingProps {
-  readonly view: View
-  readonly isGone: boolean
+interface NothingProps extends Pick<Props, 'view' | 'instrument'> {
   /** What the chart shows instead. */
   readonly candles: readonly Candle[]
 }
 
 /** Explains why there are no candles, and how to get them if that can work. */
-function Nothing({ view: { category, symbol, type, interval, at }, isGone, candles }: NothingProps) {
+function Nothing({ view: { category, symbol, type, interval, at }, instrument, candles }: NothingProps) {
   if (category === null || !isTradedCategory(category)) return <>This category has no candles.</>
   if (category === 'SPOT' && type !== 'market') return <>Only futures have {type} candles.</>
   const nearest = candles.findLast(({ openTime }) => openTime <= (at ?? 0)) ?? candles[0]
   const instead = nearest === undefined ? '' : ` (the chart shows the nearest, of ${minuteText(nearest.openTime)})`
   const around = at === null ? '' : ` around ${minuteText(at)}${instead}`
+  const isGone = instrument?.disappearedAt != null
   if (isGone) return <>No candles of this kind are stored{around}. The service does not list the instrument any more.</>
+  if (instrument === null) return <>No candles are stored{around}.</>
   const ofType = type === 'market' ? '' : ` --type ${type}`
   const command = `npx market-recorder backfill --category ${category} --symbol ${symbol ?? ''} --interval ${interval}${ofType}`
   const date = (time: number) => minuteText(time).slice(0, 10)

@@ -44,13 +44,7 @@ export function Instrument({ view, change }: ViewProps) {
         {error !== null && response === null && <p class="nothing">{error}</p>}
       </div>
       <div class={`trading ${isPrevious ? 'loading-past' : ''}`}>
-        <CandlePanel
-          view={view}
-          change={change}
-          live={event}
-          instrument={response?.instrument ?? null}
-          onMoment={setPastAt}
-        />
+        <CandlePanel view={view} change={change} live={event} instrument={response?.instrument} onMoment={setPastAt} />
         <OrderBook book={book} isKnown={response !== null || live !== null} {...past} />
         <Fills fills={fills} {...past} />
       </div>
