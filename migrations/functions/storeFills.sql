@@ -25,8 +25,9 @@ create type recorder.compared_page as (
   -- What the response came after, as in reason_for_missed.
   after_what text,
   unread tstzmultirange, oldest timestamptz, newest timestamptz, edge timestamptz, disorder interval,
-  -- Number of fills that were not stored yet, and of fills that are stored with other values.
-  inserted integer, differing integer,
+  -- Number of fills that were not stored yet, and of fills that are stored with other values; true if the history has
+  -- stored some of them at their whole seconds.
+  inserted integer, differing integer, is_finer boolean,
   -- Number and milliseconds of stored fills that the page lacks although it covers their time.
   left_out integer, hidden tstzmultirange,
   -- Times of the oldest and the newest fill of the page that was stored before, or has left, and of the oldest new one;
@@ -120,6 +121,7 @@ as $$
 #variable_conflict use_column
 declare
   a_ms constant interval := '1 millisecond';
+  a_second constant interval := '1 second';
   -- A page that joins an older run comes within this time.
   reach constant interval := '1 day';
   -- A response may show a fill this much later than newer fills.
@@ -128,7 +130,7 @@ declare
   conflict_reason constant text := 'a fill that is stored came again with other values; see recorder.rejected_row';
   hidden_reason constant text := 'a response left out fills that are stored';
   nothing constant tstzmultirange := '{}';
-  oldest_of_all constant timestamptz := (select min(t) from unnest(page_oldest) as t);
+  oldest_of_all constant timestamptz := (select date_trunc('second', min(t)) from unnest(page_oldest) as t);
   newest_of_all constant timestamptz := (select max(t) from unnest(page_newest) as t);
   p recorder.compared_page;
   judged record;
@@ -156,10 +158,17 @@ begin
           and f.verdict = 'final' and f.part = '-infinity'
     ), known as materialized (
       select a.page, k.*, k.ts < a.newest - a.disorder and k.ts > a.edge + a.disorder
-        and not coalesce(a.unread @> k.ts, false) as is_inside
+        and not coalesce(a.unread @> k.ts, false) as is_inside,
+        k.ts + a_second <= a.newest - a.disorder
+          and not coalesce(a.unread && tstzrange(k.ts, k.ts + a_second), false) as is_second_inside
       from asked a cross join lateral (
-        select t.ts, t.exec_id, t.side, t.price, t.size, t.source from market.fills t
-        where t.category = a.category and t.symbol = a.symbol and t.ts between a.oldest and a.newest
+        select t.ts, t.exec_id, t.side, t.price, t.size, t.source,
+          -- The history may give whole seconds.
+          t.source = 'history' and t.ts = date_trunc('second', t.ts) as may_be_second
+        from market.fills t
+        where t.category = a.category and t.symbol = a.symbol
+          and t.ts between date_trunc('second', a.oldest) and a.newest
+          and (t.ts >= a.oldest or t.ts = date_trunc('second', a.oldest))
           -- Tells the planner of a table in chunks which chunks count. It neither reads nor locks others.
           and t.ts between oldest_of_all and newest_of_all
         -- One more than it shows tells of a page that leaves out fills, but not of all that it leaves out. Ties are needed. In a
@@ -167,7 +176,7 @@ begin
         order by t.ts desc fetch first (10 * a.fills + 1000) rows with ties
       ) k
     ), compared as materialized (
-      select i.*, k.ts is not null or coalesce(f.ranges @> i.ts, false) as is_known,
+      select i.*, k.ts as known_ts, k.ts is not null or coalesce(f.ranges @> i.ts, false) as is_known,
         k.ts is not null and (k.price <> i.price or k.size <> i.size or k.side <> i.side) as differs,
         k.source is distinct from 'history' as is_live
       from (
@@ -176,7 +185,8 @@ begin
         from unnest(row_page, row_ms, row_exec_id, row_exec_link_id, row_side, row_price, row_size, row_is_rpi,
           row_extra)
           as r (page, time_ms, exec_id, exec_link_id, side, price, size, is_rpi, extra)
-      ) i left join known k on k.page = i.page and k.ts = i.ts and k.exec_id = i.exec_id
+      ) i left join known k on k.page = i.page and k.exec_id = i.exec_id
+        and (k.ts = i.ts or k.may_be_second and k.ts = date_trunc('second', i.ts))
       left join final f on f.page = i.page
     ), stored as (
       insert into market.fills
@@ -187,17 +197,22 @@ begin
       on conflict do nothing
     ), shown as (
       select c.page, count(*) filter (where c.is_known) as fills, count(*) filter (where c.differs) as differing,
+        coalesce(bool_or(c.known_ts <> c.ts), false) as is_finer,
         min(c.ts) filter (where c.is_known) as known_from, min(c.ts) filter (where not c.is_known) as new_from,
         -- A fill that is dated ahead joins nothing.
         max(c.ts) filter (where c.is_known and c.ts <= a.requested) as shared,
         bool_or(c.is_live) filter (where c.is_known and c.ts <= a.requested) as is_live
       from compared c join asked a using (page) group by c.page
     ), hidden as (
-      select k.page, count(*) as fills, range_agg(tstzrange(k.ts, k.ts + a_ms)) as ranges
-      from known k left join compared c using (page, ts, exec_id) where k.is_inside and c.page is null group by k.page
+      select k.page, count(*) as fills, range_agg(tstzrange(k.ts,
+          k.ts + case when k.may_be_second and s.is_finer then a_second else a_ms end)) as ranges
+      from known k join shown s using (page)
+      left join compared c on (c.page, c.known_ts, c.exec_id) = (k.page, k.ts, k.exec_id)
+      where k.is_inside and c.page is null and (k.is_second_inside or not (k.may_be_second and s.is_finer))
+      group by k.page
     )
     select a.page, a.category, a.symbol, a.requested, a.received, a.after_what, a.unread, a.oldest, a.newest, a.edge, a.disorder,
-      (a.fills - coalesce(s.fills, 0))::integer, coalesce(s.differing, 0)::integer,
+      (a.fills - coalesce(s.fills, 0))::integer, coalesce(s.differing, 0)::integer, coalesce(s.is_finer, false),
       coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), s.known_from, s.shared, s.new_from,
       exists (
         select from recorder.ledger d
@@ -230,6 +245,17 @@ begin
     ) whole on true
   loop
     claim := nothing; unsettled := p.unsettled; tail := p.tail; gap := nothing; conflicts := nothing;
+    if p.is_finer then
+      -- The finer time stands.
+      update market.fills t set ts = r.ts
+      from (select page, to_timestamp(time_ms / 1000) as ts, exec_id
+        from unnest(row_page, row_ms, row_exec_id) as r (page, time_ms, exec_id)) r
+      where r.page = p.page and t.category = p.category and t.symbol = p.symbol and t.exec_id = r.exec_id
+        and t.source = 'history' and t.ts = date_trunc('second', r.ts) and t.ts < r.ts
+        and t.ts between date_trunc('second', p.oldest) and p.newest
+        and not exists (select from market.fills f
+          where (f.category, f.symbol, f.ts, f.exec_id) = (p.category, p.symbol, r.ts, r.exec_id));
+    end if;
     if p.inserted > 0 then
       perform recorder.end_silence(p.category, p.symbol, p.oldest, p.newest);
       if p.claimed @> p.oldest and coalesce(p.known_from > p.oldest, true) then
