@@ -25,8 +25,6 @@ export interface ServiceOptions {
   readonly journal?: boolean
   /** Instruments that replace all instruments of the scale. */
   readonly customInstruments?: readonly ListingRequest[]
-  /** Instruments in addition to the others. Their traits can be set one by one. */
-  readonly extraInstruments?: readonly ListingRequest[]
 }
 
 interface SimulatorLimits {
@@ -95,7 +93,6 @@ export function createService(options: ServiceOptions, time: ServiceTime, onFaul
     ...(options.customInstruments ? { customInstruments: options.customInstruments } : {}),
     quirks: () => quirks.current,
   })
-  for (const request of options.extraInstruments ?? []) world.put(request)
   const responder = createResponder(world, () => quirks.current)
   const trueNow = (): TimeMs => Math.floor(time.now())
   const serviceNow = (): TimeMs => trueNow() + faults.skewMs(trueNow())

@@ -300,9 +300,8 @@ describe('quirks of the market as it is', () => {
   })
 
   test('failsWith: an instrument that the lists name and that answers nothing', async () => {
-    const simulator = await start({
-      extraInstruments: [{ category: 'SPOT', symbol: 'MUTEUSDT', launchTime: 0, failsWith: '40808' }],
-    })
+    const simulator = await start()
+    simulator.control.list({ category: 'SPOT', symbol: 'MUTEUSDT', launchTime: 0, failsWith: '40808' })
     for (const operation of ['fills', 'orderbook', 'tickers']) {
       expect(await ask(simulator, `${operation}?category=SPOT&symbol=MUTEUSDT`)).toMatchObject({ code: '40808' })
     }
