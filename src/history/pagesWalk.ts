@@ -47,8 +47,8 @@ export interface PagedHistory<Row> {
   readonly store: (part: PagedPart<Row>) => Promise<{ readonly inserted: number; readonly proven: Ranges }>
   /** Notes why ranges below the newest row stay unproven. */
   readonly explain: (series: EventSeries, ranges: Ranges, reason: string) => Promise<void>
-  /** True if the last page repeats no row of the page before, so that its end must be requested once more. */
-  readonly confirmsEnd?: true
+  /** Returns the page that begins with the row after those shown. Without it, only cursors tell where rows end. */
+  readonly beyond?: (shown: number, largest: number) => PageQuery
 }
 
 /**
@@ -63,6 +63,13 @@ export function nextNumbered(shown: number, { limit: largest }: PageQuery): Page
     if (page * limit > best.page * best.limit) best = { page, limit }
   }
   return best
+}
+
+/** Returns the longest numbered page that begins with the row after those shown, with at most `largest` rows. */
+export function beyondNumbered(shown: number, largest: number): PageQuery {
+  let limit = Math.min(shown, largest)
+  while (shown % limit > 0) limit--
+  return { page: shown / limit + 1, limit }
 }
 
 /** Fetches ranges page by page, until everything wanted was shown or nothing new comes. */
@@ -105,7 +112,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   #claimed: Ranges = []
   /** Length of all rows that were shown, as JSON. */
   #length = 0
-  /** Milliseconds in which equal rows stand on both sides of a seam. */
+  /** Time at which a cursor joins pages, and which no page shows with rows on both sides. */
   #seams: Ranges = []
 
   constructor(history: PagedHistory<Row>, series: EventSeries, ranges: Ranges, context: EventContext) {
@@ -141,18 +148,38 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
       if (hasNew) await this.#store(joined, response)
       // A page that is shorter than its limit is the last one, or limits are cut.
       if (response.rows.length < query.limit) limit = Math.max(response.rows.length, 2)
-      query = hasNew ? next(joined.length, { ...query, limit }, response.cursor) : null
-      if (query?.cursor === undefined) continue
-      if (cursors.has(query.cursor)) return notContinued
-      cursors.add(query.cursor)
+      const following: PageQuery | null = hasNew ? next(joined.length, { ...query, limit }, response.cursor) : null
+      const shown: PageQuery = query
+      query = following
+      if (following?.cursor === undefined || !this.#isMoreWanted()) continue
+      const cursor: string = (await this.#earlierCursor(shown, response.rows)) ?? following.cursor
+      query = { ...following, cursor }
+      if (cursors.has(cursor)) return notContinued
+      cursors.add(cursor)
     }
     return null
   }
 
-  async #ask(query: PageQuery): Promise<Page<Row>> {
+  async #request(query: PageQuery): Promise<Page<Row>> {
     const { ask, client, counts, request } = this.#context
     const response = await ask(() => this.#history.ask(client, { ...query, series: this.#series }, request))
     counts.received += response.rows.length
+    return response
+  }
+
+  /**
+   * Requests a page once more, without its two oldest times. The page after that one shows the end of this one with
+   * rows on both sides. A cursor that counts by time may otherwise go on below rows of the last millisecond.
+   */
+  async #earlierCursor(query: PageQuery, rows: readonly Row[]): Promise<string | undefined> {
+    const times = rows.map(({ ts }) => ts)
+    const third = [...new Set(times.toReversed())][2]
+    if (third === undefined) return undefined
+    return (await this.#request({ ...query, limit: times.lastIndexOf(third) + 1 })).cursor
+  }
+
+  async #ask(query: PageQuery): Promise<Page<Row>> {
+    const response = await this.#request(query)
     for (const row of response.rows) this.#length += JSON.stringify(row).length
     const { requestTime, cursor } = response
     const texts = response.rows.map(this.#history.textOf)
@@ -169,8 +196,10 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     if (last === undefined || page.length === 0) return joined
     if (cursor === undefined) return repeated > 0 ? joined : null
     const continued = continueRows(this.#rows, joined.slice(this.#rows.length), textOf)
-    if (continued !== null && this.#rows.length + page.length > continued.length)
-      this.#seams = union(this.#seams, [{ from: last.ts, to: addMs(last.ts, 1) }])
+    const disorderMs = runOf(continued?.map(({ ts }) => ts) ?? [])?.disorderMs ?? 0
+    const seam = { from: addMs(last.ts, -disorderMs), to: addMs(last.ts, disorderMs + 1) }
+    const whole = provenBy(runOf(page.map(({ ts }) => ts)), serviceMs(Infinity))
+    this.#seams = union(this.#seams, subtract([seam], whole))
     return continued
   }
 
@@ -195,8 +224,11 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     this.#left = subtract(this.#left, proven)
   }
 
-  /** Returns the time of the newest row, and the time beyond the first row of the list and beyond its last one. */
-  #sides(): { readonly newest: ServiceMs; readonly first: Ranges; readonly last: Ranges } | null {
+  /**
+   * Returns the time of the newest row, and the time beyond the first row of the list and beyond its last one. `end` is
+   * not bounded by the reach.
+   */
+  #sides(): { readonly newest: ServiceMs; readonly first: Ranges; readonly last: Ranges; readonly end: Ranges } | null {
     const run = runOf(this.#rows.map(({ ts }) => ts))
     const [requested, latest] = [this.#pages[0], this.#pages.at(-1)].map((page) => page?.requestTime)
     if (run === null || requested === undefined || latest === undefined) return null
@@ -205,7 +237,10 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const below = normalized([{ from: earlierOf(reach, run.oldest), to: addMs(run.edge, 1) }])
     const above = normalized([{ from: run.newest, to: addMs(requested, -eventLateMs) }])
     const { newest } = run
-    return ascends(this.#rows) ? { newest, first: below, last: above } : { newest, first: above, last: below }
+    const older = [{ from: serviceMs(0), to: addMs(run.edge, 1) }]
+    return ascends(this.#rows)
+      ? { newest, first: below, last: above, end: above }
+      : { newest, first: above, last: below, end: older }
   }
 
   /** Returns true if more is wanted than the first page tells. */
@@ -218,42 +253,44 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const sides = this.#sides()
     if (sides === null) return notConfirmed
     const isWanted = (side: Ranges) => intersect(this.#left, side).length > 0
-    const reason = isWanted(sides.last) ? await this.#confirmEnd() : notConfirmed
+    const reason = isWanted(sides.end) ? await this.#confirmEnd() : notConfirmed
     const known = new Set(this.#rows.map(this.#history.textOf))
-    const [first, last] = [this.#rows.at(0), this.#rows.at(-1)].map((row) => row && this.#history.textOf(row))
+    const [first] = this.#rows.map(this.#history.textOf)
     const shown = () => this.#pages.filter(({ texts, isWhole }) => isWhole && texts.every((text) => known.has(text)))
     const begins = () => shown().filter(({ query, texts }) => query.page === 1 && !query.cursor && texts[0] === first)
     if (isWanted(sides.first) && begins().length < 2) await this.#ask({ page: 1, limit: this.#history.pageRows - 1 })
-    const ends = shown().filter(({ texts, cursor }) => cursor === undefined && texts.at(-1) === last)
-    const isEndShown = ends.length > 1 && ends.some((page) => !this.#mayBeCut(page))
-    for (const beyond of [begins().length > 1 ? sides.first : [], isEndShown ? sides.last : []]) {
+    for (const beyond of [begins().length > 1 ? sides.first : [], reason === nothingOlder ? sides.last : []]) {
       const silent = intersect(this.#left, beyond)
       // All rows are stored. Those at the edge tell whether another one is stored beyond them.
       const rows = this.#rows.filter(({ ts }) => beyond.some(({ from, to }) => ts >= from && ts < to))
       if (silent.length > 0) await this.#claim({ rows, proven: [], silent, beyond })
     }
-    return isEndShown ? nothingOlder : reason
+    return reason
   }
 
-  /** Returns true unless a page has fewer rows than it may have, and than another one of this instrument has. */
-  #mayBeCut({ query, texts }: ShownPage): boolean {
-    return texts.length >= query.limit || this.#pages.every((other) => other.texts.length <= texts.length)
-  }
-
-  /** Requests the last page otherwise, unless it overlaps the page before, which tells as much. */
+  /** Resolves to `nothingOlder` if a page ends with the last row, and another one shows that no further row follows. */
   async #confirmEnd(): Promise<string> {
-    const last = this.#pages.at(-1)
-    const { confirmsEnd = false, pageRows } = this.#history
-    if (!confirmsEnd || last === undefined || last.cursor !== undefined) return notConfirmed
-    const { query, texts } = last
-    if (!this.#mayBeCut(last)) await this.#ask({ ...query, limit: query.limit - 1 })
-    else if (texts.length >= fewestRows) {
-      // A smaller page must name another one, which shows where the rows end.
-      const { cursor } = await this.#ask({ ...query, limit: texts.length - 1 })
-      if (cursor === undefined) return noFurtherPage
-      await this.#ask({ ...query, limit: pageRows, cursor })
-    }
-    return notConfirmed
+    const { beyond, textOf } = this.#history
+    const [row, page] = [this.#rows.at(-1), this.#pages.at(-1)]
+    // Of one or two rows nothing tells whether more came before them.
+    if (row === undefined || page === undefined || this.#rows.length < fewestRows) return notConfirmed
+    const last = textOf(row)
+    if (beyond === undefined) return this.#confirmCursor(page, last)
+    const shown = this.#rows.length
+    const wereAsked = this.#pages.some(({ query, texts }) => query.page * query.limit > shown && texts.at(-1) === last)
+    const largest = Math.max(...this.#pages.map(({ texts }) => texts.length))
+    const { rows, rejected } = await this.#ask(beyond(shown, largest))
+    return wereAsked && rows.length + rejected.length === 0 ? nothingOlder : notConfirmed
+  }
+
+  /** Requests all rows but one of the last page, which must name a further one. That one must name none. */
+  async #confirmCursor({ query, texts, cursor }: ShownPage, last: string): Promise<string> {
+    if (cursor !== undefined || texts.at(-1) !== last) return notConfirmed
+    const before = texts.length === 1 ? query : await this.#ask({ ...query, limit: texts.length - 1 })
+    if (before.cursor === undefined) return noFurtherPage
+    const end = await this.#ask({ ...query, limit: 1, cursor: before.cursor })
+    const isLast = missingRows(end) === 0 && end.rows.length === 1 && end.rows.map(this.#history.textOf)[0] === last
+    return isLast && end.cursor === undefined ? nothingOlder : notConfirmed
   }
 }
 

@@ -13,7 +13,7 @@ import type { Database } from '../db/schema.js'
 import { seriesValues } from '../db/series.js'
 import { liquidationText, storeFundingRates, storeLiquidations } from '../ledger/futures.js'
 import { multirangeText } from '../ledger/verdicts.js'
-import { fetchPages, nextNumbered, type PagedHistory } from './pagesWalk.js'
+import { beyondNumbered, fetchPages, nextNumbered, type PagedHistory } from './pagesWalk.js'
 import type { EventHistory } from './sliceWork.js'
 
 export function fundingHistory(db: Kysely<Database>): EventHistory {
@@ -21,6 +21,7 @@ export function fundingHistory(db: Kysely<Database>): EventHistory {
     reachMs: new Map(),
     pageRows: fundingPageRows,
     next: nextNumbered,
+    beyond: beyondNumbered,
     ask: (client, { series, page, limit }, request) =>
       client.fundingRates({ ...futureOf(series), cursor: page, limit }, request),
     textOf: ({ ts }) => String(nominalSettlement(ts)),
@@ -43,7 +44,6 @@ export function liquidationHistory(db: Kysely<Database>): EventHistory {
     store: ({ series, rows, proven, silent, beyond }) =>
       inTransaction(db, (trx) => storeLiquidations(trx, futureOf(series), rows, union(proven, silent), beyond)),
     explain: explainIn(db),
-    confirmsEnd: true,
   }
   return { operationOf: () => 'liquidations', fetch: (...what) => fetchPages(source, ...what) }
 }

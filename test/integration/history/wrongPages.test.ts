@@ -106,7 +106,7 @@ it.each([4, 150])('a page that ignores its cursor, with %i newer rows, adds noth
     now += newer * minuteMs
     return { rows: all().slice(0, limit), cursor: '7' }
   }
-  expect(await fetchFrom(shows, 'AUSDT', threeDays, history)).toBe(2)
+  expect(await fetchFrom(shows, 'AUSDT', threeDays, history)).toBe(3)
   expect(await stored('liquidations', 'AUSDT')).toHaveLength(100)
   expect(await missing('liquidations', 'AUSDT', all())).toEqual([])
   expect(await reasons()).toEqual([['AUSDT', notContinued]])
@@ -125,8 +125,10 @@ it('pages without end, each with new rows, end where they are more than is held 
   const all = liquidationsOf('AUSDT', 4_000, minuteMs, now).map((row) => ({ ...row, extra }))
   const requests = await fetchFrom(inPages(all), 'AUSDT', threeDays, liquidationHistory(test.database.db))
   // The page that exceeds the bound is not stored.
-  expect(requests).toBe(Math.ceil(bounds.walkLength / JSON.stringify(all.slice(0, 100)).length))
-  expect(await stored('liquidations', 'AUSDT')).toHaveLength((requests - 1) * 100)
+  // Each page is requested once more, so that the next one overlaps it by two rows.
+  const pages = Math.ceil(bounds.walkLength / JSON.stringify(all.slice(0, 100)).length)
+  expect(requests).toBe(2 * pages - 1)
+  expect(await stored('liquidations', 'AUSDT')).toHaveLength(100 + (pages - 2) * 98)
   expect(await missing('liquidations', 'AUSDT', all)).toEqual([])
   expect(await reasons()).toEqual([['AUSDT', 'its pages are longer together than what is held of them']])
 })
@@ -170,7 +172,7 @@ it.each([3, 60, 130])('all time is claimed of a future with %i liquidations, aft
   const history = liquidationHistory(test.database.db)
   await fetchFrom(inPages(liquidationsOf('AUSDT', 440)), 'AUSDT', threeDays, history)
   const requests = await fetchFrom(inPages(liquidationsOf('BUSDT', count)), 'BUSDT', threeDays, history)
-  expect(requests).toBeLessThanOrEqual(4)
+  expect(requests).toBeLessThanOrEqual(7)
   expect(await claimed('liquidations', 'BUSDT')).toHaveLength(1)
   const [covered] = await claimed('liquidations', 'BUSDT')
   expect(covered?.from).toBeLessThanOrEqual(threeDays.from)
@@ -183,10 +185,73 @@ it.each([3, 90, 100, 101])('all time is claimed of a young future with %i settle
   const range = { from: base - 80 * dayMs, to: base - hourMs }
   await fetchFrom(inNumberedPages(ratesOf('AUSDT', 270)), 'AUSDT', range, history)
   const requests = await fetchFrom(inNumberedPages(ratesOf('BUSDT', count)), 'BUSDT', range, history)
-  expect(requests).toBeLessThanOrEqual(4)
+  expect(requests).toBeLessThanOrEqual(5)
   const [covered] = await claimed('funding_rates', 'BUSDT')
   expect(covered?.from).toBeLessThanOrEqual(range.from)
   expect(await reasons()).toEqual([])
+})
+
+it.each(['funding_rates', 'liquidations'] as const)(
+  'pages of %s that end anywhere claim no row away',
+  async (stream) => {
+    const isFunding = stream === 'funding_rates'
+    const history = isFunding ? fundingHistory(test.database.db) : liquidationHistory(test.database.db)
+    const rowsOf = (symbol: string, count = 270) =>
+      isFunding ? ratesOf(symbol, count) : liquidationsOf(symbol, count, 10 * minuteMs)
+    const pages = isFunding ? inNumberedPages : inPages
+    const range = isFunding ? { from: base - 80 * dayMs, to: base - dayMs } : threeDays
+    await fetchFrom(pages(rowsOf('AUSDT', 430)), 'AUSDT', range, history)
+    for (const seed of Array.from({ length: 20 }).keys()) {
+      const [symbol, all] = [`B${seed}USDT`, rowsOf(`B${seed}USDT`)]
+      let requests = 0
+      const shows = (query: Query): Shown => {
+        const { rows, cursor } = pages(all)(query)
+        const most = 1 + ((seed * 7 + ++requests * (seed + 11) * 13) % 30)
+        // A page that was cut names no other one.
+        return { rows: rows.slice(0, most), ...(cursor !== undefined && rows.length <= most && { cursor }) }
+      }
+      await fetchFrom(shows, symbol, range, history)
+      expect(await missing(stream, symbol, all)).toEqual([])
+    }
+  },
+)
+
+/** Shows rows in pages of which each names the time of its last row. The next one is older, and lacks equal times. */
+const inPagesByTime =
+  (rows: Shown['rows']) =>
+  ({ limit, cursor = Infinity }: Query): Shown => {
+    const older = rows.filter(({ ts }) => ts < Number(cursor))
+    const page = older.slice(0, limit)
+    return { rows: page, ...(page.length < older.length && { cursor: String(page.at(-1)?.ts) }) }
+  }
+const threeAtOnce = (symbol: string, count: number) =>
+  liquidationsOf(symbol, count).flatMap((row) => ['1', '2', '3'].map((price) => ({ ...row, price })))
+
+it('a cursor that counts by time loses no row inside what is claimed, and overlapping pages show all', async () => {
+  const history = liquidationHistory(test.database.db)
+  const all = threeAtOnce('AUSDT', 440)
+  await fetchFrom(inPagesByTime(all), 'AUSDT', threeDays, history)
+  const { rows } = await test.database.pool.query('select from market.liquidations where ts >= $1', [
+    new Date(threeDays.from),
+  ])
+  expect(rows).toHaveLength(all.filter(({ ts }) => ts >= threeDays.from).length)
+  expect(await claimed('liquidations', 'AUSDT')).toHaveLength(1)
+  expect(await reasons()).toEqual([])
+})
+
+it('a millisecond that no page shows with rows on both sides of it is a gap', async () => {
+  const history = liquidationHistory(test.database.db)
+  const all = threeAtOnce('AUSDT', 400)
+  const shows = (query: Query) => inPagesByTime(all)({ ...query, limit: 100 })
+  await fetchFrom(shows, 'AUSDT', threeDays, history)
+  const [times, ranges] = [await stored('liquidations', 'AUSDT'), await claimed('liquidations', 'AUSDT')]
+  const isShort = (ts: number) => times.filter((other) => other === ts).length < 3
+  const short = [...new Set(times.filter((ts) => isShort(ts)))]
+  expect(short.length).toBeGreaterThan(5)
+  expect(short.filter((ts) => ranges.some(({ from, to }) => ts >= from && ts < to))).toEqual([])
+  const gaps = (await listGaps(test.database.db)).filter(({ state }) => state === 'open')
+  const lacking = short.filter((ts) => !gaps.some(({ range: { from, to } }) => ts >= from && ts < to))
+  expect(lacking).toEqual([])
 })
 
 it('time that the history of no future reaches is a gap that says so', async () => {

@@ -29,7 +29,6 @@ test('the silence beyond all rows is claimed with the rows next to it, and not w
         return Promise.resolve({ inserted: some.length, proven: union(proven, silent) })
       },
       explain: () => Promise.resolve(),
-      confirmsEnd: true,
     },
     series,
     [range],
