@@ -101,16 +101,20 @@ export function resolveRequest(
   return { series, skipped: [...skipped] }
 }
 
+/** Returns when an instrument was listed first; null if that is not known. */
+const launchOf = ({ launchTime, firstLaunchTime }: InstrumentSummary): ServiceMs | null =>
+  launchTime === null ? null : earlierOf(launchTime, firstLaunchTime ?? launchTime)
+
 function requestedEvents(
   stream: PastStream,
   instrument: InstrumentSummary,
   { from, to }: BackfillRequest,
   serviceNow: ServiceMs,
 ): RequestedSeries {
-  const { launchTime, offTime, limitOpenTime } = instrument
+  const { offTime, limitOpenTime } = instrument
   const series = instrumentStream(stream, instrument)
   const oldest = addMs(serviceNow, -reachMs[stream])
-  const begin = largest([oldest, launchTime ?? oldest, from === 'launch' ? oldest : from])
+  const begin = largest([oldest, launchOf(instrument) ?? oldest, from === 'launch' ? oldest : from])
   const end = addMs(serviceNow, -(stream === 'fills' ? historyLateMs : eventLateMs))
   const range = { from: begin, to: laterOf(begin, earlierOf(to, end)) }
   return { series, range, isUrgent: offTime !== null || limitOpenTime !== null, hasOpenBeginning: false }
@@ -118,14 +122,15 @@ function requestedEvents(
 
 function requestedCandles(
   series: CandleSeries,
-  { launchTime, firstLaunchTime, offTime, limitOpenTime }: InstrumentSummary,
+  instrument: InstrumentSummary,
   { from, to }: BackfillRequest,
   serviceNow: ServiceMs,
   settleMs: number,
 ): RequestedSeries {
+  const { launchTime, offTime, limitOpenTime } = instrument
   const lengthMs = intervalMs[series.interval]
   // The first candle may open before the launch, which is within the candle.
-  const launch = launchTime === null ? null : earlierOf(launchTime, firstLaunchTime ?? launchTime)
+  const launch = launchOf(instrument)
   const earliest = launch === null ? earliestLaunch : addMs(launch, 1 - lengthMs)
   const newest = addMs(serviceNow, 1 - settleMs - lengthMs)
   const latest = earlierOf(newest, offTime ?? newest)

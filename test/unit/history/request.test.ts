@@ -82,6 +82,16 @@ describe('a backfill request', () => {
     expect(resolve([unknown]).series[0]?.hasOpenBeginning).toBe(false)
   })
 
+  it.each(['fills', 'candles'] as const)('means %s of a first listing, too', (stream) => {
+    const [launchTime, firstLaunchTime] = [now - dayMs, now - 3 * dayMs]
+    const anew = instrument('BTCUSDT', { category: 'USDT-FUTURES', launchTime, firstLaunchTime })
+    const { series } = resolve([anew], { stream, categories: ['USDT-FUTURES'], from: now - 2 * dayMs })
+    // A candle that opens before the beginning is not wanted.
+    expect(series[0]?.range.from).toBe(
+      stream === 'fills' ? now - 2 * dayMs : Math.ceil((now - 2 * dayMs) / minuteMs) * minuteMs,
+    )
+  })
+
   it('leaves out what stock tokens do not have, and says so', () => {
     const token = instrument('BTCXUSDT', { isReality: true })
     const { series, skipped } = resolve([token], { types: ['market', 'mark'], intervals: ['1m', '3m'] })
