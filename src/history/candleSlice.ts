@@ -175,9 +175,9 @@ async function concludeMissing(
   const isSilent = mayBeSilent && (await isSparse(trx, series))
   const unclaimed = union(emptyAtFirst, isSilent ? subtract(missing, gaps) : normalized(notes))
   const unanswered = withCandles(grid, intersect(missing, unclaimed))
-  // A range that is noted already keeps the time of its first look.
+  // A range that is noted already keeps the time of its first look, until a look is late enough to count as a second.
   const isNoted = (range: TimeRange) =>
-    !isSilent && notes.some(({ from, to }) => from === range.from && to === range.to)
+    !isSilent && notes.some((note) => note.from === range.from && note.to === range.to && !earlyNotes.includes(note))
   await replaceUnanswered(
     trx,
     series,

@@ -98,6 +98,24 @@ describe('a backfill from a service that', () => {
     expect(again.requests).toBe(0)
   })
 
+  it('has nothing long before an instrument began to trade: each late look puts off the next one', async () => {
+    const service = await startService({ hiddenCandles: [{ from: launch, to: now }] })
+    const ask = (from: number, to: number) => runBackfill(test, service, request(from, to), { serviceNow: now })
+    for (const times of [1, 2]) {
+      await ask(now - 13 * hourMs, now - 3 * hourMs)
+      // Trading has begun by the second look.
+      service.control.setQuirks({ hiddenCandles: [{ from: launch, to: now - 2 * hourMs }] })
+      if (times === 1) await ask(now - 2 * hourMs, now)
+      const { rows } = await test.database.pool.query<{ times: number }>(
+        "select times from recorder.ledger where verdict = 'unanswered'",
+      )
+      expect(rows).toEqual([{ times }])
+      await test.database.pool.query(
+        `update recorder.ledger set noted_at = noted_at - interval '1 hour 1 second' where verdict = 'unanswered'`,
+      )
+    }
+  })
+
   it('lies that there is nothing: no emptiness is final before a look an hour later finds it again', async () => {
     const lie = { from: launch, to: Math.floor((now - 2 * hourMs) / minuteMs) * minuteMs }
     const service = await startService({ hiddenCandles: [lie] })
