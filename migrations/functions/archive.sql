@@ -109,6 +109,17 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     where k.noted_at < excluded.noted_at
 $$;
 
+-- Ends the mark of a series of fills where a page of the history shows it together with time before it: rows are kept
+-- longer by now, and those of the mark are stored again. What is in an archive stays final.
+create or replace function recorder.end_fill_mark(of_category market.category, of_symbol text, shown tstzmultirange)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  delete from recorder.ledger k
+  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+    and k.verdict = 'final' and upper(k.ranges) - lower(k.ranges) <= interval '1 second'
+    and exists (select from unnest(shown) as r where r @> range_merge(k.ranges) and lower(r) < lower(k.ranges))
+    and not exists (select from recorder.archived_day d where d.table_name = 'fills')
+$$;
+
 -- Marks days of a table that were written to. Only days that were noted for the archive need a mark, and days before
 -- the newest of these. A mark that is seen is not written again: whoever takes it waits for this transaction. One with
 -- an older snapshot may see a mark that was taken before it wrote anything, and writes its own.

@@ -15,7 +15,7 @@ import { streamTraits } from '../market/stream.js'
 import { tradedCategories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { totalMs } from '../market/timeRange.js'
-import { addMs, dayMs, hourMs, laterOf, serviceMs, type ServiceMs, smallest, sum } from '../market/values.js'
+import { addMs, dayMs, hourMs, laterOf, secondMs, serviceMs, type ServiceMs, smallest, sum } from '../market/values.js'
 import { streamText } from '../db/series.js'
 import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
@@ -173,7 +173,8 @@ function withoutRemoved(
 
 /** Says that rows have left for good. Nothing fetches them again. */
 function warnOfFinal(planned: readonly PlannedSeries[]): void {
-  const left = planned.filter(({ final }) => final.length > 0)
+  // The mark of the newest fill that retention removed is a moment, which the history may bring back.
+  const left = planned.filter(({ final }) => totalMs(final) > secondMs)
   if (left.length === 0) return
   const hours = sum(left.map(({ final }) => totalMs(final))) / hourMs
   tell(

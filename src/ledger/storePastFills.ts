@@ -174,7 +174,11 @@ export async function storePastFills(
     const showsLive = known.some((fill) => fill.source === 'live' && compare(fill) === 'same')
     if (refusal !== null) return { inserted: 0, showsLive, refusal, proven }
     const unknown = fills.filter(({ execId }) => !knownIds.has(execId))
-    const fresh = await withoutFinal(trx, streamOf(key), unknown)
+    let fresh = await withoutFinal(trx, streamOf(key), unknown)
+    if (fresh.length < unknown.length) {
+      await callFunction(trx, 'recorder.end_fill_mark', category, symbol, multirangeText(proven))
+      fresh = await withoutFinal(trx, streamOf(key), unknown)
+    }
     let inserted = 0
     if (fresh.length > 0) {
       const { numAffectedRows = 0n } = await sql`

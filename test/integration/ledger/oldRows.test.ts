@@ -1,7 +1,9 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { type Batch, withoutOldRows } from '../../../src/ledger/batch.js'
+import { type Batch, type FillBatch, withoutOldRows } from '../../../src/ledger/batch.js'
+import { forget } from '../../../src/ledger/forget.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
+import { storePastFills } from '../../../src/ledger/storePastFills.js'
 import { dayMs } from '../../../src/market/values.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -73,3 +75,29 @@ test('a clock that is ahead, and a table that keeps all, lose nothing', () => {
   const ahead = withoutOldRows({ ...batch, receivedAt: someTime + 1_000 * dayMs }, keptMs)
   expect(ahead.rows).toHaveLength(32)
 })
+
+test.each([
+  ['AGAINUSDT', 0, [expect.closeTo(20, 4)]],
+  ['ARCHIVEDUSDT', 1, [expect.closeTo(10, 4), expect.closeTo(10, 4)]],
+])(
+  'all time of %s is claimed again once rows are kept longer; archived days, which stay final: %i',
+  async (symbol, days, covered) => {
+    const { db } = created.database
+    const { rows } = page(symbol, 0) as FillBatch
+    const fills = rows.slice(0, 21)
+    const key = { category: 'SPOT', symbol } as const
+    const asked = { from: someTime - 20 * dayMs, to: someTime + 1 }
+    const told = { other: null, reachesTo: asked.from, largest: 100, disorderMs: 0, requestTime: someTime + dayMs }
+    await storePastFills(db, key, { asked, fills, ...told })
+    const before = new Date(someTime - 9.5 * dayMs)
+    await forget(db, 'fills', before)
+    await sql`delete from market.fills where symbol = ${symbol} and ts < ${before}`.execute(db)
+    if (days > 0)
+      await sql`insert into recorder.archived_day (table_name, day) values ('fills', '2026-01-01')`.execute(db)
+    const known = await storePastFills(db, key, { asked, fills, ...told })
+    expect(known.refusal).toBeNull()
+    const now = await stored(symbol)
+    expect({ ...now, covered: now.covered.toSorted((a, b) => a - b) }).toMatchObject({ covered, gaps: 0 })
+    expect(now.days).toHaveLength(21 - days)
+  },
+)
