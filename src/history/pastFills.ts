@@ -8,7 +8,7 @@ import { addMs, dayMs, earlierOf, laterOf, minuteMs, secondMs, serviceMs, type S
 import { BoundedMap } from '../runtime/boundedMap.js'
 import type { Database } from '../db/schema.js'
 import { missingRows } from '../ledger/batch.js'
-import { runOf, type Shown } from '../ledger/run.js'
+import { insideOf, runOf, type Shown, showsOnlyEdges } from '../ledger/run.js'
 import { repeatsRejected, unreadTimes } from '../ledger/storeFills.js'
 import {
   explainFills,
@@ -195,7 +195,8 @@ class PastFillsWalk {
     const beyond = isNear ? addMs(above, 1) : earlierOf(addMs(range.to, marginAboveMs), settledUntil)
     const top = laterOf(range.to, beyond)
     const windowTo = (from: ServiceMs) => ({ from: laterOf(laterOf(bottom, from), addMs(top, -windowMs)), to: top })
-    if (!this.#hasShownEdgesOf(range) && (await this.#ask(windowTo(below ?? addMs(lowest, -marginMs))))) return
+    const hasShown = this.#last !== null && showsOnlyEdges(this.#last, range, this.#sizes.largest)
+    if (!hasShown && (await this.#ask(windowTo(below ?? addMs(lowest, -marginMs))))) return
     // An older fill proves the silence above it.
     if (below === null && (await this.#ask(windowTo(bottom)))) return
     await this.#askAlone({ from: laterOf(bottom, range.from), to: range.to })
@@ -212,14 +213,21 @@ class PastFillsWalk {
     const [alone] = other === null ? [] : intersect([stretch], [other.asked])
     if (alone === undefined) return this.#refuse([stretch], notShown)
     if (await this.#ask(alone, other)) return
-    const { rows, total, keepsBounds } = this.#last as Shown
+    const shown = this.#last as Shown
+    const { rows, total, keepsBounds } = shown
+    const newest = this.#newest
+    // A page may be cut anywhere, so that only an empty one shows that nothing lies between the fills at the edges.
+    for (let around = shown, inside = insideOf(around); inside !== null; inside = insideOf(around)) {
+      if (await this.#ask(inside, other, around)) return
+      around = this.#last as Shown
+    }
     // Fills beside the stretch hide those in it only where their page may be cut.
     const isEmpty = rows.length === 0 && total < Math.max(1, this.#largestFor(total))
     if (isEmpty || !keepsBounds) return this.#refuse([stretch], notShown)
     // A page that begins with this millisecond may show all of it. It is then asked for alone, too.
     const isNewestFirst = other === null || (other.rows[0]?.ts ?? 0) >= (other.rows.at(-1)?.ts ?? 0)
     // Requests reach a little beyond the stretch. A crowd there hides the millisecond next to it.
-    const beside = this.#newest >= stretch.to ? addMs(stretch.to, -1) : stretch.from
+    const beside = newest >= stretch.to ? addMs(stretch.to, -1) : stretch.from
     const edge = runOf(rows.map(({ ts }) => ts))?.newest ?? beside
     const millisecond = { from: edge, to: addMs(edge, 1) }
     const wide = isNewestFirst
@@ -227,18 +235,6 @@ class PastFillsWalk {
       : { ...millisecond, to: addMs(edge, marginMs) }
     if ((await this.#ask(wide)) || (await this.#ask(millisecond))) return
     await this.#refuse([millisecond], crowded)
-  }
-
-  /** Returns true if the last page shows nothing in a range but at its edges, and is not cut there. */
-  #hasShownEdgesOf({ from, to }: TimeRange): boolean {
-    if (this.#last === null) return false
-    const { asked, rows, total } = this.#last
-    const isShown = asked.from < from || asked.to > to
-    if (!isShown || asked.from > from || asked.to < to) return false
-    const isInside = rows.some(({ ts }) => ts > from && ts < to - 1)
-    const [first, last] = [rows[0]?.ts ?? 0, rows.at(-1)?.ts ?? 0]
-    const isCut = total >= this.#sizes.largest && (first >= last ? last >= to - 1 : last <= from)
-    return !isInside && !isCut
   }
 
   /** Resolves to the stored fills next to a range. A crowded millisecond next to it is not requested again. */
@@ -264,7 +260,7 @@ class PastFillsWalk {
   }
 
   /** Requests and stores a page. Resolves to true if less is left, or if fills came. */
-  async #ask(window: TimeRange, other = this.#last): Promise<boolean> {
+  async #ask(window: TimeRange, other = this.#last, around: Shown | null = null): Promise<boolean> {
     const { ask, client, counts, request } = this.#context
     const left = this.#left
     const response = await ask(() => this.#source.ask(client, { series: this.#series, window }, request))
@@ -284,10 +280,10 @@ class PastFillsWalk {
     // A page with rows that cannot be understood shows no silence.
     const unread = unreadTimes(response) ?? allTime
     const reachesTo = this.#reachesTo(requestTime)
-    const largest = this.#largestFor(fills.length)
+    const largest = this.#largestFor(around?.total ?? fills.length)
     const told = { series: this.#series, live: this.#live, ...this.#sizes, largest, reachesTo }
     const wanted = { from: left[0]?.from ?? window.from, to: left.at(-1)?.to ?? window.to }
-    const page = { ...told, asked: window, wanted, fills, unread, other: isWhole ? other : null, requestTime }
+    const page = { ...told, asked: window, wanted, fills, unread, other: isWhole ? other : null, around, requestTime }
     const { inserted, showsLive, refusal, proven } = await this.#source.store(page)
     counts.inserted += inserted
     if (refusal === null) {

@@ -50,17 +50,28 @@ export interface Shown {
   readonly rows: readonly { readonly ts: ServiceMs; readonly key: string }[]
   /** The number of all rows of the response. Requests reach one millisecond beyond the time that they ask for. */
   readonly total: number
+  /** How far beyond, in milliseconds. Times in whole seconds are up to a second earlier than those asked for. */
+  readonly beyondMs: number
+  /** True if rows lie at the beginning of that time or before it, and at its end or after it. */
+  readonly touches: { readonly from: boolean; readonly to: boolean }
   /** False if rows lie further beyond. The operation then ignores bounds, and what the response lacks proves nothing. */
   readonly keepsBounds: boolean
 }
 
 /**
- * Returns the time that two responses prove to be silent. `alone` was asked for that time alone, and shows at most the
- * rows of the one millisecond that bounds it. `other` was asked otherwise, and shows the same rows in that time.
+ * Returns the time that two responses prove to be silent. `page` was asked for that time alone, and is empty. `other`
+ * was asked otherwise, and shows no row in that time. Any page with rows may be cut. So a page that shows rows of the one
+ * millisecond that bounds a silence counts only `around` an empty one, which was asked for all but the edges.
  *
- * @param largest the most rows that a page of the operation has shown; with as many, a page may be cut
+ * @param largest the most rows that a page of the operation has shown; with as many, a page may be cut in a millisecond
  */
-export function silenceOf({ asked, rows, total, keepsBounds }: Shown, other: Shown | null, largest: number): Ranges {
+export function silenceOf(page: Shown, other: Shown | null, largest: number, around: Shown | null = null): Ranges {
+  const withEdges = around !== null && page.total === 0 ? silenceBeside(around, other, largest) : []
+  if (withEdges.length > 0) return withEdges
+  return page.total === 0 || insideOf(page) === null ? silenceBeside(page, other, largest) : []
+}
+
+function silenceBeside({ asked, rows, total, keepsBounds }: Shown, other: Shown | null, largest: number): Ranges {
   if (!keepsBounds || other?.keepsBounds !== true) return []
   const isWithin = asked.from >= other.asked.from && asked.to <= other.asked.to
   const isOtherwise = asked.from > other.asked.from || asked.to < other.asked.to
@@ -70,4 +81,22 @@ export function silenceOf({ asked, rows, total, keepsBounds }: Shown, other: Sho
   const keys = new Set(rows.map(({ key }) => key))
   const others = other.rows.filter(({ ts }) => ts >= asked.from && ts < asked.to)
   return others.length === rows.length && others.every(({ key }) => keys.has(key)) ? [asked] : []
+}
+
+/** Returns what to ask for without the rows at the edges of a stretch and beside it; null if there is nothing else. */
+export function insideOf({ asked: { from, to }, rows, beyondMs, touches, keepsBounds }: Shown): TimeRange | null {
+  const edgeMs = beyondMs + 1
+  const inside = { from: addMs(from, touches.from ? edgeMs : 0), to: addMs(to, touches.to ? -edgeMs : 0) }
+  const isSmaller = inside.from > from || inside.to < to
+  const areAtEdges = keepsBounds && rows.every(({ ts }) => ts === from || ts === to - 1)
+  return areAtEdges && isSmaller && inside.from < inside.to ? inside : null
+}
+
+/** Returns true if a response to a longer request shows nothing in a range but at its edges, and is not cut there. */
+export function showsOnlyEdges({ asked, rows, total }: Shown, { from, to }: TimeRange, largest: number): boolean {
+  if (asked.from > from || asked.to < to || (asked.from === from && asked.to === to)) return false
+  const isInside = rows.some(({ ts }) => ts > from && ts < to - 1)
+  const [first, last] = [rows[0]?.ts ?? 0, rows.at(-1)?.ts ?? 0]
+  const isCut = total >= largest && (first >= last ? last >= to - 1 : last <= from)
+  return !isInside && !isCut
 }

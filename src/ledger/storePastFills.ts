@@ -95,6 +95,8 @@ interface PastFillsPage {
   readonly fills: readonly Fill[]
   /** An earlier response of the history; null if there is none. */
   readonly other: Shown | null
+  /** One that showed rows at the edges of a stretch, of which this page was asked for all but the edges. Default: none. */
+  readonly around?: Shown | null
   /** The history is known to reach back to this time, and to show this many rows in a page. */
   readonly reachesTo: ServiceMs
   readonly largest: number
@@ -116,9 +118,11 @@ export const historyLateMs = 20_000
 export function shownFills(asked: TimeRange, fills: readonly Fill[]): Shown {
   const rows = fills.filter(({ ts }) => ts >= asked.from && ts < asked.to)
   // A whole second stands for times up to a second later.
-  const lateMs = areWholeSeconds(fills) ? secondMs : 1
-  const keepsBounds = fills.every(({ ts }) => ts >= asked.from - lateMs && ts <= asked.to)
-  return { asked, rows: rows.map(({ ts, execId }) => ({ ts, key: execId })), total: fills.length, keepsBounds }
+  const beyondMs = areWholeSeconds(fills) ? secondMs : 1
+  const keepsBounds = fills.every(({ ts }) => ts >= asked.from - beyondMs && ts <= asked.to)
+  const shown = rows.map(({ ts, execId }) => ({ ts, key: execId }))
+  const touches = { from: fills.some(({ ts }) => ts <= asked.from), to: fills.some(({ ts }) => ts >= asked.to - 1) }
+  return { asked, rows: shown, total: fills.length, beyondMs, touches, keepsBounds }
 }
 
 const areWholeSeconds = (fills: readonly Fill[]) => fills.every(({ ts }) => ts % secondMs === 0)
@@ -136,6 +140,7 @@ export async function storePastFills(
     wanted = asked,
     fills,
     other,
+    around = null,
     reachesTo,
     largest,
     disorderMs,
@@ -151,19 +156,18 @@ export async function storePastFills(
     disorderMs,
   )
   const settledUntil = addMs(requestTime, -historyLateMs)
-  const silence = intersect(silenceOf(shown, other, largest), [{ from: reachesTo, to: settledUntil }])
+  const silence = intersect(silenceOf(shown, other, largest, around), [{ from: reachesTo, to: settledUntil }])
   const shownIds = new Set(fills.map(({ execId }) => execId))
+  const aroundIds = new Set(around?.rows.map(({ key: id }) => id))
   return db.transaction().execute(async (trx) => {
     await callFunction(trx, 'recorder.lock_fills', [category], [symbol])
-    const known = await storedAround(trx, key, [
-      ...fills.map(({ ts }) => ts),
-      ...silence.flatMap(({ from, to }) => [from, to]),
-    ])
+    const times = [...fills.map(({ ts }) => ts), ...silence.flatMap(({ from, to }) => [from, to])]
+    const known = (await storedAround(trx, key, times)).filter(({ execId }) => !aroundIds.has(execId))
     const knownIds = new Set(known.map(({ execId }) => execId))
     const [near] = fills.filter(({ ts }) => ts >= wanted.from - nearMs && ts < wanted.to + nearMs)
     if (fills.length > 0 && near === undefined && !fills.some(({ execId }) => knownIds.has(execId)))
       return { inserted: 0, showsLive: false, refusal: null, proven: [] }
-    const isNew = ({ execId }: Pick<Fill, 'execId'>) => !shownIds.has(execId) && !knownIds.has(execId)
+    const isNew = ({ execId }: Pick<Fill, 'execId'>) => ![shownIds, knownIds, aroundIds].some((ids) => ids.has(execId))
     const late = live.filter((fill) => isNew(fill) && silence.some(({ from, to }) => fill.ts >= from && fill.ts < to))
     const from = smallest([serviceMs(Infinity), ...late.map(({ ts }) => ts)])
     const silent = subtract(silence, [{ from, to: serviceMs(Infinity) }])

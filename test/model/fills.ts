@@ -207,12 +207,16 @@ export class FillModel {
     if (page.from === null) return
     // Rows outside of the asked stretch bound nothing.
     const [from, to] = askedOf(page)
-    const times = [...new Set(page.rows.map(({ time }) => time))].filter((time) => time >= from && time < to)
+    const times = [...new Set(page.rows.map(({ time }) => time))]
     if (!keepsBounds(page)) return
     if (times.length === 0) yield { alone: askedOf(page), edges: [] }
     else if (page.rows.length < this.mostRows[page.operation]) {
-      const edges = momentsOf(times)
-      for (const alone of [...subtract([askedOf(page)], edges), ...edges]) yield { alone, edges }
+      const edges = momentsOf(times.filter((time) => time >= from && time < to))
+      // Any page with rows may be cut. An empty one is asked for up to a moment beside them.
+      const besideMs = times.every((time) => time % 1_000 === 0) ? 1_002 : 2
+      const near = times.map((time): Span => [time - besideMs, time + 1 + besideMs])
+      for (const alone of [...intersect(subtract([askedOf(page)], edges), unite(near)), ...edges])
+        yield { alone, edges }
     }
   }
 
