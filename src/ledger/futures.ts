@@ -24,12 +24,12 @@ import {
 import { instant } from '../db/columns.js'
 import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import { instrumentStream, ofInstrument, sameSeries, type Series } from '../db/series.js'
+import { instrumentStream, ofInstrument, sameSeries, type Series, seriesValues } from '../db/series.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { type Batch, missingRows } from './batch.js'
 import { withoutFinal } from './missing.js'
 import { provenBy, runOf } from './run.js'
-import { hasVerdict, multirangeText } from './verdicts.js'
+import { hasVerdict, multirangeText, rangeTexts } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 /**
@@ -76,7 +76,7 @@ export async function storeFundingRates(
   const times = named.map(({ ts }) => ts)
   const stored = await trx
     .selectFrom('market.funding_rates')
-    .select(['ts', 'interval_hours'])
+    .select(['ts', 'interval_hours', 'funding_rate as fundingRate'])
     .where(ofInstrument(key))
     .where('ts', '>=', instant(earlierOf(beyond[0]?.from ?? smallest(times), addMs(smallest(times), -marginMs))))
     .where('ts', '<=', instant(laterOf(beyond.at(-1)?.to ?? largest(times), addMs(largest(times), marginMs))))
@@ -88,6 +88,7 @@ export async function storeFundingRates(
     'funding_rates',
     (await withoutFinal(trx, series, named)).map((rate) => ({ ...rate, intervalHours: hours.get(rate.ts) ?? null })),
   )
+  await weighRates(trx, series, stored, named)
   for (const { ts, interval_hours: before } of stored) {
     const known = hours.get(ts) ?? null
     if (before !== null || known === null) continue
@@ -108,6 +109,25 @@ export async function storeFundingRates(
   const run = shown.length === 0 || leftOutOf(shown) ? [] : union(shown, normalized(moments))
   const proven = union(subtract(run, notProven(steps)), leftOutOf(beyond) ? [] : silent)
   return { ...written, gapsFound: await claimEvents(trx, series, proven, missedSettlement), proven }
+}
+
+const disputedRate = 'a response gave a stored settlement another rate'
+
+/** Notes settlements that come again with another rate as evidence, which ends where they come with the stored one. */
+async function weighRates(
+  trx: Kysely<Database>,
+  series: Series,
+  stored: readonly Pick<FundingRate, 'ts' | 'fundingRate'>[],
+  shown: readonly Pick<FundingRate, 'ts' | 'fundingRate'>[],
+): Promise<void> {
+  const known = new Map([...shown.toReversed(), ...stored].map(({ ts, fundingRate }) => [ts, trimmed(fundingRate)]))
+  const other = shown.filter(({ ts, fundingRate }) => known.get(ts) !== trimmed(fundingRate))
+  const secondsOf = (rates: typeof shown) => normalized(rates.map(({ ts }) => ({ from: ts, to: addMs(ts, secondMs) })))
+  const same = subtract(secondsOf(shown), secondsOf(other))
+  const key = seriesValues(series)
+  await callFunction(trx, 'recorder.end_evidence', ...key, 'disputed', multirangeText(same))
+  if (other.length === 0) return
+  await callFunction(trx, 'recorder.note_evidence', ...key, 'disputed', rangeTexts(secondsOf(other)), disputedRate)
 }
 
 function wholeHours({ from, to }: TimeRange): number | null {

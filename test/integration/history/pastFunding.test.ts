@@ -197,6 +197,31 @@ it('the first step is neither claimed nor a gap before another one shows the int
   expect(await claimed()).toEqual([[7, 13]])
 })
 
+it('a settlement that comes again with another rate is a gap, until it comes with the stored one', async () => {
+  const [key] = futures() as [FutureKey]
+  const hourOf = (hour: number, fundingRate: string) => ({ ts: start - dayMs + hour * hourMs, fundingRate })
+  const rates = [8, 9, 10, 11, 12].map((hour) => hourOf(hour, '0.0001'))
+  const changed = rates.with(2, hourOf(10, '0.0099'))
+  const disputed = { from: hourOf(10, '').ts, to: hourOf(10, '').ts + 1_000 }
+  await storeShown(key, rates)
+  await storeShown(key, [...rates, hourOf(13, '0.00010')])
+  expect(await gaps()).toEqual([])
+  await storeShown(key, changed)
+  const open = [{ state: 'open', range: disputed, reason: 'a response gave a stored settlement another rate' }]
+  expect(await gaps()).toMatchObject(open)
+  expect((await stored(key)).map(({ fundingRate }) => fundingRate)).not.toContain('0.0099')
+  // A response of other times answers nothing, and claims nothing of that one.
+  await storeShown(
+    key,
+    [11, 12, 13, 14].map((hour) => hourOf(hour, '0.0001')),
+  )
+  await storeShown(key, changed)
+  expect(await gaps()).toMatchObject(open)
+  await storeShown(key, rates)
+  expect((await gaps()).filter(({ state }) => state === 'open')).toEqual([])
+  expect(await coverage()).toBe(1)
+})
+
 it('a settlement that a response leaves out is a gap by the interval, and no gap when it comes', async () => {
   const [key] = futures()
   if (key === undefined) throw new Error('there is no future')
