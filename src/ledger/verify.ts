@@ -45,6 +45,11 @@ const checks: readonly Check[] = [
     run: fillsWithoutTrade,
   },
   {
+    name: 'where nothing was traded no minute has a volume',
+    concerns: ({ interval, type }) => interval !== '1m' && type === 'market',
+    run: minutesWithoutTrade,
+  },
+  {
     name: "hours and days of the service agree with the service's minutes",
     concerns: ({ interval }) => interval === '1H' || interval === '1D',
     run: rollupsThatDiffer,
@@ -256,6 +261,20 @@ async function fillsWithoutTrade(db: Kysely<Database>, series: CandleSeries): Pr
     group by silent
     order by 1`.execute(db)
   return disagreements(series, rows, 'fills are stored, but claimed is no trade')
+}
+
+/** Finds closed 1m candles with a volume in stretches that a longer interval records as without trades. */
+async function minutesWithoutTrade(db: Kysely<Database>, long: CandleSeries): Promise<Disagreement[]> {
+  const minutes: CandleSeries = { ...long, interval: '1m' }
+  const { rows } = await sql<Found>`
+    select lower(silent) as "from", upper(silent) as "to", count(*) as count
+    from recorder.ledger n
+    cross join lateral unnest(n.ranges) as silent
+    join market.candles c on ${ofCandles(minutes, 'c')} and c.open_time >= lower(silent) and c.open_time < upper(silent)
+    where ${ofSeries(candleStream(long), 'n')} and n.verdict in ('silent', 'no trade') and c.is_closed and c.base_volume > 0
+    group by silent
+    order by 1`.execute(db)
+  return disagreements(long, rows, 'minutes with a volume are stored, but claimed is no trade')
 }
 
 function lengthOf({ interval }: CandleSeries) {

@@ -61,6 +61,7 @@ const checks = {
   covered: 'what is stored is covered',
   silent: 'where nothing was traded nothing is stored',
   silentFills: 'where nothing was traded there are no fills',
+  silentMinutes: 'where nothing was traded no minute has a volume',
   rollups: "hours and days of the service agree with the service's minutes",
   volumes: 'volumes of minutes agree with the fills',
 }
@@ -69,6 +70,7 @@ const sound = {
   [checks.covered]: [],
   [checks.silent]: [],
   [checks.silentFills]: [],
+  [checks.silentMinutes]: [],
   [checks.rollups]: [],
   [checks.volumes]: [],
 }
@@ -143,6 +145,16 @@ describe('verify', () => {
       expect.stringMatching(/^BTCUSDT 1m [1-9]\d* fills are stored, but claimed is no trade$/),
     ])
     await sql(`delete from recorder.ledger where verdict = 'silent' and part = '${at}'`)
+    expect(await verified()).toEqual(sound)
+
+    const hour = new Date(Math.floor(now / hourMs) * hourMs - hourMs).toISOString()
+    await sql(`insert into recorder.ledger (stream, category, symbol, type, interval, verdict, part, ranges)
+      values ('candles', 'SPOT', 'BTCUSDT', 'market', '1H', 'no trade', '${hour}',
+        tstzmultirange(tstzrange('${hour}', timestamptz '${hour}' + interval '1 hour')))`)
+    expect((await verified())[checks.silentMinutes]).toEqual([
+      expect.stringMatching(/^BTCUSDT 1H [1-9]\d* minutes with a volume are stored, but claimed is no trade$/),
+    ])
+    await sql(`delete from recorder.ledger where verdict = 'no trade' and part = '${hour}'`)
     expect(await verified()).toEqual(sound)
   })
 
