@@ -6,7 +6,7 @@ import { type Clock, sleepFor } from './runtime/clock.js'
 import type { Logger } from './runtime/logger.js'
 import { withoutLogin } from './runtime/text.js'
 import { describeDatabaseError, isLockTableFull, traitsOf } from './db/databaseError.js'
-import { endLockHolders } from './db/locks.js'
+import { endSessionsInTheWay } from './db/locks.js'
 import { migrateToLatest, pendingMigrations } from './db/migrate.js'
 import { type OwnDatabase, readIdentity, serviceOf } from './db/identity.js'
 import { compareService, findOtherService, moveService, noteService, type OtherService } from './db/service.js'
@@ -185,7 +185,7 @@ export async function prepareOrWait(
       belonging = await requireService(store, config, logger, options)
       problem = null
     } catch (error) {
-      await endLockHolders(store.database.db, error).catch(() => undefined)
+      await endSessionsInTheWay(store.database.db, error).catch(() => undefined)
       problem = error as Error
       // Sessions that held all locks were ended, if that was possible.
       if (isLockTableFull(error) && attempt === 1) return prepare(2)

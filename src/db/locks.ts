@@ -1,6 +1,6 @@
 import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { bounds } from '../market/bounds.js'
-import { isLockTableFull } from './databaseError.js'
+import { isLockTableFull, traitsOf } from './databaseError.js'
 import { callFunction, type RunQuery } from './database.js'
 import type { Database } from './schema.js'
 import { hostname } from 'node:os'
@@ -42,25 +42,54 @@ export async function lockInTransaction(db: Kysely<Database>, name: string): Pro
   await row.execute()
 }
 
+interface SessionInTheWay {
+  readonly pid: number
+  readonly who: string
+  readonly own: boolean
+  readonly what: string
+}
+
 /**
- * Ends sessions of other logins in this database that hold so many locks that the server has no room for more, if
- * `error` says so. Adds to the error which sessions these are, and those of other databases.
+ * Ends sessions of other logins in this database that keep the recording waiting, if `error` may come from one. Adds to
+ * the error which sessions these are, and those of other databases. They hold so many locks that the server has no room
+ * for more, or they wait for a lock that stops writers. Those who only read never get it, but whoever comes later waits
+ * behind them: some statements ask for their lock before the server looks at their rights.
  */
-export async function endLockHolders(db: Kysely<Database>, error: unknown): Promise<void> {
-  if (!isLockTableFull(error)) return
+export async function endSessionsInTheWay(db: Kysely<Database>, error: unknown): Promise<void> {
+  const { isLocked, isCancelled } = traitsOf(error)
+  const isFull = isLockTableFull(error)
+  if (!isFull && !isLocked && !isCancelled) return
   const lines: string[] = []
-  const { rows } = await sql<{ pid: number; who: string; own: boolean; locks: number }>`
-    select pid, format('%s of %I in %I', pid, usename, datname) as who, datname = current_database() as own, count(*) as locks
-    from pg_locks join pg_stat_activity using (pid)
-    where usename <> session_user
-    group by pid, usename, datname having count(*) > ${sql.lit(bounds.locksOfSession)}`.execute(db)
-  for (const { pid, who, own, locks } of rows) {
+  for (const { pid, who, own, what } of await (isFull ? holders(db) : waiting(db))) {
     // Sessions in other databases are not the recorder's to end.
     const ended = own && (await callFunction<boolean>(db, 'pg_terminate_backend', pid).catch(() => false))
     const outcome = ended ? ' and was ended' : own ? ', and this login may not end it' : ''
-    lines.push(`session ${who} holds ${locks} locks${outcome}`)
+    lines.push(`session ${who} ${what}${outcome}`)
   }
   if (error instanceof Error && lines.length > 0) Object.assign(error, { detail: lines.join('; ') })
+}
+
+const session = sql`pid, format('%s of %I in %I', pid, usename, datname) as who, datname = current_database() as own`
+
+async function holders(db: Kysely<Database>): Promise<SessionInTheWay[]> {
+  const { rows } = await sql<SessionInTheWay>`
+    select ${session}, format('holds %s locks', count(*)) as what
+    from pg_locks join pg_stat_activity using (pid)
+    where usename <> session_user
+    group by pid, usename, datname having count(*) > ${sql.lit(bounds.locksOfSession)}`.execute(db)
+  return rows
+}
+
+/** Reads no table of the catalog but those of the whole server, since such a wait may be for one of the catalog. */
+async function waiting(db: Kysely<Database>): Promise<SessionInTheWay[]> {
+  const { rows } = await sql<SessionInTheWay>`
+    select ${session}, 'waits for a lock that its login may not take' as what
+    from pg_locks join pg_stat_activity using (pid)
+    where not granted and locktype = 'relation' and mode not in ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
+      and usename <> session_user
+      and not pg_has_role(usesysid, (select datdba from pg_database where datname = current_database()), 'usage')
+      and not pg_has_role(usesysid, to_regrole('recorder_writer'), 'usage')`.execute(db)
+  return rows
 }
 
 /** Returns a unique name for a session. The server cuts names off at 63 characters. */

@@ -3,7 +3,7 @@ import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
 import { isProven, type StreamName, streamTraits } from '../market/stream.js'
 import { sum } from '../market/values.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
-import { endLockHolders } from '../db/locks.js'
+import { endSessionsInTheWay } from '../db/locks.js'
 import { requireKnownSchema } from '../db/migrate.js'
 import type { Database } from '../db/schema.js'
 import { type WriteResult, rowsPerStatement } from '../db/writeRows.js'
@@ -227,10 +227,10 @@ function requestOf({ stream, target }: Batch): Parameters<typeof rejectedRow>[0]
 
 /**
  * Returns the error of a newer schema in place of the given one. A newer program may have changed the schema. That
- * explains nearly any refusal, and has its own remedy. Sessions that leave no room for locks are ended and named.
+ * explains nearly any refusal, and has its own remedy. Sessions that keep it waiting are ended and named.
  */
 async function explained(db: Kysely<Database>, error: unknown): Promise<unknown> {
-  await endLockHolders(db, error).catch(() => undefined)
+  await endSessionsInTheWay(db, error).catch(() => undefined)
   if (traitsOf(error).isPassing) return error
   return requireKnownSchema(db).then(
     () => error,

@@ -4,6 +4,7 @@ import pg from 'pg'
 import { pino } from 'pino'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from 'vitest'
 import { describeDatabaseError } from '../../../src/db/databaseError.js'
+import { openDatabase } from '../../../src/db/database.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storeFills } from '../../../src/ledger/storeFills.js'
 import { type Lease, acquireLease } from '../../../src/lease/lease.js'
@@ -190,6 +191,48 @@ describe('a login in market_reader', () => {
       await pool.query('drop function many.no_room() cascade')
       await pool.query(each('drop table many.t%s'))
       await pool.query('drop schema many cascade')
+    }
+  })
+
+  it('that waits for a lock that it may not take is refused, or is ended when rows wait behind it', async () => {
+    const { pool, db } = created.database
+    await pool.query(`grant ${reader.user} to current_user with inherit true`)
+    const writer = await pool.connect()
+    const hasty = openDatabase({ url: created.url, statementTimeoutMs: 3000 })
+    try {
+      for (const [index, statement] of [
+        'create rule mine as on insert to market.fills do instead nothing',
+        'alter index market.fills_pkey depends on extension plpgsql',
+        'create trigger mine before insert on market.fills execute function pg_catalog.suppress_redundant_updates_trigger()',
+      ].entries()) {
+        await writer.query('begin; lock table market.fills in row exclusive mode; select from market.fills')
+        const attack = new pg.Client({ connectionString: reader.url, application_name: 'attack' })
+        attack.on('error', () => undefined)
+        await attack.connect()
+        await attack.query('set lock_timeout = 0; set statement_timeout = 0')
+        const outcome = attack.query(statement).then(() => undefined, describeDatabaseError)
+        const waits = `select from pg_stat_activity where application_name = 'attack' and wait_event_type = 'Lock'`
+        const isRefused = await Promise.race([
+          outcome.then(() => true),
+          vi.waitFor(async () => {
+            expect((await pool.query(waits)).rowCount).toBe(1)
+            return false
+          }, 120_000),
+        ])
+        const rows = [aFill({ execId: `in the way ${index}` })]
+        const batch = { ...instrument, rejected: [], rows, requestTime: someTime, receivedAt: someTime }
+        const failure = await storeBatch(hasty.db, batch).then(() => undefined, describeDatabaseError)
+        const named = `session \\d+ of ${reader.user} in \\w+ waits for a lock that its login may not take and was ended`
+        if (isRefused) expect(failure, statement).toBe(undefined)
+        else expect(failure, statement).toMatch(new RegExp(named))
+        await vi.waitFor(() => storeBatch(db, batch), 120_000)
+        expect(await outcome).toBeDefined()
+        await writer.query('commit')
+        await attack.end().catch(() => undefined)
+      }
+    } finally {
+      writer.release()
+      await hasty.close()
     }
   })
 
