@@ -35,6 +35,7 @@ LABEL org.opencontainers.image.title="market-recorder" \
   org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /runtime ./
 COPY config/demo.yaml config/compose/recorder.yaml config/
+COPY config/compose/refuse_queuing.sql config/compose/
 # The image's user is nonroot (65532). It writes nowhere but below /data and /tmp.
 COPY --from=build --chown=65532:65532 /data /data
 VOLUME /data

@@ -36,17 +36,6 @@ begin
   end loop;
 end
 $$;
--- These statements ask for a lock that stops writers before the server looks at their rights.
-create function refuse_queuing() returns event_trigger language plpgsql set search_path = pg_catalog as $$
-begin
-  if not pg_has_role(session_user, (select datdba from pg_database where datname = current_database()), 'usage') then
-    raise insufficient_privilege using message = 'permission denied: ' || tg_tag || ' needs the owner of the database';
-  end if;
-end
-$$;
-create event trigger refuse_queuing on ddl_command_start
-  when tag in ('CREATE RULE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'ALTER INDEX', 'ALTER MATERIALIZED VIEW', 'COMMENT')
-  execute function refuse_queuing();
 revoke connect on database postgres, template1 from public;
 grant connect on database postgres, template1 to recorder;
 SQL

@@ -223,7 +223,7 @@ interface PageSourceOptions {
 /** Requests pages of one series, and passes their closed candles on to be stored. */
 export class PageSource {
   received = 0
-  /** What the responses left out of the reviewed ranges between two of their candles. */
+  /** Parts that the responses left out of the reviewed ranges between two of their candles. */
   silence: Ranges = []
   readonly #options: PageSourceOptions
 

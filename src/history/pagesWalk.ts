@@ -272,7 +272,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   async #confirmEnd(): Promise<string> {
     const { beyond, textOf } = this.#history
     const [row, page] = [this.#rows.at(-1), this.#pages.at(-1)]
-    // Of one or two rows nothing tells whether more came before them.
+    // With one or two rows, nothing tells whether more came before them.
     if (row === undefined || page === undefined || this.#rows.length < fewestRows) return notConfirmed
     const last = textOf(row)
     if (beyond === undefined) return this.#confirmCursor(page, last)

@@ -1,10 +1,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
-import { closeSync, constants, openSync } from 'node:fs'
+import { closeSync, constants, openSync, readFileSync } from 'node:fs'
 import { chmod, chown, link, mkdtemp, readdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { isUnneededFunction } from '../../../migrations/0009_roles.js'
-import { isRunning } from '../../runtime/process.js'
+import { isRunning, packageFile } from '../../runtime/process.js'
 import { type Account, type Binaries, canEnter, findBinaries, serverAccount } from './binaries.js'
 import { type Cluster, clusterPath, lastError, serverEnvironment } from './keeper.js'
 import { databaseName, embeddedPaths, logins, type Passwords, readPasswords } from './process.js'
@@ -211,26 +211,6 @@ const closeToPublic = `
   end
   $$`
 
-/**
- * Refuses statements that ask for a lock on a table before the server looks at their rights. Waiting for that lock is
- * enough to stop all who write to the table, and on a table of the catalog all who log in. Databases that are created
- * later have it, too. As a part of an extension of the server it is in no dump, which `recorder` could not restore.
- */
-const refuseQueuing = [
-  `create function pg_catalog.refuse_queuing() returns event_trigger language plpgsql as $$
-    begin
-      if not pg_has_role(session_user, (select datdba from pg_database where datname = current_database()), 'usage') then
-        raise insufficient_privilege using message = 'permission denied: ' || tg_tag || ' needs the owner of the database';
-      end if;
-    end
-    $$`,
-  `create event trigger refuse_queuing on ddl_command_start
-    when tag in ('CREATE RULE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'ALTER INDEX', 'ALTER MATERIALIZED VIEW', 'COMMENT')
-    execute function pg_catalog.refuse_queuing()`,
-  'alter extension plpgsql add function pg_catalog.refuse_queuing()',
-  'alter extension plpgsql add event trigger refuse_queuing',
-]
-
 /** Returns the statements that set up roles and the database. The superuser runs them. */
 function roleStatements(passwords: Passwords): string[] {
   const { owner } = logins
@@ -258,7 +238,8 @@ function roleStatements(passwords: Passwords): string[] {
     'revoke connect on database postgres, template1 from public',
     `grant connect on database postgres, template1 to ${owner}`,
     closeToPublic,
-    ...refuseQueuing,
+    // Databases that are created from this one have it, too.
+    readFileSync(packageFile('config/compose/refuse_queuing.sql'), 'utf8'),
     `create database ${databaseName} owner ${owner}`,
     `revoke temporary on database ${databaseName} from public`,
   ]

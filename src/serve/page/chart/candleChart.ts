@@ -12,7 +12,7 @@ import { Bands } from './bands.js'
 import { type ChartGap, placesOf, type Slot } from './model.js'
 import { chartOptions, colour } from './drawing.js'
 
-/** What the chart is to show. */
+/** Contents of the chart. */
 export interface Shown {
   /** Names what was asked for. Another name is shown anew, and an equal one stays where it is. */
   readonly key: string
@@ -55,7 +55,7 @@ interface Places {
   readonly to: number
 }
 
-/** What a person moves the chart with. */
+/** Events by which a person moves the chart. */
 const gestures = ['pointermove', 'touchmove', 'wheel', 'dblclick'] as const
 
 /**
@@ -70,7 +70,7 @@ export class CandleChart {
   readonly #events: () => ChartEvents
   #shown: Shown = { key: '', slots: [], chartGaps: [], lengthMs: 60_000, at: null, span: null, hasNewest: false }
   #view: Places = { from: 0, to: 0 }
-  /** What the view holds on to when candles come or go: the moment asked for, the newest candle, or its left edge. */
+  /** The view holds on to this when candles come or go: the moment asked for, the newest candle, or its left edge. */
   #holds: 'moment' | 'newest' | 'edge' = 'newest'
   /** Frame with which the chart moves to the view; null once it has. */
   #frame: number | null = null
