@@ -1,5 +1,6 @@
 import type pg from 'pg'
 import { closeTime, type Interval } from '../../src/market/candle.js'
+import { liquidationPageRows } from '../../src/market/funding.js'
 import type { ServedResponse } from '../../src/simulator/control.js'
 import { keyColumns, type RecordedTable, servedTruth, type TruthRow } from '../support/servedTruth.js'
 import { storedRows } from '../support/storedRows.js'
@@ -43,15 +44,16 @@ const maxExplained = 5
 
 /**
  * Responses without those of the past, which are stored once they join what is stored, or are asked for again: a recorder
- * that ends meanwhile drops them. Every request of a walk into the past names its page, except the first one for
- * liquidations, which nothing but the next request tells from a live one.
+ * that ends meanwhile drops them. Every request of a walk into the past names its page, except those for the newest
+ * liquidations: of them, one with another limit than the live ones is of a walk, as is one whose cursor is used.
  */
 function withoutPast(responses: readonly ServedResponse[]): ServedResponse[] {
   const cursors = new Set(responses.map(({ parameters }) => parameters['cursor']))
   return responses.filter(({ operation, parameters, data }) => {
     const { cursor } = (data ?? {}) as { readonly cursor?: string }
     const beginsWalk = cursor !== undefined && cursors.has(cursor)
-    return !operation.endsWith('-fills-history') && parameters['cursor'] === undefined && !beginsWalk
+    const isOfWalk = operation === 'liquidations' && Number(parameters['limit']) !== liquidationPageRows
+    return !operation.endsWith('-fills-history') && parameters['cursor'] === undefined && !beginsWalk && !isOfWalk
   })
 }
 
