@@ -4,6 +4,7 @@ import type { Fill } from '../market/rows.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import {
   addMs,
+  dayMs,
   largest,
   minuteMs,
   minuteOf,
@@ -56,16 +57,22 @@ export async function fillNeighbours(
   { from, to }: TimeRange,
   slackMs: number,
 ): Promise<{ readonly above: ServiceMs | null; readonly below: ServiceMs | null }> {
-  const fills = db.selectFrom('market.fills').select('ts').distinct().where(ofInstrument(key)).limit(2)
+  const fills = db.selectFrom('market.fills').select('ts').where(ofInstrument(key)).limit(1)
+  const newestBefore = fills.orderBy('ts', 'desc')
+  const oldestAfter = fills.orderBy('ts')
+  const timesFrom = async (first: typeof fills, further: (ts: ServiceMs) => typeof fills) => {
+    const nearest = await first.execute()
+    const rest = await Promise.all(nearest.map(({ ts }) => further(ts).execute()))
+    return [...nearest, ...rest.flat()]
+  }
+  // A further one is looked for within a day: of a quiet instrument it may be chunks away.
   const [above, below] = await Promise.all([
-    fills
-      .where('ts', '>=', instant(addMs(to, slackMs)))
-      .orderBy('ts')
-      .execute(),
-    fills
-      .where('ts', '<', instant(addMs(from, -slackMs)))
-      .orderBy('ts', 'desc')
-      .execute(),
+    timesFrom(oldestAfter.where('ts', '>=', instant(addMs(to, slackMs))), (ts) =>
+      oldestAfter.where('ts', '>', instant(ts)).where('ts', '<=', instant(addMs(ts, dayMs))),
+    ),
+    timesFrom(newestBefore.where('ts', '<', instant(addMs(from, -slackMs))), (ts) =>
+      newestBefore.where('ts', '<', instant(ts)).where('ts', '>=', instant(addMs(ts, -dayMs))),
+    ),
   ])
   const adjacentOf = async (found: typeof above, between: (ts: ServiceMs) => TimeRange) => {
     for (const { ts } of found.toReversed()) {

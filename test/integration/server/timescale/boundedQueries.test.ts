@@ -110,6 +110,8 @@ async function storePast(): Promise<void> {
 
 /** Starts a recorder of all streams with its page, and waits until each stream has stored something. */
 async function record(): Promise<void> {
+  // A further attempt at a test begins with a recorder of its own.
+  await recorder?.stop()
   const config = loadConfig({ env: { DATABASE_URL: created.url, EXCHANGE_BASE_URL: simulator.url } })
   config.database.dataDir = dataDir
   config.serve.port = 0
