@@ -1,13 +1,13 @@
 import { type Backoff, backoffMs } from '../../runtime/clock.js'
 import { type ExchangeErrorKind, type FailureTraits, failureTraits } from '../errors.js'
-import type { Departure } from './penalty.js'
+import { blockMs, type Departure, firstPauseMs } from './penalty.js'
 
 /** An operation counts as out of order after this many failures in a row, over at least this time. */
 const failuresToOpen = 10
 const minFailingMs = 2_000
 const pauses = { minMs: 1_000, maxMs: 5_000 }
 /** Pauses of an operation that the service refuses, up to the length of a block. */
-const pausesOfRefused = { minMs: 1_500, maxMs: 300_000 }
+const pausesOfRefused = { minMs: firstPauseMs, maxMs: blockMs }
 
 export type CircuitOutcome = FailureTraits['circuit']
 

@@ -28,9 +28,9 @@ export type Settlement =
  * Pause after a first rejection, which is taken for the limit of a second. Further rejections soon afterwards suggest
  * that the address is blocked.
  */
-const firstPauseMs = 1_500
+export const firstPauseMs = 1_500
 /** How long the service blocks an address that went over its limits. */
-const blockMs = 300_000
+export const blockMs = 300_000
 /** A rejection within this time after a pause counts as a repetition, and doubles the next pause. */
 const memoryMs = 60_000
 /** Share of the full rate just after a pause, and the time until the full rate is reached again. */

@@ -2,7 +2,7 @@ import { once } from 'node:events'
 import { type AddressInfo, connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test, vi } from 'vitest'
-import { Hono } from 'hono'
+import { type Context, Hono } from 'hono'
 import { compress } from 'hono/compress'
 import { bounds } from '../../../src/market/bounds.js'
 import { createBoundedServer, renderOnce } from '../../../src/serve/connections.js'
@@ -80,7 +80,8 @@ test('a client that asks has a place, while more silent ones than places come ag
   }
 })
 
-test('simultaneous requests with one key are one rendering, and those without a key are none', async () => {
+/** An app that renders each path but `/endless` once, and holds all responses until they are released. */
+function heldApp(bodyOf: (context: Context) => string) {
   let handled = 0
   let release = () => {}
   const held = new Promise<void>((resolve) => (release = resolve))
@@ -88,35 +89,28 @@ test('simultaneous requests with one key are one rendering, and those without a 
   app.use(
     '/*',
     renderOnce(({ path }) => (path === '/endless' ? null : path)),
+    compress({ encoding: 'gzip' }),
   )
   app.get('/*', async (context) => {
     handled++
     await held
-    return context.text(context.req.path)
+    return context.text(bodyOf(context))
   })
+  return { app, handled: () => handled, release }
+}
+
+test('simultaneous requests with one key are one rendering, and those without a key are none', async () => {
+  const { app, handled, release } = heldApp(({ req }) => req.path)
   const paths = Array.from({ length: 300 }, (_, place) => `/metrics?a=${place}`)
   const responses = [...paths, '/endless', '/endless'].map((path) => app.request(path))
-  await vi.waitFor(() => expect(handled).toBe(3), 120_000)
+  await vi.waitFor(() => expect(handled()).toBe(3), 120_000)
   release()
   const texts = await Promise.all(responses.map(async (response) => (await response).text()))
   expect(texts).toEqual([...paths.map(() => '/metrics'), '/endless', '/endless'])
 })
 
 test('all spellings of the encodings that a client takes are two renderings: with gzip and without', async () => {
-  let handled = 0
-  let release = () => {}
-  const held = new Promise<void>((resolve) => (release = resolve))
-  const app = new Hono()
-  app.use(
-    '/*',
-    renderOnce(({ path }) => path),
-    compress({ encoding: 'gzip' }),
-  )
-  app.get('/*', async (context) => {
-    handled++
-    await held
-    return context.text('a'.repeat(2_000))
-  })
+  const { app, handled, release } = heldApp(() => 'a'.repeat(2_000))
   const spelled = (text: string) => app.request('/metrics', { headers: { 'accept-encoding': text } })
   const withGzip = ['gzip', 'GZIP;q=0.5', '*', 'br, *;q=0.1'].concat(
     Array.from({ length: 300 }, (_, n) => `a${n}, gzip`),
@@ -125,7 +119,7 @@ test('all spellings of the encodings that a client takes are two renderings: wit
     Array.from({ length: 300 }, (_, n) => `a${n}`),
   )
   const responses = [...withGzip, ...without].map(spelled)
-  await vi.waitFor(() => expect(handled).toBe(2), 120_000)
+  await vi.waitFor(() => expect(handled()).toBe(2), 120_000)
   release()
   const encodings = await Promise.all(
     responses.map(async (response) => (await response).headers.get('content-encoding')),
