@@ -10,11 +10,10 @@ import {
   keepsBounds,
   runOf,
   runOfGroup,
-  sameRowsAt,
+  idsAt,
   sameValues,
   settledBy,
   storedOf,
-  timesOf,
   type Fill,
   type Operation,
   type Page,
@@ -50,6 +49,8 @@ export class FillModel {
   /** A page left out stored fills, perhaps because times leave their order by more than was shown. */
   private isOrderInDoubt = false
   private readonly mostRows: Record<Operation, number> = { live: 0, history: 0 }
+  /** The oldest time that each operation has shown in a response that was believed. */
+  private readonly oldest: Record<Operation, number> = { live: Infinity, history: Infinity }
 
   receive(page: Page): void {
     this.events.push((model) => model.receive(page))
@@ -91,13 +92,9 @@ export class FillModel {
     if (operation === 'live') this.doubt(rows, isUnbroken ? run[0] : Infinity)
     for (const fill of rows) if (!this.stored.has(fill.id)) this.stored.set(fill.id, fill)
 
-    const times = momentsOf(rows.map(({ time }) => time))
-    this.seen.push({
-      page,
-      disorder,
-      isUnbroken,
-      isSilentAt: (span) => intersect([span], times).length === 0,
-    })
+    const times = rows.map(({ time }) => time)
+    this.seen.push({ page, disorder, isUnbroken, moments: momentsOf(times) })
+    this.oldest[operation] = Math.min(this.oldest[operation], ...times)
     if (isUnbroken && !(operation === 'history' && this.isOrderInDoubt)) {
       const proven: Span = [run[0], Math.min(run[1], settledBy(page))]
       this.must = unite([...this.must, ...subtract([proven], momentsOf(page.unread))])
@@ -180,22 +177,26 @@ export class FillModel {
   private silences(): Span[] {
     const found: Span[] = []
     const whole = this.seen.filter(({ page }) => page.unread.length === 0)
+    const others = whole.filter(({ page }) => keepsBounds(page))
     for (const empty of whole) {
       for (const { alone, edges } of this.askedAlone(empty)) {
-        for (const other of whole) {
-          if (other === empty || !isAskedOtherwise(empty.page, other.page) || !keepsBounds(other.page)) continue
-          const asked = intersect([alone], [askedOf(other.page)])
-          if (!this.reaches(empty.page.operation, alone[0]) || !this.reaches(other.page.operation, alone[0])) continue
-          const quiet = asked.flatMap((span) => (other.isSilentAt(span) ? [span] : subtract([span], timesOf(other))))
-          const settled: Span = [-Infinity, Math.min(settledBy(empty.page), settledBy(other.page))]
-          found.push(...intersect(quiet, [settled]), ...edges.filter((edge) => sameRowsAt(edge, empty, other)))
+        if (!this.reaches(empty.page.operation, alone[0])) continue
+        const atEdges = edges.map((edge) => ({ edge, ids: idsAt(edge, empty) }))
+        for (const other of others) {
+          if (other === empty || !isAskedOtherwise(empty.page, other.page)) continue
+          if (!this.reaches(other.page.operation, alone[0])) continue
+          const [from, to] = askedOf(other.page)
+          const settled = Math.min(settledBy(empty.page), settledBy(other.page))
+          const asked: Span = [Math.max(alone[0], from), Math.min(alone[1], to, settled)]
+          if (asked[0] < asked[1]) found.push(...subtract([asked], other.moments))
+          for (const { edge, ids } of atEdges) if (ids === idsAt(edge, other)) found.push(edge)
         }
       }
     }
     for (const span of this.quietMinutes()) {
       for (const other of this.seen) {
         const asked = intersect([span], [[-Infinity, Math.min(askedOf(other.page)[1], settledBy(other.page))]])
-        found.push(...subtract(asked, timesOf(other)))
+        found.push(...subtract(asked, other.moments))
       }
     }
     return found
@@ -222,7 +223,7 @@ export class FillModel {
 
   /** The operation has shown a fill as old as that. */
   private reaches(operation: Operation, time: number): boolean {
-    return this.seen.some(({ page }) => page.operation === operation && page.rows.some((row) => row.time <= time))
+    return this.oldest[operation] <= time
   }
 
   private quietMinutes(): Span[] {
@@ -241,6 +242,7 @@ export class FillModel {
   private recount(): void {
     // What is contradicted is withdrawn. A later response has to prove it anew.
     this.must = subtract(this.must, this.contradictions())
+    let may: Span[] | undefined
     for (const candle of this.latestCandles()) {
       const isEqual = candle.volume === this.volumeOf(candle.open)
       const span: Span = [candle.open, candle.open + minute]
@@ -251,7 +253,11 @@ export class FillModel {
       // A known gap in a minute explains what its candle counts more.
       else if (this.countsMore(candle) && covers(this.must, span)) {
         this.underCounted.add(candle.open)
-      } else if (this.countsMore(candle) && covers(this.mayClaim(), span)) this.perhapsUnderCounted.add(candle.open)
+      } else if (this.countsMore(candle) && !this.perhapsUnderCounted.has(candle.open)) {
+        // What was found of other minutes changes nothing of this one.
+        may ??= this.mayClaim()
+        if (covers(may, span)) this.perhapsUnderCounted.add(candle.open)
+      }
     }
     const perhaps = [...this.perhapsUnderCounted].map((open): Span => [open, open + minute])
     this.must = subtract(this.must, [...this.contradictions(), ...perhaps])

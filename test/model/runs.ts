@@ -18,7 +18,7 @@ export type Page = {
   isOrderInDoubt?: boolean
 }
 
-export type Seen = { page: Page; disorder: number; isUnbroken: boolean; isSilentAt: (span: Span) => boolean }
+export type Seen = { page: Page; disorder: number; isUnbroken: boolean; moments: Span[] }
 
 const settling: Record<Operation, number> = { live: 2_000, history: 20_000 }
 
@@ -61,7 +61,6 @@ export function isReadInPart({ rows, unread }: Page): boolean {
 }
 
 export const settledBy = (page: Page) => page.at - settling[page.operation]
-export const timesOf = ({ page }: Seen) => momentsOf(page.rows.map(({ time }) => time))
 
 export function runOf(page: Page, disorder: number): Span {
   const [from, to] = askedOf(page)
@@ -97,12 +96,11 @@ export function isAskedOtherwise(one: Page, other: Page): boolean {
   return one.operation !== other.operation || one.from !== other.from || one.to !== other.to
 }
 
-export function sameRowsAt(edge: Span, one: Seen, other: Seen): boolean {
-  const idsAt = ({ page }: Seen) =>
-    page.rows
-      .filter(({ time }) => time >= edge[0] && time < edge[1])
-      .map(({ id }) => id)
-      .sort()
-      .join()
-  return idsAt(one) === idsAt(other)
+/** The ids that a response shows in a stretch. */
+export function idsAt([from, to]: Span, { page }: Seen): string {
+  return page.rows
+    .filter(({ time }) => time >= from && time < to)
+    .map(({ id }) => id)
+    .sort()
+    .join()
 }

@@ -14,17 +14,17 @@ export function unite(spans: Iterable<Span>): Span[] {
 }
 
 export function subtract(spans: Iterable<Span>, holes: Iterable<Span>): Span[] {
-  let rest = unite(spans)
-  for (const [from, to] of holes) {
-    if (from >= to) continue
-    rest = rest.flatMap(([start, end]): Span[] =>
-      end <= from || to <= start
-        ? [[start, end]]
-        : unite([
-            [start, Math.min(end, from)],
-            [Math.max(start, to), end],
-          ]),
-    )
+  const closed = unite(holes)
+  const rest: Span[] = []
+  let next = 0
+  for (const [start, end] of unite(spans)) {
+    let from = start
+    while ((closed[next]?.[1] ?? Infinity) <= start) next++
+    for (let place = next; from < end; place++) {
+      const [until, to] = closed[place] ?? [end, end]
+      if (from < until) rest.push([from, Math.min(until, end)])
+      from = Math.max(from, until < end ? to : end)
+    }
   }
   return rest
 }
