@@ -30,11 +30,12 @@ const rows: Readonly<
   ],
   walkPieces: ['pieces of time that the candles of a walk make', 'history/fetchRange.ts', 'as requests', null],
   walkLength: [
-    'characters of all pages of a walk through liquidations or settled funding rates',
+    'characters of all pages of liquidations or settled funding rates, in all walks',
     'history/pagesWalk.ts',
     'as requests',
     null,
   ],
+  walkRepeats: ['rows that such a walk stores again', 'history/pagesWalk.ts', 'as requests', null],
   rejectedRows: ['rejected rows that are kept of a response', 'exchange/formats/rows.ts', 'as rows', rejected],
   decimalDigits: [
     'digits of a decimal; sizes and volumes are not negative',

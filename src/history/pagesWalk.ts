@@ -2,11 +2,11 @@ import type { ExchangeClient, Page } from '../exchange/client.js'
 import type { RequestOptions } from '../exchange/sender.js'
 import { bounds } from '../market/bounds.js'
 import { intersect, normalized, type Ranges, subtract, union } from '../market/timeRange.js'
-import { addMs, earlierOf, laterOf, type ServiceMs, serviceMs } from '../market/values.js'
+import { addMs, earlierOf, laterOf, type ServiceMs, serviceMs, sum } from '../market/values.js'
 import { missingRows } from '../ledger/batch.js'
 import { eventLateMs } from '../ledger/futures.js'
 import { provenBy, runOf } from '../ledger/run.js'
-import { type EventContext, type EventOutcome, type EventSeries, nothingOlder } from './sliceWork.js'
+import { type EventContext, type EventOutcome, type EventSeries, nothingOlder, WalkTooLong } from './sliceWork.js'
 
 /** A request for one page: by its number from 1, or by the name that the page before gave. */
 interface PageQuery {
@@ -79,7 +79,8 @@ export function fetchPages<Row extends { readonly ts: ServiceMs }>(
   ranges: Ranges,
   context: EventContext,
 ): Promise<EventOutcome> {
-  return new PagesWalk(history, series, ranges, context).run()
+  const walk = new PagesWalk(history, series, ranges, context)
+  return walk.run().finally(() => (heldByAllWalks.length -= walk.length))
 }
 
 const noFurtherPage = 'its operation names no further page, so that nothing beyond this one can be requested'
@@ -87,6 +88,8 @@ const notContinued = 'a further page of its operation does not continue the page
 const notUnderstood = 'a page of its operation has rows that cannot be understood'
 const notConfirmed = 'its operation does not show twice that it has no more rows'
 const tooMuch = 'its pages are longer together than what is held of them'
+const tooOften = 'its pages show the times of the same rows again and again'
+const heldByAllWalks = { length: 0 }
 
 /** The fewest rows of which a page can show all but the last, and still more than one. */
 export const fewestRows = 3
@@ -111,7 +114,9 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   #rows: readonly Row[] = []
   #claimed: Ranges = []
   /** Length of all rows that were shown, as JSON. */
-  #length = 0
+  length = 0
+  /** Number of rows that were stored, each as often as it was. */
+  #stored = 0
   /** Time at which a cursor joins pages, and which no page shows with rows on both sides. */
   #seams: Ranges = []
 
@@ -141,7 +146,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
       // A page with rejected rows cannot be joined to the next page.
       if (missingRows(response) > 0) return notUnderstood
       // Each page is compared with all before it, which are held until the end.
-      if (this.#length > bounds.walkLength) return tooMuch
+      if (heldByAllWalks.length > bounds.walkLength) return tooMuch
       const joined = this.#join(response, query)
       if (joined === null) return notContinued
       const hasNew = joined.length > this.#rows.length
@@ -180,7 +185,9 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
 
   async #ask(query: PageQuery): Promise<Page<Row>> {
     const response = await this.#request(query)
-    for (const row of response.rows) this.#length += JSON.stringify(row).length
+    const length = sum(response.rows.map((row) => JSON.stringify(row).length))
+    this.length += length
+    heldByAllWalks.length += length
     const { requestTime, cursor } = response
     const texts = response.rows.map(this.#history.textOf)
     this.#pages.push({ query, texts, requestTime, cursor, isWhole: missingRows(response) === 0 })
@@ -219,6 +226,8 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   }
 
   async #claim(part: Omit<PagedPart<Row>, 'series'>): Promise<void> {
+    this.#stored += part.rows.length
+    if (this.#stored > 2 * this.#rows.length + bounds.walkRepeats) throw new WalkTooLong(tooOften)
     const { inserted, proven } = await this.#history.store({ series: this.#series, ...part })
     this.#context.counts.inserted += inserted
     this.#left = subtract(this.#left, proven)

@@ -2,17 +2,25 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { fetchPages, joinPages } from '../../../src/history/pagesWalk.js'
 import { subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
-import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
+import { bounds } from '../../../src/market/bounds.js'
+import { dayMs, hourMs, minuteMs, sum } from '../../../src/market/values.js'
 
 const now = Date.UTC(2026, 10, 20)
 const series = { category: 'USDT-FUTURES', symbol: 'BTCUSDT', stream: 'liquidations', type: '', interval: '' } as const
 
-test('the silence beyond all rows is claimed with the rows next to it, and not with all rows once more', async () => {
-  const rows = Array.from({ length: 5_001 }, (_, place) => ({ ts: now - hourMs - place * minuteMs }))
+interface Row {
+  readonly ts: number
+  readonly text: string
+}
+
+const range = { from: now - 30 * dayMs, to: now - 10 * minuteMs }
+
+/** Walks through a service with these rows. Resolves to what was stored, claimed and explained. */
+async function walk(rows: readonly Row[]) {
   const given: number[] = []
+  const reasons: string[] = []
   let claimed: readonly TimeRange[] = []
-  const range = { from: now - 30 * dayMs, to: now - 10 * minuteMs }
-  await fetchPages<(typeof rows)[number]>(
+  const walking = fetchPages<Row>(
     {
       reachMs: new Map([[series.category, 60 * dayMs]]),
       pageRows: 100,
@@ -22,13 +30,13 @@ test('the silence beyond all rows is claimed with the rows next to it, and not w
         const page = { rows: rows.slice(Number(cursor), end), rejected: [], unkept: 0, requestTime: now }
         return Promise.resolve((end < rows.length ? { ...page, cursor: String(end) } : page) as never)
       },
-      textOf: ({ ts }) => String(ts),
+      textOf: ({ text }) => text,
       store({ rows: some, proven, silent }) {
         given.push(some.length)
         claimed = union(claimed, union(proven, silent))
         return Promise.resolve({ inserted: some.length, proven: union(proven, silent) })
       },
-      explain: () => Promise.resolve(),
+      explain: (_, __, reason) => Promise.resolve(void reasons.push(reason)),
     },
     series,
     [range],
@@ -40,9 +48,35 @@ test('the silence beyond all rows is claimed with the rows next to it, and not w
       now: () => now,
     },
   )
+  await walking.catch((error: unknown) => reasons.push((error as Error).message))
+  return { given, claimed, reasons }
+}
+
+const rowsOf = (length: number, apartMs: number, text = ''): Row[] =>
+  Array.from({ length }, (_, place) => ({ ts: now - hourMs - place * apartMs, text: `${place} ${text}` }))
+
+test('the silence beyond all rows is claimed with the rows next to it, and not with all rows once more', async () => {
+  const { given, claimed } = await walk(rowsOf(5_001, minuteMs))
   expect(subtract([range], claimed)).toEqual([])
   // Two rows join a page to the one before.
   expect(Math.max(...given)).toBeLessThanOrEqual(102)
+})
+
+test('a walk ends where its pages have the rows of one millisecond stored again and again', async () => {
+  const { given, reasons } = await walk(rowsOf(20_000, 0))
+  expect(reasons).toEqual(['its pages show the times of the same rows again and again'])
+  expect(sum(given)).toBeLessThan(bounds.walkRepeats + 5_000)
+  expect((await walk(rowsOf(1_000, 0))).given).toContain(1_000)
+})
+
+test('walks together hold as much as one alone may', async () => {
+  const rows = rowsOf(300, minuteMs, 'x'.repeat(bounds.walkLength / 400))
+  const tooMuch = 'its pages are longer together than what is held of them'
+  expect((await walk(rows)).reasons).not.toContain(tooMuch)
+  const both = await Promise.all([walk(rows), walk(rows)])
+  expect(both.flatMap(({ reasons }) => reasons)).toContain(tooMuch)
+  // They hold nothing after their ends.
+  expect((await walk(rows)).reasons).not.toContain(tooMuch)
 })
 
 test('numbered pages join to what there is, whatever came between them, equal rows included', () => {
