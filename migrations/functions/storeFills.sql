@@ -270,9 +270,10 @@ begin
         (select array_agg(r) from unnest(conflicts) as r), conflict_reason);
     end if;
     if p.left_out > 0 then
-      -- A page that leaves out stored fills of its time is no unbroken run.
+      -- A page that leaves out stored fills of its time is no unbroken run. Pages of weeks may leave out thousands each, and
+      -- each fill would become two rows of the ledger.
       perform recorder.note_evidence('fills', p.category, p.symbol, '', '', 'disputed',
-        (select array_agg(r) from unnest(p.hidden) as r), hidden_reason);
+        array(select r from unnest(p.hidden) as r order by r desc limit 100), hidden_reason);
     elsif p.oldest is not null then
       judged := recorder.judge_fills(p);
       if judged.run is not null and p.unread is not null then

@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Fill, fillsPerPage } from '../../../src/market/rows.js'
-import { dayMs } from '../../../src/market/values.js'
+import { dayMs, hourMs } from '../../../src/market/values.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { loseGaps } from '../../../src/ledger/gaps.js'
 import { storeFills } from '../../../src/ledger/storeFills.js'
@@ -237,6 +237,16 @@ describe('what is not claimed', () => {
     await store(full(10, 1_000))
     await store(page([500, 990]))
     expect(await lost()).toEqual(every(10, 510, 990).map((ms) => [ms, ms + 1]))
+  })
+
+  it('is no millisecond of the newest hundred that pages of weeks leave out', async () => {
+    const weeks = (from: number) => page(every(hourMs, from, 41 * dayMs), { requested: 41 * dayMs })
+    for (const from of [0, 10, 20, 30]) await store(weeks(from))
+    expect(await count()).toBe(4 * 41 * 24)
+    const { rows } = await sql`select from recorder.ledger where verdict = 'disputed'`.execute(test.database.db)
+    // The newest hundred of each response are partly those of the one before.
+    expect(rows).toHaveLength(100 + 50 + 34)
+    expect((await lost()).length).toBeLessThan(200)
   })
 
   it('is anything by an empty page, and by the first page after it the time before its oldest fill', async () => {
