@@ -159,7 +159,7 @@ export class Penalty {
     const isRepeated = this.#mustProbe || nowMs - this.#resumedAtMs < memoryMs
     const nextMs = isRepeated ? Math.max(firstPauseMs, 2 * this.#lastPauseMs) : firstPauseMs
     this.#lastPauseMs = Math.min(blockMs, nextMs * 2 ** this.#passedOver)
-    const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, 2 * blockMs))
+    const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, blockMs))
     this.#passedOver = 0
     this.#pausedAtMs = nowMs
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs)

@@ -153,6 +153,13 @@ describe('rate limits', () => {
     expect(exchange.client.stats().pausedMs).toBeGreaterThan(6_000)
   })
 
+  it('no Retry-After pauses for longer than a block', async () => {
+    await exchange.answering('', 429, { 'retry-after': '999999999' })
+    await failure(exchange.client.fills(spot))
+    expect(exchange.client.stats().pausedMs).toBeGreaterThan(200_000)
+    expect(exchange.client.stats().pausedMs).toBeLessThanOrEqual(300_000)
+  })
+
   it('x-mbx-used-remain-limit says what is left of an operation in this second', async () => {
     await exchange.answering(envelope('[]'), 200, { 'x-mbx-used-remain-limit': '600' })
     await exchange.client.fills(spot)
