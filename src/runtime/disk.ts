@@ -83,9 +83,19 @@ export function noteFileOf(folder: string, what: string, egress: string): string
   return join(folder, `${what}-${id}.json`)
 }
 
+/** Reads a file whole. Rejects for a larger one, and for a pipe or a device, whose reading might never end. */
+export async function readBounded(disk: Disk, file: string, maxBytes: number): Promise<Buffer> {
+  const found = await disk.stat(file)
+  if (!found.isFile()) throw new Error(`${file} is no file`)
+  if (found.size > maxBytes) throw new Error(`${file} has ${found.size} bytes, and may have ${maxBytes}`)
+  return disk.readFile(file)
+}
+
+const maxNoteBytes = 1_048_576
+
 /** Reads a note that a recorder left on its own disk. Returns null if the note is missing or is not JSON. */
 export async function readNote<Note>(disk: Disk, file: string): Promise<Partial<Note> | null> {
-  const text = await disk.readFile(file).then(String, () => '')
+  const text = await readBounded(disk, file, maxNoteBytes).then(String, () => '')
   try {
     return JSON.parse(text) as Partial<Note> | null
   } catch {

@@ -3,7 +3,7 @@ import { promisify } from 'node:util'
 import { crc32, deflateRaw, inflateRaw } from 'node:zlib'
 import { sum } from '../../market/values.js'
 import type { Batch } from '../../ledger/batch.js'
-import { type Disk, type OpenFile, syncToDisk } from '../../runtime/disk.js'
+import { type Disk, type OpenFile, readBounded, syncToDisk } from '../../runtime/disk.js'
 
 /**
  * A record on disk: a header of 16 bytes, then the body.
@@ -67,6 +67,13 @@ export function scanRecords(bytes: Buffer): ScannedRecords {
     offset = end
   }
   return { records, damagedStretches, damagedBytes }
+}
+
+/** No recorder writes a longer segment, even if its last records came together. */
+const longestSegmentBytes = 64 * 1024 * 1024
+
+export async function readSegment(disk: Disk, file: string): Promise<ScannedRecords> {
+  return scanRecords(await readBounded(disk, file, longestSegmentBytes))
 }
 
 /** Returns the offset of the next undamaged header; the end of the bytes if there is none. */

@@ -7,7 +7,7 @@ import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { becomeFileOwner, type FileOwner } from '../../runtime/fileOwner.js'
 import { messageOf } from '../../runtime/text.js'
 import { type Batch, seriesKey } from '../../ledger/batch.js'
-import { pack, scanRecords, SegmentWriter, unpack } from './segmentWriter.js'
+import { pack, readSegment, SegmentWriter, unpack } from './segmentWriter.js'
 import { createdAtOf, parseSegmentName, requireWritable, segmentName } from './segmentName.js'
 
 export interface SpoolOptions {
@@ -258,9 +258,8 @@ export class Spool {
   async #read(name: string): Promise<Segment | null> {
     const file = join(this.#options.root, name)
     try {
-      const bytes = await this.#disk.readFile(file)
+      const { records, damagedStretches, damagedBytes } = await readSegment(this.#disk, file)
       this.#unreadableSince.delete(name)
-      const { records, damagedStretches, damagedBytes } = scanRecords(bytes)
       if (damagedStretches > 0 && !this.#withReportedDamage.has(name)) {
         this.#withReportedDamage.add(name)
         this.#options.onDamage({ file, stretches: damagedStretches, bytes: damagedBytes })

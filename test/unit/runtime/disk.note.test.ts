@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import fs from 'node:fs/promises'
 import { join } from 'node:path'
 import { pino } from 'pino'
@@ -46,6 +47,16 @@ test.each(['mkdir', 'writeFile', 'rename'] as const)(
     expect(lines).toEqual([])
   },
 )
+
+test('a pipe and a large file in the place of a note are no notes', async () => {
+  const file = (name: string) => join(folder, name)
+  execFileSync('mkfifo', [file('pipe.json')])
+  await fs.writeFile(file('large.json'), `"${'x'.repeat(2_000_000)}"`)
+  expect(await Promise.all(['pipe.json', 'large.json'].map((name) => readNote(systemDisk, file(name))))).toEqual([
+    null,
+    null,
+  ])
+})
 
 test('a note that cannot be written keeps none after it from being written', async () => {
   const file = join(folder, 'failing', 'note.json')

@@ -19,6 +19,8 @@ let readFailure: string | undefined
 let isReadable: Promise<void>
 /** Part of the names of segments whose reading fails. */
 let unreadable: string
+/** Size of every segment, if it is not the true one. */
+let sparseBytes: number | undefined
 /** Number of segments whose reading has begun. */
 let reads: number
 let nowMs: number
@@ -35,6 +37,10 @@ const open = (maxBytes = 1_000_000) => {
   })
   const disk: Disk = {
     ...mounted,
+    async stat(path) {
+      const found = await mounted.stat(path)
+      return { size: sparseBytes ?? found.size, isFile: () => found.isFile() }
+    },
     async readFile(path) {
       if (readFailure !== undefined && path.includes(unreadable) && path.endsWith('.seg'))
         throw Object.assign(new Error(`${readFailure}: ${path}`), { code: readFailure })
@@ -66,6 +72,7 @@ beforeEach(async () => {
   isTorn = false
   readFailure = undefined
   unreadable = ''
+  sparseBytes = undefined
   isReadable = Promise.resolve()
   reads = 0
   nowMs = 1_760_000_000_000
@@ -107,6 +114,16 @@ describe('a segment that cannot be read', () => {
     expect(range.to).toBeGreaterThan(1_760_000_000_000)
     expect(range.to).toBeLessThanOrEqual(1_760_000_020_001)
     expect(spool.isEmpty).toBe(true)
+  })
+
+  test('because it is longer than any that a recorder writes ends without reading it', async () => {
+    await spool.append(book(nowMs))
+    sparseBytes = 1_500_000_000
+    await expect(spool.takeOldest('order_books')).rejects.toThrow('has 1500000000 bytes, and may have 67108864')
+    nowMs += 60_000
+    expect(await spool.takeOldest('order_books')).toBeNull()
+    expect(setAside).toMatchObject([{ stream: 'order_books' }])
+    expect(reads).toBe(0)
   })
 
   test('makes no room: what it holds could not be counted', async () => {
