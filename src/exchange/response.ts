@@ -156,7 +156,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   }
   const code = oneLine(envelope['code'], 100)
   if (code !== '00000') {
-    const what = `code ${code} "${textOf(envelope['msg']) ?? ''}" (HTTP ${raw.status})`
+    const what = `code ${code} "${oneLine(textOf(envelope['msg']) ?? '', 100)}" (HTTP ${raw.status})`
     throw fail(kindOfFailure(request, code, raw.status), what, { code })
   }
   const requestTime = serviceMs(Number(textOf(envelope['requestTime']) ?? Number.NaN))

@@ -74,6 +74,13 @@ describe('lossless parsing', () => {
   })
 })
 
+it('a failure says what to do, however much text the service sends with it', () => {
+  const body = Buffer.from(JSON.stringify({ code: '40034', msg: '\u202e'.repeat(40_000), data: null }))
+  const raw = { status: 400, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
+  const read = () => readResponse({ operation: 'fills', parameters: { category: 'SPOT', symbol: 'AUSDT' } }, raw)
+  expect(read).toThrow(/^fills SPOT AUSDT: unknown-symbol: code 40034 "\u202e{99}…" .*; check the category and symbol$/)
+})
+
 function withoutNumbers(_key: string, value: unknown): unknown {
   return typeof value === 'number' ? String(value) : value
 }
