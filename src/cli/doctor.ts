@@ -20,6 +20,7 @@ import type { Right } from '../runtime/right.js'
 import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { ServiceClock } from '../exchange/serviceClock.js'
+import { openTransactions } from '../db/locks.js'
 import { rightsBeyondReading } from '../db/service.js'
 import { readOwner, requireOwnArchive } from '../files/archive/owner.js'
 import { readPointers } from '../files/iceberg/catalog.js'
@@ -183,7 +184,13 @@ async function checkDatabase(config: Config, found: FoundDatabase): Promise<Data
     const { db } = store.database
     return {
       kind,
-      findings: [...findings, await checkLocks(db), ...(await checkJobs(db)), await checkReader(config, store.readUrl)],
+      findings: [
+        ...findings,
+        await checkLocks(db),
+        ...(await checkOthers(db)),
+        ...(await checkJobs(db)),
+        await checkReader(config, store.readUrl),
+      ],
     }
   } catch (error) {
     return { findings: [failure('database', describeDatabaseError(error).replace(/^database: /, ''))], kind: null }
@@ -233,6 +240,14 @@ async function checkLocks(db: RecorderDatabase['db']): Promise<Finding> {
   if (wholeReaders * largest <= room) return ok('locks', detail)
   const todo = 'raise max_locks_per_transaction in postgresql.conf and restart the server, or lower retentionDays'
   return warning('locks', `${detail}, too few for ${wholeReaders} at once: ${todo}`)
+}
+
+/** Checks that no other login keeps a transaction open for long. */
+export async function checkOthers(db: RecorderDatabase['db'], olderThan = '1 hour'): Promise<Finding[]> {
+  const sessions = await openTransactions(db, olderThan)
+  if (sessions.length === 0) return []
+  const todo = 'nothing is cleaned up meanwhile; end them, or call pg_terminate_backend with their numbers'
+  return [warning('transactions', `open for more than ${olderThan}: sessions ${sessions.join(', ')}; ${todo}`)]
 }
 
 /** Checks that the login for users' queries can only read. */

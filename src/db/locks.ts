@@ -92,6 +92,17 @@ async function waiting(db: Kysely<Database>): Promise<SessionInTheWay[]> {
   return rows
 }
 
+/**
+ * Names sessions of other logins with a transaction that is older, as far as this login may see them. While they last,
+ * VACUUM removes no row on the whole server, and the server may run out of ids for transactions.
+ */
+export async function openTransactions(db: Kysely<Database>, olderThan: string): Promise<string[]> {
+  const { rows } = await sql<{ who: string }>`
+    select ${session} from pg_stat_activity
+    where usename <> session_user and xact_start < now() - ${olderThan}::interval order by xact_start`.execute(db)
+  return rows.map(({ who }) => who)
+}
+
 /** Returns a unique name for a session. The server cuts names off at 63 characters. */
 export function lockSessionName(purpose: string): string {
   return `market-recorder ${purpose} ${randomName(6)}`

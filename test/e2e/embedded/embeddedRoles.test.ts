@@ -3,6 +3,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { checkOthers } from '../../../src/cli/doctor.js'
+import { openDatabase } from '../../../src/db/database.js'
 import { startEmbeddedPostgres } from '../../../src/server/embedded/embedded.js'
 import { runProgram } from '../../support/program.js'
 
@@ -125,6 +127,22 @@ describe('the logins of a new embedded server', () => {
     await server.stop()
     server = await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), settings })
     expect(await ask(server.readUrl, 'select 1')).toEqual([1])
+  })
+
+  it('do not keep a transaction open without being named', async () => {
+    const database = openDatabase({ url: server.url, poolSize: 1 })
+    const reader = await connected(server.readUrl)
+    try {
+      expect(await checkOthers(database.db, '0 s')).toEqual([])
+      await reader.query('begin isolation level repeatable read')
+      const { rows } = await reader.query<{ pid: number }>('select pg_backend_pid() as pid')
+      expect(await checkOthers(database.db, '0 s')).toMatchObject([
+        { verdict: 'warning', detail: expect.stringContaining(`sessions ${rows[0]?.pid} of reader in `) as string },
+      ])
+      expect(await checkOthers(database.db)).toEqual([])
+    } finally {
+      await Promise.all([reader.end(), database.close()])
+    }
   })
 
   it('run what people ask as the one that reads', async () => {
