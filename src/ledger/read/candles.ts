@@ -3,7 +3,7 @@ import { type Candle, type CandleSeries, type Interval, intervalMs } from '../..
 import type { TimeRange } from '../../market/timeRange.js'
 import { addMs, dayMs, earlierOf, laterOf, minuteMs, type ServiceMs, serviceMs } from '../../market/values.js'
 import type { Database } from '../../db/schema.js'
-import { ofCandles } from '../../db/series.js'
+import { candleStream, ofCandles, ofSeries } from '../../db/series.js'
 import { duration, instant, wholeSumOf } from '../../db/columns.js'
 
 interface CandlePage {
@@ -133,7 +133,10 @@ async function endOfLastGap(
   return rows[0]?.end ?? serviceMs(-Infinity)
 }
 
-type CandleRow = Omit<Candle, keyof CandleSeries>
+interface CandleRow extends Omit<Candle, keyof CandleSeries> {
+  /** True if it is final and none of its minutes is missing. A candle of the service is whole once it is final. */
+  readonly isComplete: boolean
+}
 
 /** A nearby search spans this many times the requested number of intervals, so that some candles may be missing. */
 const lookback = 3
@@ -203,7 +206,7 @@ async function candlesWithin(
   const newest = db
     .selectFrom('market.candles')
     .select(['open_time as openTime', 'open', 'high', 'low', 'close', 'base_volume as baseVolume'])
-    .select(['quote_turnover as quoteTurnover', 'is_closed as isClosed'])
+    .select(['quote_turnover as quoteTurnover', 'is_closed as isClosed', 'is_closed as isComplete'])
     .where(ofCandles(series))
     .where('open_time', '<', instant(to))
     .orderBy('open_time', 'desc')
@@ -217,7 +220,8 @@ const longMs = intervalMs['4H']
 
 /**
  * Rolls up the stored minutes of a range into candles of the series' interval, ascending and aligned to 00:00 UTC. A
- * candle counts as closed if all of its minutes are closed and the last one is stored.
+ * candle is complete if each of its minutes is closed, or proven to be without trade. It counts as closed if it is
+ * complete, or if all stored minutes are closed and the last one is among them.
  */
 async function rolledUpCandles(
   db: Kysely<Database>,
@@ -225,7 +229,8 @@ async function rolledUpCandles(
   { from, to }: TimeRange,
 ): Promise<CandleRow[]> {
   const lengthMs = intervalMs[series.interval]
-  const minutes = ofCandles({ ...series, interval: '1m' })
+  const minute = { ...series, interval: '1m' } as const
+  const minutes = ofCandles(minute)
   const length = duration(lengthMs)
   const beforeLast = duration(lengthMs - minuteMs)
   // Reads slice by slice, so that the groups of a slice stay in the processor's cache. A slice of short candles is a
@@ -243,13 +248,13 @@ async function rolledUpCandles(
       high, low,
       coalesce(last_close, (select close from market.candles where ${minutes} and ${inRange} and open_time = last_time)) as close,
       base_volume as "baseVolume", quote_turnover as "quoteTurnover",
-      are_closed and last_time = opens + ${beforeLast} as "isClosed"
+      is_complete or (are_closed and last_time = opens + ${beforeLast}) as "isClosed", is_complete as "isComplete"
     from generate_series(${instant(Math.floor(from / sliceMs) * sliceMs)}, ${instant(to - 1)}, ${slice}) as slice
     cross join lateral (
       select opens, max(open) filter (where open_time = opens) as first_open, max(high) as high, min(low) as low,
         max(close) filter (where open_time = opens + ${beforeLast}) as last_close,
         ${wholeSumOf('base_volume')} as base_volume, ${wholeSumOf('quote_turnover')} as quote_turnover,
-        bool_and(is_closed) as are_closed,
+        bool_and(is_closed) as are_closed, count(*) filter (where is_closed) as closed,
         min(open_time) as first_time, max(open_time) as last_time
       from (
         select ${opens} as opens, open_time, open, high, low, close, base_volume, quote_turnover, is_closed
@@ -259,6 +264,12 @@ async function rolledUpCandles(
       ) as minute
       group by opens
     ) as candle
+    cross join lateral (
+      select closed = ${lengthMs / minuteMs} or (are_closed and opens + ${length} <= ${instant(to)} and coalesce((
+        select c.ranges @> tstzrange(opens, opens + ${length})
+        from recorder_page.coverage c where ${ofSeries(candleStream(minute))}
+      ), false)) as is_complete
+    ) as proof
     order by opens`.execute(db)
   return rows
 }

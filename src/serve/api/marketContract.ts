@@ -49,6 +49,7 @@ const candles = z.strictObject({
         baseVolume: orNull(decimal('Volume in base coin.')),
         quoteTurnover: orNull(decimal('Turnover in quote coin.')),
         isClosed: z.boolean().describe('Whether it is final; false while it forms.'),
+        isComplete: z.boolean().describe('Whether it is final, and none of its minutes is missing.'),
       }),
     )
     .describe('Ascending.'),

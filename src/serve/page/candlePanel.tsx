@@ -86,7 +86,7 @@ export function CandlePanel({ view, change, live, instrument, onMoment }: Props)
     >
       <p class="candle-line" aria-live="off">
         {shown !== null ? (
-          <CandleLine candle={shown} />
+          <CandleLine candle={shown} isNewest={shown === candles.at(-1)} />
         ) : current === null && isTraded ? (
           (error ?? 'Loading…')
         ) : (
@@ -202,8 +202,8 @@ function Choices({ view, change, choose }: ViewProps & { choose: (interval: Inte
   )
 }
 
-function CandleLine({ candle }: { candle: Candle }) {
-  const { openTime, open, high, low, close, baseVolume, isClosed } = candle
+function CandleLine({ candle, isNewest }: { candle: Candle; isNewest: boolean }) {
+  const { openTime, open, high, low, close, baseVolume, isClosed, isComplete } = candle
   return (
     <>
       <time>{moment(openTime).slice(0, 16)}</time>
@@ -212,13 +212,23 @@ function CandleLine({ candle }: { candle: Candle }) {
           <span class="dim">{name}</span> {value === null ? '–' : decimal(value)}
         </b>
       ))}
-      {!isClosed && <em>forming</em>}
+      {!isComplete && <em>{isNewest && !isClosed ? 'forming' : 'not recorded in full'}</em>}
     </>
   )
 }
 
-const csvFields = ['open', 'high', 'low', 'close', 'baseVolume', 'quoteTurnover', 'isClosed'] as const
-const csvColumns = ['open_time', 'open', 'high', 'low', 'close', 'base_volume', 'quote_turnover', 'is_closed']
+const csvFields = ['open', 'high', 'low', 'close', 'baseVolume', 'quoteTurnover', 'isClosed', 'isComplete'] as const
+const csvColumns = [
+  'open_time',
+  'open',
+  'high',
+  'low',
+  'close',
+  'base_volume',
+  'quote_turnover',
+  'is_closed',
+  'is_complete',
+]
 
 function csvOf({ category, symbol, type, interval }: View, candles: readonly Candle[]) {
   if (candles.length === 0) return undefined

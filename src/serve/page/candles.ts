@@ -31,7 +31,8 @@ export function useCandles({ category, symbol, type, interval, at }: View, live:
   const isTraded = category !== null && symbol !== null && isTradedCategory(category)
   const lengthMs = intervalMs[interval]
   const series = isTraded ? { category, symbol, type, interval, limit: pageSize } : null
-  const before = at === null ? undefined : at + (pageSize / 2) * lengthMs
+  // At an opening time, so that no minute of the last candle is cut off.
+  const before = at === null ? undefined : (Math.ceil(at / lengthMs) + pageSize / 2) * lengthMs
   const question = series === null ? null : { ...series, before }
   const key = JSON.stringify(question)
   const { response, error } = useResponse('/api/candles', question, { everyMs: at === null ? 60_000 : undefined })

@@ -5,6 +5,7 @@ import { type Candle, type Interval, intervalMs } from '../../../src/market/cand
 import { groupBy } from '../../../src/market/values.js'
 import { upsertCandles } from '../../../src/ledger/storeCandles.js'
 import { readCandles } from '../../../src/ledger/read/candles.js'
+import { addCoverage } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle } from '../../support/marketRows.js'
 
@@ -22,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate market.candles, recorder.candle_revision`.execute(test.database.db)
+  await sql`truncate market.candles, recorder.candle_revision, recorder.ledger`.execute(test.database.db)
 })
 
 async function store(candles: readonly Candle[]): Promise<void> {
@@ -65,6 +66,7 @@ function onPaper(minutes: readonly Candle[], lengthMs: number): PageCandles {
     baseVolume: sum(of.map(({ baseVolume }) => baseVolume)).toFixed(1),
     quoteTurnover: sum(of.map(({ quoteTurnover }) => quoteTurnover)).toFixed(2),
     isClosed: of.every(({ isClosed }) => isClosed) && of.at(-1)?.openTime === openTime + lengthMs - minute,
+    isComplete: of.filter(({ isClosed }) => isClosed).length === lengthMs / minute,
   }))
 }
 
@@ -112,6 +114,25 @@ describe('candles rolled up from minutes', () => {
     await store(run(midnight, 120, minute))
     const { candles } = await read('1H', midnight + 90 * minute)
     expect(candles).toEqual(onPaper(run(midnight, 90, minute), hour))
+  })
+
+  it('are complete where each minute is stored, or proven to be without trade', async () => {
+    // Hours: whole, without their first 20 minutes, without their last 20, and not over.
+    await store([...run(midnight, 60, minute), ...run(midnight + hour + 20 * minute, 80, minute)])
+    await store(run(midnight + 3 * hour, 10, minute))
+    const marks = async (before?: number) =>
+      (await read('1H', before)).candles.map(({ isClosed, isComplete }) => [isClosed, isComplete])
+    const [whole, over, open] = [
+      [true, true],
+      [true, false],
+      [false, false],
+    ]
+    expect(await marks()).toEqual([whole, over, open, open])
+    await addCoverage(test.database.db, { stream: 'candles', ...series, interval: '1m' }, [
+      { from: midnight, to: midnight + 3 * hour + 10 * minute },
+    ])
+    expect(await marks()).toEqual([whole, whole, whole, open])
+    expect(await marks(midnight + hour + 30 * minute), 'cut by the moment asked for').toEqual([whole, open])
   })
 
   it('come in pages of as many minutes as can be read at once', async () => {

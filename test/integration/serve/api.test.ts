@@ -65,10 +65,8 @@ async function failure(path: string, init: RequestInit = {}): Promise<{ status: 
 
 describe('candles', () => {
   test('are the newest before a moment, ascending, exact to the last digit', async () => {
-    const { candles, source: read } = await get(
-      '/api/candles?category=SPOT&symbol=BTCUSDT&limit=3',
-      marketResponses.candles,
-    )
+    const newest = '/api/candles?category=SPOT&symbol=BTCUSDT&limit=3'
+    const { candles, source: read } = await get(newest, marketResponses.candles)
     expect(read).toBe('1m')
     expect(candles.map(({ openTime, close, isClosed }) => [(openTime - noon) / minute, close, isClosed])).toEqual([
       [237, '237.000000000000000001', true],
@@ -100,6 +98,7 @@ describe('candles', () => {
       baseVolume: '300.0',
       quoteTurnover: '3300.00',
       isClosed: true,
+      isComplete: true,
     })
     expect(candles.map(({ isClosed }) => isClosed)).toEqual([true, true, true, false])
   })

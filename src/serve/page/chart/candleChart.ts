@@ -267,8 +267,8 @@ function barOf({ time, candle }: Slot, { up, down, upSoft, downSoft }: Palette) 
   const [open, high, low, close] = [candle.open, candle.high, candle.low, candle.close].map(approximate)
   if (open === undefined || high === undefined || low === undefined || close === undefined) return { time: at }
   const edge = close >= open ? up : down
-  // A candle that is still forming is pale.
-  const body = candle.isClosed ? edge : close >= open ? upSoft : downSoft
+  // A candle that is still forming, or lacks a part, is pale.
+  const body = candle.isComplete ? edge : close >= open ? upSoft : downSoft
   return { time: at, open, high, low, close, color: body, borderColor: edge, wickColor: edge }
 }
 

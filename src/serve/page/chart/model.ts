@@ -5,7 +5,7 @@ import { approximate } from '../format.js'
 export type Candle = MarketResponses['candles']['candles'][number]
 type Gap = MarketResponses['candles']['gaps'][number]
 
-/** A stretch of the chart without candles, or with a known gap. It begins at an opening time. */
+/** A stretch of the chart without candles, of a candle without some of its minutes, or with a known gap. It begins at an opening time. */
 export interface ChartGap extends TimeRange {
   /** empty: proven that nothing is missing. missing: not recorded, or not yet. lost: cannot be recorded any more. */
   readonly kind: 'empty' | 'missing' | 'lost'
@@ -46,7 +46,7 @@ export function withTrades(candles: readonly Candle[], trades: readonly Trade[],
     if (places > 0) {
       const openTime = newest.openTime + places * lengthMs
       const prices = { open: price, high: price, low: price, close: price }
-      newest = { openTime, ...prices, baseVolume: null, quoteTurnover: null, isClosed: false }
+      newest = { openTime, ...prices, baseVolume: null, quoteTurnover: null, isClosed: false, isComplete: false }
     } else {
       const isHigher = approximate(price) > approximate(newest.high)
       const isLower = approximate(price) < approximate(newest.low)
@@ -63,7 +63,7 @@ export function withTrades(candles: readonly Candle[], trades: readonly Trade[],
 }
 
 /**
- * Finds missing candles between the first candle and `until`, and adds known gaps.
+ * Finds missing candles between the first candle and `until`, and adds known gaps and candles that lack a part.
  *
  * @param until end of the time with expected candles, by the recorder's clock
  */
@@ -89,6 +89,11 @@ export function chartGapsOf(
     const before = Math.floor((Math.max(gap.from, first) - first) / lengthMs)
     // Candles need not open at a multiple of their interval. The first candle shows where the others open.
     chartGaps.push({ from: first + before * lengthMs, to: gap.to, kind: gap.state === 'lost' ? 'lost' : 'missing' })
+  }
+  for (const [index, { openTime, isComplete, isClosed }] of candles.entries()) {
+    const isForming = !isClosed && index === candles.length - 1
+    if (isComplete || isForming || chartGaps.some(({ from, to }) => from <= openTime && openTime < to)) continue
+    chartGaps.push({ from: openTime, to: openTime + lengthMs, kind: 'missing' })
   }
   return chartGaps.toSorted((a, b) => a.from - b.from)
 }

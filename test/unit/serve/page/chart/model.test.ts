@@ -14,7 +14,7 @@ const nothing = { covered: [], gaps: [] }
 
 function candle(index: number, changes: Partial<Candle> = {}): Candle {
   const values = { open: '1', high: '1', low: '1', close: '1', baseVolume: '0', quoteTurnover: '0' }
-  return { openTime: index * minute, isClosed: true, ...values, ...changes }
+  return { openTime: index * minute, isClosed: true, isComplete: true, ...values, ...changes }
 }
 
 function gap(from: number, to: number, state: 'open' | 'lost' | 'repaired') {
@@ -61,6 +61,18 @@ describe('gaps in a chart', () => {
     ])
   })
 
+  test('a candle that lacks a part, unless it still forms or a known gap says so', () => {
+    const part = { isComplete: false }
+    const all = [candle(0), candle(1, part), candle(2, { ...part, isClosed: false }), candle(3, part)]
+    const forming = candle(4, { ...part, isClosed: false })
+    const known = { covered: [], gaps: [gap(3, 4, 'lost')] }
+    expect(chartGapsOf([...all, forming], minute, known, 0)).toEqual([
+      { from: minute, to: 2 * minute, kind: 'missing' },
+      { from: 2 * minute, to: 3 * minute, kind: 'missing' },
+      { from: 3 * minute, to: 4 * minute, kind: 'lost' },
+    ])
+  })
+
   test('daily candles that open at 16:00 keep their places', () => {
     const day = 86_400_000
     const daily = [0, 1, 2].map((index) => candle(0, { openTime: index * day + 16 * 3_600_000 }))
@@ -89,7 +101,8 @@ describe('candles that follow trades', () => {
   test('one that is closed does not, and a newer trade begins another', () => {
     const candles = [candle(0), candle(1)]
     expect(withTrades(candles, [trade(0.5, '9'), trade(1.5, '9')], minute)).toEqual(candles)
-    const begun = { open: '2', high: '4', low: '2', close: '4', baseVolume: null, quoteTurnover: null, isClosed: false }
+    const prices = { open: '2', high: '4', low: '2', close: '4' }
+    const begun = { ...prices, baseVolume: null, quoteTurnover: null, isClosed: false, isComplete: false }
     const followed = withTrades(candles, [trade(2.5, '4'), trade(2.1, '2')], minute)
     expect(followed).toEqual([...candles, { openTime: 2 * minute, ...begun }])
   })
