@@ -35,6 +35,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.locator('.bids .price', { hasText: '1,234.50' }).waitFor()
     await page.locator('.candle-line time', { hasText: '2026-01-10 12:00' }).waitFor()
     await page.locator('#book .aside', { hasText: '2026-01-10 11:59:58' }).waitFor()
+    await page.locator('.instrument:not(:has(#history)) .ticker', { hasText: 'No ticker of then; as of' }).waitFor()
     await page.locator('.fills tbody tr', { hasText: '1,234.5' }).waitFor()
     expect(await savedCsv(page, '#book')).toEqual([
       ['ts', 'side', 'level', 'price', 'size', 'rpi_size'],

@@ -26,7 +26,8 @@ export function Instrument({ view, change }: ViewProps) {
   const live = pastAt === null ? event : null
 
   if (!isChosen) return null
-  const ticker = live === null ? (response?.ticker ?? null) : live.ticker
+  const ofThen = live === null ? response?.ticker : live.ticker
+  const ticker = ofThen ?? (response === null ? null : (event?.ticker ?? null))
   const book = live === null ? (response?.book ?? null) : live.book
   const fills = live === null ? (response?.fills ?? null) : live.fills
   const kind = response?.instrument?.kind ?? 'crypto'
@@ -37,7 +38,12 @@ export function Instrument({ view, change }: ViewProps) {
         <h2 id="instrument-title">
           {symbol} <span>{category}</span> {kind !== 'crypto' && <span>{kind.replaceAll('_', ' ')}</span>}
         </h2>
-        {ticker !== null && <TickerLine ticker={ticker} isPast={pastAt !== null} />}
+        {ticker !== null && (
+          <TickerLine
+            ticker={ticker}
+            asOf={pastAt === null ? null : ticker === ofThen ? 'As of' : 'No ticker of then; as of'}
+          />
+        )}
         {response !== null && response.instrument === null && (
           <p class="warn">The recorder does not know this instrument.</p>
         )}
@@ -48,14 +54,14 @@ export function Instrument({ view, change }: ViewProps) {
         <OrderBook book={book} isKnown={response !== null || live !== null} {...past} />
         <Fills fills={fills} {...past} />
       </div>
-      <HistoryPanel category={category} symbol={symbol} isPast={pastAt !== null} />
+      {pastAt === null && <HistoryPanel category={category} symbol={symbol} />}
     </section>
   )
 }
 
 type Ticker = NonNullable<MarketResponses['instrument']['ticker']>
 
-function TickerLine({ ticker, isPast }: { ticker: Ticker; isPast: boolean }) {
+function TickerLine({ ticker, asOf }: { ticker: Ticker; asOf: string | null }) {
   const { price24hPcnt, ts } = ticker
   const direction = price24hPcnt !== null && approximate(price24hPcnt) < 0 ? 'down' : 'up'
   return (
@@ -68,7 +74,7 @@ function TickerLine({ ticker, isPast }: { ticker: Ticker; isPast: boolean }) {
       <Figure name="Index" value={ticker.indexPrice} shown={price} />
       <Figure name="Funding" value={ticker.fundingRate} shown={(text) => percent(text, 4)} />
       <Figure name="Open interest" value={ticker.openInterest} shown={compactDecimal} />
-      {isPast && <Figure name="As of" value={new Date(ts).toISOString()} shown={() => moment(ts).slice(0, 19)} />}
+      {asOf !== null && <Figure name={asOf} value={new Date(ts).toISOString()} shown={() => moment(ts).slice(0, 19)} />}
     </dl>
   )
 }
@@ -100,13 +106,10 @@ type Field = Exclude<keyof History['points'][number], 'time'>
 interface HistoryProps {
   readonly category: Category
   readonly symbol: string
-  /** Whether the panels above show the past, which these never do. */
-  readonly isPast: boolean
 }
 
-/** Shows the spread of the last hours and, for a future, the funding rate. */
-function HistoryPanel({ category, symbol, isPast }: HistoryProps) {
-  const ofNow = isPast ? ', until now' : ''
+/** Shows the spread of the last hours and, for a future, the funding rate. It is not shown beside a chart of the past. */
+function HistoryPanel({ category, symbol }: HistoryProps) {
   const [hours, setHours] = useState(1)
   const { response, error } = useResponse('/api/history', { category, symbol, hours }, { everyMs: 15_000 })
   const last = response?.points.at(-1)
@@ -124,7 +127,7 @@ function HistoryPanel({ category, symbol, isPast }: HistoryProps) {
   const csv = { name: `${category}-${symbol}-spread`, rows }
   return (
     <div class="histories">
-      <Panel id="history" title={`Spread, basis points${ofNow}`} aside={span} csv={csv}>
+      <Panel id="history" title="Spread, basis points" aside={span} csv={csv}>
         <Lines
           history={response}
           hours={hours}
@@ -139,7 +142,7 @@ function HistoryPanel({ category, symbol, isPast }: HistoryProps) {
         {last === undefined && <p class="nothing">{error ?? (response === null ? 'Loading…' : 'No ticker in it.')}</p>}
       </Panel>
       {response?.points.some(({ fundingRate }) => fundingRate !== null) === true && (
-        <Panel id="funding" title={`Funding rate, %, last ${spanText(hours)}${ofNow}`}>
+        <Panel id="funding" title={`Funding rate, %, last ${spanText(hours)}`}>
           <Lines
             history={response}
             hours={hours}
