@@ -9,10 +9,10 @@ import { stopSignal } from '../runtime/process.js'
 import type { DatabasePool } from '../db/pool.js'
 import { type ExportFormat, exportFormats } from '../files/export/files.js'
 import { type ExportProgress, runExport } from '../files/export/run.js'
-import { describeSource, endOfRows, knownSymbols } from '../files/export/request.js'
+import { describeProof, describeSource, endOfRows, knownSymbols } from '../files/export/request.js'
 import { failedOrStopped } from './end.js'
 import { type CommonOptions, configuredCommand, moment, namesOption, readConfig } from './options.js'
-import { print, progressLine, warnings, writeJson } from './output.js'
+import { print, progressLine, tell, warnings, writeJson } from './output.js'
 import { counted } from '../runtime/text.js'
 
 interface ExportOptions extends CommonOptions {
@@ -89,6 +89,7 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
       ...(options.category && { categories: options.category }),
       ...(symbols && { symbols }),
     }
+    const to = options.to ?? (await endOfRows(store, selection))
     const result = await runExport(
       store,
       {
@@ -96,7 +97,7 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
         what,
         folder: resolve(out),
         format: options.format,
-        to: options.to ?? (await endOfRows(store, selection)),
+        to,
         ...(options.symbol && { symbolPatterns: options.symbol }),
         isOverwriting: options.overwrite === true,
       },
@@ -110,6 +111,8 @@ async function runExportCommand(what: string | undefined, options: ExportOptions
     if (options.symbol && result.rows + result.partsSkipped + result.partsKept.length === 0) {
       throw new Error(`no rows match --symbol ${options.symbol.join(' ')} there: market.instruments lists the symbols`)
     }
+    const proof = await describeProof(store, selection, to)
+    if (proof !== null) tell(proof)
     if (options.json === true) {
       await writeJson({ ...result, folder: resolve(out) })
       return

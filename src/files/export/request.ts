@@ -4,9 +4,10 @@ import { z } from 'zod'
 import type { DatabasePool } from '../../db/pool.js'
 import { type QueryColumn, readInBatches } from '../../db/readOnlyQuery.js'
 import { addMs, dayMs, earlierOf, laterOf, type ServiceMs, serviceMs } from '../../market/values.js'
+import { counted } from '../../runtime/text.js'
 import { quoteName } from '../parquet/columns.js'
 import { type ExportFormat, exportFormats } from './files.js'
-import { timeTables } from '../../market/stream.js'
+import { isProven, streamNames, timeTables } from '../../market/stream.js'
 
 /** Source of an export: a relation of schema `market`, or a query. */
 export interface ExportSource {
@@ -169,6 +170,35 @@ export async function endOfRows(database: DatabasePool, selection: Selection): P
     for await (const [row] of batches) return row?.[0] == null ? from : serviceMs(Number(row[0]) + 1)
     return from
   })
+}
+
+/** Says how much of the time of an export is proven to be recorded. Null for what nothing is proven of. */
+export async function describeProof(
+  { pool }: DatabasePool,
+  { source, from, categories, symbols }: Selection,
+  to: ServiceMs,
+): Promise<string | null> {
+  const stream = streamNames.find((name) => name === source.name)
+  if (stream === undefined || !isProven(stream) || from >= to) return null
+  const isSelected = 'stream = $1 and category::text = any(coalesce($4, array[category::text]))'
+  const isWithin = 'from_time < $3::timestamptz and to_time > $2::timestamptz'
+  const seconds = 'extract(epoch from least(to_time, $3) - greatest(from_time, $2))'
+  const { rows } = await pool.query<{ share: number; series: number; gaps: number }>(
+    `select coalesce(avg(share), 0)::float8 as share, count(*)::int as series, (
+        select count(*) from market.gaps
+        where ${isSelected} and (symbol = any(coalesce($5, array[symbol])) or symbol = '*') and ${isWithin} and state <> 'repaired'
+      )::int as gaps
+      from (
+        select coalesce(sum(${seconds}) filter (where ${isWithin}), 0) / extract(epoch from $3 - $2) as share
+        from market.coverage where ${isSelected} and symbol = any(coalesce($5::text[], array[symbol]))
+        group by category, symbol, type, interval
+      ) as covered`,
+    [stream, new Date(from), new Date(to), categories ?? null, symbols ?? null],
+  )
+  const { share = 0, series = 0, gaps = 0 } = rows[0] ?? {}
+  const mean = series > 1 ? ` (mean of ${series} series)` : ''
+  const percent = share > 0 && share < 0.001 ? 'less than 0.1' : Math.floor(share * 1000) / 10
+  return `${percent} % of the time is recorded${mean}, ${counted(gaps, 'gap')}: see market.coverage and market.gaps`
 }
 
 /** Builds a statement for one text that changes with any value of any row of a part. */

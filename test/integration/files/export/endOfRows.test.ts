@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { describeSource, endOfRows } from '../../../../src/files/export/request.js'
+import { describeProof, describeSource, endOfRows } from '../../../../src/files/export/request.js'
 import { recordGap } from '../../../../src/ledger/gaps.js'
+import { addCoverage } from '../../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { insertFills } from '../../../support/insertFills.js'
 import { aFill, someTime } from '../../../support/marketRows.js'
@@ -30,4 +31,28 @@ test('a gap of all instruments belongs to those of each', async () => {
   await recordGap(database.db, { ...series, range, reason: 'a test' })
   const source = await describeSource(database, 'gaps')
   expect(await endOfRows(database, { source, from: 0, symbols: ['BTCUSDT'] })).toBe(someTime + 1)
+})
+
+test('an export says how much of its time is recorded, and how many gaps there are', async () => {
+  const { database } = created
+  const hour = 3_600_000
+  const from = someTime + 10 * hour
+  const to = from + 3 * hour
+  const btc = { stream: 'fills', category: 'SPOT', symbol: 'BTCUSDT', type: '', interval: '' } as const
+  await addCoverage(database.db, btc, [{ from: from - hour, to: from + 2 * hour }])
+  await recordGap(database.db, { ...btc, symbol: '*', range: { from: to - hour, to: to + hour }, reason: 'a test' })
+  const fills = await describeSource(database, 'fills')
+  const told = (share: string) => `${share}, 1 gap: see market.coverage and market.gaps`
+  expect(await describeProof(database, { source: fills, from, symbols: ['BTCUSDT'] }, to)).toBe(
+    told('66.6 % of the time is recorded'),
+  )
+  // Another was only recorded before that time.
+  await addCoverage(database.db, { ...btc, symbol: 'ETHUSDT' }, [{ from: from - hour, to: from }])
+  const mean = told('33.3 % of the time is recorded (mean of 2 series)')
+  expect(await describeProof(database, { source: fills, from }, to)).toBe(mean)
+  expect(await describeProof(database, { source: fills, from, categories: ['MARGIN'] }, to)).toBe(
+    '0 % of the time is recorded, 0 gaps: see market.coverage and market.gaps',
+  )
+  const tickers = await describeSource(database, 'tickers')
+  expect(await describeProof(database, { source: tickers, from }, to)).toBeNull()
 })

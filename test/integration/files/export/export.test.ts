@@ -319,7 +319,8 @@ describe('the command', () => {
   test('exports, and again exports nothing', async () => {
     const args = ['fills', '--from', '2026-03-01', '--to', '2026-03-03T00:00Z', '--symbol', 'BTC*', 'ETHUSDT']
     const first = await run(...args)
-    expect(first).toMatchObject({ exitCode: 0, stdout: `200 rows in 4 files in ${folder}\n`, stderr: '' })
+    const stderr = '0 % of the time is recorded, 0 gaps: see market.coverage and market.gaps\n'
+    expect(first).toMatchObject({ exitCode: 0, stdout: `200 rows in 4 files in ${folder}\n`, stderr })
     const second = await run(...args, '--json')
     expect(JSON.parse(second.stdout)).toMatchObject({ rows: 0, partsSkipped: 2 })
   })
