@@ -15,6 +15,7 @@ import { createLogger, type Logger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { type Gap, type GapFilter, listGaps, newestGaps } from '../ledger/gaps.js'
 import { rangeOutcomes } from '../ledger/wants.js'
+import { knownSymbols } from '../files/export/request.js'
 import { missingLines, printSummary } from './backfillSummary.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './end.js'
@@ -55,6 +56,9 @@ async function runGaps(options: GapsOptions): Promise<void> {
   try {
     await prepareBeside(store, config, createLogger('warn'))
     const { db } = store.database
+    const isKnown = !isSymbol || (await knownSymbols(store.database)).some(isSymbol)
+    if (!isKnown && (await listGaps(db, filter)).every((gap) => gap.symbol === '*'))
+      throw new Error(`no symbol matches ${symbol?.join(' ') ?? ''}: market.instruments lists them`)
     if (options.repair === true) {
       const open = await listGaps(db, { ...filter, verdicts: ['missing'] })
       await repairGaps(open.filter(isRepairable), { store, config, logger, isJson: options.json === true })

@@ -64,6 +64,12 @@ describe('gaps', () => {
     expect((JSON.parse(stdout) as { symbol: string }[]).map(({ symbol }) => symbol)).toEqual(symbols)
   })
 
+  test('of a symbol that nobody knows are an error', async () => {
+    const { stderr, exitCode } = await run('gaps', '--symbol', 'ZZZ')
+    expect(stderr).toBe('error: no symbol matches ZZZ: market.instruments lists them\n')
+    expect(exitCode).toBe(1)
+  })
+
   test('of one reason are counted, and the newest twenty shown', async () => {
     const series = { stream: 'fills', category: 'SPOT', symbol: 'MANYUSDT', type: '', interval: '' } as const
     for (let i = 0; i < 23; i++) {
