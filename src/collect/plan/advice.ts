@@ -110,9 +110,12 @@ function fillsNotes(config: Config, universe: PlanUniverse, demand: StreamDemand
       ? `${assumedBusiestFillsPerSecond}/s for the busiest instrument, and 1/r of that at rank r`
       : `one for each ${assumedFillTurnover} of turnover here, in quote coin`
   const [least, most] = [rounded(neededRange.least), rounded(neededRange.most)]
-  const range = `${least === most ? least : `${least} to ${most}`} requests/s`
+  const needed =
+    least === most
+      ? `${least} requests/s`
+      : `With fills ${fillTurnoverFactor} times as large or as small, ${least} to ${most} requests/s`
   const lines = [
-    `Fills are an estimate: ${basis}.${known} With fills ${fillTurnoverFactor} times as large or as small, ${range} are needed. Where the limits leave room, more are sent.`,
+    `Fills are an estimate: ${basis}.${known} ${needed} are needed. Where the limits leave room, more are sent.`,
   ]
   if (fillsPerDay > 0) {
     // The schedule uses all requests that are left to it, even beyond the needed ones.
