@@ -23,7 +23,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { cancelBackfills } from '../ledger/wants.js'
 import { forecastBackfill } from './backfillForecast.js'
-import { gapsOfGone, missingLines, printSummary } from './backfillSummary.js'
+import { gapsOfGone, missingLines, printSummary, timeBetween } from './backfillSummary.js'
 import { fetchMissing, openBackfill } from './backfillWork.js'
 import { Failed } from './end.js'
 import {
@@ -124,9 +124,11 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     const again = options.again === true
     const planned = await planSeries(store.database.db, series, { again })
     warnOfFinal(planned)
+    const between = await timeBetween(store.database.db, planned)
     if (options.dryRun === true) {
       const { estimate, text } = await forecastBackfill(request.stream, store.database.db, config, planned, serviceNow)
       await (options.json === true ? writeJson(estimate) : writeOut(text))
+      if (between !== null) tell(between)
       return
     }
     const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
@@ -137,6 +139,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     if (stop.signal.aborted) {
       tell(goesOn ? goesOnLine : stoppedLines(commandLine()))
     } else for (const line of missingLines(summary)) tell(line)
+    if (between !== null) tell(between)
     const gone = await gapsOfGone(store.database.db, request, series)
     for (const line of gone) tell(line)
     if (summary.left > 0 || summary.failed.length > 0 || gone.length > 0) throw new Failed()

@@ -2,12 +2,13 @@ import type { Kysely } from 'kysely'
 import type { Database } from '../db/schema.js'
 import { rowMs, type Series, streamText } from '../db/series.js'
 import { type BackfillRequest, type PlannedSeries, planSeries, type RequestedSeries } from '../history/request.js'
+import { seriesRanges } from '../ledger/read/coverage.js'
 import { type Gap, listGaps } from '../ledger/gaps.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import { candlesIn } from '../market/candle.js'
 import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
-import { sum } from '../market/values.js'
+import { serviceMs, sum } from '../market/values.js'
 import { grouped } from '../runtime/text.js'
 import { writeOut } from './output.js'
 
@@ -93,6 +94,19 @@ export async function gapsOfGone(
 }
 
 const maxNamed = 20
+
+/** Says what lies between requested candles and those recorded later: a recorder makes that a gap. Null without one. */
+export async function timeBetween(db: Kysely<Database>, planned: readonly PlannedSeries[]): Promise<string | null> {
+  for (const { series, range } of planned.slice(0, maxNamed)) {
+    const later = { from: range.to, to: serviceMs(Date.UTC(9999, 0)) }
+    const { covered } = series.stream === 'candles' ? await seriesRanges(db, series, later) : { covered: [] }
+    const [next] = covered
+    if (next === undefined || next.from <= range.to) continue
+    const to = new Date(next.from).toISOString()
+    return `not in it: ${rangeText({ series, from: range.to, to: next.from })}. A recorder fetches what is missing there since 30 days, and notes the rest as a gap; --to ${to} fetches all of it`
+  }
+  return null
+}
 
 export async function printSummary(summary: Summary, stream: string): Promise<void> {
   const { rows, inserted, updated, requests, empty, unanswered, failed, left } = summary
