@@ -1,4 +1,4 @@
-import { accessSync, constants, statfsSync } from 'node:fs'
+import { accessSync, constants, rmSync, statfsSync } from 'node:fs'
 import { chmod, mkdir, readdir, rm } from 'node:fs/promises'
 import { freemem } from 'node:os'
 import { join } from 'node:path'
@@ -10,20 +10,18 @@ const prefix = 'market-recorder-tests.'
 
 /**
  * Keeps what the tests throw away in memory where there is room for it, unless TMPDIR says where else: each database that is made and
- * dropped is some hundred files, which takes a tenth of all time on a disk. Returns what removes it.
+ * dropped is some hundred files, which takes a tenth of all time on a disk. They go when the process ends: of several projects in one
+ * run, each ends its own servers before.
  */
-export async function setup(): Promise<(() => Promise<void>) | undefined> {
-  if (process.env['TMPDIR'] !== undefined || !hasRoom()) return undefined
+export async function setup(): Promise<void> {
+  if (process.env['TMPDIR'] !== undefined || !hasRoom()) return
   await removeLeftovers()
   const folder = join(memory, `${prefix}${process.pid}`)
   await mkdir(folder)
   // Servers run as another user.
   await chmod(folder, 0o1777)
   process.env['TMPDIR'] = folder
-  return async () => {
-    delete process.env['TMPDIR']
-    await rm(folder, { recursive: true, force: true })
-  }
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
 }
 
 function hasRoom(): boolean {
