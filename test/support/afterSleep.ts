@@ -1,13 +1,21 @@
 import type { Clock } from '../../src/runtime/clock.js'
 
-/** Why a sleep ended that nobody waits for any more. One for all: without it each abort makes an exception of its own. */
 const takenBack = new Error('taken back')
+const nothing = () => undefined
 
-/** The `after` of a clock that can sleep. */
+/** The `after` of a clock that can sleep. Each has a plain ending: an AbortSignal takes longer than the sleep of a fake clock. */
 export function afterSleep(sleep: Clock['sleep']): Clock['after'] {
   return (ms, action) => {
-    const taken = new AbortController()
-    void sleep(ms, taken.signal).then(action, () => undefined)
-    return () => taken.abort(takenBack)
+    let end: () => void = nothing
+    const onAbort = (given: () => void) => {
+      end = given
+      return () => void (end = nothing)
+    }
+    void sleep(ms, { aborted: false, reason: takenBack, onAbort }).then(action, nothing)
+    return () => {
+      const once = end
+      end = nothing
+      once()
+    }
   }
 }

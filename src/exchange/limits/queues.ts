@@ -42,7 +42,9 @@ export class RequestQueues {
     for (const priority of priorities) {
       let first: Waiting | undefined
       for (const operation of operations) {
-        const request = isReady(operation) ? this.queue(priority, operation).find(isWanted) : undefined
+        const queue = this.queue(priority, operation)
+        // When an operation is ready takes longer to tell than that nothing waits for it.
+        const request = queue.first !== undefined && isReady(operation) ? queue.find(isWanted) : undefined
         if (request === undefined) continue
         if (first === undefined || isBefore(request, first)) first = request
       }

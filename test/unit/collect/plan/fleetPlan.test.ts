@@ -43,9 +43,11 @@ test('fair shares of two addresses fit demands that chance may not distribute ev
 })
 
 test('the addresses needed suffice for each of them, however chance shares the instruments', () => {
-  const config = everyBookEachSecond()
+  const config = loadConfig({ env: {} })
+  config.streams.orderBooks.everySeconds = 4
   config.streams.orderBooks.select.busiest = 'fit'
   const count = addressesNeeded(config, universe)
+  expect(count).toBeGreaterThan(1459 / 4 / 18.2)
   const members = Array.from({ length: count }, (_, index) => ({ egress: `egress ${index + 1}`, weight: 1 }))
   const rendezvous = new Rendezvous(members)
   for (const { egress } of members) {

@@ -20,11 +20,12 @@ test('all rollups are refreshed over the same whole days, and candles are never 
       for (const rollup of rollups) {
         const found = refreshRanges(rollup, ranges, at)
         const first = rollup === ofCandles ? at.final : -Infinity
-        for (let time = 0; time < 300 * hourMs; time += hourMs) {
-          const isIn = found.some(({ from, to }) => from <= time && to >= time + hourMs)
-          const isWanted = isTouched(Math.floor(time / dayMs) * dayMs) && time >= first && time + hourMs <= at.end
-          expect(isIn, `${rollup.name} at ${time / hourMs} h`).toBe(isWanted)
-        }
+        const hours = Array.from({ length: 300 }, (_, hour) => hour)
+        const isIn = (hour: number) => found.some(({ from, to }) => from <= hour * hourMs && to >= (hour + 1) * hourMs)
+        const isWanted = (hour: number) =>
+          isTouched(Math.floor(hour / 24) * dayMs) && hour * hourMs >= first && (hour + 1) * hourMs <= at.end
+        // One comparison for all hours: each takes longer than what it compares.
+        expect(hours.filter(isIn), rollup.name).toEqual(hours.filter(isWanted))
       }
     }),
   )
