@@ -7,6 +7,7 @@ import { sparseShare } from '../ledger/missing.js'
 import {
   candleSources,
   isSampled,
+  type Look,
   pagePlaces,
   type PageRequest,
   type PageResponse,
@@ -314,16 +315,24 @@ class Walk {
     // Without any known candle nothing can be proven, so a repeated search is short.
     const isBrief = this.#task.isAskedBefore && this.#oldestKnown === null
     const sources = this.#isReached(addMs(top, -lengthMs)) ? candleSources : candleSources.toReversed()
-    const windows = windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample: isBrief })
-    for (let round = 1; round <= (isBrief ? 1 : maxAttempts); round++) {
+    const looks = windowsBelow({ sources, top, bottom, isFloor, lengthMs, isSample: isBrief })
+    const isBelow = ({ window }: Look) => window.to <= bottom
+    const rounds = isBrief ? 1 : maxAttempts
+    const within = looks.filter((look) => !isBelow(look))
+    // Once a candle below the floor is known, pages above it are not searched any more. So it is looked for last.
+    return (await this.#findsAmong(within, top, rounds)) || this.#findsAmong(looks.filter(isBelow), top, rounds)
+  }
+
+  async #findsAmong(looks: readonly Look[], top: ServiceMs, rounds: number): Promise<boolean> {
+    for (let round = 1; round <= rounds && looks.length > 0; round++) {
       if (round > 1) await this.#context.sleep(backoffMs(round, retry))
-      for (const { source, window } of windows) {
+      for (const { source, window } of looks) {
         const { openTimes, older } = await this.#ask(source, window, top)
         if (older.length > 0) return true
         if (openTimes.length === 0 || window.to !== top) continue
         // The response showed only the candle at `top`, as the end may be inclusive. A window without this candle is
         // tried.
-        const narrowed = await this.#ask(source, { from: window.from, to: addMs(top, -lengthMs) }, top)
+        const narrowed = await this.#ask(source, { from: window.from, to: addMs(top, -this.#lengthMs) }, top)
         if (narrowed.older.length > 0) return true
       }
     }

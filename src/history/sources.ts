@@ -78,7 +78,7 @@ interface Below {
   readonly isSample: boolean
 }
 
-interface Look {
+export interface Look {
   readonly source: Source
   readonly window: TimeRange
 }

@@ -153,6 +153,22 @@ const silentAtFirst: Case = {
   emptyAtFirst: 1,
 }
 
+/**
+ * Two silences, each longer than a page of days. The page below the floor has its candle when it is asked for the second
+ * time, and the page above it was not asked for before.
+ */
+const askedBelowFloor: Case = {
+  ...silentAtFirst,
+  count: 284,
+  age: 2685,
+  reach: 0,
+  wanted: [[1357, 1611]],
+  hiddenFromBoth: [
+    [2868, 99],
+    [2776, 91],
+  ],
+}
+
 /** What may be claimed to be without a trade: what lies between two neighbours of one response. */
 function silenceOf({ lengthMs, isSilenceTold }: Behaviour, answers: readonly (readonly TimeMs[])[]): TimeRange[] {
   const pairs = answers.flatMap((answer) => {
@@ -210,6 +226,7 @@ describe('filling any range from any service', () => {
           [built({ ...denseBelowSilence, hiddenFromBoth: [[2191, 100]] }), noDelays()],
           [built(denseBelowUnknownReach), noDelays()],
           [built(silentAtFirst), noDelays()],
+          [built(askedBelowFloor), noDelays()],
         ],
       },
     )
