@@ -42,6 +42,8 @@ export const acceptEncoding = 'br, gzip, deflate'
 const resetCodes = new Set(['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'])
 
 interface Connections {
+  /** Headers of each request. Through axios they would be copied five times. */
+  readonly headers: Readonly<Record<string, string>>
   /** The dispatcher that new requests go to. */
   readonly current: () => Dispatcher
   /** Called when a connection of a dispatcher was ended during a request. */
@@ -53,11 +55,11 @@ interface Connections {
  * the body. Small responses then take a multiple of the time. That adapter also opens a connection for each request
  * through a proxy.
  */
-export function adapterOver({ current, broke }: Connections): AxiosAdapter {
+export function adapterOver({ headers: sent, current, broke }: Connections): AxiosAdapter {
   return async (config) => {
     const dispatcher = current()
     try {
-      const { status, headers, body } = await receive(dispatcher, config)
+      const { status, headers, body } = await receive(dispatcher, sent, config)
       const data = await decoded(body, headers['content-encoding'], maxBytesOf(config))
       return { data, status, statusText: '', headers: new AxiosHeaders(headers as AxiosHeaders), config }
     } catch (error) {
@@ -85,7 +87,11 @@ function maxBytesOf({ maxContentLength = Infinity }: InternalAxiosRequestConfig)
   return maxContentLength
 }
 
-function receive(dispatcher: Dispatcher, config: InternalAxiosRequestConfig): Promise<HttpResponse> {
+function receive(
+  dispatcher: Dispatcher,
+  headers: IncomingHttpHeaders,
+  config: InternalAxiosRequestConfig,
+): Promise<HttpResponse> {
   return new Promise((resolve, reject) => {
     const { moments, signal } = config
     const { origin, pathname, search } = new URL(config.url ?? '')
@@ -101,7 +107,7 @@ function receive(dispatcher: Dispatcher, config: InternalAxiosRequestConfig): Pr
     const onAbort = () => end(new axios.CanceledError(undefined, config))
     signal?.addEventListener?.('abort', onAbort)
     dispatcher.dispatch(
-      { origin, path: pathname + search, method: 'GET', headers: config.headers.toJSON() as IncomingHttpHeaders },
+      { origin, path: pathname + search, method: 'GET', headers },
       {
         onRequestStart(controller) {
           cut = (reason) => controller.abort(reason)
@@ -109,11 +115,11 @@ function receive(dispatcher: Dispatcher, config: InternalAxiosRequestConfig): Pr
           else if (moments?.mayLeave?.() === false) cut(new NotAllowed())
           else moments?.onSent()
         },
-        onResponseStart(_, status, headers) {
+        onResponseStart(_, status, received) {
           if (status < 200) return
           moments?.onResponse()
-          head = { status, headers }
-          if (Number(headers['content-length'] ?? 0) > maxBytesOf(config)) end(tooLarge(config))
+          head = { status, headers: received }
+          if (Number(received['content-length'] ?? 0) > maxBytesOf(config)) end(tooLarge(config))
         },
         onResponseData(_, chunk) {
           bytes += chunk.length

@@ -63,15 +63,15 @@ export function createTransport(options: TransportOptions): Transport {
     retired.add(broken)
     void broken.close().finally(() => retired.delete(broken))
   }
+  const headers = {
+    Accept: 'application/json',
+    'Accept-Encoding': acceptEncoding,
+    'User-Agent': 'market-recorder',
+    ...(username === '' ? {} : { Authorization: `Basic ${Buffer.from(login).toString('base64')}` }),
+  }
   // The defaults of axios are left out: they serve bodies, cookies and forms, and cost a merge with each request.
   const instance = new Axios({
-    adapter: options.adapter ?? adapterOver({ current: () => dispatcher, broke }),
-    headers: {
-      Accept: 'application/json',
-      'Accept-Encoding': acceptEncoding,
-      'User-Agent': 'market-recorder',
-      ...(username === '' ? {} : { Authorization: `Basic ${Buffer.from(login).toString('base64')}` }),
-    },
+    adapter: options.adapter ?? adapterOver({ headers, current: () => dispatcher, broke }),
     validateStatus: null,
   })
   const start = base.href.replace(/\/+$/, '')
@@ -213,7 +213,10 @@ async function get(instance: Axios, address: string, options: TransportRequest):
   if (closing.aborted) cut.abort()
   try {
     const query = new URLSearchParams(parameters).toString()
-    const { status, data, headers } = await instance.get<Buffer>(query === '' ? address : `${address}?${query}`, {
+    // Unlike `get`, this merges configurations only once.
+    const { status, data, headers } = await instance.request<Buffer>({
+      method: 'GET',
+      url: query === '' ? address : `${address}?${query}`,
       signal: cut.signal,
       maxContentLength,
       // A response that came in time is kept, however long a busy machine takes to decompress it.
