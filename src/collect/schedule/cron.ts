@@ -56,15 +56,16 @@ export function runsPerDay(schedule: string): number {
 export function longestPauseMs(expression: string): number {
   const fields = parseCron(expression)
   if (!isOfEachDay(fields)) return 31 * dayMs
-  const times = fields.hour
-    .flatMap((hour) =>
-      fields.minute.flatMap((minute) => fields.second.map((second) => hour * 3600 + minute * 60 + second)),
-    )
-    .toSorted((a, b) => a - b)
+  const seconds = inOrder(fields.second)
+  const times = inOrder(fields.hour).flatMap((hour) =>
+    inOrder(fields.minute).flatMap((minute) => seconds.map((second) => hour * 3600 + minute * 60 + second)),
+  )
   const first = times[0] ?? 0
   const pauses = times.map((time, i) => (times[i + 1] ?? first + secondsPerDay) - time)
   return largest(pauses) * 1000
 }
+
+const inOrder = (field: readonly number[]): number[] => field.toSorted((a, b) => a - b)
 
 /** Returns true if a cron expression matches every day. Fields may repeat a day, or name the last of a month. */
 function isOfEachDay({ dayOfMonth, month, dayOfWeek }: ReturnType<typeof parseCron>): boolean {

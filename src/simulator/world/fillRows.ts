@@ -59,7 +59,7 @@ export function pastFillRows(
   const rows: PastFillRow[] = []
   for (let place = 0; first + place < stop && rows.length < limit; place++) {
     const fill = fillAt(market, isFromOldest ? first + place : stop - 1 - place)
-    const ts = Number(fillRow(market, fill, quirks).ts)
+    const ts = shownTime(market, fill, quirks)
     if (ts >= from && ts < to) rows.push(pastFillRow(market, fill, quirks))
   }
   return rows
