@@ -6,6 +6,7 @@ import { addMs, earlierOf, laterOf, type ServiceMs, serviceMs, sum } from '../ma
 import { missingRows } from '../ledger/batch.js'
 import { eventLateMs } from '../ledger/futures.js'
 import { provenBy, runOf } from '../ledger/run.js'
+import { ascends, continueRows, joinPages } from './joinPages.js'
 import { type EventContext, type EventOutcome, type EventSeries, nothingOlder, WalkTooLong } from './sliceWork.js'
 
 /** A request for one page: by its number from 1, or by the name that the page before gave. */
@@ -104,6 +105,14 @@ interface ShownPage {
   readonly isWhole: boolean
 }
 
+interface Sides {
+  readonly newest: ServiceMs
+  readonly isOneTime: boolean
+  readonly first: Ranges
+  readonly last: Ranges
+  readonly end: Ranges
+}
+
 class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   readonly #history: PagedHistory<Row>
   readonly #series: EventSeries
@@ -119,6 +128,8 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   #stored = 0
   /** Time at which a cursor joins pages, and which no page shows with rows on both sides. */
   #seams: Ranges = []
+  /** The part of it that no page shows from its beginning. The end of the list does not tell how many rows it has. */
+  #cut: Ranges = []
 
   constructor(history: PagedHistory<Row>, series: EventSeries, ranges: Ranges, context: EventContext) {
     this.#history = history
@@ -202,11 +213,14 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const last = this.#rows.at(-1)
     if (last === undefined || page.length === 0) return joined
     if (cursor === undefined) return repeated > 0 ? joined : null
-    const continued = continueRows(this.#rows, joined.slice(this.#rows.length), textOf)
+    const continued = continueRows(this.#rows, page, repeated, textOf)
     const disorderMs = runOf(continued?.map(({ ts }) => ts) ?? [])?.disorderMs ?? 0
     const seam = { from: addMs(last.ts, -disorderMs), to: addMs(last.ts, disorderMs + 1) }
     const whole = provenBy(runOf(page.map(({ ts }) => ts)), serviceMs(Infinity))
-    this.#seams = union(this.#seams, subtract([seam], whole))
+    const open = subtract([seam], whole)
+    this.#seams = union(this.#seams, open)
+    const [first = last] = page
+    if (repeated === 0 || (first.ts >= seam.from && first.ts < seam.to)) this.#cut = union(this.#cut, open)
     return continued
   }
 
@@ -235,9 +249,10 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
 
   /**
    * Returns the time of the newest row, and the time beyond the first row of the list and beyond its last one. `end` is
-   * not bounded by the reach.
+   * not bounded by the reach. Rows of one time do not tell which side is which: both are then beyond the last row, and
+   * `isOneTime` is true.
    */
-  #sides(): { readonly newest: ServiceMs; readonly first: Ranges; readonly last: Ranges; readonly end: Ranges } | null {
+  #sides(): Sides | null {
     const run = runOf(this.#rows.map(({ ts }) => ts))
     const [requested, latest] = [this.#pages[0], this.#pages.at(-1)].map((page) => page?.requestTime)
     if (run === null || requested === undefined || latest === undefined) return null
@@ -247,9 +262,11 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const above = normalized([{ from: run.newest, to: addMs(requested, -eventLateMs) }])
     const { newest } = run
     const older = [{ from: serviceMs(0), to: addMs(run.edge, 1) }]
+    const isOneTime = this.#rows[0]?.ts === this.#rows.at(-1)?.ts
+    if (isOneTime) return { newest, isOneTime, first: [], last: union(below, above), end: union(older, above) }
     return ascends(this.#rows)
-      ? { newest, first: below, last: above, end: above }
-      : { newest, first: above, last: below, end: older }
+      ? { newest, isOneTime, first: below, last: above, end: above }
+      : { newest, isOneTime, first: above, last: below, end: older }
   }
 
   /** Returns true if more is wanted than the first page tells. */
@@ -267,9 +284,12 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const [first] = this.#rows.map(this.#history.textOf)
     const shown = () => this.#pages.filter(({ texts, isWhole }) => isWhole && texts.every((text) => known.has(text)))
     const begins = () => shown().filter(({ query, texts }) => query.page === 1 && !query.cursor && texts[0] === first)
-    if (isWanted(sides.first) && begins().length < 2) await this.#ask({ page: 1, limit: this.#history.pageRows - 1 })
-    for (const beyond of [begins().length > 1 ? sides.first : [], reason === nothingOlder ? sides.last : []]) {
-      const silent = intersect(this.#left, beyond)
+    const isEnd = reason === nothingOlder
+    const isBeginWanted = isWanted(sides.isOneTime && isEnd ? sides.last : sides.first)
+    if (isBeginWanted && begins().length < 2) await this.#ask({ page: 1, limit: this.#history.pageRows - 1 })
+    const isBegin = begins().length > 1
+    for (const beyond of [isBegin ? sides.first : [], isEnd && (isBegin || !sides.isOneTime) ? sides.last : []]) {
+      const silent = subtract(intersect(this.#left, beyond), this.#cut)
       // All rows are stored. Those at the edge tell whether another one is stored beyond them.
       const rows = this.#rows.filter(({ ts }) => beyond.some(({ from, to }) => ts >= from && ts < to))
       if (silent.length > 0) await this.#claim({ rows, proven: [], silent, beyond })
@@ -301,50 +321,4 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const isLast = missingRows(end) === 0 && end.rows.length === 1 && end.rows.map(this.#history.textOf)[0] === last
     return isLast && end.cursor === undefined ? nothingOlder : notConfirmed
   }
-}
-
-const ascends = (rows: readonly { readonly ts: ServiceMs }[]): boolean => (rows[0]?.ts ?? 0) < (rows.at(-1)?.ts ?? 0)
-
-/**
- * Returns rows with those of the page that their cursor named; null if these do not go on in the same direction. Rows
- * of the joining millisecond that both show may be the same rows, and count once.
- */
-function continueRows<Row extends { readonly ts: ServiceMs }>(
-  above: readonly Row[],
-  page: readonly Row[],
-  textOf: (row: Row) => string,
-): readonly Row[] | null {
-  const known = new Set(above.map(textOf))
-  const seam = above.at(-1)?.ts
-  if (page.some((row) => row.ts !== seam && known.has(textOf(row)))) return null
-  const continued = [...above, ...page.filter((row) => !known.has(textOf(row)))]
-  const disorderOf = (rows: readonly Row[]) => runOf(rows.map(({ ts }) => ts))?.disorderMs ?? 0
-  if (disorderOf(continued) > Math.max(disorderOf(above), disorderOf(page))) return null
-  // The newest rows come first, unless a page shows another order.
-  return ascends(continued) && !ascends(above) && !ascends(page) ? null : continued
-}
-
-/**
- * Joins a numbered page to the pages above it. New rows that came meanwhile move all others down, so that the page
- * repeats the last rows above it. Equal rows at the end of one page and the beginning of the next count as repeated.
- */
-export function joinPages<Row>(
-  above: readonly Row[],
-  page: readonly Row[],
-  textOf: (row: Row) => string,
-): readonly Row[] {
-  const begins = page.map(textOf)
-  // A page may have thousands of rows, so each is looked at a few times only, as Knuth, Morris and Pratt found out.
-  const shorter: number[] = []
-  /** Returns the length of the longest beginning of the page that ends with a text, after one of length `before`. */
-  const lengthWith = (text: string, before: number): number => {
-    let length = before
-    while (length > 0 && begins[length] !== text) length = shorter[length - 1] ?? 0
-    return begins[length] === text ? length + 1 : 0
-  }
-  for (const [place, text] of begins.entries())
-    shorter.push(place === 0 ? 0 : lengthWith(text, shorter[place - 1] ?? 0))
-  let repeated = 0
-  for (const row of above.slice(-page.length)) repeated = lengthWith(textOf(row), repeated)
-  return [...above, ...page.slice(repeated)]
 }

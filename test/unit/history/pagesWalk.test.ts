@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { fetchPages, joinPages } from '../../../src/history/pagesWalk.js'
+import { joinPages } from '../../../src/history/joinPages.js'
+import { fetchPages } from '../../../src/history/pagesWalk.js'
 import { subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
 import { bounds } from '../../../src/market/bounds.js'
 import { dayMs, hourMs, minuteMs, sum } from '../../../src/market/values.js'
@@ -15,9 +16,27 @@ interface Row {
 
 const range = { from: now - 30 * dayMs, to: now - 10 * minuteMs }
 
+interface Service {
+  /** The time of each response. */
+  readonly timeOf?: (request: number) => number
+  /** The most rows of a page. */
+  readonly most?: number
+  readonly isOldestFirst?: boolean
+  /** A cursor names the time of the last row, so that the next page lacks rows of that time. */
+  readonly isByTime?: boolean
+  /** The first responses lack the first row of the list. */
+  readonly late?: number
+}
+
 /** Walks through a service with these rows. Resolves to what was stored, claimed and explained. */
-async function walk(rows: readonly Row[]) {
+async function walk(
+  rows: readonly Row[],
+  { timeOf = () => now, most = 100, isOldestFirst = false, isByTime = false, late = 0 }: Service = {},
+) {
+  const all = isOldestFirst ? rows.toReversed() : rows
   const given: number[] = []
+  const counts = new Map<string, number>()
+  let requests = 0
   const reasons: string[] = []
   let claimed: readonly TimeRange[] = []
   const walking = fetchPages<Row>(
@@ -26,13 +45,19 @@ async function walk(rows: readonly Row[]) {
       pageRows: 100,
       next: (_, query, cursor) => (cursor === undefined ? null : { ...query, limit: 100, cursor }),
       ask(_, { limit, cursor = '0' }) {
-        const end = Number(cursor) + limit
-        const page = { rows: rows.slice(Number(cursor), end), rejected: [], unkept: 0, requestTime: now }
-        return Promise.resolve((end < rows.length ? { ...page, cursor: String(end) } : page) as never)
+        const begin = Number(cursor)
+        const list = requests < late ? all.slice(1) : all
+        const shown = list.slice(begin, begin + Math.min(limit, most))
+        const end = begin + shown.length
+        const page = { rows: shown, rejected: [], unkept: 0, requestTime: timeOf(++requests) }
+        const other = list.findIndex(({ ts }, place) => place >= end && ts !== shown.at(-1)?.ts)
+        const following = !isByTime ? end : other < 0 ? list.length : other
+        return Promise.resolve((end < list.length ? { ...page, cursor: String(following) } : page) as never)
       },
       textOf: ({ text }) => text,
       store({ rows: some, proven, silent }) {
         given.push(some.length)
+        for (const [text, count] of countsOf(some)) counts.set(text, Math.max(count, counts.get(text) ?? 0))
         claimed = union(claimed, union(proven, silent))
         return Promise.resolve({ inserted: some.length, proven: union(proven, silent) })
       },
@@ -49,7 +74,16 @@ async function walk(rows: readonly Row[]) {
     },
   )
   await walking.catch((error: unknown) => reasons.push((error as Error).message))
-  return { given, claimed, reasons }
+  const isClaimed = (ts: number) => claimed.some(({ from, to }) => ts >= from && ts < to)
+  const truth = countsOf(rows.filter(({ ts }) => isClaimed(ts)))
+  const lacking = [...truth].filter(([text, count]) => count !== counts.get(text))
+  return { given, claimed, reasons, lacking }
+}
+
+function countsOf(rows: readonly Row[]): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const { text } of rows) counts.set(text, (counts.get(text) ?? 0) + 1)
+  return counts
 }
 
 const rowsOf = (length: number, apartMs: number, text = ''): Row[] =>
@@ -67,6 +101,70 @@ test('a walk ends where its pages have the rows of one millisecond stored again 
   expect(reasons).toEqual(['its pages show the times of the same rows again and again'])
   expect(sum(given)).toBeLessThan(bounds.walkRepeats + 5_000)
   expect((await walk(rowsOf(1_000, 0))).given).toContain(1_000)
+})
+
+/** Rows of which many are equal: the newest come first. A crowded moment has more rows than a page. */
+const equalRows = fc
+  .array(
+    fc.record({
+      apartMs: fc.constantFrom(0, 1, minuteMs),
+      letter: fc.constantFrom('a', 'b'),
+      times: fc.oneof(
+        { weight: 9, arbitrary: fc.integer({ min: 1, max: 4 }) },
+        { weight: 1, arbitrary: fc.constant(13) },
+      ),
+    }),
+    { minLength: 3, maxLength: 40 },
+  )
+  .map((moments) => {
+    let ts = now - hourMs
+    return moments.flatMap(({ apartMs, letter, times }) => {
+      ts -= apartMs
+      return Array.from({ length: times }, () => ({ ts, text: `${ts} ${letter}` }))
+    })
+  })
+
+test('of equal rows a walk stores as many as there are, wherever it claims', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      equalRows,
+      fc.integer({ min: 3, max: 12 }),
+      fc.boolean(),
+      fc.boolean(),
+      async (rows, most, isOldestFirst, isByTime) => {
+        expect((await walk(rows, { most, isOldestFirst, isByTime })).lacking).toEqual([])
+      },
+    ),
+    { numRuns: 2_000 },
+  )
+})
+
+test('a moment of equal rows is claimed that pages cut and one page shows with rows on both sides', async () => {
+  const pairs = rowsOf(500, minuteMs).flatMap((row) => [row, row])
+  for (const most of [99, 100]) {
+    const { claimed, lacking } = await walk(pairs, { most })
+    expect(subtract([range], claimed)).toEqual([])
+    expect(lacking).toEqual([])
+  }
+})
+
+test.each(['first', 'last'])('the %s moment is not claimed as silence where pages cut it', async (place) => {
+  const moment = (count: number, ts: number) => Array.from({ length: count }, () => ({ ts, text: `${ts}` }))
+  const [newer, older] = [now - 2 * hourMs, now - 3 * hourMs]
+  const crowd = moment(145, place === 'first' ? newer : older)
+  const { claimed, lacking } = await walk(
+    place === 'first' ? [...crowd, ...moment(5, older)] : [...moment(5, newer), ...crowd],
+  )
+  expect(claimed).not.toEqual([])
+  expect(lacking).toEqual([])
+})
+
+test('rows of one time claim no side before the list was seen twice to begin with them', async () => {
+  const rows = rowsOf(107, 0).map((row, place) => (place === 0 ? { ...row, ts: row.ts + minuteMs } : row))
+  // Both sides of their moment, in which pages join.
+  expect((await walk(rows.slice(1))).claimed).toHaveLength(2)
+  // Two pages, then two for the end of the list. The fifth one shows that a row came before them.
+  expect((await walk(rows, { late: 4 })).lacking).toEqual([])
 })
 
 test('walks together hold as much as one alone may', async () => {

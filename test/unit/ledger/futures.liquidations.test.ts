@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { joinPages } from '../../../src/history/pagesWalk.js'
+import { joinPages } from '../../../src/history/joinPages.js'
 import { liquidationText, numberOccurrences } from '../../../src/ledger/futures.js'
 import type { Liquidation } from '../../../src/market/funding.js'
 
