@@ -231,7 +231,9 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     if (run === null || pageRun === null) return
     const { category } = this.#series
     reachMs.set(category, Math.max(reachMs.get(category) ?? 0, requestTime - pageRun.oldest))
-    const whole = provenBy(run, addMs(requestTime, -eventLateMs))
+    // Later pages do not show again what the first one showed, so that they settle none of it.
+    const settledUntil = addMs(this.#pages[0]?.requestTime ?? requestTime, -eventLateMs)
+    const whole = provenBy(run, settledUntil)
     const proven = subtract(whole, union(this.#claimed, this.#seams))
     this.#claimed = union(this.#claimed, proven)
     const from = earlierOf(pageRun.oldest, proven[0]?.from ?? pageRun.oldest)

@@ -103,6 +103,14 @@ test('a walk ends where its pages have the rows of one millisecond stored again 
   expect((await walk(rowsOf(1_000, 0))).given).toContain(1_000)
 })
 
+test('a walk stores each page once, however young the newest row is, and settles nothing that it showed before', async () => {
+  const rows = rowsOf(5_000, minuteMs).map((row) => ({ ...row, ts: row.ts + hourMs }))
+  const { given, claimed, reasons } = await walk(rows, { timeOf: (request) => now + request * 100 })
+  expect(Math.max(...given)).toBeLessThanOrEqual(102)
+  expect(reasons).toEqual([])
+  expect(Math.max(...claimed.map(({ to }) => to))).toBe(now + 100 - minuteMs)
+})
+
 /** Rows of which many are equal: the newest come first. A crowded moment has more rows than a page. */
 const equalRows = fc
   .array(
