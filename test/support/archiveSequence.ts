@@ -49,7 +49,7 @@ class Sequence {
   readonly #random: () => number
   readonly #market: ArchiveMarket
   readonly #name: string
-  readonly #truth: Truth = { fills: new Map(), candles: new Map(), final: new Map(), left: new Set() }
+  readonly #truth: Truth = { fills: new Map(), candles: new Map(), final: new Map(), left: new Set(), files: new Map() }
   readonly #archive: Awaited<ReturnType<typeof temporaryArchive>>
   #database: RecorderDatabase | undefined
   #databases = 0
@@ -273,7 +273,7 @@ class Sequence {
     this.#truth.left.clear()
     // What the archive has counts from now on.
     for (const table of ['fills', 'candles'] as const) {
-      for (const [key, value] of await archivedRows(this.#target, table)) {
+      for (const [key, value] of await archivedRows(this.#target, table, this.#truth)) {
         this.#truth[table].set(key, value)
         this.#truth.final.set(`${table} ${key}`, value)
       }

@@ -2,7 +2,7 @@ import { sql } from 'kysely'
 import type { RecorderDatabase } from '../../src/db/database.js'
 import type { ArchiveTarget } from '../../src/files/layout/target.js'
 import { type ArchiveMarket, candleSeries, fillSeries } from './archiveMarket.js'
-import { rowsOf } from './archives.js'
+import { rowsOfFolder, type ShownRow } from './archives.js'
 
 const hourMs = 3_600_000
 
@@ -14,6 +14,8 @@ export interface Truth {
   readonly final: Map<string, string>
   /** Those of them that this database knows to have left. None of them may come back. */
   readonly left: Set<string>
+  /** What files of the archive held, which are read again when they have changed. */
+  readonly files: Map<string, ShownRow[]>
 }
 
 type Rows = ReadonlyMap<string, string>
@@ -38,13 +40,13 @@ export async function archiveViolations(
       from ${sql.table(`market.${table}`)} where ${sql.raw(table === 'candles' ? 'is_closed' : 'true')}`.execute(db)
     const inDatabase = new Map(stored.rows.map((row) => [row.key, plain(row.value)]))
     const inSnapshot = new Map<string, string>()
-    for (const [key, found] of await archivedRows(target, table)) {
+    for (const [key, found] of await archivedRows(target, table, truth)) {
       if (inSnapshot.has(key)) return `${table}: the archive has ${key} twice`
       inSnapshot.set(key, found)
     }
     const wrong = rowsViolated(table, truth, { inDatabase, inSnapshot, isCopy })
     if (wrong !== null) return wrong
-    const claims = await readClaims(db, target, table)
+    const claims = await readClaims(db, target, table, truth)
     for (const [key] of rowsOfMarket(market, table)) {
       for (const [where, rows] of [
         ['database', inDatabase],
@@ -64,9 +66,10 @@ export async function archiveViolations(
 export async function archivedRows(
   target: ArchiveTarget,
   table: 'fills' | 'candles',
+  { files }: Truth,
 ): Promise<(readonly [key: string, value: string])[]> {
   const [time, value] = table === 'fills' ? ['ts', 'price'] : ['open_time', 'close']
-  const rows = await rowsOf(target, table)
+  const rows = await rowsOfFolder(target, table, files)
   return rows.map((row) => [`${row['symbol']} ${Number(row[time]) / 1000}`, plain(row[value] ?? '')])
 }
 
@@ -113,10 +116,11 @@ async function readClaims(
   db: RecorderDatabase['db'],
   target: ArchiveTarget,
   table: string,
+  { files }: Truth,
 ): Promise<Record<'database' | 'archive', ReadonlyMap<string, readonly Range[]>>> {
   const { rows } = await sql<{ symbol: string; from: number; to: number }>`
     select symbol, from_time as "from", to_time as "to" from market.coverage where stream = ${table}`.execute(db)
-  const archived = (await rowsOf(target, 'coverage'))
+  const archived = (await rowsOfFolder(target, 'coverage', files))
     .filter((row) => row['stream'] === table)
     .map((row) => ({
       symbol: row['symbol'] ?? '',

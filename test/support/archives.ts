@@ -1,10 +1,10 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
 import { fileRows } from '../../src/files/archive/file.js'
 import { serverRow } from '../../src/files/layout/rowText.js'
-import { readHints, shownFiles } from '../../src/files/iceberg/catalog.js'
+import { readHints, type ShownFile, shownFiles } from '../../src/files/iceberg/catalog.js'
 import { publishedTable } from '../../src/files/iceberg/tables.js'
 import { runArchive } from '../../src/files/archive/run.js'
 import { marketTables } from '../../src/market/stream.js'
@@ -47,15 +47,33 @@ export async function filesOf(target: ArchiveTarget, table: string) {
   return shownFiles(target, publishedTable(table), await hintsOf(target))
 }
 
+export type ShownRow = Readonly<Record<string, string | null>>
+
 /** The rows that a table shows, as text that the server would have sent: the columns by their names, times in µs. */
-export async function rowsOf(target: ArchiveTarget, table: string): Promise<Record<string, string | null>[]> {
-  const found: Record<string, string | null>[] = []
+export async function rowsOf(target: ArchiveTarget, table: string): Promise<ShownRow[]> {
+  const found: ShownRow[] = []
+  for (const file of await filesOf(target, table)) found.push(...(await rowsOfFile(target, file)))
+  return found
+}
+
+/** The same of a folder, where files that have stayed as they were since an earlier call are not read again. */
+export async function rowsOfFolder(target: ArchiveTarget, table: string, known: Map<string, ShownRow[]>) {
+  const found: ShownRow[] = []
   for (const file of await filesOf(target, table)) {
-    for await (const { footer, rows } of fileRows({ target }, file)) {
-      for (const values of rows.map(serverRow(footer.columns))) {
-        found.push(Object.fromEntries(footer.columns.map(({ name }, i) => [name, values[i] ?? null])))
-      }
-    }
+    const { mtimeMs, size } = await stat(join(target.name, file.path))
+    const key = JSON.stringify([file, mtimeMs, size])
+    const rows = known.get(key) ?? (await rowsOfFile(target, file))
+    known.set(key, rows)
+    found.push(...rows)
+  }
+  return found
+}
+
+async function rowsOfFile(target: ArchiveTarget, file: ShownFile): Promise<ShownRow[]> {
+  const found: ShownRow[] = []
+  for await (const { footer, rows } of fileRows({ target }, file)) {
+    for (const values of rows.map(serverRow(footer.columns)))
+      found.push(Object.fromEntries(footer.columns.map(({ name }, i) => [name, values[i] ?? null])))
   }
   return found
 }

@@ -6,10 +6,10 @@ import { detectServer } from '../../../src/server/timescale/server.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { type Login, login } from '../../support/login.js'
 
-/** The newest days of two instruments. Only one of them has a past of two years. A third has no rows. */
+/** The newest days of two instruments. Only one of them has a past of a year. A third has no rows. */
 const end = Date.UTC(2026, 5, 1)
 const short = 4
-const long = 730
+const long = 365
 
 let created: TestDatabase
 let reader: Login
@@ -126,7 +126,7 @@ async function expectBounded(call: string): Promise<void> {
   expect(many.rows).toBe(few.rows)
   // An index of many rows is a page or two deeper for each look-up.
   expect(many.pages).toBeLessThanOrEqual(few.pages * 1.1 + 20)
-  // The tables have tens of thousands.
+  // A year of candles has more.
   expect(many.pages).toBeLessThan(4_000)
 }
 
@@ -136,14 +136,14 @@ async function expectQuickWithoutRows(call: string): Promise<void> {
   expect(pages).toBeLessThan(4_000)
 }
 
-it.each(calls)('without statistics, reads of two years as many pages as of four days: %s', expectBounded)
+it.each(calls)('without statistics, reads of a year as many pages as of four days: %s', expectBounded)
 it.each(calls)('without statistics, reads little of an instrument without rows: %s', expectQuickWithoutRows)
 
 describe('with statistics', () => {
   beforeAll(async () => {
     await created.database.pool.query('vacuum analyze')
   })
-  it.each(calls)('reads of two years as many pages as of four days: %s', expectBounded)
+  it.each(calls)('reads of a year as many pages as of four days: %s', expectBounded)
   it.each(calls)('reads little of an instrument without rows: %s', expectQuickWithoutRows)
 })
 

@@ -119,7 +119,8 @@ async function expectOfMinutes(read: (query: string) => Promise<string[]>, from:
     expect(await read(`select open_time, open, high, low, close, base_volume, minutes from ${call}`)).toEqual(wanted)
     // All of the time is proven. A step without a candle repeats the close.
     const returns = `select open_time, close from market.log_returns('SPOT', 'X', '${width}', '${from}', '${to}')`
-    const steps = `select g.step, (select close from (${candles}) c where c.open_time <= g.step order by c.open_time desc limit 1)
+    const steps = `with c as materialized (${candles})
+      select g.step, (select close from c where c.open_time <= g.step order by c.open_time desc limit 1)
       from generate_series(timestamptz '${from}', timestamptz '${to}' - interval '${width}', '${width}') as g (step)`
     expect(await read(returns)).toEqual(await read(steps))
   }
