@@ -27,12 +27,14 @@ beforeEach(async () => {
   archive = await temporaryArchive()
   const fills = Array.from({ length: 30 }, (_, i) => aFill({ ts: from + (i * dayMs) / 10, execId: `${i}` }))
   await insertFills(created.database.db, fills)
-  await archiveAll(created.database, archive.target, now)
+  await archiveFills()
 })
 afterEach(async () => {
   await archive.drop()
   await created.drop()
 })
+
+const archiveFills = (at = now) => archiveAll(created.database, archive.target, at, { tables: ['fills'] })
 
 async function pathOf(pattern: RegExp): Promise<string> {
   const paths = await readdir(archive.folder, { recursive: true })
@@ -138,7 +140,7 @@ test.each(Object.keys(damages))('it is noticed that %s, and the rows stay in the
     return
   }
   expect(found.at(-1)).toMatch(/the next market-recorder archive writes the day anew$/)
-  await archiveAll(created.database, archive.target, now)
+  await archiveFills()
   expect(await problems(true)).toEqual([])
   expect(await rowsOf(archive.target, 'fills')).toHaveLength(30)
 })
@@ -155,7 +157,7 @@ test('what the tables show is read once a month, and a damaged month holds up no
   const { database } = created
   const april = from + 31 * dayMs
   await insertFills(database.db, [aFill({ ts: april, execId: 'april' })])
-  await archiveAll(database, archive.target, april + 4 * dayMs)
+  await archiveFills(april + 4 * dayMs)
   await change(await pathOf(/fills\/metadata\/2026-04-.*avro$/), (bytes) => bytes.subarray(0, bytes.length - 40))
   const read: string[] = []
   const target: ArchiveTarget = {
@@ -175,7 +177,7 @@ test('rows stay as long as the archive does not show their files', async () => {
   const { database } = created
   await insertFills(database.db, [aFill({ ts: from + 5, execId: 'late' })])
   const pointers = await readPointers(database.db)
-  await archiveAll(database, archive.target, now)
+  await archiveFills()
   const older = pointers.get('fills') ?? ''
   await sql`update iceberg.iceberg_tables set metadata_location = ${older} where table_name = 'fills'`.execute(
     database.db,
@@ -190,7 +192,7 @@ test('readers by path are told of rows before these leave, also after a kill', a
   const { database } = created
   const pointers = await readPointers(database.db)
   await insertFills(database.db, [aFill({ ts: from + 5, execId: 'late' })])
-  await archiveAll(database, archive.target, now)
+  await archiveFills()
   await writeFile(await pathOf(/fills\/metadata\/version-hint.text$/), String(versionOf(pointers.get('fills') ?? '')))
   const tables = [{ name: 'fills', retentionDays: 1 }]
   const { kept } = await removeArchived(database, archive.target, tables, { now: () => now })
@@ -207,13 +209,13 @@ test('no day is written with wider decimals while a file is missing, and all fil
   )
   await insertFills(database.db, wide)
   for (const attempt of ['first', 'second']) {
-    const { written, problems: lines } = await archiveAll(database, archive.target, now)
+    const { written, problems: lines } = await archiveFills()
     expect(written, attempt).toEqual([])
     expect(lines, attempt).toHaveLength(2)
     for (const line of lines) expect(line).toMatch(/is missing; fills has values that need/)
   }
   await rename(`${path}.away`, path)
-  expect(await archiveAll(database, archive.target, now)).toMatchObject({ problems: [], written: [{}, {}] })
+  expect(await archiveFills()).toMatchObject({ problems: [], written: [{}, {}] })
   const columns = (await columnsOfTables(archive.target, await readPointers(database.db))).get('fills') ?? []
   const files = await filesOf(archive.target, 'fills')
   expect(files).toHaveLength(3)
