@@ -124,7 +124,7 @@ describe('candles', () => {
     const at = Date.UTC(2026, 7, 9, 3, 4, 5)
     const key = { category: 'SPOT', symbol: 'ETHUSDT', type: 'market', interval: '4H' } as const
     const fresh = worldOf().candles(key, at - 10 * dayMs, at, at)
-    world.candles(key, at - 200 * dayMs, at - 100 * dayMs, at)
+    world.candles(key, at - 200 * dayMs, at - 180 * dayMs, at)
     expect(world.candles(key, at - 10 * dayMs, at, at)).toEqual(fresh)
   })
 
