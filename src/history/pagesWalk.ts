@@ -314,13 +314,19 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     return wereAsked && rows.length + rejected.length === 0 ? nothingOlder : notConfirmed
   }
 
-  /** Requests all rows but one of the last page, which must name a further one. That one must name none. */
+  /**
+   * Requests all rows but one of the last page, which must name a further one. That one must name none: with room for one
+   * row, and with room for two, because a cursor that counts by time names no further row of the same one.
+   */
   async #confirmCursor({ query, texts, cursor }: ShownPage, last: string): Promise<string> {
     if (cursor !== undefined || texts.at(-1) !== last) return notConfirmed
     const before = texts.length === 1 ? query : await this.#ask({ ...query, limit: texts.length - 1 })
     if (before.cursor === undefined) return noFurtherPage
-    const end = await this.#ask({ ...query, limit: 1, cursor: before.cursor })
-    const isLast = missingRows(end) === 0 && end.rows.length === 1 && end.rows.map(this.#history.textOf)[0] === last
-    return isLast && end.cursor === undefined ? nothingOlder : notConfirmed
+    for (const limit of [1, 2]) {
+      const end = await this.#ask({ ...query, limit, cursor: before.cursor })
+      const isLast = missingRows(end) === 0 && end.rows.length === 1 && end.rows.map(this.#history.textOf)[0] === last
+      if (!isLast || end.cursor !== undefined) return notConfirmed
+    }
+    return nothingOlder
   }
 }

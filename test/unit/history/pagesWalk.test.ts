@@ -52,7 +52,7 @@ async function walk(
         const page = { rows: shown, rejected: [], unkept: 0, requestTime: timeOf(++requests) }
         const other = list.findIndex(({ ts }, place) => place >= end && ts !== shown.at(-1)?.ts)
         const following = !isByTime ? end : other < 0 ? list.length : other
-        return Promise.resolve((end < list.length ? { ...page, cursor: String(following) } : page) as never)
+        return Promise.resolve((following < list.length ? { ...page, cursor: String(following) } : page) as never)
       },
       textOf: ({ text }) => text,
       store({ rows: some, proven, silent }) {
@@ -171,8 +171,8 @@ test('rows of one time claim no side before the list was seen twice to begin wit
   const rows = rowsOf(107, 0).map((row, place) => (place === 0 ? { ...row, ts: row.ts + minuteMs } : row))
   // Both sides of their moment, in which pages join.
   expect((await walk(rows.slice(1))).claimed).toHaveLength(2)
-  // Two pages, then two for the end of the list. The fifth one shows that a row came before them.
-  expect((await walk(rows, { late: 4 })).lacking).toEqual([])
+  // Two pages, then three for the end of the list. The sixth one shows that a row came before them.
+  expect((await walk(rows, { late: 5 })).lacking).toEqual([])
 })
 
 test('walks together hold as much as one alone may', async () => {
