@@ -87,6 +87,27 @@ function maxBytesOf({ maxContentLength = Infinity }: InternalAxiosRequestConfig)
   return maxContentLength
 }
 
+/** Gathers the pieces of a body. A list of them would take a hundred bytes more for each, and a piece may be one byte. */
+class GrowingBuffer {
+  length = 0
+  #buffer = Buffer.alloc(0)
+
+  append(piece: Buffer): void {
+    const whole = this.length + piece.length
+    if (whole > this.#buffer.length) {
+      const larger = Buffer.allocUnsafe(Math.max(whole, 2 * this.#buffer.length))
+      this.#buffer.copy(larger, 0, 0, this.length)
+      this.#buffer = larger
+    }
+    piece.copy(this.#buffer, this.length)
+    this.length = whole
+  }
+
+  whole(): Buffer {
+    return this.#buffer.subarray(0, this.length)
+  }
+}
+
 function receive(
   dispatcher: Dispatcher,
   headers: IncomingHttpHeaders,
@@ -95,8 +116,7 @@ function receive(
   return new Promise((resolve, reject) => {
     const { moments, signal } = config
     const { origin, pathname, search } = new URL(config.url ?? '')
-    const chunks: Buffer[] = []
-    let bytes = 0
+    const body = new GrowingBuffer()
     let head: Pick<HttpResponse, 'status' | 'headers'> | undefined
     let cut: ((reason: Error) => void) | undefined
     const end = (reason: Error) => {
@@ -122,14 +142,13 @@ function receive(
           if (Number(received['content-length'] ?? 0) > maxBytesOf(config)) end(tooLarge(config))
         },
         onResponseData(_, chunk) {
-          bytes += chunk.length
-          if (bytes > maxBytesOf(config)) end(tooLarge(config))
-          else chunks.push(chunk)
+          if (body.length + chunk.length > maxBytesOf(config)) end(tooLarge(config))
+          else body.append(chunk)
         },
         onResponseEnd() {
           signal?.removeEventListener?.('abort', onAbort)
           moments?.onReceived?.()
-          if (head !== undefined) resolve({ ...head, body: Buffer.concat(chunks, bytes) })
+          if (head !== undefined) resolve({ ...head, body: body.whole() })
         },
         onResponseError: (_, error) => end(error),
       },
