@@ -1,4 +1,5 @@
 import { Kysely, PostgresDialect, type Transaction } from 'kysely'
+import type pg from 'pg'
 import { SameDatabase } from './identity.js'
 import { type DatabaseOptions, type DatabasePool, openPool } from './pool.js'
 import type { Database } from './schema.js'
@@ -15,6 +16,12 @@ export interface RecorderDatabase extends DatabasePool {
 export type RunQuery = (text: string, values: readonly unknown[]) => Promise<{ readonly rows: readonly unknown[] }>
 
 /**
+ * Makes the session remember all logins. To look at one takes a lock. Where sessions of others leave no room for that, they
+ * can be ended only by a session that remembers them.
+ */
+const rememberLogins = "select count(pg_get_userbyid(oid)), count(pg_has_role(oid, 'usage')) from pg_roles"
+
+/**
  * Opens a pool with the query builder on it. Connects at the first query. Throws on a malformed URL.
  *
  * @param options.same shared by pools that must lead to one database
@@ -23,7 +30,11 @@ export function openDatabase(
   options: Omit<DatabaseOptions, 'check'> & { readonly same?: SameDatabase },
 ): RecorderDatabase {
   const { same = new SameDatabase(), ...rest } = options
-  const pool = openPool({ ...rest, check: (client) => same.check(client) })
+  const check = async (client: pg.ClientBase) => {
+    await same.check(client)
+    if (rest.isReadOnly !== true) await client.query(rememberLogins)
+  }
+  const pool = openPool({ ...rest, check })
   const db = new Kysely<Database>({ dialect: new PostgresDialect({ pool }) })
   return {
     db,

@@ -44,7 +44,9 @@ export async function lockInTransaction(db: Kysely<Database>, name: string): Pro
 
 interface SessionInTheWay {
   readonly pid: number
-  readonly who: string
+  readonly login: number
+  readonly database: number
+  /** True for a session in this database. */
   readonly own: boolean
   readonly what: string
 }
@@ -60,35 +62,49 @@ export async function endSessionsInTheWay(db: Kysely<Database>, error: unknown):
   const isFull = isLockTableFull(error)
   if (!isFull && !isLocked && !isCancelled) return
   const lines: string[] = []
-  for (const { pid, who, own, what } of await (isFull ? holders(db) : waiting(db))) {
+  for (const session of await (isFull ? holders(db) : waiting(db))) {
+    const { pid, own, what } = session
     // Sessions in other databases are not the recorder's to end.
     const ended = own && (await callFunction<boolean>(db, 'pg_terminate_backend', pid).catch(() => false))
     const outcome = ended ? ' and was ended' : own ? ', and this login may not end it' : ''
-    lines.push(`session ${who} ${what}${outcome}`)
+    lines.push(`session ${await nameSession(db, session)} ${what}${outcome}`)
   }
   if (error instanceof Error && lines.length > 0) Object.assign(error, { detail: lines.join('; ') })
 }
 
-const session = sql`pid, format('%s of %I in %I', pid, usename, datname) as who, datname = current_database() as own`
+/** Names are in tables of the whole server, which cannot be read while there is no room for a lock. */
+async function nameSession(db: Kysely<Database>, { pid, login, database }: SessionInTheWay): Promise<string> {
+  const named = sql<{ who: string }>`
+    select format('%s of %I in %I', ${pid}::int, pg_get_userbyid(${login}), datname) as who
+    from pg_database where oid = ${database}`
+  return named.execute(db).then(
+    ({ rows }) => rows[0]?.who ?? `${pid}`,
+    () => `${pid} of the login with oid ${login}`,
+  )
+}
 
+const sessions = sql`(select pid, usesysid::int8 as login, datid::int8 as database,
+  (select datid from pg_stat_get_activity(pg_backend_pid())) = datid as own
+  from pg_stat_get_activity(null)
+  where usesysid <> (select usesysid from pg_stat_get_activity(pg_backend_pid()))) as session`
+
+/** Reads functions alone: a table of the whole server needs a lock in the table that is full. */
 async function holders(db: Kysely<Database>): Promise<SessionInTheWay[]> {
   const { rows } = await sql<SessionInTheWay>`
-    select ${session}, format('holds %s locks', count(*)) as what
-    from pg_locks join pg_stat_activity using (pid)
-    where usename <> session_user
-    group by pid, usename, datname having count(*) > ${sql.lit(bounds.locksOfSession)}`.execute(db)
+    select session.pid, login, session.database, own, format('holds %s locks', count(*)) as what
+    from pg_lock_status() as lock join ${sessions} on session.pid = lock.pid
+    group by session.pid, login, session.database, own having count(*) > ${sql.lit(bounds.locksOfSession)}`.execute(db)
   return rows
 }
 
 /** Reads no table of the catalog but those of the whole server, since such a wait may be for one of the catalog. */
 async function waiting(db: Kysely<Database>): Promise<SessionInTheWay[]> {
   const { rows } = await sql<SessionInTheWay>`
-    select ${session}, 'waits for a lock that its login may not take' as what
-    from pg_locks join pg_stat_activity using (pid)
+    select session.*, 'waits for a lock that its login may not take' as what
+    from pg_locks join ${sessions} on session.pid = pg_locks.pid
     where not granted and locktype = 'relation' and mode not in ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
-      and usename <> session_user
-      and not pg_has_role(usesysid, (select datdba from pg_database where datname = current_database()), 'usage')
-      and not pg_has_role(usesysid, to_regrole('recorder_writer'), 'usage')`.execute(db)
+      and not pg_has_role(login::oid, (select datdba from pg_database where datname = current_database()), 'usage')
+      and not pg_has_role(login::oid, to_regrole('recorder_writer'), 'usage')`.execute(db)
   return rows
 }
 
@@ -98,7 +114,7 @@ async function waiting(db: Kysely<Database>): Promise<SessionInTheWay[]> {
  */
 export async function openTransactions(db: Kysely<Database>, olderThan: string): Promise<string[]> {
   const { rows } = await sql<{ who: string }>`
-    select ${session} from pg_stat_activity
+    select format('%s of %I in %I', pid, usename, datname) as who from pg_stat_activity
     where usename <> session_user and xact_start < now() - ${olderThan}::interval order by xact_start`.execute(db)
   return rows.map(({ who }) => who)
 }

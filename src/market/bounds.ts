@@ -32,7 +32,7 @@ export const bounds = {
   /** Instruments that a part of the program keeps something in mind of, each of them once for each operation. */
   knownInstruments: 50_000,
   /** Locks of another login's session. One with more is ended when the server's table of locks is full. */
-  locksOfSession: 1_000,
+  locksOfSession: 200,
   /** Connections to the page and its API. `maxPages` limits open pages, so that some are left for requests. */
   connections: 512,
   /** Milliseconds of the event loop without a turn for others, whatever comes in. The fuzz of responses measures it. */

@@ -17,6 +17,8 @@ const tuning = {
   // Readers may connect while fewer than 67 connections are open: more than recorder, page, commands and readers need.
   max_connections: '100',
   reserved_connections: '30',
+  // All these readers find no end of the table of locks while none of them holds more than `bounds.locksOfSession`.
+  max_locks_per_transaction: '256',
   effective_cache_size: '512MB',
   maintenance_work_mem: '64MB',
   work_mem: '16MB',
@@ -231,6 +233,11 @@ function roleStatements(passwords: Passwords): string[] {
     `alter role ${owner} login createdb createrole password '${passwords.owner}'`,
     `alter role ${logins.page} login connection limit ${maxPageConnections} password '${passwords.page}'`,
     `alter role ${logins.reader} login connection limit ${maxReaders} password '${passwords.reader}'`,
+    // What they ask, and what fails of it, would fill the disk with the server's log.
+    ...[logins.page, logins.reader].flatMap((login) => [
+      `alter role ${login} set log_min_messages = fatal`,
+      `alter role ${login} set log_min_error_statement = panic`,
+    ]),
     // The owner can then grant the roles, and end the session of a member whose query blocks it.
     `grant market_reader, recorder_writer, ${logins.reader} to ${owner} with admin option`,
     // Reserved connections remain for the recorder and its page, even if many others log in.

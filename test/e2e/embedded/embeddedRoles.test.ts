@@ -1,10 +1,12 @@
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { sql } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { checkOthers } from '../../../src/cli/doctor.js'
 import { openDatabase } from '../../../src/db/database.js'
+import { endSessionsInTheWay } from '../../../src/db/locks.js'
 import { startEmbeddedPostgres } from '../../../src/server/embedded/embedded.js'
 import { runProgram } from '../../support/program.js'
 
@@ -186,5 +188,82 @@ describe('the logins of a new embedded server', () => {
     const lifted = "select set_config('statement_timeout', '0', true), pg_sleep(600)"
     const { exitCode, stderr } = await runProgram(['query', '--timeout', '1', '--data-dir', dataDir, lifted])
     expect([exitCode, stderr]).toEqual([1, expect.stringMatching(/canceling statement/)])
+  })
+
+  it('write nothing of what people ask to the log of the server', async () => {
+    const marked = (level: string) => `do $$ begin raise ${level} 'mark of a reader'; end $$`
+    const reader = await connected(server.readUrl)
+    await reader.query(marked('log'))
+    await expect(reader.query(marked('exception'))).rejects.toMatchObject({ code: 'P0001' })
+    await expect(reader.query('set log_min_messages = log')).rejects.toMatchObject({ code: '42501' })
+    await reader.end()
+    expect(await readFile(join(dataDir, 'postgres', 'server.log'), 'utf8')).not.toMatch('mark of a reader')
+  })
+
+  it('refuse statements of others that keep a lock for each savepoint', async () => {
+    for (const statement of [
+      'grant execute on function pg_catalog.now() to public',
+      'revoke execute on function pg_catalog.now() from reader',
+      'alter default privileges grant select on tables to public',
+    ])
+      await expect(ask(server.readUrl, statement), statement).rejects.toMatchObject({ code: '42501' })
+    for (const statement of ['create schema mine', 'grant usage on schema mine to public', 'drop schema mine'])
+      await ask(server.url, statement)
+  })
+})
+
+describe('sessions that take all room for locks', () => {
+  it('are ended and named by who finds none', async () => {
+    const few = { ...settings, max_locks_per_transaction: '16' }
+    const server = await startEmbeddedPostgres({ dataDir: join(folder, 'full', 'postgres'), settings: few })
+    const database = openDatabase({ url: server.url, poolSize: 1 })
+    const readers: pg.Client[] = []
+    const each = (statement: string, first: number) =>
+      `do $$ begin for i in ${first}..${first + 249} loop execute format('${statement}', i); end loop; end $$`
+    const firsts = Array.from({ length: 10 }, (_, index) => index * 250)
+    try {
+      await ask(server.readUrl, 'select 1')
+      const owner = await connected(server.url)
+      await owner.query('create schema many')
+      await owner.query('grant usage on schema many to market_reader')
+      await owner.query('alter default privileges in schema many grant select on tables to market_reader')
+      for (const first of firsts) await owner.query(each('create table many.t%s ()', first))
+      await owner.end()
+      await sql`select 1`.execute(database.db)
+      // A failed statement gives up its own locks, so the room that it leaves is filled by one lock after the other.
+      const lockAll = async (reader: pg.Client) => {
+        const lock = async (statement: string) => {
+          await reader.query('savepoint before')
+          await reader.query(statement)
+        }
+        await reader.query('begin')
+        for (const first of firsts)
+          try {
+            await lock(each('lock table many.t%s in access share mode', first))
+          } catch {
+            await reader.query('rollback to savepoint before')
+            for (let i = first; i < first + 250; i++) await lock(`lock table many.t${i} in access share mode`)
+          }
+      }
+      let full: unknown
+      while (full === undefined && readers.length < 12) {
+        const reader = await connected(server.readUrl)
+        readers.push(reader)
+        full = await lockAll(reader).catch((error: unknown) => error)
+        if (full !== undefined) await reader.query('rollback to savepoint before')
+      }
+      expect(full).toMatchObject({ code: '53200' })
+      const look = () => sql`select from pg_database`.execute(database.db)
+      const failure: unknown = await look().catch((error: unknown) => error)
+      expect(failure).toMatchObject({ code: '53200' })
+      await endSessionsInTheWay(database.db, failure)
+      expect(failure).toMatchObject({
+        detail: expect.stringMatching(/^session .* holds \d+ locks and was ended/) as string,
+      })
+      await expect.poll(() => look().then(() => 'room', String)).toBe('room')
+    } finally {
+      await Promise.all([...readers.map((reader) => reader.end().catch(() => undefined)), database.close()])
+      await server.stop()
+    }
   })
 })
