@@ -3,8 +3,6 @@ import dns from 'node:dns'
 import { once } from 'node:events'
 import net, { type AddressInfo, type Socket } from 'node:net'
 import { promisify } from 'node:util'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { gzipSync } from 'node:zlib'
 import { afterEach, describe, expect, it, test, vi } from 'vitest'
 import { ExchangeError } from '../../../../src/exchange/errors.js'
@@ -100,32 +98,6 @@ test('a response that has come is read, although the process stood still until i
   expect(await get('first')).toBe('[]')
   standsStill = true
   expect(await get('second')).toBe('[]')
-})
-
-test('a response takes no more memory than its bytes, however small its pieces are', async () => {
-  setFlagsFromString('--expose-gc')
-  const collect = runInNewContext('gc') as () => void
-  const heldBytes = () => {
-    collect()
-    const { heapUsed, external } = process.memoryUsage()
-    return heapUsed + external
-  }
-  const pieces = 65_536
-  const parts = Math.floor(tooMany / pieces)
-  let most = 0
-  const send = async (socket: Socket) => {
-    const before = heldBytes()
-    socket.write(chunked)
-    for (let part = 0; part < parts; part++) {
-      if (!socket.write('1\r\nx\r\n'.repeat(pieces))) await once(socket, 'drain')
-      most = Math.max(most, heldBytes() - before)
-    }
-    socket.write('0\r\n\r\n')
-  }
-  await start(({ socket }) => void send(socket), { timeoutMs: 1_000_000 })
-  expect(await get('small')).toBe('x'.repeat(parts * pieces))
-  // What is on its way counts, too.
-  expect(most).toBeLessThan(10 * parts * pieces)
 })
 
 test('a response that has come in time is kept, although its decompression waits for a busy machine', async () => {
