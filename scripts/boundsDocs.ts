@@ -30,11 +30,12 @@ const rows: Readonly<
   ],
   walkPieces: ['pieces of time that the candles of a walk make', 'history/fetchRange.ts', 'as requests', null],
   walkLength: [
-    'characters of all pages of liquidations or settled funding rates, in all walks',
+    'characters of all pages of liquidations or settled funding rates that a walk shows',
     'history/pagesWalk.ts',
     'as requests',
     null,
   ],
+  walksLength: ['characters of such pages in all walks at once', 'history/pagesWalk.ts', 'as requests', null],
   walkRepeats: ['rows that such a walk stores again', 'history/pagesWalk.ts', 'as requests', null],
   rejectedRows: ['rejected rows that are kept of a response', 'exchange/formats/rows.ts', 'as rows', rejected],
   decimalDigits: [

@@ -157,7 +157,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
       // A page with rejected rows cannot be joined to the next page.
       if (missingRows(response) > 0) return notUnderstood
       // Each page is compared with all before it, which are held until the end.
-      if (heldByAllWalks.length > bounds.walkLength) return tooMuch
+      if (this.length > bounds.walkLength || heldByAllWalks.length > bounds.walksLength) return tooMuch
       const joined = this.#join(response, query)
       if (joined === null) return notContinued
       const hasNew = joined.length > this.#rows.length

@@ -18,11 +18,10 @@ export const bounds = {
   walkRequests: 20_000,
   /** Pieces of time between which a walk of candles knows of none. Each page is compared with all of them. */
   walkPieces: 20_000,
-  /**
-   * Characters of all rows that the pages of histories without bounds show, as JSON, in all walks at once. Each page is
-   * compared with all before.
-   */
+  /** Characters of all rows that the pages of a history without bounds show, as JSON. Each page is compared with all before. */
   walkLength: 16_777_216,
+  /** As many in all such walks at once. Three days of the liquidations of a busy future are some 8 million. */
+  walksLength: 67_108_864,
   /** Rows that such a walk stores again, besides each of them once. Equal rows of one millisecond are numbered together. */
   walkRepeats: 10_000,
   /** Rejected rows of a response that are kept as text. So a response of bad rows takes little room on the disk. */

@@ -175,12 +175,12 @@ test('rows of one time claim no side before the list was seen twice to begin wit
   expect((await walk(rows, { late: 5 })).lacking).toEqual([])
 })
 
-test('walks together hold as much as one alone may', async () => {
+test('walks together hold a bounded length, of which one alone may hold a part', async () => {
   const rows = rowsOf(300, minuteMs, 'x'.repeat(bounds.walkLength / 400))
   const tooMuch = 'its pages are longer together than what is held of them'
   expect((await walk(rows)).reasons).not.toContain(tooMuch)
-  const both = await Promise.all([walk(rows), walk(rows)])
-  expect(both.flatMap(({ reasons }) => reasons)).toContain(tooMuch)
+  const all = await Promise.all(Array.from({ length: 6 }, () => walk(rows)))
+  expect(all.flatMap(({ reasons }) => reasons)).toContain(tooMuch)
   // They hold nothing after their ends.
   expect((await walk(rows)).reasons).not.toContain(tooMuch)
 })
