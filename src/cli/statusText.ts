@@ -35,7 +35,7 @@ const wideColumns = 100
 /** Formats the recorder's status. On a small screen the least important lines are left out, and long lines are cut. */
 export function statusText(status: Status, withColour: boolean, screen = unlimited): string {
   const paint: Paint = (text, colour) => (withColour ? `\u001b[${codes[colour]}m${text}\u001b[0m` : text)
-  const { problems, budget, backlog, spool, database, process, backfills } = status
+  const { problems, budget, backlog, spool, database, process } = status
   const incidents = joinedIncidents(status.incidents)
   const health =
     problems.length === 0
@@ -73,7 +73,7 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
     ...fleetLines(status, paint),
     `Gaps       ${gapsText(status.gaps)}`,
     `Process    ${inBytes(process.residentBytes)} of memory, event loop lag p99 ${process.eventLoopLagP99Ms.toFixed(1)} ms`,
-    ...section('Backfills', backfills.slice(0, shownBackfills).map(backfillLine), backfills.length - shownBackfills),
+    ...backfillSection(status),
     ...section(
       'Incidents',
       incidents
@@ -231,6 +231,16 @@ function plainTable(head: string[], colAligns: ('left' | 'right')[]): Table.Tabl
 function section(title: string, lines: readonly string[], more: number): string[] {
   if (lines.length === 0) return []
   return ['', title, ...lines.map((line) => `  ${line}`), ...(more > 0 ? [`  and ${more} more`] : [])]
+}
+
+/** Counts all backfills. The first one that failed is shown even if many run. */
+function backfillSection({ backfills, backfillCounts }: Status): string[] {
+  const { running, waiting, failed } = backfillCounts
+  const firstFailed = backfills.find(({ state }) => state === 'failed')
+  const others = backfills.filter((backfill) => backfill !== firstFailed)
+  const shown = [...(firstFailed === undefined ? [] : [firstFailed]), ...others].slice(0, shownBackfills)
+  const title = `Backfills: ${grouped(running)} running, ${grouped(waiting)} waiting, ${grouped(failed)} failed`
+  return section(title, shown.map(backfillLine), running + waiting + failed - shown.length)
 }
 
 function backfillLine({ what, state, doneShare, etaMs, message }: Status['backfills'][number]): string {

@@ -86,6 +86,19 @@ describe('the status on a terminal', () => {
     expect(shown).toContain('11:59:55 tickers failed 3 times, still failing: timeout')
   })
 
+  test('counts all backfills, and names one that failed before those that run', () => {
+    const backfill = { doneShare: null, reachedAt: null, etaMs: null }
+    const shown = text(({ state }) => {
+      const numbers = Array.from({ length: 20 }, (_, index) => index)
+      state.backfills = [
+        ...numbers.map((id) => ({ ...backfill, id: `${id}`, what: 'A', state: 'running' as const, message: null })),
+        { ...backfill, id: 'x', what: 'liquidations of B', state: 'failed' as const, message: 'timeout' },
+      ]
+    })
+    expect(shown).toContain('Backfills: 20 running, 0 waiting, 1 failed\n  liquidations of B: failed (timeout)\n')
+    expect(shown).toContain('\n  and 17 more')
+  })
+
   test('fits a screen of 110 columns', () => {
     for (const line of text(() => undefined).split('\n')) expect(line.length).toBeLessThanOrEqual(110)
   })
