@@ -278,6 +278,20 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.getByRole('rowheader', { name: 'BTCUSDT SPOT · 1m candles' }).waitFor()
   })
 
+  test('the file of the coverage has all series, of which the window shows a part', async () => {
+    await sql(`insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
+      select 'funding_rates', 'USDT-FUTURES', 'X' || number, '', '', 'recorded',
+        tstzmultirange(tstzrange(now() - interval '1 hour', now()))
+      from generate_series(1, 120) as number`)
+    await page.goto(`${server.url}/?coverage`)
+    await page.getByText('122 series').waitFor()
+    const [head, ...rows] = await savedCsv(page, '#coverage')
+    expect(head?.slice(0, 3)).toEqual(['stream', 'category', 'symbol'])
+    expect(new Set(rows.map((row) => row[2])).size).toBe(121)
+    expect(rows.length).toBe(122)
+    await sql(`delete from recorder.ledger where stream = 'funding_rates'`)
+  })
+
   test('an incident that has ended says how long it lasted', async () => {
     const at = Date.now()
     const times = { since: at - 4_000, lastAt: at, until: at }

@@ -1,8 +1,9 @@
 import './calendar.css'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { grouped } from '../../runtime/text.js'
+import type { Question } from '../api/endpoints.js'
 import type { MarketResponses } from '../api/marketContract.js'
-import { useResponse } from './loaded.js'
+import { ask, useResponse } from './loaded.js'
 import { CoverageDetail } from './coverageDetail.js'
 import { day as dayText, seriesText } from './format.js'
 import { Choice, Legend, Panel, useWindowEvent } from './panel.js'
@@ -37,6 +38,7 @@ export function Calendar({ view, change }: ViewProps) {
   const named = isExact ? { symbol: view.coverage } : { search: view.coverage }
   const stream = view.stream ?? undefined
   const question = { ...named, stream, days, to: end, limit: pageSize, offset: page * pageSize }
+  const csv = { name: 'coverage', rows: () => allRows(question) }
   const { response, error } = useResponse('/api/calendar', question, { everyMs: 30_000, keepsPrevious: true })
   useEffect(() => setPage(0), [view.coverage, stream])
   const total = response?.total ?? 0
@@ -46,7 +48,7 @@ export function Calendar({ view, change }: ViewProps) {
     <Panel
       id="coverage"
       title="Coverage by day"
-      csv={response === null ? undefined : csvOf(response)}
+      csv={response === null ? undefined : csv}
       aside={
         <div class="choices">
           <Choice
@@ -225,9 +227,17 @@ function clamp(value: number, length: number): number {
 const provenStreams = streamNames.filter((name) => 'isProven' in streamTraits[name])
 const csvColumns = ['stream', 'category', 'symbol', 'type', 'interval']
 
-function csvOf(response: MarketResponses['calendar']) {
-  const rows = () => [[...csvColumns, ...datesOf(response).map(dayText)], ...response.series.map(csvRow)]
-  return { name: 'coverage', rows }
+const seriesPerRequest = 100
+
+/** Requests all series that match, because the page shows only those that fit into the window. */
+async function allRows(question: Question<'/api/calendar'>) {
+  const first = await ask('/api/calendar', { ...question, limit: seriesPerRequest, offset: 0 })
+  const series = [...first.series]
+  for (let offset = seriesPerRequest; offset < first.total; offset += seriesPerRequest) {
+    const next = await ask('/api/calendar', { ...question, to: first.to - 1, limit: seriesPerRequest, offset })
+    series.push(...next.series)
+  }
+  return [[...csvColumns, ...datesOf(first).map(dayText)], ...series.map(csvRow)]
 }
 
 function csvRow({ stream, category, symbol, type, interval, days }: Series) {

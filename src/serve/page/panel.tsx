@@ -19,7 +19,7 @@ interface PanelProps {
   /** A figure or control beside the title. */
   readonly aside?: ComponentChildren
   /** What the panel shows, for a file: its name, and its rows with their head; undefined while there is nothing. */
-  readonly csv?: { readonly name: string; readonly rows: () => CsvRows } | undefined
+  readonly csv?: { readonly name: string; readonly rows: () => CsvRows | Promise<CsvRows> } | undefined
   readonly children: ComponentChildren
 }
 
@@ -33,7 +33,7 @@ export function Panel({ id, title, aside, csv, children }: PanelProps) {
         <h2 id={`${id}-title`}>{title}</h2>
         {aside}
         {csv !== undefined && (
-          <button class="csv" title="Saves what this panel shows" onClick={() => saveCsv(csv.name, csv.rows())}>
+          <button class="csv" title="Saves what this panel shows" onClick={() => void saveCsv(csv.name, csv.rows())}>
             CSV
           </button>
         )}
@@ -43,8 +43,9 @@ export function Panel({ id, title, aside, csv, children }: PanelProps) {
   )
 }
 
-function saveCsv(name: string, rows: CsvRows): void {
+async function saveCsv(name: string, given: CsvRows | Promise<CsvRows>): Promise<void> {
   const cell = (value: CsvRows[number][number]) => (value === null || value === '' ? null : String(value))
+  const rows = await given
   const text = rows.map((row) => `${csvLine(row.map(cell))}\r\n`).join('')
   const link = document.createElement('a')
   link.href = URL.createObjectURL(new Blob([text], { type: 'text/csv' }))
