@@ -59,24 +59,26 @@ function Levels({ book }: { book: Book }) {
   const decimals = Math.max(0, ...[...bids.sizes, ...asks.sizes].map((size) => size.split('.')[1]?.length ?? 0))
   const highest = Math.max(...sums(bids), ...sums(asks), Number.MIN_VALUE)
   const digits = Math.max(0, Math.min(decimals, 4 - Math.floor(Math.log10(highest))))
+  // Snapshots of other requests have no RPI part.
+  const hasRpi = bids.rpiSizes !== null || asks.rpiSizes !== null
   return (
     <>
       <table class="book">
-        <Head columns={[['Price'], ['Visible'], ['RPI'], ['Sum']]} />
-        <tbody class="asks">{rows(asks, largest, digits).toReversed()}</tbody>
+        <Head columns={[['Price'], ['Visible'], ...(hasRpi ? [['RPI'] as const] : []), ['Sum']]} />
+        <tbody class="asks">{rows(asks, largest, digits, hasRpi).toReversed()}</tbody>
         <tbody class="middle">
           <tr>
-            <td colSpan={4}>{spreadText(book)}</td>
+            <td colSpan={hasRpi ? 4 : 3}>{spreadText(book)}</td>
           </tr>
         </tbody>
-        <tbody class="bids">{rows(bids, largest, digits)}</tbody>
+        <tbody class="bids">{rows(bids, largest, digits, hasRpi)}</tbody>
       </table>
-      <Legend keys={{ visible: 'visible to all', rpi: 'RPI, for retail only' }} />
+      {hasRpi && <Legend keys={{ visible: 'visible to all', rpi: 'RPI, for retail only' }} />}
     </>
   )
 }
 
-function rows(side: Side, largest: number, digits: number) {
+function rows(side: Side, largest: number, digits: number, hasRpi: boolean) {
   const { prices, sizes: visible, rpiSizes } = side
   const total = sums(side)
   return prices.slice(0, levels).map((price, index) => {
@@ -88,9 +90,11 @@ function rows(side: Side, largest: number, digits: number) {
       <tr key={price}>
         <td class="price">{decimal(price)}</td>
         <td>{decimal(size)}</td>
-        <td class="rpi">
-          {rpi === null || approximate(rpi) === 0 ? <span class="dim">{rpi === null ? '–' : 0}</span> : decimal(rpi)}
-        </td>
+        {hasRpi && (
+          <td class="rpi">
+            {rpi === null || approximate(rpi) === 0 ? <span class="dim">{rpi === null ? '–' : 0}</span> : decimal(rpi)}
+          </td>
+        )}
         <td class="sum">
           {decimal((total[index] ?? 0).toFixed(digits))}
           <span class="depth" aria-hidden="true">
