@@ -35,7 +35,7 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.locator('.bids .price', { hasText: '1,234.50' }).waitFor()
     await page.locator('.candle-line time', { hasText: '2026-01-10 12:00' }).waitFor()
     await page.locator('#book .aside', { hasText: '2026-01-10 11:59:58' }).waitFor()
-    await page.locator('.instrument:not(:has(#history)) .ticker', { hasText: 'No ticker of then; as of' }).waitFor()
+    await page.locator('.instrument:not(:has(#history)):not(:has(.ticker))', { hasText: 'No ticker of then.' }).waitFor()
     await page.locator('.fills tbody tr', { hasText: '1,234.5' }).waitFor()
     expect(await savedCsv(page, '#book')).toEqual([
       ['ts', 'side', 'level', 'price', 'size', 'rpi_size'],
@@ -198,6 +198,8 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.goto(`${server.url}/?category=SPOT&symbol=SOLUSDT`)
     await page.locator('.bids td.sum').nth(1).waitFor()
     expect(await page.locator('.bids td.sum').allInnerTexts()).toEqual(['1.50', '3.75'])
+    expect(await page.locator('.book th').allInnerTexts()).toEqual(['Price', 'Visible', 'Sum'])
+    expect(await page.locator('#book .legend').count()).toBe(0)
   })
 
   test('the book with its RPI part stays in its box', async () => {
@@ -212,6 +214,11 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     expect(table.x + table.width).toBeLessThanOrEqual(x + width - 12)
     const head = (await page.locator('#book .panel-head').boundingBox()) ?? { height: Infinity }
     expect(head.height).toBeLessThan(40)
+    // Both bars begin at the right edge, and that of the RPI part runs below the digits.
+    const visible = (await page.locator('.asks .depth .visible').boundingBox()) ?? { x: 0, width: 0 }
+    const rpi = (await page.locator('.asks .depth .rpi').boundingBox()) ?? { x: 0, width: 0, height: 0 }
+    expect(rpi.x + rpi.width).toBeCloseTo(visible.x + visible.width)
+    expect(rpi.height).toBe(3)
   })
 
   test('a funding rate is drawn where there is one, over the whole of the chosen time', async () => {

@@ -26,8 +26,7 @@ export function Instrument({ view, change }: ViewProps) {
   const live = pastAt === null ? event : null
 
   if (!isChosen) return null
-  const ofThen = live === null ? response?.ticker : live.ticker
-  const ticker = ofThen ?? (response === null ? null : (event?.ticker ?? null))
+  const ticker = live === null ? (response?.ticker ?? null) : live.ticker
   const book = live === null ? (response?.book ?? null) : live.book
   const fills = live === null ? (response?.fills ?? null) : live.fills
   const kind = response?.instrument?.kind ?? 'crypto'
@@ -38,12 +37,8 @@ export function Instrument({ view, change }: ViewProps) {
         <h2 id="instrument-title">
           {symbol} <span>{category}</span> {kind !== 'crypto' && <span>{kind.replaceAll('_', ' ')}</span>}
         </h2>
-        {ticker !== null && (
-          <TickerLine
-            ticker={ticker}
-            asOf={pastAt === null ? null : ticker === ofThen ? 'As of' : 'No ticker of then; as of'}
-          />
-        )}
+        {ticker !== null && <TickerLine ticker={ticker} isPast={pastAt !== null} />}
+        {ticker === null && pastAt !== null && response?.instrument != null && <p class="dim">No ticker of then.</p>}
         {response !== null && response.instrument === null && (
           <p class="warn">The recorder does not know this instrument.</p>
         )}
@@ -61,7 +56,7 @@ export function Instrument({ view, change }: ViewProps) {
 
 type Ticker = NonNullable<MarketResponses['instrument']['ticker']>
 
-function TickerLine({ ticker, asOf }: { ticker: Ticker; asOf: string | null }) {
+function TickerLine({ ticker, isPast }: { ticker: Ticker; isPast: boolean }) {
   const { price24hPcnt, ts } = ticker
   const direction = price24hPcnt !== null && approximate(price24hPcnt) < 0 ? 'down' : 'up'
   return (
@@ -74,7 +69,7 @@ function TickerLine({ ticker, asOf }: { ticker: Ticker; asOf: string | null }) {
       <Figure name="Index" value={ticker.indexPrice} shown={price} />
       <Figure name="Funding" value={ticker.fundingRate} shown={(text) => percent(text, 4)} />
       <Figure name="Open interest" value={ticker.openInterest} shown={compactDecimal} />
-      {asOf !== null && <Figure name={asOf} value={new Date(ts).toISOString()} shown={() => moment(ts).slice(0, 19)} />}
+      {isPast && <Figure name="As of" value={new Date(ts).toISOString()} shown={() => moment(ts).slice(0, 19)} />}
     </dl>
   )
 }

@@ -4,6 +4,7 @@ import {
   HistogramSeries,
   type IChartApi,
   type ISeriesApi,
+  PriceLineSource,
   type UTCTimestamp,
 } from 'lightweight-charts'
 import type { TimeRange } from '../../../market/timeRange.js'
@@ -80,7 +81,11 @@ export class CandleChart {
   constructor(container: HTMLElement, events: () => ChartEvents) {
     this.#events = events
     this.#chart = createChart(container, chartOptions())
-    this.#candles = this.#chart.addSeries(CandlestickSeries, { priceLineVisible: true, borderVisible: true })
+    this.#candles = this.#chart.addSeries(CandlestickSeries, {
+      borderVisible: true,
+      // The price that the axis names, too.
+      priceLineSource: PriceLineSource.LastVisible,
+    })
     this.#volume = this.#chart.addSeries(
       HistogramSeries,
       { priceFormat: { type: 'volume' }, priceLineVisible: false, lastValueVisible: false },
@@ -111,6 +116,9 @@ export class CandleChart {
     this.#shown = shown
     this.#isByHand = false
     const colours = palette()
+    this.#candles.applyOptions({ priceLineVisible: at === null })
+    // Without candles, the axes would keep the prices and volumes of earlier ones.
+    for (const series of [this.#candles, this.#volume]) series.priceScale().applyOptions({ visible: slots.length > 0 })
     this.#candles.setData(slots.map((slot) => barOf(slot, colours)))
     this.#volume.setData(slots.map((slot) => volumeOf(slot, colours)))
     const place = at === null ? -1 : placeOf(slots, at)
