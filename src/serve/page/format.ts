@@ -70,3 +70,9 @@ export function seriesText(category: string, stream: string, type?: string | nul
   const ofCandles = type == null ? '' : `${interval ?? ''} ${type === 'market' ? '' : `${type} `}`
   return `${category} · ${ofCandles}${stream.replaceAll('_', ' ')}`
 }
+
+/** Returns the decimals of an axis of spreads: more if all of them are so close that two decimals hardly differ. */
+export function spreadDigits(values: readonly number[]): number {
+  const range = Math.max(...values) - Math.min(...values)
+  return range > 0 && range < 0.05 ? 4 : 2
+}

@@ -3,7 +3,7 @@ import './instrument.css'
 import type { MarketResponses } from '../api/marketContract.js'
 import { eventsUrl, useEvent, useResponse } from './loaded.js'
 import { CandlePanel } from './candlePanel.js'
-import { approximate, compactDecimal, duration, moment, percent, price } from './format.js'
+import { approximate, compactDecimal, duration, moment, percent, price, spreadDigits } from './format.js'
 import { Fills, OrderBook } from './orderBook.js'
 import type { ViewProps } from './view.js'
 import type { Category } from '../../market/category.js'
@@ -120,17 +120,19 @@ function HistoryPanel({ category, symbol }: HistoryProps) {
     ]),
   ]
   const csv = { name: `${category}-${symbol}-spread`, rows }
+  const widest = valuesOf(response, 'maxSpreadBps', 1)
+  const mean = valuesOf(response, 'spreadBps', 1)
   return (
     <div class="histories">
       <Panel id="history" title="Spread, basis points" aside={span} csv={csv}>
         <Lines
           history={response}
           hours={hours}
-          digits={2}
+          digits={spreadDigits([...widest.values(), ...mean.values()])}
           label={last === undefined ? 'No tickers in this time' : `Spread ${last.spreadBps ?? 'unknown'} basis points`}
           lines={[
-            { colour: 'accent-soft', width: 1, values: valuesOf(response, 'maxSpreadBps', 1) },
-            { colour: 'accent', width: 2, values: valuesOf(response, 'spreadBps', 1) },
+            { colour: 'accent-soft', width: 1, values: widest },
+            { colour: 'accent', width: 2, values: mean },
           ]}
         />
         <Legend keys={{ mean: `mean${step}`, widest: 'widest in it' }} />
@@ -163,13 +165,13 @@ interface LinesProps {
 function Lines({ history, hours, digits, label, lines }: LinesProps) {
   const { container, drawing, isReady } = useDrawing(async () => {
     const { LineChart } = await import('./chart/lineChart.js')
-    return (place) => new LineChart(place, digits)
+    return (place) => new LineChart(place)
   })
   useEffect(() => {
     if (!isReady) return
     const to = Math.max(Date.now(), history?.points.at(-1)?.time ?? 0)
     // Shows nothing until this instrument's response has arrived, instead of the previous instrument's curves.
-    drawing.current?.show(lines, { from: to - hours * hourMs, to }, history?.stepMs ?? hourMs)
+    drawing.current?.show(lines, { from: to - hours * hourMs, to }, history?.stepMs ?? hourMs, digits)
   }, [isReady, history])
   return <div class="chart small" ref={container} role="img" aria-label={label} />
 }

@@ -24,18 +24,16 @@ export interface Line {
 /** Draws lines over a whole range of time. Unknown values leave a space of their length. */
 export class LineChart {
   readonly #chart: IChartApi
-  readonly #digits: number
   #series: ISeriesApi<'Line'>[] = []
   #lines: readonly Line[] = []
 
-  constructor(container: HTMLElement, digits: number) {
+  constructor(container: HTMLElement) {
     this.#chart = createChart(container, chartOptions())
-    this.#digits = digits
   }
 
-  show(lines: readonly Line[], span: TimeRange, stepMs: number): void {
+  show(lines: readonly Line[], span: TimeRange, stepMs: number, digits: number): void {
     this.#lines = lines
-    const formatter = (value: number) => decimal(value.toFixed(this.#digits))
+    const formatter = (value: number) => decimal(value.toFixed(digits))
     this.#series = lines.map(
       ({ width, isStepped = false }, index) =>
         this.#series[index] ??
@@ -45,10 +43,13 @@ export class LineChart {
           lastValueVisible: width > 1,
           priceLineVisible: false,
           crosshairMarkerRadius: 3,
-          priceFormat: { type: 'custom', formatter, minMove: 10 ** -this.#digits },
         }),
     )
-    for (const [index, { values }] of lines.entries()) this.#series[index]?.setData(placesOf(values, span, stepMs))
+    const priceFormat = { type: 'custom', formatter, minMove: 10 ** -digits } as const
+    for (const [index, { values }] of lines.entries()) {
+      this.#series[index]?.applyOptions({ priceFormat })
+      this.#series[index]?.setData(placesOf(values, span, stepMs))
+    }
     this.restyle()
     this.#chart.timeScale().fitContent()
   }

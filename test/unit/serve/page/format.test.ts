@@ -1,7 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { inBytes } from '../../../../src/runtime/text.js'
-import { compactDecimal, count, decimal, duration, moment, percent } from '../../../../src/serve/page/format.js'
+import {
+  compactDecimal,
+  count,
+  decimal,
+  duration,
+  moment,
+  percent,
+  spreadDigits,
+} from '../../../../src/serve/page/format.js'
 
 describe('decimals', () => {
   test.each([
@@ -42,4 +50,8 @@ test('other figures', () => {
   expect(percent('-0.00734')).toBe('−0.73 %')
   expect(percent('0.000149', 4)).toBe('+0.0149 %')
   expect(moment(1_800_000_000_123)).toBe('2027-01-15 08:00:00.123')
+})
+
+test('spreads that hardly differ have more decimals', () => {
+  expect([[1.0941, 1.1069], [1.1, 1.16], [1.1, 1.1], []].map(spreadDigits)).toEqual([4, 2, 2, 2])
 })
