@@ -111,6 +111,8 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     await requireService(store, config, logger, { accept: options.acceptNewUrl === true })
     session = await openBackfill(config, store, logger, stop.signal)
     const { instruments, serviceNow } = await session.instruments(request.categories)
+    if (request.from !== 'launch' && request.from >= serviceNow)
+      throw new ConfigError([`--from lies in the future: ${new Date(request.from).toISOString()}`])
     const { series: requested, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
     for (const line of skipped) tell(`left out: ${line}`)
     if (requested.length === 0) {

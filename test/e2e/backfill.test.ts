@@ -298,6 +298,7 @@ describe('the backfill command', () => {
     const wrong = [
       [['--interval', '7m'], /argument '7m' is invalid/, 2],
       [['--from', 'yesterday'], /Give a time such as 2026-01-31/, 2],
+      [['--from', '2999-01-01'], /--from lies in the future: 2999-01-01T00:00:00\.000Z/, 2],
       [['--symbol', 'NOSUCH*'], /no instrument of SPOT matches/, 1],
       [['--config', await configure('follower', { exchange: {} })], /^error: exchange.baseUrl is not set; .*\n$/, 2],
     ] as const
