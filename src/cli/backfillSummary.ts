@@ -103,7 +103,7 @@ export async function timeBetween(db: Kysely<Database>, planned: readonly Planne
     const [next] = covered
     if (next === undefined || next.from <= range.to) continue
     const to = new Date(next.from).toISOString()
-    return `not in it: ${rangeText({ series, from: range.to, to: next.from })}. A recorder fetches what is missing there since 30 days, and notes the rest as a gap; --to ${to} fetches all of it`
+    return `not in it: ${rangeText({ series, from: range.to, to: next.from })}. A recorder fetches what is missing of the last 30 days, and notes the rest as a gap; --to ${to} fetches all of it`
   }
   return null
 }
