@@ -35,7 +35,9 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     await page.locator('.bids .price', { hasText: '1,234.50' }).waitFor()
     await page.locator('.candle-line time', { hasText: '2026-01-10 12:00' }).waitFor()
     await page.locator('#book .aside', { hasText: '2026-01-10 11:59:58' }).waitFor()
-    await page.locator('.instrument:not(:has(#history)):not(:has(.ticker))', { hasText: 'No ticker of then.' }).waitFor()
+    await page
+      .locator('.instrument:not(:has(#history)):not(:has(.ticker))', { hasText: 'No ticker of then.' })
+      .waitFor()
     await page.locator('.fills tbody tr', { hasText: '1,234.5' }).waitFor()
     expect(await savedCsv(page, '#book')).toEqual([
       ['ts', 'side', 'level', 'price', 'size', 'rpi_size'],
@@ -271,34 +273,6 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     expect(x + width).toBeLessThanOrEqual(390 - 21)
   })
 
-  test('the calendar is walked, and a day of it leads to the chart', async () => {
-    const today = new Date().toISOString().slice(0, 10)
-    await page.goto(`${server.url}${instrument}&coverage&series=candles.SPOT.BTCUSDT.market.1m&day=${today}`)
-    await page.getByRole('button', { name: 'Show in the chart' }).click()
-    await expect.poll(() => page.url()).toContain(`at=${today}T12%3A00`)
-    await page.getByRole('link', { name: 'Coverage' }).click()
-    const captions = () => page.locator('.calendar caption').innerText()
-    await page.getByRole('button', { name: 'Earlier days' }).click()
-    await expect.poll(captions).not.toContain(`to ${today}`)
-    await page.getByRole('button', { name: 'Later days' }).click()
-    await expect.poll(captions).toContain(`to ${today}`)
-    await page.getByRole('rowheader', { name: 'BTCUSDT SPOT · 1m candles' }).waitFor()
-  })
-
-  test('the file of the coverage has all series, of which the window shows a part', async () => {
-    await sql(`insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
-      select 'funding_rates', 'USDT-FUTURES', 'X' || number, '', '', 'recorded',
-        tstzmultirange(tstzrange(now() - interval '1 hour', now()))
-      from generate_series(1, 120) as number`)
-    await page.goto(`${server.url}/?coverage`)
-    await page.getByText('122 series').waitFor()
-    const [head, ...rows] = await savedCsv(page, '#coverage')
-    expect(head?.slice(0, 3)).toEqual(['stream', 'category', 'symbol'])
-    expect(new Set(rows.map((row) => row[2])).size).toBe(121)
-    expect(rows.length).toBe(122)
-    await sql(`delete from recorder.ledger where stream = 'funding_rates'`)
-  })
-
   test('an incident that has ended says how long it lasted', async () => {
     const at = Date.now()
     const times = { since: at - 4_000, lastAt: at, until: at }
@@ -329,15 +303,6 @@ describe.skipIf(chromiumPath === null)(`panels of the page${hint}`, () => {
     expect((await fetch(address)).status, command).toBe(200)
     expect(await page.getByRole('link', { name: 'OpenAPI 3.1' }).getAttribute('href')).toBe('/api')
     await page.getByText('openTime').first().waitFor()
-  })
-
-  test.each([1440, 1024, 390])('today is in view at a width of %i', async (width) => {
-    await page.setViewportSize({ width, height: 844 })
-    await page.goto(`${server.url}/?coverage`)
-    const today = page.locator('.calendar tbody tr').first().locator('button.day').last()
-    const { x = 0, width: wide = 0 } = (await today.boundingBox()) ?? {}
-    expect(wide).toBeGreaterThan(0)
-    expect(x + wide).toBeLessThanOrEqual(width - 13)
   })
 
   test('nothing is wider than an enlarged page', async () => {
