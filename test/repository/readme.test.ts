@@ -1,4 +1,6 @@
+import { execFileSync } from 'node:child_process'
 import { describe, expect, test } from 'vitest'
+import { packageFile } from '../../src/runtime/process.js'
 import { readRepositoryFile } from '../support/repositoryFiles.js'
 
 const flat = (text: string) => text.replaceAll(/\s+/g, ' ')
@@ -21,6 +23,10 @@ describe('the facts of README', () => {
       figures.filter((figure) => !new RegExp(`(?<![\\d.,])${escaped(figure)}(?![\\d.,]*\\d)`).test(source)),
     ).toEqual([])
   })
+})
+
+test('README names the command that runs the tests, where CI looks for it', () => {
+  expect(execFileSync('bash', [packageFile('.ci/readme'), 'tests'], { encoding: 'utf8' })).toBe('npm test\n')
 })
 
 function escaped(text: string): string {
