@@ -22,7 +22,7 @@ import {
 import { fewestRows } from './pagesWalk.js'
 import { type EventContext, type EventHistory, type EventOutcome, type EventSeries, nothingOlder } from './sliceWork.js'
 
-export const fillRefusals: Readonly<Record<JoinRefusal | 'unproven', string>> = {
+export const fillRefusals: Readonly<Record<JoinRefusal, string>> = {
   'other ids': 'the history of fills names them by other ids than the service does live: it is not used',
   'other values': 'the history of fills gives stored ones another time, price, size or side: it is not used',
   incomplete: 'the history of fills lacks some that are stored: it is not used',
@@ -204,8 +204,7 @@ class PastFillsWalk {
 
   /** Requests a stretch without fills alone. Refuses the millisecond at its edge if that holds too many fills. */
   async #askAlone(stretch: TimeRange): Promise<void> {
-    const other = this.#last
-    const bottom = addMs(this.#context.now(), -fillReachMs)
+    const [other, bottom] = [this.#last, addMs(this.#context.now(), -fillReachMs)]
     for (let end = stretch.to; this.#reachesTo(this.#context.now()) > stretch.from; end = addMs(end, -windowMs)) {
       if (end <= bottom) return this.#refuse(this.#left, nothingOlder)
       if (await this.#ask({ from: laterOf(bottom, addMs(end, -windowMs)), to: end })) return
@@ -253,10 +252,9 @@ class PastFillsWalk {
   async #canProve(): Promise<boolean> {
     if (this.#isProven) return true
     const live = await this.#source.liveFills(this.#context, this.#series)
-    this.#isProven = typeof live !== 'string'
     if (typeof live === 'string') await this.#refuse(this.#left, live)
     else this.#live = live
-    return this.#isProven
+    return (this.#isProven = typeof live !== 'string')
   }
 
   /** Requests and stores a page. Resolves to true if less is left, or if fills came. */
@@ -281,10 +279,16 @@ class PastFillsWalk {
     const unread = unreadTimes(response) ?? allTime
     const reachesTo = this.#reachesTo(requestTime)
     const largest = this.#largestFor(around?.total ?? fills.length)
-    const told = { series: this.#series, live: this.#live, ...this.#sizes, largest, reachesTo }
+    const told = { series: this.#series, ...this.#sizes, largest, reachesTo }
     const wanted = { from: left[0]?.from ?? window.from, to: left.at(-1)?.to ?? window.to }
     const page = { ...told, asked: window, wanted, fills, unread, other: isWhole ? other : null, around, requestTime }
-    const { inserted, showsLive, refusal, proven } = await this.#source.store(page)
+    const store = () => this.#source.store({ ...page, live: this.#live, isProven: this.#isProven })
+    let stored = await store()
+    if (stored.refusal === 'unproven') {
+      if (!(await this.#canProve())) return true
+      stored = await store()
+    }
+    const { inserted, showsLive, refusal, proven } = stored
     counts.inserted += inserted
     if (refusal === null) {
       this.#isProven ||= showsLive

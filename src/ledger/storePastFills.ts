@@ -27,9 +27,9 @@ type FillKey = InstrumentKey & { readonly category: TradedCategory }
 
 /**
  * `other ids`: the history has other ids for stored fills. `other values`: it has another time, price, size or side
- * for them. `incomplete`: it lacks some of them.
+ * for them. `incomplete`: it lacks some of them. `unproven`: it shows none of them, so that it may have other ids.
  */
-export type JoinRefusal = 'other ids' | 'other values' | 'incomplete'
+export type JoinRefusal = 'other ids' | 'other values' | 'incomplete' | 'unproven'
 
 export interface StoredPastFills {
   readonly inserted: number
@@ -112,6 +112,8 @@ interface PastFillsPage {
   readonly requestTime: ServiceMs
   /** Time of rows that cannot be understood, which the page does not prove. Default: none. */
   readonly unread?: Ranges
+  /** True if the history is known to have the ids of live fills. Else a page needs a stored fill. Default: true. */
+  readonly isProven?: boolean
   /** Fills that a live response showed. A silence that holds one of them is none: the history is late. */
   readonly live?: readonly Pick<Fill, 'execId' | 'ts'>[]
 }
@@ -154,6 +156,7 @@ export async function storePastFills(
     requestTime,
     unread = [],
     live = [],
+    isProven = true,
   }: PastFillsPage,
 ): Promise<StoredPastFills> {
   const { category, symbol } = key
@@ -172,15 +175,15 @@ export async function storePastFills(
     const known = (await storedAround(trx, key, times)).filter(({ execId }) => !aroundIds.has(execId))
     const knownIds = new Set(known.map(({ execId }) => execId))
     const [near] = fills.filter(({ ts }) => ts >= wanted.from - nearMs && ts < wanted.to + nearMs)
-    if (fills.length > 0 && near === undefined && !fills.some(({ execId }) => knownIds.has(execId)))
-      return { inserted: 0, showsLive: false, refusal: null, proven: [] }
+    const isJoined = fills.length === 0 || fills.some(({ execId }) => knownIds.has(execId))
+    if (!isJoined && near === undefined) return { inserted: 0, showsLive: false, refusal: null, proven: [] }
     const isNew = ({ execId }: Pick<Fill, 'execId'>) => ![shownIds, knownIds, aroundIds].some((ids) => ids.has(execId))
     const late = live.filter((fill) => isNew(fill) && silence.some(({ from, to }) => fill.ts >= from && fill.ts < to))
     const from = smallest([serviceMs(Infinity), ...late.map(({ ts }) => ts)])
     const silent = subtract(silence, [{ from, to: serviceMs(Infinity) }])
     const proven = subtract(union(provenBy(run, settledUntil), silent), unread)
     const compare = comparedWith(fills)
-    const refusal = whyRefused(known, fills, compare, proven)
+    const refusal = whyRefused(known, fills, compare, proven) ?? (isJoined || isProven ? null : 'unproven')
     await weighValues(trx, key, known, compare)
     const showsLive = known.some((fill) => fill.source === 'live' && compare(fill) === 'same')
     if (refusal !== null) return { inserted: 0, showsLive, refusal, proven }
