@@ -267,7 +267,7 @@ function awayText(
     : `The database has been away ${when}: ${why}`
 }
 
-function otherProblems({ time, fleet, budget, spool, database, incidents }: Shown): Problem[] {
+function otherProblems({ time, fleet, streams, budget, spool, database, incidents }: Shown): Problem[] {
   const problems: Problem[] = []
   const add = (about: Problem['about'], name: string, message: string) =>
     problems.push({ about, name, message, isBlocking: false })
@@ -284,7 +284,8 @@ function otherProblems({ time, fleet, budget, spool, database, incidents }: Show
     add('budget', 'budget', `The service rejected requests; all of them pause for ${inWords(budget.pausedMs)}.`)
   }
   const overdueMs = budget.waiting.find((waiting) => waiting.class === 'live')?.overdueMs ?? 0
-  if (overdueMs > starvedAfterMs) {
+  // Where nothing responds, requests wait for that, and it is a problem of its own.
+  if (overdueMs > starvedAfterMs && streams.every(({ outage }) => outage === null)) {
     const late = `Live requests are late by ${inWords(overdueMs)}, waiting for their turn`
     add('budget', 'live', `${late}: the limits are exhausted. See the plan command.`)
   }

@@ -4,7 +4,7 @@ import { intervalMs, type Interval } from '../../market/candle.js'
 import { isTradedCategory } from '../../market/category.js'
 import type { Question } from '../api/endpoints.js'
 import { ask, useResponse } from './loaded.js'
-import { type Candle, mergeCandles, withTrades } from './chart/model.js'
+import { type Candle, mergeCandles, widened, withTrades } from './chart/model.js'
 import type { View } from './view.js'
 
 const pageSize = 500
@@ -79,11 +79,15 @@ export function useCandles({ category, symbol, type, interval, at }: View, live:
     if (current !== null && current.candles.length < pageSize) void loadOlder()
   }, [loaded])
 
+  const shown = useRef<{ readonly key: string; readonly newest: Candle | undefined }>({ key, newest: undefined })
   const candles = useMemo(() => {
     if (current === null || !current.hasNewest || type !== 'market' || live === null) return current?.candles ?? []
     const { fills, ticker } = live
     const ofTicker = ticker?.lastPrice == null ? [] : [{ ts: ticker.ts, price: ticker.lastPrice }]
-    return withTrades(current.candles, [...fills, ...ofTicker], lengthMs)
+    const before = shown.current.key === key ? shown.current.newest : undefined
+    const followed = widened(withTrades(current.candles, [...fills, ...ofTicker], lengthMs), before)
+    shown.current = { key, newest: followed.at(-1) }
+    return followed
   }, [current, live, type, lengthMs])
   const reload = () => setLoaded(response === null ? null : { key, ...response, hasNewest: true })
   return { isTraded, error, key, current, candles, loadOlder, loadNewer, reload }

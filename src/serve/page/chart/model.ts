@@ -34,7 +34,7 @@ interface Trade {
 
 /**
  * Extends candles by newer trades. A candle is read only when it closes, so trades show the price in between. A candle
- * made only of trades has no known volume.
+ * that has not closed has no known volume, because not all of its trades are shown.
  */
 export function withTrades(candles: readonly Candle[], trades: readonly Trade[], lengthMs: number): readonly Candle[] {
   const last = candles.at(-1)
@@ -59,7 +59,16 @@ export function withTrades(candles: readonly Candle[], trades: readonly Trade[],
     }
   }
   const before = newest.openTime === last.openTime ? candles.slice(0, -1) : candles
-  return [...before, newest]
+  return [...before, newest.isClosed ? newest : { ...newest, baseVolume: null, quoteTurnover: null }]
+}
+
+/** Widens the newest candle, while it forms, by what it was before: each event shows only the newest of its trades. */
+export function widened(candles: readonly Candle[], before: Candle | undefined): readonly Candle[] {
+  const newest = candles.at(-1)
+  if (newest === undefined || newest.isClosed || before?.openTime !== newest.openTime) return candles
+  const high = approximate(before.high) > approximate(newest.high) ? before.high : newest.high
+  const low = approximate(before.low) < approximate(newest.low) ? before.low : newest.low
+  return [...candles.slice(0, -1), { ...newest, open: before.open, high, low }]
 }
 
 /**
@@ -91,7 +100,8 @@ export function chartGapsOf(
     chartGaps.push({ from: first + before * lengthMs, to: gap.to, kind: gap.state === 'lost' ? 'lost' : 'missing' })
   }
   for (const [index, { openTime, isComplete, isClosed }] of candles.entries()) {
-    const isForming = !isClosed && index === candles.length - 1
+    // Trades may open the next candle before this one is read again, which has closed meanwhile.
+    const isForming = !isClosed && (index === candles.length - 1 || until < openTime + 2 * lengthMs)
     if (isComplete || isForming || chartGaps.some(({ from, to }) => from <= openTime && openTime < to)) continue
     chartGaps.push({ from: openTime, to: openTime + lengthMs, kind: 'missing' })
   }

@@ -6,6 +6,7 @@ import {
   mergeCandles,
   placesOf,
   slotsOf,
+  widened,
   withTrades,
 } from '../../../../../src/serve/page/chart/model.js'
 
@@ -66,11 +67,18 @@ describe('gaps in a chart', () => {
     const all = [candle(0), candle(1, part), candle(2, { ...part, isClosed: false }), candle(3, part)]
     const forming = candle(4, { ...part, isClosed: false })
     const known = { covered: [], gaps: [gap(3, 4, 'lost')] }
-    expect(chartGapsOf([...all, forming], minute, known, 0)).toEqual([
+    expect(chartGapsOf([...all, forming], minute, known, 5 * minute)).toEqual([
       { from: minute, to: 2 * minute, kind: 'missing' },
       { from: 2 * minute, to: 3 * minute, kind: 'missing' },
       { from: 3 * minute, to: 4 * minute, kind: 'lost' },
     ])
+  })
+
+  test('a candle that has just closed is none before it is read again', () => {
+    const ofTrades = (index: number) => candle(index, { isClosed: false, isComplete: false })
+    const chartGapsAt = (until: number) => chartGapsOf([candle(0), ofTrades(1), ofTrades(2)], minute, nothing, until)
+    expect(chartGapsAt(2.1 * minute)).toEqual([])
+    expect(chartGapsAt(3 * minute)).toEqual([{ from: minute, to: 2 * minute, kind: 'missing' }])
   })
 
   test('daily candles that open at 16:00 keep their places', () => {
@@ -95,7 +103,15 @@ describe('candles that follow trades', () => {
 
   test('one that forms takes their prices', () => {
     const [formed] = withTrades([candle(1, { isClosed: false })], [trade(1.9, '0.5'), trade(1.2, '3')], minute)
-    expect(formed).toEqual(candle(1, { isClosed: false, high: '3', low: '0.5', close: '0.5' }))
+    const unknown = { baseVolume: null, quoteTurnover: null }
+    expect(formed).toEqual(candle(1, { isClosed: false, high: '3', low: '0.5', close: '0.5', ...unknown }))
+  })
+
+  test('one that forms stays as wide as it was, since an event shows only the newest trades', () => {
+    const forms = (high: string, low: string) => candle(1, { isClosed: false, open: '2', high, low })
+    expect(widened([candle(0), forms('3', '2')], forms('4', '1'))).toEqual([candle(0), forms('4', '1')])
+    expect(widened([candle(0)], forms('4', '1'))).toEqual([candle(0)])
+    expect(widened([candle(1)], forms('4', '1'))).toEqual([candle(1)])
   })
 
   test('one that is closed does not, and a newer trade begins another', () => {
