@@ -35,6 +35,7 @@ export interface EmbeddedOptions extends ServerOptions {
 }
 
 const stopDeadlineMs = 60_000
+const lockNotAvailable = '55P03'
 
 /**
  * Starts an embedded PostgreSQL on a data directory, or joins one that another process started there. It listens on
@@ -85,14 +86,28 @@ async function makeDirectory(dataDir: string): Promise<void> {
   }
 }
 
-/** Restores the analysts' password, because any login may change its own. Commands read that password from a file. */
+/** Number of times that the password is restored in vain before the start goes on without it. */
+const restoreAttempts = 10
+
+/**
+ * Restores the analysts' password, because any login may change its own. Commands read that password from a file. A
+ * session that is just changing it holds the row, so such sessions are ended. Recording does not wait for them for long.
+ */
 async function restorePassword(port: number, passwords: Passwords): Promise<void> {
   const client = new pg.Client({ connectionString: serverUrl(port, logins.owner, passwords.owner) })
   client.on('error', () => undefined)
   try {
     await client.connect()
-    await client.query('set scram_iterations = 1')
-    await client.query(`alter role ${logins.reader} password ${client.escapeLiteral(passwords.reader)}`)
+    await client.query(`set scram_iterations = 1; set lock_timeout = '1s'`)
+    for (let attempt = 1; attempt <= restoreAttempts; attempt++) {
+      await client.query('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [logins.reader])
+      try {
+        await client.query(`alter role ${logins.reader} password ${client.escapeLiteral(passwords.reader)}`)
+        return
+      } catch (error) {
+        if ((error as { readonly code?: unknown }).code !== lockNotAvailable) throw error
+      }
+    }
   } finally {
     await client.end().catch(() => undefined)
   }

@@ -131,6 +131,30 @@ describe('the logins of a new embedded server', () => {
     expect(await ask(server.readUrl, 'select 1')).toEqual([1])
   })
 
+  it('cannot keep the server from starting by changing their password in its first moment', async () => {
+    await server.stop()
+    const over = new AbortController()
+    const attack = async () => {
+      while (!over.signal.aborted) {
+        const client = new pg.Client(server.readUrl)
+        client.on('error', () => undefined)
+        const ended = new Promise((resolve) => void client.once('end', resolve))
+        await client
+          .connect()
+          .then(() => client.query('begin'))
+          .then(() => client.query("alter role reader password 'mine'"))
+          .then(() => ended)
+          .catch(() => client.end().catch(() => undefined))
+      }
+    }
+    const attacks = Array.from({ length: 4 }, attack)
+    server = await startEmbeddedPostgres({ dataDir: join(dataDir, 'postgres'), settings })
+    over.abort()
+    await ask(server.url, "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'reader'")
+    await Promise.all(attacks)
+    expect(await ask(server.url, 'select 1')).toEqual([1])
+  })
+
   it('do not keep a transaction open without being named', async () => {
     const database = openDatabase({ url: server.url, poolSize: 1 })
     const reader = await connected(server.readUrl)
