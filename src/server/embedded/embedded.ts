@@ -3,6 +3,7 @@ import { access } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import { traitsOf } from '../../db/databaseError.js'
 import { makeFolder } from '../../runtime/disk.js'
 import {
   embeddedPaths,
@@ -35,7 +36,6 @@ export interface EmbeddedOptions extends ServerOptions {
 }
 
 const stopDeadlineMs = 60_000
-const lockNotAvailable = '55P03'
 
 /**
  * Starts an embedded PostgreSQL on a data directory, or joins one that another process started there. It listens on
@@ -105,7 +105,7 @@ async function restorePassword(port: number, passwords: Passwords): Promise<void
         await client.query(`alter role ${logins.reader} password ${client.escapeLiteral(passwords.reader)}`)
         return
       } catch (error) {
-        if ((error as { readonly code?: unknown }).code !== lockNotAvailable) throw error
+        if (!traitsOf(error).isLocked) throw error
       }
     }
   } finally {
