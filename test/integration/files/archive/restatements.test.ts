@@ -14,7 +14,9 @@ const hourMs = 3_600_000
 const dayMs = 24 * hourMs
 // Changes belong together within 30 days of the server's clock, so the days are real ones.
 const now = Math.floor(Date.now() / dayMs) * dayMs
-const from = now - 10 * dayMs
+// A chunk of candles holds seven days, and one of them has to end before the four days that stay, whatever day it is.
+const from = now - 12 * dayMs
+const hours = (now - from) / hourMs
 const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1H' } as const
 const before = { open: '40', high: '48', low: '36', close: '44', baseVolume: '5', quoteTurnover: '55' }
 const after = { open: '10', high: '12', low: '9', close: '11', baseVolume: '20', quoteTurnover: '55' }
@@ -24,7 +26,7 @@ let archive: Awaited<ReturnType<typeof temporaryArchive>>
 beforeEach(async () => {
   created = await createTestDatabase()
   archive = await temporaryArchive()
-  await store(0, 240, before)
+  await store(0, hours, before)
   await addCoverage(created.database.db, { stream: 'candles', ...series }, [{ from, to: now }])
 })
 afterEach(async () => {
@@ -64,7 +66,7 @@ async function views({ database }: TestDatabase): Promise<Record<string, unknown
 test('revisions of a restatement are told from others after days were archived, removed and restored', async () => {
   await store(3, 4, { ...before, close: '45' })
   await store(100, 101, { ...before, close: '45' })
-  await restate(0, 240)
+  await restate(0, hours)
   const known = await views(created)
   expect(known['candle_revisions']?.map((row) => (row as { is_restatement: boolean }).is_restatement)).toContain(false)
   expect((await archived()).problems).toEqual([])
