@@ -231,10 +231,10 @@ class Drive {
     const client = {
       pastFills: ({ startTime = 0, endTime = 0 }) => Promise.resolve(this.#pastPage(startTime, endTime, told)),
       fills: () => {
-        this.#isProbe = true
-        return Promise.resolve(
-          this.#clientPage({ rows: this.#inOrder(this.#visible(-Infinity, this.#now)).slice(0, 40), unread: [] }),
-        )
+        const rows = this.#inOrder(this.#visible(-Infinity, this.#now)).slice(0, 40)
+        // Without a live fill, no page of the history is compared with them.
+        this.#isProbe = rows.length > 0
+        return Promise.resolve(this.#clientPage({ rows, unread: [] }))
       },
     } as unknown as ExchangeClient
     const context = { client, request: {}, now: () => this.#now, counts: { received: 0, inserted: 0 } }

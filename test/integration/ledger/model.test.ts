@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CandleModel } from '../../model/candles.js'
-import { disagreement, rangesOfSeries, sequence } from '../../model/driveFills.js'
+import { disagreement, rangesOfSeries, sequence, type Sequence } from '../../model/driveFills.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { type Candle, silenceBetween } from '../../../src/market/candle.js'
@@ -31,6 +31,24 @@ it('claims of fills are what a model of the rule allows, and all that it demands
     },
   )
   expect(count).toBeGreaterThan(0)
+})
+
+it('the model knows each page of a walk, also after one that began before any fill', async () => {
+  const lie = { leavesOut: null, changes: null, breaks: null, isOfStored: false, ofPage: null }
+  const drawn: Sequence = {
+    pauses: [25_000, ...Array<number>(30).fill(3_000)],
+    pageRows: { live: 10, history: 40 },
+    isOldestFirst: true,
+    disorderMs: 0,
+    hidesEach: null,
+    ignoresBounds: false,
+    steps: [
+      { after: 24_000, step: { does: 'history', lie } },
+      { after: 90_000, step: { does: 'live', lie, isKilled: false } },
+      { after: 5_000, step: { does: 'history', lie } },
+    ],
+  }
+  expect(await disagreement(test.database.db, drawn, 'BEFORE')).toBeNull()
 })
 
 const pageOfCandles = fc.record({
