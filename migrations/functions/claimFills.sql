@@ -37,6 +37,7 @@ declare
   before timestamptz;
   after timestamptz;
   known tstzmultirange;
+  unknown tstzmultirange;
 begin
   if isempty(claim) then
     return;
@@ -104,9 +105,9 @@ begin
   if not isempty(against.ranges * claim) then
     perform recorder.note_unknown('fills', of_category, of_symbol, '', '', against.ranges * claim, against.reason);
   end if;
-  known := tstzmultirange(tstzrange(coalesce(before, lower(claim)), coalesce(after, upper(claim)))) - known;
-  if by = 'live' and not isempty(known) then
-    perform recorder.note_unknown('fills', of_category, of_symbol, '', '', known,
+  unknown := tstzmultirange(tstzrange(coalesce(before, lower(claim)), coalesce(after, upper(claim)))) - known;
+  if by = 'live' and not isempty(unknown) then
+    perform recorder.note_unknown('fills', of_category, of_symbol, '', '', unknown,
       recorder.reason_for_missed('fills', after_what));
   end if;
 end
