@@ -85,8 +85,8 @@ function silenceBeside({ asked, rows, total, keepsBounds }: Shown, other: Shown 
 
 /** Returns what to ask for without the rows at the edges of a stretch and beside it; null if there is nothing else. */
 export function insideOf({ asked: { from, to }, rows, beyondMs, touches, keepsBounds }: Shown): TimeRange | null {
-  const edgeMs = beyondMs + 1
-  const inside = { from: addMs(from, touches.from ? edgeMs : 0), to: addMs(to, touches.to ? -edgeMs : 0) }
+  // A row of a whole second may be up to a second later than it says, and never earlier.
+  const inside = { from: addMs(from, touches.from ? beyondMs + 1 : 0), to: addMs(to, touches.to ? -2 : 0) }
   const isSmaller = inside.from > from || inside.to < to
   const areAtEdges = keepsBounds && rows.every(({ ts }) => ts === from || ts === to - 1)
   return areAtEdges && isSmaller && inside.from < inside.to ? inside : null

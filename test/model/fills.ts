@@ -214,8 +214,8 @@ export class FillModel {
     else if (page.rows.length < this.mostRows[page.operation]) {
       const edges = momentsOf(times.filter((time) => time >= from && time < to))
       // Any page with rows may be cut. An empty one is asked for up to a moment beside them.
-      const besideMs = times.every((time) => time % 1_000 === 0) ? 1_002 : 2
-      const near = times.map((time): Span => [time - besideMs, time + 1 + besideMs])
+      const aboveMs = times.every((time) => time % 1_000 === 0) ? 1_002 : 2
+      const near = times.map((time): Span => [time - 2, time + 1 + aboveMs])
       for (const alone of [...intersect(subtract([askedOf(page)], edges), unite(near)), ...edges])
         yield { alone, edges }
     }

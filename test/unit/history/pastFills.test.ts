@@ -138,10 +138,13 @@ async function fetchFrom(
       const [start, end] = [from - 1, to]
       expect(end - start).toBeLessThanOrEqual(7 * dayMs)
       const isIn = ({ ts }: Fill) => ignoresBounds || (isInclusive ? ts >= start && ts <= end : ts > start && ts < end)
+      const inWindow = newestFirst.filter(isIn)
       const hourOf = ({ ts }: Fill) => Math.floor(ts / 3_600_000)
-      const rows = newestFirst
-        .filter(isIn)
-        .filter((fill, _place, [newest = fill]) => gives !== 'newest hour' || hourOf(fill) === hourOf(newest))
+      // No page is cut in the millisecond beside a row.
+      const isCut = (fill: Fill, place: number, [newest = fill]: Fill[]) =>
+        gives === 'newest hour' && hourOf(fill) < hourOf(newest) && (inWindow[place - 1] ?? fill).ts - fill.ts > 1
+      const cutAt = inWindow.findIndex(isCut)
+      const rows = cutAt < 0 ? inWindow : inWindow.slice(0, cutAt)
       const skipped = Math.max(0, rows.length - pageRows)
       const any = skipped === 0 ? 0 : (requests * 7_919) % skipped
       const first = { newest: 0, 'newest hour': 0, oldest: skipped, any }[gives]
@@ -197,6 +200,8 @@ interface Service {
   readonly gives?: Gives
   readonly earlierMs?: number
 }
+/** A fill in the last second of an hour, and one at the beginning of the next hour. */
+const aroundHour: [number[], { start: number; end: number }[]] = [[2, 89_999_900, 98], [{ start: 0, end: 0.7 }]]
 const services: readonly Service[] = [
   { isNumbered: true, pageRows: 1_000 },
   { pageRows: 1_000 },
@@ -248,7 +253,14 @@ test.each(services)('what is claimed of a range is stored in full, and the rest 
           expect(refused.filter((range) => !isCrowded(range))).toEqual([])
       },
     ),
-    { numRuns: 100, examples: [[[0, 1, 0, 0, 0, 1, 0, 0], [{ start: 0.125, end: 0 }], true]] },
+    {
+      numRuns: 100,
+      examples: [
+        [[0, 1, 0, 0, 0, 1, 0, 0], [{ start: 0.125, end: 0 }], true],
+        [...aroundHour, true],
+        [...aroundHour, false],
+      ],
+    },
   )
 })
 
