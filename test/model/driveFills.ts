@@ -213,13 +213,15 @@ class Drive {
 
   #tellInAnyOrder(pages: readonly Page[]): void {
     const orders = [pages, pages.toReversed()]
-    this.#models = this.#models.flatMap((model) =>
+    const models = this.#models.flatMap((model) =>
       orders.map((order) => {
         const copy = model.copy()
         for (const page of order) copy.receive(page)
         return copy
       }),
     )
+    // Else their number doubles with each such step.
+    this.#models = [...new Map(models.map((model) => [model.knowledge(), model])).values()]
   }
 
   /** Fetches what no claim holds, as the repair of a gap does. */

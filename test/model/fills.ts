@@ -35,7 +35,6 @@ const settlingOfCandles = 5_000
 
 export class FillModel {
   readonly stored = new Map<string, Fill>()
-  private readonly events: ((model: FillModel) => void)[] = []
   private readonly seen: Seen[] = []
   private must: Span[] = []
   private readonly candles: MinuteCandle[] = []
@@ -53,7 +52,6 @@ export class FillModel {
   private readonly oldest: Record<Operation, number> = { live: Infinity, history: Infinity }
 
   receive(page: Page): void {
-    this.events.push((model) => model.receive(page))
     const { operation, rows } = page
     this.isOrderInDoubt ||= page.isOrderInDoubt === true
     const known = rows.filter(({ id }) => this.stored.has(id))
@@ -113,21 +111,47 @@ export class FillModel {
 
   copy(): FillModel {
     const copy = new FillModel()
-    for (const event of this.events) event(copy)
+    for (const [id, fill] of this.stored) copy.stored.set(id, fill)
+    copy.seen.push(...this.seen)
+    copy.candles.push(...this.candles)
+    Object.assign(copy.mostRows, this.mostRows)
+    Object.assign(copy.oldest, this.oldest)
+    copy.must = this.must
+    copy.leftOut = [...this.leftOut]
+    copy.flapping = this.flapping
+    copy.underCounted = new Set(this.underCounted)
+    copy.perhapsUnderCounted = new Set(this.perhapsUnderCounted)
+    copy.shownDisorder = this.shownDisorder
+    copy.isOrderInDoubt = this.isOrderInDoubt
     return copy
+  }
+
+  /** Equal for models that judge alike, whatever comes: in which order they came to know it means nothing to them. */
+  knowledge(): string {
+    const sorted = (values: Iterable<unknown>) => [...values].map((value) => JSON.stringify(value)).toSorted()
+    return JSON.stringify([
+      sorted(this.stored.values()),
+      sorted(this.seen),
+      sorted(this.candles),
+      sorted(this.leftOut),
+      sorted(this.flapping),
+      sorted(this.underCounted),
+      sorted(this.perhapsUnderCounted),
+      [this.must, this.mostRows, this.oldest, this.shownDisorder, this.isOrderInDoubt],
+    ])
   }
 
   /** A closed candle of the market type. */
   receiveCandle(candle: MinuteCandle): void {
-    this.events.push((model) => model.receiveCandle(candle))
     if (candle.at < candle.open + minute + settlingOfCandles) return
     this.candles.push(candle)
     this.recount()
   }
 
   /** Everything that a claim may hold. */
-  mayClaim(): Span[] {
-    return subtract(unite([...this.joinedRuns(), ...this.silences(), ...this.countedMinutes()]), this.contradictions())
+  mayClaim(within: Span = [-Infinity, Infinity]): Span[] {
+    const proven = [...this.joinedRuns(), ...this.silences(within), ...this.countedMinutes()]
+    return subtract(intersect(unite(proven), [within]), this.contradictions())
   }
 
   /** Everything that a claim has to hold. It leaves out what a reading of the rule could leave open. */
@@ -174,23 +198,27 @@ export class FillModel {
     return [...groups.map((group) => runOfGroup(group)), ...alone.map((group) => runOfGroup(group))].flat()
   }
 
-  private silences(): Span[] {
+  private silences(within: Span): Span[] {
     const found: Span[] = []
-    const whole = this.seen.filter(({ page }) => page.unread.length === 0)
-    const others = whole.filter(({ page }) => keepsBounds(page))
-    for (const empty of whole) {
-      for (const { alone, edges } of this.askedAlone(empty)) {
-        if (!this.reaches(empty.page.operation, alone[0])) continue
-        const atEdges = edges.map((edge) => ({ edge, ids: idsAt(edge, empty) }))
-        for (const other of others) {
-          if (other === empty || !isAskedOtherwise(empty.page, other.page)) continue
-          if (!this.reaches(other.page.operation, alone[0])) continue
-          const [from, to] = askedOf(other.page)
-          const settled = Math.min(settledBy(empty.page), settledBy(other.page))
-          const asked: Span = [Math.max(alone[0], from), Math.min(alone[1], to, settled)]
-          if (asked[0] < asked[1]) found.push(...subtract([asked], other.moments))
-          for (const { edge, ids } of atEdges) if (ids === idsAt(edge, other)) found.push(edge)
-        }
+    const whole = this.seen.filter(({ page }) => page.unread.length === 0 && keepsBounds(page))
+    for (const asking of whole) {
+      const { alone, edges } = this.askedAlone(asking)
+      const { operation } = asking.page
+      const reachedBy = (other: Operation) =>
+        intersect(
+          alone.filter(([from]) => this.reaches(operation, from) && this.reaches(other, from)),
+          [within],
+        )
+      const stretches = { live: reachedBy('live'), history: reachedBy('history') }
+      const atEdges = intersect(edges, [within]).map((edge) => ({ edge, ids: idsAt(edge, asking) }))
+      if (atEdges.length + stretches.live.length + stretches.history.length === 0) continue
+      for (const other of whole) {
+        if (other === asking || !isAskedOtherwise(asking.page, other.page)) continue
+        const [from, to] = askedOf(other.page)
+        const settled = Math.min(settledBy(asking.page), settledBy(other.page))
+        const asked = intersect(stretches[other.page.operation], [[from, Math.min(to, settled)]])
+        found.push(...subtract(asked, other.moments))
+        for (const { edge, ids } of atEdges) if (ids === idsAt(edge, other)) found.push(edge)
       }
     }
     for (const span of this.quietMinutes()) {
@@ -203,22 +231,19 @@ export class FillModel {
   }
 
   /** The stretches that this response was asked for alone: all of an empty one, or that beside the rows at its edge. */
-  private *askedAlone(seen: Seen): Iterable<{ alone: Span; edges: Span[] }> {
-    const { page } = seen
-    if (page.from === null) return
+  private askedAlone({ page }: Seen): { readonly alone: readonly Span[]; readonly edges: readonly Span[] } {
+    const none = { alone: [], edges: [] }
+    if (page.from === null) return none
     // Rows outside of the asked stretch bound nothing.
     const [from, to] = askedOf(page)
     const times = [...new Set(page.rows.map(({ time }) => time))]
-    if (!keepsBounds(page)) return
-    if (times.length === 0) yield { alone: askedOf(page), edges: [] }
-    else if (page.rows.length < this.mostRows[page.operation]) {
-      const edges = momentsOf(times.filter((time) => time >= from && time < to))
-      // Any page with rows may be cut. An empty one is asked for up to a moment beside them.
-      const aboveMs = times.every((time) => time % 1_000 === 0) ? 1_002 : 2
-      const near = times.map((time): Span => [time - 2, time + 1 + aboveMs])
-      for (const alone of [...intersect(subtract([askedOf(page)], edges), unite(near)), ...edges])
-        yield { alone, edges }
-    }
+    if (times.length === 0) return { alone: [[from, to]], edges: [] }
+    if (page.rows.length >= this.mostRows[page.operation]) return none
+    const edges = momentsOf(times.filter((time) => time >= from && time < to))
+    // Any page with rows may be cut. An empty one is asked for up to a moment beside them.
+    const aboveMs = times.every((time) => time % 1_000 === 0) ? 1_002 : 2
+    const near = times.map((time): Span => [time - 2, time + 1 + aboveMs])
+    return { alone: [...intersect(subtract([[from, to]], edges), unite(near)), ...edges], edges }
   }
 
   /** The operation has shown a fill as old as that. */
@@ -242,7 +267,6 @@ export class FillModel {
   private recount(): void {
     // What is contradicted is withdrawn. A later response has to prove it anew.
     this.must = subtract(this.must, this.contradictions())
-    let may: Span[] | undefined
     for (const candle of this.latestCandles()) {
       const isEqual = candle.volume === this.volumeOf(candle.open)
       const span: Span = [candle.open, candle.open + minute]
@@ -254,9 +278,7 @@ export class FillModel {
       else if (this.countsMore(candle) && covers(this.must, span)) {
         this.underCounted.add(candle.open)
       } else if (this.countsMore(candle) && !this.perhapsUnderCounted.has(candle.open)) {
-        // What was found of other minutes changes nothing of this one.
-        may ??= this.mayClaim()
-        if (covers(may, span)) this.perhapsUnderCounted.add(candle.open)
+        if (covers(this.mayClaim(span), span)) this.perhapsUnderCounted.add(candle.open)
       }
     }
     const perhaps = [...this.perhapsUnderCounted].map((open): Span => [open, open + minute])

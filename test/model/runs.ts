@@ -84,7 +84,8 @@ export function runOfGroup(group: readonly Seen[]): Span[] {
   const alone = group.map(({ page, disorder: own }) => intersect([runOf(page, own)], [[-Infinity, settled]]))
   const proven = unite([...subtract([[from, to]], touched), ...alone.flat()])
   // Another response of the group may show what one of them does not.
-  const unread = group.flatMap(({ page, disorder: own }) => {
+  const inPart = group.filter(({ page }) => page.unread.length > 0)
+  const unread = inPart.flatMap(({ page, disorder: own }) => {
     const others = group.filter((seen) => seen.page !== page)
     const shown = others.flatMap((seen) => subtract([runOf(seen.page, own)], momentsOf(seen.page.unread)))
     return subtract(momentsOf(page.unread), shown)

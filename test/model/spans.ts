@@ -30,8 +30,10 @@ export function subtract(spans: Iterable<Span>, holes: Iterable<Span>): Span[] {
 }
 
 export function intersect(spans: Iterable<Span>, others: Iterable<Span>): Span[] {
-  const list = [...spans]
-  return subtract(list, subtract(list, others))
+  const bounds = unite(others)
+  return unite(spans).flatMap(([from, to]) =>
+    bounds.map(([least, most]): Span => [Math.max(from, least), Math.min(to, most)]).filter(([a, b]) => a < b),
+  )
 }
 
 export function covers(spans: Iterable<Span>, span: Span): boolean {

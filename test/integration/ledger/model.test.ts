@@ -16,7 +16,7 @@ beforeAll(async () => {
 afterAll(() => test?.drop())
 
 /** More, or others, by hand: SEQUENCES=2000 SEED=7. */
-const { SEQUENCES = '300', SEED, LIMIT_SECONDS = '20' } = process.env
+const { SEQUENCES = '100', SEED } = process.env
 
 it('claims of fills are what a model of the rule allows, and all that it demands', async () => {
   let count = 0
@@ -24,13 +24,8 @@ it('claims of fills are what a model of the rule allows, and all that it demands
     fc.asyncProperty(sequence, async (drawn) => {
       expect(await disagreement(test.database.db, drawn, `M${count++}`)).toBeNull()
     }),
-    {
-      numRuns: Number(SEQUENCES),
-      interruptAfterTimeLimit: Number(LIMIT_SECONDS) * 1_000,
-      ...(SEED !== undefined && { seed: Number(SEED) }),
-    },
+    { numRuns: Number(SEQUENCES), ...(SEED !== undefined && { seed: Number(SEED) }) },
   )
-  expect(count).toBeGreaterThan(0)
 })
 
 it('the model knows each page of a walk, also after one that began before any fill', async () => {
