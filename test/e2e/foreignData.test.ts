@@ -122,17 +122,17 @@ test('a mistyped address while the database is away puts nothing into it, neithe
 
   const corrected = await record(ours, dataDir, tcp.through(database.url))
   expect(linesAbout(corrected, /responses in .*are of other\.example\.com; they are left there/)).toHaveLength(1)
-  expect(await segments(dataDir)).toEqual(left)
-  expect(await wrongIn(database, simulator)).toEqual([])
-  const { rows } = await database.database.pool.query('select from recorder.candle_revision')
-  expect(rows).toEqual([])
+  expect(await segments(dataDir), 'left on the disk').toEqual(left)
+  expect(await wrongIn(database, simulator), 'wrong rows of ours').toEqual([])
+  const { rows } = await database.database.pool.query('select * from recorder.candle_revision')
+  expect(rows, 'revisions').toEqual([])
 
   // They are not lost: a recorder of that service stores them.
   const theirs = await newDatabase()
   const recorder = await start(other, dataDir, theirs.url)
   await vi.waitFor(async () => expect(await segments(dataDir)).toEqual([]), { timeout: 120_000, interval: 500 })
   expect((await recorder.stop()).exitCode).toBe(0)
-  expect(await wrongIn(theirs, otherSimulator)).toEqual([])
+  expect(await wrongIn(theirs, otherSimulator), 'wrong rows of theirs').toEqual([])
 })
 
 test('of nine data folders and databases of no, this and another service, nothing is mixed', async () => {

@@ -11,7 +11,8 @@ export class FlakyTests implements Reporter {
   onTestRunEnd(): void {
     for (const test of this.#flaky) {
       const [error] = test.result().errors ?? []
-      process.stdout.write(`\nFLAKY: ${test.module.relativeModuleId}, ${test.fullName}: ${error?.message ?? ''}\n`)
+      const what = [error?.message, error?.diff].filter((text) => text !== undefined).join('\n')
+      process.stdout.write(`\nFLAKY: ${test.module.relativeModuleId}, ${test.fullName}: ${what}\n`)
     }
   }
 }
