@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError, Option } from 'commander'
 import { ConfigError, readText } from '../config/configError.js'
 import { setsOptions } from '../config/environment.js'
 import type { Config } from '../config/resolve.js'
-import { isDay, momentOf, serviceMs, type ServiceMs } from '../market/values.js'
+import { isDay, parseTime, serviceMs, type ServiceMs } from '../market/values.js'
 
 /** Configuration of defaults, computed by the build. Loading the schema takes longer than most commands run. */
 declare const bundledDefaults: Config
@@ -58,9 +58,9 @@ export function day(text: string): string {
   return text
 }
 
-/** Parses a moment, as `momentOf` reads it. */
+/** Parses a moment, as `parseTime` reads it. */
 export function moment(text: string): ServiceMs {
-  const moment = momentOf(text)
+  const moment = parseTime(text)
   if (moment === null) {
     throw new InvalidArgumentError('Give a time such as 2026-01-31 or 2026-01-31T12:00, in UTC unless it has a zone.')
   }

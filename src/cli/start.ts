@@ -102,9 +102,9 @@ export function openRecording(config: Config, logger: Logger): Recording {
   const stop = stopSignal()
   const lost = new AbortController()
   const signal = AbortSignal.any([stop.signal, lost.signal])
-  let takeBack = (): void => undefined
+  let stopTimer = (): void => undefined
   // Received rows are on disk by then.
-  const bound = () => (takeBack = endBy(config.collector.drainTimeoutMs + endWithinMs))
+  const bound = () => (stopTimer = endBy(config.collector.drainTimeoutMs + endWithinMs))
   signal.addEventListener('abort', bound, { once: true })
   return {
     signal,
@@ -126,7 +126,7 @@ export function openRecording(config: Config, logger: Logger): Recording {
       if (!isStored) throw new Failed()
     },
     release() {
-      takeBack()
+      stopTimer()
       stop.release()
     },
   }

@@ -82,17 +82,17 @@ export function belongsTo(kept: DatabaseIdentity, own: OwnDatabase): boolean {
  * Reads how the database knows itself. The row of recorder.service must exist. A database that notes no place yet is
  * no copy, so its place is noted.
  *
- * @param options.adopt true to make a copy the heir of the database that it was copied from
+ * @param options.becomesHeir true to make a copy the heir of the database that it was copied from
  */
 export async function readIdentity(
   db: Kysely<Database>,
-  { adopt = false }: { readonly adopt?: boolean } = {},
+  { becomesHeir = false }: { readonly becomesHeir?: boolean } = {},
 ): Promise<OwnDatabase> {
   const place = await placeOf((text) => db.executeQuery(CompiledQuery.raw(text)))
   await db
     .updateTable('recorder.service')
     .set({ places: sql<string[]>`array_append(places, ${place})` })
-    .where(({ eb, or }) => or([eb('places', '=', sql<string[]>`'{}'`), ...(adopt ? [eb.lit(true)] : [])]))
+    .where(({ eb, or }) => or([eb('places', '=', sql<string[]>`'{}'`), ...(becomesHeir ? [eb.lit(true)] : [])]))
     .where(sql<boolean>`not ${place} = any (places)`)
     .execute()
   const { id, places } = await db.selectFrom('recorder.service').select(['id', 'places']).executeTakeFirstOrThrow()

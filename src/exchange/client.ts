@@ -173,12 +173,12 @@ async function withRetries<T>(
   const sent = () => {
     firstSentMs ??= clock.monotonicMs()
   }
-  const leftMs = () => policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
+  const remainingMs = () => policy.totalMs - (clock.monotonicMs() - (firstSentMs ?? clock.monotonicMs()))
   let lastError: ExchangeError | undefined
   for (let number = 1; ; number++) {
     // The first attempt has no time limit here, because the policy's time is for repetitions.
     const timeUp = lastError === undefined ? undefined : new LightEnding()
-    const stopTimer = timeUp && clock.after(Math.max(0, leftMs()), () => timeUp.abort())
+    const stopTimer = timeUp && clock.after(Math.max(0, remainingMs()), () => timeUp.abort())
     try {
       const result = await attempt({ number, signal: endedByEither(signal, timeUp), sent })
       if (lastError !== undefined && lastError.kind !== 'not-sent') onRepeated?.(lastError)
@@ -195,7 +195,7 @@ async function withRetries<T>(
     }
     const { minDelayMs: minMs, maxDelayMs: maxMs } = policy
     const delayMs = Math.max(random() * backoffMs(number, { minMs, maxMs }), lastError.retryAfterMs ?? 0)
-    if (delayMs >= leftMs()) throw lastError
+    if (delayMs >= remainingMs()) throw lastError
     if (!(await sleepFor(clock, delayMs, signal))) throw lastError
   }
 }

@@ -42,7 +42,7 @@ interface LeaseOptions {
 interface Acquisition {
   readonly signal?: AbortSignal
   /** True to start even if the database is away at first. Default false. */
-  readonly isPatient?: boolean
+  readonly mayStartWithoutDatabase?: boolean
   /** Called once if another recorder has the right and renews it. This one then waits until that one ends. */
   readonly onStandby?: () => void
 }
@@ -50,7 +50,7 @@ interface Acquisition {
 /**
  * Takes the right to send requests from an address, and waits while another recorder has it. The service counts
  * requests per address, so one recorder owns the whole budget. Rejects if `signal` aborts, or if the database cannot be
- * reached at first. A recorder with `isPatient` starts even while the database refuses connections. It waits if another
+ * reached at first. A recorder with `mayStartWithoutDatabase` starts even while the database refuses connections. It waits if another
  * recorder was waiting for the address at its last contact.
  *
  * The right is one row of `recorder.lease`. Two recorders never exceed the limits of an address together, because:
@@ -103,7 +103,7 @@ export class Lease extends Right {
   #isStandby = false
   #onStandby: (() => void) | undefined
   #url = ''
-  #isPatient = false
+  #mayStartWithoutDatabase = false
   #listedMs = -Infinity
   #hasLeft = false
   #attempt: Promise<unknown> = Promise.resolve()
@@ -117,7 +117,7 @@ export class Lease extends Right {
     this.#egress = egress
     this.#options = options
     this.#clock = options.clock
-    this.#claimant = { egress, owner, place, isPatient: options.takeAfterMs !== undefined }
+    this.#claimant = { egress, owner, place, yieldsToRecorders: options.takeAfterMs !== undefined }
     this.#right = new SendingRight(this.#clock)
     this.#note = new LeaseNote({ file: noteFile, egress, clock: this.#clock, disk, logger })
     this.#lapses = new Lapses(egress, logger, this.#clock)
@@ -138,18 +138,18 @@ export class Lease extends Right {
   }
 
   /** Waits for the right in a database. See `acquireLease`. */
-  async acquire(url: string, { signal, isPatient = false, onStandby }: Acquisition = {}): Promise<void> {
+  async acquire(url: string, { signal, mayStartWithoutDatabase = false, onStandby }: Acquisition = {}): Promise<void> {
     const { folder, disk = systemDisk } = this.#options
     this.#url = url
     this.#onStandby = onStandby
-    this.#isPatient = isPatient
+    this.#mayStartWithoutDatabase = mayStartWithoutDatabase
     try {
       signal?.throwIfAborted()
       // The database exists by now, so no further command begins to send by the lock of the folder.
       const onWait = (line: string) => this.#options.logger.warn(line)
       await untilUnlocked(folder, 'sending', { clock: this.#clock, disk, onWait, ...(signal && { signal }) })
       // A busy server may be slow to open the first connection. Nothing is claimed yet, so nothing ends meanwhile.
-      if (!isPatient) await this.#connect(connectTimeoutMs)
+      if (!mayStartWithoutDatabase) await this.#connect(connectTimeoutMs)
       // From now on the database may be away at times.
       for (;;) {
         const failure = await this.#try(signal)
@@ -289,12 +289,12 @@ export class Lease extends Right {
   }
 
   /**
-   * Lets a recorder with `isPatient` send while no other recorder can take the row, such as while no server runs. No
+   * Lets a recorder with `mayStartWithoutDatabase` send while no other recorder can take the row, such as while no server runs. No
    * other recorder may have been waiting at the last contact.
    */
   async #goOnWithout(sentAt: StretchStart, signal: AbortSignal | undefined): Promise<void> {
     // Rule 6: a machine that was suspended waits for the database.
-    if (!this.#isPatient || this.#right.holds() || this.#right.hasSlept) return
+    if (!this.#mayStartWithoutDatabase || this.#right.holds() || this.#right.hasSlept) return
     // Rule 5: no other recorder may have been waiting.
     if (!(await this.#note.claim(signal)))
       return this.#standBy(

@@ -13,7 +13,7 @@ interface Claimant {
   /** Where the recorder runs, as text for people. That of a command begins with `commandPlace`. */
   readonly place: string
   /** True to leave a row that a recorder gave back to recorders, and to take it only in the state that was seen. */
-  readonly isPatient: boolean
+  readonly yieldsToRecorders: boolean
 }
 
 /** Begin of a command's place. It stays in the row that a command gave back. No host name has a space. */
@@ -65,14 +65,14 @@ const isWaitedFor = (row: string) =>
   `coalesce(${row}.waited_until > now() and ${row}.waited_until < now() + interval '${2 * leaseMs} milliseconds', false)`
 
 /**
- * Takes a row that was given back, or that is still in the state `seen`. A patient claimant takes a row that was given
+ * Takes a row that was given back, or that is still in the state `seen`. A claimant that yields to recorders takes a row that was given
  * back only from a command, and while no recorder waits. A missing row can be taken if it is the first of this database.
  * A row that a command takes forgets who waited: recorders note it anew, commands do not. Resolves to the row's epoch and
  * to whether another recorder waits for it. Resolves to null if the row cannot be taken.
  */
 export async function takeRow(
   run: RunQuery,
-  { egress, owner, place, isPatient }: Claimant,
+  { egress, owner, place, yieldsToRecorders }: Claimant,
   seen: Stamp | null,
 ): Promise<{ readonly epoch: string; readonly isWaitedFor: boolean } | null> {
   // The commit must be durable before anybody sends. After a server crash, the row must not belong to its former owner.
@@ -87,7 +87,7 @@ export async function takeRow(
        where ${stampOf('known')} = $4 or (known.owner is null and (not $5::boolean
          or (${isCommand('known.place')} and not ${isWaitedFor('known')})))
      returning epoch::text, ${isWaitedFor('known')} as waited, set_config('synchronous_commit', 'on', true)`,
-    [egress, owner, place, seen ?? '', isPatient],
+    [egress, owner, place, seen ?? '', yieldsToRecorders],
   )
   const [row] = rows as readonly { readonly epoch: string; readonly waited: boolean }[]
   return row === undefined ? null : { epoch: row.epoch, isWaitedFor: row.waited }

@@ -87,7 +87,7 @@ export function isDay(text: string): boolean {
  * Reads a moment; null if the text is none. Without a zone, it is in UTC, and so is a date alone. Times in PostgreSQL's
  * form are accepted too.
  */
-export function momentOf(text: string): TimeMs | null {
+export function parseTime(text: string): TimeMs | null {
   const [, date = '', time, zone = 'Z'] =
     /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}\S*?)(Z|[+-]\d{2}(?::?\d{2})?)?)?$/i.exec(text) ?? []
   const fullZone = /^[+-]\d{2}$/.test(zone) ? `${zone}:00` : zone

@@ -93,17 +93,17 @@ class EitherEnding implements OwnEnding {
   }
 
   onAbort(action: () => void): () => void {
-    const forget = () => {
-      forgetFirst()
-      forgetSecond()
+    const stopListening = () => {
+      stopFirst()
+      stopSecond()
     }
     const once = () => {
-      forget()
+      stopListening()
       action()
     }
-    const forgetFirst = onAbort(this.#first, once)
-    const forgetSecond = onAbort(this.#second, once)
-    return forget
+    const stopFirst = onAbort(this.#first, once)
+    const stopSecond = onAbort(this.#second, once)
+    return stopListening
   }
 }
 
@@ -122,7 +122,7 @@ export function unlessAborted(signal: Ending, work: Promise<unknown>): Promise<v
       resolve()
       return
     }
-    const forget = onAbort(signal, resolve)
-    work.finally(forget).then(() => resolve(), reject)
+    const stopListening = onAbort(signal, resolve)
+    work.finally(stopListening).then(() => resolve(), reject)
   })
 }

@@ -102,8 +102,8 @@ export function within<Result, Late>(
   late: Late,
 ): Promise<Result | Late> {
   return new Promise((resolve, reject) => {
-    const takeBack = clock.after(ms, () => resolve(late))
-    work.then(resolve, reject).finally(takeBack)
+    const stopTimer = clock.after(ms, () => resolve(late))
+    work.then(resolve, reject).finally(stopTimer)
   })
 }
 

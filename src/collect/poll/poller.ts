@@ -107,7 +107,7 @@ export function createPoller<Target>(
     requests.endAllBut(new Set())
     wake()
   }
-  const forget = onAbort(stopping, end)
+  const stopListening = onAbort(stopping, end)
   if (stopping.aborted) end()
   const loops = Promise.all([keepTicking(), keepAsking()])
 
@@ -129,7 +129,7 @@ export function createPoller<Target>(
     },
     wake,
     async stop() {
-      forget()
+      stopListening()
       end()
       await loops
       await requests.finished()

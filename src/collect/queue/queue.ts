@@ -103,8 +103,8 @@ export class Queue {
   }
 
   /** Takes over the batches of recorders that have ended since `open`. They are stored before what is written later. */
-  async adopt(): Promise<void> {
-    await this.#spool.adopt()
+  async claimOrphans(): Promise<void> {
+    await this.#spool.claimOrphans()
     this.#readDisk()
   }
 

@@ -128,7 +128,7 @@ export class Spool {
       await disk.mkdir(root, { recursive: true, mode: 0o700 })
       await requireWritable(disk, join(root, `${owner.name}.try`))
       const spool = new Spool(options, owner)
-      await spool.adopt()
+      await spool.claimOrphans()
       return spool
     } catch (cause) {
       owner.release()
@@ -140,7 +140,7 @@ export class Spool {
   }
 
   /** Takes over segments of recorders that have ended, without reading them. Rejects if the folder cannot be read. */
-  async adopt(): Promise<void> {
+  async claimOrphans(): Promise<void> {
     for (const name of await this.#disk.readdir(this.#options.root)) {
       const parsed = parseSegmentName(name)
       if (parsed === null || this.#closed.has(name) || !(await this.#owner.hasEnded(parsed.owner))) continue

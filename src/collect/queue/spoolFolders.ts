@@ -65,7 +65,7 @@ interface ClaimOptions {
   /** Null while it is not known. Only what no database is noted for is then taken over. */
   readonly own: OwnDatabase | null
   /** True to take over whatever is of this service. */
-  readonly adopt: boolean
+  readonly takesOthers: boolean
   readonly disk: Disk
 }
 
@@ -92,13 +92,13 @@ export async function claimSegments(options: ClaimOptions): Promise<string[]> {
   return lines
 }
 
-const adoptLine = 'they are left there: to store them in this database, start once with --adopt'
+const startLine = 'they are left there: to store them in this database, start once with --adopt'
 
-function isOwn(kept: Identity, { services, own, adopt }: ClaimOptions): boolean {
+function isOwn(kept: Identity, { services, own, takesOthers }: ClaimOptions): boolean {
   const isOfService = services.includes(kept.service)
   if (kept.database === null) return isOfService
   if (own === null) return false
-  return belongsTo(kept.database, own) || (adopt && isOfService)
+  return belongsTo(kept.database, own) || (takesOthers && isOfService)
 }
 
 /** Describes what waits in a folder of others; no line if nothing does. */
@@ -111,7 +111,7 @@ async function linesOf({ service, database }: Identity, source: string, options:
     ]
   const isCopied = database !== null && database.id === own?.id
   return [
-    `responses in ${source} are for ${isCopied ? 'the database that this one is a copy of' : 'another database'}; ${adoptLine}`,
+    `responses in ${source} are for ${isCopied ? 'the database that this one is a copy of' : 'another database'}; ${startLine}`,
   ]
 }
 

@@ -135,10 +135,10 @@ function connectorOf(connect: buildConnector.BuildOptions, signal: AbortSignal):
   let session: Buffer | undefined
   return (options, done) => {
     const ending = new AbortController()
-    const forget = onAbort(signal, () => ending.abort())
+    const stopListening = onAbort(signal, () => ending.abort())
     const open = buildConnector({ ...connect, ...(session && { session }), signal: ending.signal })
     const finish: buildConnector.Callback = (...result) => {
-      forget()
+      stopListening()
       // The next TLS connection resumes the session.
       result[1]?.on('session', (ticket: Buffer) => (session = ticket))
       done(...result)

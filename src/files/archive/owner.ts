@@ -57,7 +57,7 @@ export async function requireSameService(db: Kysely<Database>, target: ArchiveTa
 
 /** Makes an archive that of this database. A copy becomes the heir of the database that it was copied from. */
 export async function takeOwnership(db: Kysely<Database>, target: ArchiveTarget): Promise<void> {
-  const own = await readOwn(db, { adopt: true })
+  const own = await readOwn(db, { becomesHeir: true })
   if (own === null) return
   await putFile({ target, folder: await target.stagingFolder() }, ownerPath, textOf(own))
 }
@@ -65,7 +65,7 @@ export async function takeOwnership(db: Kysely<Database>, target: ArchiveTarget)
 type Own = Identity & { readonly database: OwnDatabase }
 
 /** Resolves to null for a database that no recorder has ever recorded into. */
-async function readOwn(db: Kysely<Database>, options: { readonly adopt?: boolean } = {}): Promise<Own | null> {
+async function readOwn(db: Kysely<Database>, options: { readonly becomesHeir?: boolean } = {}): Promise<Own | null> {
   const row = await db.selectFrom('recorder.service').select('base_url').executeTakeFirst()
   if (row === undefined || row.base_url === null) return null
   return { service: serviceOf(row.base_url), database: await readIdentity(db, options) }

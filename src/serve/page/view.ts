@@ -1,7 +1,7 @@
 import { type CandleType, candleTypes, type Interval, intervals } from '../../market/candle.js'
 import { type Category, categories } from '../../market/category.js'
 import { type StreamName, streamNames } from '../../market/stream.js'
-import { minuteOf, momentOf, type TimeMs } from '../../market/values.js'
+import { minuteOf, parseTime, type TimeMs } from '../../market/values.js'
 
 /** Views of the page besides that of an instrument. The address names them. */
 const tabs = ['status', 'market', 'coverage', 'api'] as const
@@ -100,6 +100,6 @@ export function minuteText(time: TimeMs): string {
 
 /** Reads the minute of a moment, written as the commands take it; null if the text is none. */
 export function timeOf(text: string): TimeMs | null {
-  const time = momentOf(text.trim())
+  const time = parseTime(text.trim())
   return time !== null && time >= 0 ? minuteOf(time) : null
 }

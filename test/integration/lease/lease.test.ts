@@ -110,7 +110,7 @@ describe('the right to send from an address', () => {
     try {
       await blocking.query('begin')
       await blocking.query('select from recorder.lease where egress = $1 for update', [address])
-      const waiting = acquire(database.url, { isPatient: true }).then((lease) => (second = lease))
+      const waiting = acquire(database.url, { mayStartWithoutDatabase: true }).then((lease) => (second = lease))
       for (const untilMs = performance.now() + 6_000; performance.now() < untilMs; await sleep(50))
         expect([first.maySend, second?.maySend]).toEqual([true, undefined])
       await blocking.query('rollback')
@@ -210,7 +210,7 @@ describe('the right to send from an address', () => {
     const folder = await mkdtemp(join(tmpdir(), 'market-recorder-lease-'))
     context.onTestFinished(() => rm(folder, { recursive: true, force: true }))
     const noteFile = join(folder, 'lease.json')
-    const lease = await acquire(proxied, { clock, isPatient: true, noteFile })
+    const lease = await acquire(proxied, { clock, mayStartWithoutDatabase: true, noteFile })
     expect(lease.maySend).toBe(true)
     state.busyMs = 60_000
     expect(lease.check()).toBe(false)
@@ -242,7 +242,7 @@ describe('the right to send from an address', () => {
       const { proxy, proxied, acquire } = await anAddress(context)
       const folder = await mkdtemp(join(tmpdir(), 'market-recorder-lease-'))
       context.onTestFinished(() => rm(folder, { recursive: true, force: true }))
-      const patient = { isPatient: true, noteFile: join(folder, 'lease.json') }
+      const patient = { mayStartWithoutDatabase: true, noteFile: join(folder, 'lease.json') }
       const leases: Lease[] = []
       const start = () => acquire(proxied, patient).then((lease) => leases.push(lease))
       if (wasThere) await start()

@@ -119,7 +119,7 @@ test.each([
   expect(mayBothSend(faults, [knows, other], nowMs, 1_000)).toBe(isExcused)
 })
 
-const me = { egress: 'address', owner: 'me', place: 'here', isPatient: false }
+const me = { egress: 'address', owner: 'me', place: 'here', yieldsToRecorders: false }
 const part = { fleet: null, weight: null, listedFleet: null }
 
 /** What a recorder hears when the functions of its lease ask, and the database says this. */
