@@ -36,13 +36,13 @@ import { addingRanges, ofSeries, type Series, seriesValues } from '../db/series.
  * | nothing              | missing              | `storeFills`, `claimEvents`, `recordGap`,       | rows did not come, and may come later         |
  * |                      |                      | `replaceGaps`, `explainFills`                   |                                               |
  * | nothing              | lost                 | `recordGap`                                     | a snapshot was lost, which no history has     |
- * | recorded             | missing              | `noteEvidence`                                  | a candle, a response or a schedule contradicts |
+ * | recorded             | missing              | `note_evidence`                                 | a candle, a response or a schedule contradicts |
  * | missing              | lost                 | `loseGaps`                                      | no history of the service reaches it          |
  * | lost                 | missing              | `reopenGaps`                                    | the service has a history after all           |
  * | missing, lost        | repaired             | `storeFills`, `storePastFills`, `claimEvents`,  | rows came, and the range is recorded          |
  * |                      |                      | `settleGaps`, `replaceGaps`                     |                                               |
  * | missing              | nothing              | `settleGaps`                                    | it is before the beginning                    |
- * | missing, lost        | recorded             | `weighMinutes`                                  | candles show that no fill was lost            |
+ * | missing, lost        | recorded             | `weigh_minutes`                                 | candles show that no fill was lost            |
  * | before the beginning | nothing              | `recordInstruments`                             | the instrument is listed again                |
  * | recorded             | final                | `removeArchived`                                | rows leave for the archive                    |
  * | recorded, silent,    | nothing              | `forget`                                        | rows are older than the configuration keeps   |

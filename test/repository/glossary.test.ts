@@ -17,7 +17,7 @@ function patternOf(word: string, isName: boolean): RegExp {
   if (isName) return new RegExp(`\\b(?:const|let) ${word}\\b|\\b${word}\\(|\\(${word}: [A-Za-z'(]`)
   // Names are made of words, too: an emptyAnswer holds one.
   const capital = `${word.slice(0, 1).toUpperCase()}${word.slice(1)}`
-  return new RegExp(`\\b(?:${word}|${capital})\\b|[a-z]${capital}(?![a-z])|\\b${word}[A-Z]`)
+  return new RegExp(`\\b(?:${word}|${capital})\\b|[a-z]${capital}(?:s|ed)?(?![a-z])|\\b${word}[A-Z]`)
 }
 
 const read = repositoryFiles(
@@ -39,6 +39,7 @@ test.each([
   ['response', 'an answer of the service', 'answer'],
   ['a name', 'const emptyAnswer = 1', 'answer'],
   ['another', 'useAnswer(question)', 'answer'],
+  ['a participle', 'shareAnswered(requests)', 'answer'],
   ['max', 'const mostRows = 5', 'most…'],
 ])('the search finds what stands for %s', (_word, text, word) => {
   expect(replaced.find((entry) => entry.word === word)?.pattern.test(text)).toBe(true)

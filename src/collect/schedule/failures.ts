@@ -37,7 +37,7 @@ export class GroupOutcomes {
   }
 
   failed(run: FailureRun, group: string): FailureRun {
-    const missed = run.missed + shareAnswered(run.tally, this.#tallyOf(group))
+    const missed = run.missed + responseShare(run.tally, this.#tallyOf(group))
     return { failures: run.failures + 1, missed, tally: this.#add(group, { responses: 0, failures: 1 }) }
   }
 
@@ -54,7 +54,7 @@ export class GroupOutcomes {
 }
 
 /** Returns the share of requests with a response, from 0 to 1, among those that ended between two tallies. */
-function shareAnswered(before: Tally, after: Tally): number {
+function responseShare(before: Tally, after: Tally): number {
   const responses = after.responses - before.responses
   return responses === 0 ? 0 : responses / (responses + after.failures - before.failures)
 }
