@@ -18,7 +18,7 @@ import type { ExchangeError } from './exchange/errors.js'
 import type { SenderOptions } from './exchange/sender.js'
 import { ServiceClock } from './exchange/serviceClock.js'
 import { openStore, type OpenStore } from './openStore.js'
-import { configureBeside, prepareOrWait } from './prepareStore.js'
+import { configureBeside, DatabaseGate } from './prepareStore.js'
 import { type Clock, systemClock, within } from './runtime/clock.js'
 import { type Disk, noteFileOf, systemDisk } from './runtime/disk.js'
 import { Incidents } from './runtime/incidents.js'
@@ -98,7 +98,7 @@ export interface StartOptions {
   readonly admit?: (read: (onMissing: (error: ExchangeError) => void) => Promise<Universe>) => Promise<void>
   /** True to serve the page on the next free port if the configured one is taken. */
   readonly takesNextPort?: boolean
-  /** Called when nothing more can be stored: the embedded server cannot be started again, or see `prepareOrWait`. */
+  /** Called when nothing more can be stored: the embedded server cannot be started again, or see `DatabaseGate`. */
   readonly onDatabaseLost?: (error: Error) => void
 }
 
@@ -159,29 +159,29 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   }
   try {
     const { acceptNewUrl: accept = false, adopt = false } = options
-    const preparing = { logger, clock, signal: stopping.signal, accept, adopt }
-    const preparation = await prepareOrWait(store, config, preparing, onDatabaseLost)
-    const { prepared, isNoted } = preparation
-    const isDatabaseAway = preparation.problem() !== null
+    const preparing = { logger, clock, signal: stopping.signal, accept, becomesHeir: adopt }
+    const gate = new DatabaseGate(store, config, preparing, onDatabaseLost)
+    await gate.start()
+    const { isOpen } = gate
     // Configures features while recording runs. Large tables take hours, and another process may be at work on them.
-    const configured = prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
+    const configured = gate.prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
     // The queue opens before the recorder may send. Responses of an earlier run need only the database.
     const storing = await openQueue({
       ...shared,
       url: store.url,
       serviceNow: () => serviceClock.now(),
-      ...preparation,
+      gate,
       same: store.database.same,
-      adopt,
+      takesOthers: adopt,
       onDropped: (batches) => parts.collector?.dropped(batches),
     })
     parts.storing = storing
-    if (isDatabaseAway) void prepared.then((isPrepared) => (isPrepared ? storing.adopt() : undefined))
+    if (!isOpen) void gate.prepared.then((isPrepared) => (isPrepared ? storing.claimOrphans() : undefined))
     if (config.serve.enabled) parts.server = await servePage(base, parts, storing.queue, takesNextPort)
     await fleet.recall()
-    await takeRight(base, options, isDatabaseAway)
+    await takeRight(base, options, !isOpen)
     // The recorder that held the right may have left responses on this disk.
-    await storing.adopt()
+    await storing.claimOrphans()
     const collector = new Collector({
       config,
       client,
@@ -195,7 +195,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
     })
     parts.collector = collector
     void configured.then((isConfigured) => {
-      if (isConfigured && !stopping.signal.aborted) startUpkeep(base, parts, collector, isNoted)
+      if (isConfigured && !stopping.signal.aborted) startUpkeep(base, parts, collector, gate)
     })
     return { collector, serviceClock, storing, store, pageUrl: parts.server?.url ?? null, metrics, stop }
   } catch (error) {
@@ -211,7 +211,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
 async function takeRight(
   { client, clock, lease, logger, store }: Base,
   { admit, signal }: StartOptions,
-  isPatient: boolean,
+  mayStartWithoutDatabase: boolean,
 ): Promise<void> {
   const ending = new AbortController()
   const either = signal === undefined ? ending.signal : AbortSignal.any([signal, ending.signal])
@@ -227,7 +227,7 @@ async function takeRight(
     }
     void recorded.then(judge).catch((error: unknown) => ending.abort(error))
   }
-  await lease.acquire(store.url, { signal: either, isPatient, onStandby })
+  await lease.acquire(store.url, { signal: either, mayStartWithoutDatabase, onStandby })
   if (isStandby || admit === undefined) return
   const stopTimer = clock.after(listsWithinMs, () => ending.abort())
   try {
@@ -260,7 +260,7 @@ function createFleet(
 }
 
 /** Starts what needs the database as configured: the work on the past, and the removal of old rows. */
-function startUpkeep(base: Base, parts: RunningParts, collector: Collector, isNoted: () => boolean): void {
+function startUpkeep(base: Base, parts: RunningParts, collector: Collector, gate: DatabaseGate): void {
   const { config, logger, clock, disk, incidents, client, serviceClock, fleet } = base
   const { db } = base.store.database
   void reportFormerSpool(db, { egress: egressOf(config), dataDir: config.database.dataDir, disk, logger })
@@ -274,7 +274,7 @@ function startUpkeep(base: Base, parts: RunningParts, collector: Collector, isNo
     incidents,
     clock,
     // The past is stored beside the queue, so it waits until the queue has noted the service.
-    serviceNow: () => (isNoted() ? serviceClock.now() : null),
+    serviceNow: () => (gate.isNoted ? serviceClock.now() : null),
     logger,
   })
   parts.retention = startRetention(config, db, { clock, logger, incidents, serviceNow: () => serviceClock.now() })
@@ -287,16 +287,16 @@ async function stopParts(
   beforeDatabaseCloses?: () => Promise<void>,
 ): Promise<boolean> {
   const startedMs = clock.monotonicMs()
-  const leftMs = () => config.collector.drainTimeoutMs - (clock.monotonicMs() - startedMs)
+  const remainingMs = () => config.collector.drainTimeoutMs - (clock.monotonicMs() - startedMs)
   /** Closes a part within the shared deadline. If it hangs on a silent database, the disk keeps its data. */
   const close = (part: Promise<unknown> | undefined) =>
-    within(clock, Math.max(shortestCloseMs, leftMs() + closeWithinMs), Promise.resolve(part), undefined)
+    within(clock, Math.max(shortestCloseMs, remainingMs() + closeWithinMs), Promise.resolve(part), undefined)
   // Leaves the fleet first, so that other recorders need not wait until this one has stored everything.
   await close(fleet.leave(() => lease.leave()))
   const history = parts.history?.stop()
-  const drained = (await parts.collector?.stop(leftMs())) ?? true
+  const drained = (await parts.collector?.stop(remainingMs())) ?? true
   await close(history)
-  await close(parts.storing?.close(leftMs()))
+  await close(parts.storing?.close(remainingMs()))
   client.close()
   await close(Promise.all([parts.retention?.stop(), parts.server?.close(), lease.release()]))
   try {

@@ -67,7 +67,7 @@ interface ServiceOptions {
   /** True to replace the service that the database holds by the configured one. */
   readonly accept?: boolean
   /** True to make a copy of a database the heir of that one. */
-  readonly adopt?: boolean
+  readonly becomesHeir?: boolean
 }
 
 /**
@@ -79,14 +79,14 @@ export async function requireService(
   { database: { db, same } }: Prepared,
   { exchange: { baseUrl } }: Config,
   logger: Logger,
-  { accept = false, adopt = false }: ServiceOptions = {},
+  { accept = false, becomesHeir = false }: ServiceOptions = {},
 ): Promise<Belonging | null> {
   if (baseUrl === undefined) return null
   const address = withoutLogin(baseUrl)
   if (accept) await moveService(db, address)
   refuseOther(await compareService(db, address), address, logger)
   const { former } = await db.selectFrom('recorder.service').select('former').executeTakeFirstOrThrow()
-  const identity = await readIdentity(db, { adopt })
+  const identity = await readIdentity(db, { becomesHeir })
   same.require(identity.id)
   return { services: [serviceOf(address), ...former], database: identity }
 }
@@ -138,81 +138,102 @@ interface PrepareOptions extends ServiceOptions {
   readonly signal: AbortSignal
 }
 
-interface Preparation {
+/**
+ * Prepares the database at the start of a recording, and lets nothing be stored before that. If the database is away,
+ * the preparation waits until it is available.
+ */
+export class DatabaseGate {
+  /** Resolves to whether the database is prepared. It is not after an abort, or if it holds another service. */
+  prepared = Promise.resolve(true)
+  readonly #store: OpenStore
+  readonly #config: Config
+  readonly #options: PrepareOptions
+  readonly #onRefused: ((error: ConfigError) => void) | undefined
+  #problem: Error | null = null
+  #belonging: Belonging | null = null
+  #isNoted = false
+
+  /** @param onRefused called if the database turns out to hold another service after the start */
+  constructor(store: OpenStore, config: Config, options: PrepareOptions, onRefused?: (error: Error) => void) {
+    this.#store = store
+    this.#config = config
+    this.#options = options
+    this.#onRefused = onRefused
+  }
+
+  /** Resolves when the database is prepared, or is known to be away. Rejects on other errors, such as a wrong password. */
+  async start(): Promise<void> {
+    const { logger, clock } = this.#options
+    try {
+      await this.#prepare()
+    } catch (error) {
+      const { isAway, isLocked } = traitsOf(error)
+      // A table may be locked by a reader's open transaction. That is no reason not to record.
+      if (this.#store.isEmbedded || !(isAway || isLocked)) throw error
+      logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
+      this.prepared = this.#prepareLater(clock.monotonicMs())
+    }
+  }
+
+  /** False while the database is not prepared. */
+  get isOpen(): boolean {
+    return this.#problem === null
+  }
+
   /** The service and the database that are recorded; null until the database is prepared. */
-  readonly belonging: () => Belonging | null
-  /** Returns why the database is not prepared yet; null when it is. */
-  readonly problem: () => Error | null
+  get belonging(): Belonging | null {
+    return this.#belonging
+  }
+
+  /** True once the service is noted. */
+  get isNoted(): boolean {
+    return this.#isNoted
+  }
+
   /**
    * Called before something is stored. Rejects while the database is not prepared. Notes the service at the first call
    * after that, and rejects if another one was noted meanwhile.
    */
-  readonly mayStore: () => Promise<void>
-  /** True once the service is noted. */
-  readonly isNoted: () => boolean
-  /** Resolves to whether the database is prepared. It is not after an abort, or if it holds another service. */
-  readonly prepared: Promise<boolean>
-}
-
-/**
- * Prepares the database at the start of a recording. If it is away, the preparation waits until it is available.
- * Rejects at once on other errors, such as a wrong password.
- *
- * @param onRefused called with a `ConfigError` if the database turns out to hold another service after the start
- */
-export async function prepareOrWait(
-  store: OpenStore,
-  config: Config,
-  options: PrepareOptions,
-  onRefused?: (error: Error) => void,
-): Promise<Preparation> {
-  const { logger } = options
-  let problem: Error | null = null
-  let belonging: Belonging | null = null
-  let isNoted = false
-  const mayStore = async () => {
-    if (problem !== null) throw problem
-    if (isNoted) return
-    await noteResponding(store, config, logger).catch((error: unknown) => {
-      if (error instanceof ConfigError) onRefused?.((problem = error))
-      throw error
-    })
-    isNoted = true
-  }
-  const prepare = async (attempt = 1): Promise<void> => {
+  async mayStore(): Promise<void> {
+    if (this.#problem !== null) throw this.#problem
+    if (this.#isNoted) return
     try {
-      await migrate(store, logger)
-      belonging = await requireService(store, config, logger, options)
-      problem = null
+      await noteResponding(this.#store, this.#config, this.#options.logger)
     } catch (error) {
-      await endSessionsInTheWay(store.database.db, error).catch(() => undefined)
-      problem = error as Error
+      if (error instanceof ConfigError) {
+        this.#problem = error
+        this.#onRefused?.(error)
+      }
+      throw error
+    }
+    this.#isNoted = true
+  }
+
+  async #prepare(attempt = 1): Promise<void> {
+    const { logger } = this.#options
+    try {
+      await migrate(this.#store, logger)
+      this.#belonging = await requireService(this.#store, this.#config, logger, this.#options)
+      this.#problem = null
+    } catch (error) {
+      await endSessionsInTheWay(this.#store.database.db, error).catch(() => undefined)
+      this.#problem = error as Error
       // Sessions that held all locks were ended, if that was possible.
-      if (isLockTableFull(error) && attempt === 1) return prepare(2)
+      if (isLockTableFull(error) && attempt === 1) return this.#prepare(2)
       throw error
     }
   }
-  const preparation = { problem: () => problem, belonging: () => belonging, mayStore, isNoted: () => isNoted }
-  try {
-    await prepare()
-    return { ...preparation, prepared: Promise.resolve(true) }
-  } catch (error) {
-    const { isAway, isLocked } = traitsOf(error)
-    // A table may be locked by a reader's open transaction. That is no reason not to record.
-    if (store.isEmbedded || !(isAway || isLocked)) throw error
-    logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
-  }
-  const prepared = untilDone(prepare, options, 'the database is not ready', options.clock.monotonicMs()).then(
-    (isDone) => {
-      if (isDone) logger.info('the database is available')
+
+  async #prepareLater(complainedMs: number): Promise<boolean> {
+    try {
+      const isDone = await untilDone(() => this.#prepare(), this.#options, 'the database is not ready', complainedMs)
+      if (isDone) this.#options.logger.info('the database is available')
       return isDone
-    },
-    (error: Error) => {
-      onRefused?.(error)
+    } catch (error) {
+      this.#onRefused?.(error as ConfigError)
       return false
-    },
-  )
-  return { ...preparation, prepared }
+    }
+  }
 }
 
 /** Brings the features in line with the configuration while recording runs. Resolves to whether that was done. */

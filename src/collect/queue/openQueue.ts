@@ -14,6 +14,14 @@ import type { RecorderMetrics } from '../../runtime/metrics.js'
 import { ledgerOf, Queue, type QueueOptions } from './queue.js'
 import { claimSegments, folderOf, noteDatabase } from './spoolFolders.js'
 
+/** Says which database is stored to, and since when. */
+interface StoreGate {
+  /** The service and the database that responses are for; null until the database is known. */
+  readonly belonging: { readonly services: readonly string[]; readonly database: OwnDatabase } | null
+  /** Called before each write. Rejects while nothing may be stored. Until then responses go to the disk. */
+  mayStore(): Promise<void>
+}
+
 interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'onDropped'> {
   readonly config: Config
   /** Database that responses are stored in. */
@@ -23,13 +31,10 @@ interface OpenQueueOptions extends Pick<QueueOptions, 'incidents' | 'stats' | 'o
   readonly disk: Disk
   readonly logger: Logger
   readonly metrics: RecorderMetrics
-  /** Called before each write. Rejects while nothing may be stored. Until then responses go to the disk. */
-  readonly mayStore: () => Promise<void>
+  readonly gate: StoreGate
   readonly same: SameDatabase
-  /** Returns the service and the database that responses are for; null until the database is known. */
-  readonly belonging: () => { readonly services: readonly string[]; readonly database: OwnDatabase } | null
   /** True to store what waits on the disk for other databases of the service. */
-  readonly adopt: boolean
+  readonly takesOthers: boolean
 }
 
 const closeWritingMs = 1_000
@@ -41,7 +46,7 @@ export interface OpenQueue {
   readonly queue: Queue
   readonly db: Kysely<Database>
   /** Takes over what recorders that have ended left for this database. It is stored before what is written later. */
-  adopt(): Promise<void>
+  claimOrphans(): Promise<void>
   /**
    * Closes the queue after its last write. For up to `withinMs` the contents of the disk go to the database. The rest
    * waits for the next start.
@@ -55,11 +60,10 @@ export interface OpenQueue {
  * the spool cannot be written to.
  */
 export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
-  const { config, url, clock, serviceNow, disk, logger, metrics, stats, incidents, mayStore, belonging, onDropped } =
-    options
+  const { config, url, clock, serviceNow, disk, logger, metrics, stats, incidents, gate, onDropped } = options
   const root = join(config.database.dataDir, 'spool')
   const service = serviceOf(config.exchange.baseUrl ?? '')
-  const atFirst = belonging()
+  const atFirst = gate.belonging
   const recorder = await becomeFileOwner(disk)
   const folder = folderOf({ service, database: atFirst?.database ?? null }, recorder.name)
   // The queue has its own pool, so that it and the page's queries never wait for each other. Its statements time out.
@@ -72,38 +76,41 @@ export async function openQueue(options: OpenQueueOptions): Promise<OpenQueue> {
     same: options.same,
   })
   try {
-    const queue = await Queue.open(ledgerOf(writing.db, mayStore), {
-      root: join(root, folder),
-      maxBytes: config.collector.spoolMaxBytes,
-      disk,
-      clock,
-      serviceNow,
-      incidents,
-      stats,
-      metrics,
-      onDamage: ({ file, stretches, bytes }) =>
-        logger.error(
-          `the spool is damaged: ${stretches} record(s) or more lost, ${bytes} bytes in ${file}; check the disk`,
-        ),
-      ...(onDropped && { onDropped }),
-    })
+    const queue = await Queue.open(
+      ledgerOf(writing.db, () => gate.mayStore()),
+      {
+        root: join(root, folder),
+        maxBytes: config.collector.spoolMaxBytes,
+        disk,
+        clock,
+        serviceNow,
+        incidents,
+        stats,
+        metrics,
+        onDamage: ({ file, stretches, bytes }) =>
+          logger.error(
+            `the spool is damaged: ${stretches} record(s) or more lost, ${bytes} bytes in ${file}; check the disk`,
+          ),
+        ...(onDropped && { onDropped }),
+      },
+    )
     let told: ReadonlySet<string> = new Set()
-    const adopt = async () => {
-      const { services = [service], database: own = null } = belonging() ?? {}
+    const claimOrphans = async () => {
+      const { services = [service], database: own = null } = gate.belonging ?? {}
       if (atFirst === null && own !== null) await noteDatabase(join(root, folder), own, disk, logger)
-      const lines = await claimSegments({ root, folder, services, own, adopt: options.adopt, disk })
+      const lines = await claimSegments({ root, folder, services, own, takesOthers: options.takesOthers, disk })
       for (const line of lines) if (!told.has(line)) logger.warn(line)
       told = new Set(lines)
-      await queue.adopt()
+      await queue.claimOrphans()
     }
-    await adopt()
+    await claimOrphans()
     const left = queue.backlog().spooledBytes
     if (left > 0) logger.info(`an earlier run left ${left} bytes in the spool; they are stored first`)
     return {
       queue,
       db: writing.db,
-      adopt: () =>
-        adopt().catch((error: unknown) => {
+      claimOrphans: () =>
+        claimOrphans().catch((error: unknown) => {
           const todo = 'what earlier recorders left is stored after the next start'
           logger.warn(`the spool could not be read whole: ${describeError(error)}; ${todo}`)
         }),

@@ -47,10 +47,9 @@ test('a fill that another server has not got comes to it, though nobody asked wh
     stats: createStats(),
     incidents: new Incidents(logger, systemClock),
     metrics: createMetrics({ version: 'test' }),
-    mayStore: () => Promise.resolve(),
+    gate: { belonging: null, mayStore: () => Promise.resolve() },
     same: new SameDatabase(),
-    belonging: () => null,
-    adopt: false,
+    takesOthers: false,
   })
   try {
     await opened.queue.write(page([1, 0], [2, 1000]))

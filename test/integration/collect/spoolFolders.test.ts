@@ -57,11 +57,11 @@ interface Opening {
   readonly into?: TestDatabase
   /** What the database turns out to be; null: it is away. */
   readonly belonging: Belonging
-  readonly adopt?: boolean
+  readonly takesOthers?: boolean
 }
 
 /** A recorder's queue, and the lines that its start logs. */
-async function open({ baseUrl = service, into = database, adopt = false, ...given }: Opening) {
+async function open({ baseUrl = service, into = database, takesOthers = false, ...given }: Opening) {
   const lines: string[] = []
   const told = pino(
     { base: null },
@@ -78,12 +78,16 @@ async function open({ baseUrl = service, into = database, adopt = false, ...give
     stats: createStats(),
     incidents: new Incidents(logger, systemClock),
     metrics: createMetrics({ version: 'test' }),
-    mayStore: async () => {
-      if (belonging === null) throw new Error('the database is away')
+    gate: {
+      get belonging() {
+        return belonging
+      },
+      async mayStore() {
+        if (belonging === null) throw new Error('the database is away')
+      },
     },
     same: new SameDatabase(),
-    belonging: () => belonging,
-    adopt,
+    takesOthers,
   })
   const close = (withinMs = 10_000) => storing.close(withinMs)
   return { storing, lines, close, becomes: (known: Belonging) => (belonging = known) }
@@ -169,7 +173,7 @@ test('a start without the database takes nothing of another service, and its own
   // The database comes, but takes nothing yet. Then another one is configured.
   const known = await identify(database, service)
   again.becomes(known)
-  await again.storing.adopt()
+  await again.storing.claimOrphans()
   again.becomes(null)
   await again.storing.queue.write(fills(7))
   await again.close(0)
@@ -190,7 +194,10 @@ test('a copy becomes the heir when it is told to, and what waits for the first o
   await identify(database, service)
   const { id, places } = first?.database ?? { id: '', places: [] }
   await database.database.pool.query('update recorder.service set id = $1, places = $2', [id, places])
-  const { lines, close } = await open({ belonging: await identify(database, service, { adopt: true }), adopt: true })
+  const { lines, close } = await open({
+    belonging: await identify(database, service, { becomesHeir: true }),
+    takesOthers: true,
+  })
   await isEmpty()
   await close()
   expect(theirs(lines)).toEqual([])
@@ -245,7 +252,7 @@ describe('a folder of a recorder that did not know its database', () => {
   const claim = async (disk = systemDisk) => {
     const own = (await identify(database, service))?.database ?? null
     const root = join(dataDir, 'spool')
-    const options = { services: ['api.example.com'], own, adopt: false, disk }
+    const options = { services: ['api.example.com'], own, takesOthers: false, disk }
     return claimSegments({ root, folder: 'api.example.com~id~place', ...options })
   }
   beforeEach(async () => {
