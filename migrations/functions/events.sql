@@ -31,3 +31,27 @@ begin
   return (select count(*) from unnest(gaps));
 end
 $$;
+
+-- Notes what lies before the rows of a live response that proves nothing: after the newest claim or, without one, from the
+-- first row on. A stored row of that time, which the service still has, shows that the response was cut.
+-- oldest: the beginning of the time that the response shows, or of what is not settled yet, if that is earlier.
+create or replace function recorder.miss_events(
+  of_stream text, of_category market.category, of_symbol text, oldest timestamptz, reached timestamptz, after_what text
+)
+returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  claimed_until timestamptz;
+  first_row timestamptz;
+begin
+  insert into recorder.ledger as k (stream, category, symbol, verdict, ranges)
+  values (of_stream, of_category, of_symbol, 'recorded', '{}')
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update set ranges = k.ranges
+  returning upper(ranges) into claimed_until;
+  execute format('select min(ts) from market.%I where category = $1 and symbol = $2 and ts >= $3 and ts < $4', of_stream)
+    into first_row using of_category, of_symbol, greatest(claimed_until, reached), oldest;
+  if first_row is not null then
+    perform recorder.note_unknown(of_stream, of_category, of_symbol, '', '',
+      tstzmultirange(tstzrange(coalesce(claimed_until, first_row), oldest)), recorder.reason_for_missed(of_stream, after_what));
+  end if;
+end
+$$;

@@ -6,8 +6,9 @@ import {
   type Liquidation,
   longestFundingMs,
   nominalSettlement,
+  requestedReachMs,
 } from '../market/funding.js'
-import type { RowOf, StreamName } from '../market/stream.js'
+import type { RowOf } from '../market/stream.js'
 import { normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import {
   addMs,
@@ -223,18 +224,31 @@ export async function claimEvents(
   return callFunction(trx, 'recorder.claim_events', stream, category, symbol, multirangeText(claim), reason, after)
 }
 
+/** Notes what lies before the rows of a live response that proves nothing as a gap, if the response was cut. */
+export async function missEvents(
+  trx: Kysely<Database>,
+  stream: keyof typeof requestedReachMs,
+  { target: { category, symbol }, rows, requestTime, after }: Batch<FutureKey, { readonly ts: ServiceMs }>,
+): Promise<void> {
+  if (rows.length === 0) return
+  const times = rows.map(({ ts }) => (stream === 'funding_rates' ? nominalSettlement(ts) : ts))
+  const oldest = Math.min(...times, requestTime - eventLateMs)
+  const reached = new Date(requestTime - requestedReachMs[stream])
+  await callFunction(trx, 'recorder.miss_events', stream, category, symbol, new Date(oldest), reached, after ?? null)
+}
+
 /** A missing range of an instrument, with the repairs that were tried in vain. */
 interface MissingRange extends InstrumentKey, RepairAttempts {
   readonly range: TimeRange
 }
 
 /**
- * Finds each range that an instrument with proven time lacks, between `since` and the end of that time. Nothing lacks
- * before it was launched.
+ * Finds each range that an instrument lacks, between `since` and the end of its proven time or its last gap. Nothing
+ * lacks before it was launched.
  */
 export async function missingOfStream(
   db: Kysely<Database>,
-  stream: StreamName,
+  stream: keyof typeof requestedReachMs,
   since: ServiceMs,
 ): Promise<MissingRange[]> {
   const begin = instant(since)
@@ -243,7 +257,10 @@ export async function missingOfStream(
     from recorder.ledger k
     left join market.instruments i on i.category = k.category and i.symbol = k.symbol
     cross join lateral (select greatest(${begin}, i.launch_time) as begin) b
-    cross join lateral unnest(tstzmultirange(tstzrange(b.begin, greatest(b.begin, upper(k.ranges)))) - k.ranges
+    cross join lateral (
+      select max(g.gap_until) as until from recorder.ledger g where ${sameSeries('g', 'k')} and ${hasVerdict('missing', 'g')}
+    ) g
+    cross join lateral unnest(tstzmultirange(tstzrange(b.begin, greatest(b.begin, upper(k.ranges), g.until))) - k.ranges
       - recorder.final_from(k.stream, k.category, k.symbol, k.type, k.interval, b.begin)) as missing
     cross join lateral (${attemptsWhere(sql`${sameSeries('w', 'k')} and w.ranges && missing`)}) w
     where k.stream = ${stream} and ${hasVerdict('recorded', 'k')} and k.part = '-infinity'

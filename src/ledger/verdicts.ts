@@ -34,7 +34,7 @@ import { addingRanges, ofSeries, type Series, seriesValues } from '../db/series.
  * | unanswered           | before the beginning | `addEmptyRanges`                                | a response an hour later shows nothing either |
  * | nothing              | unanswered           | `replaceUnanswered`                             | no response shows anything                    |
  * | nothing              | missing              | `storeFills`, `claimEvents`, `recordGap`,       | rows did not come, and may come later         |
- * |                      |                      | `replaceGaps`, `explainFills`                   |                                               |
+ * |                      |                      | `replaceGaps`, `explainFills`, `missEvents`     |                                               |
  * | nothing              | lost                 | `recordGap`                                     | a snapshot was lost, which no history has     |
  * | recorded             | missing              | `note_evidence`                                 | a candle, a response or a schedule contradicts |
  * | missing              | lost                 | `loseGaps`                                      | no history of the service reaches it          |

@@ -10,7 +10,7 @@ import { addMs } from '../market/values.js'
 import type { Database } from '../db/schema.js'
 import { callFunction } from '../db/database.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
-import { provenByBatch, storeFundingRates, storeLiquidations } from './futures.js'
+import { missEvents, provenByBatch, storeFundingRates, storeLiquidations } from './futures.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
 import {
   type Batch,
@@ -43,12 +43,16 @@ const writers = {
     const { rows, requestTime } = batch
     return storeCandles(db, rows, silenceOf(batch), batch.silence === undefined ? requestTime : null, requestTime)
   }),
-  funding_rates: oneByOne((db, batch: Batch<FutureKey, FundingRate>) =>
-    storeFundingRates(db, batch.target, batch.rows, provenByBatch(batch)),
-  ),
+  funding_rates: oneByOne(async (db, batch: Batch<FutureKey, FundingRate>) => {
+    const stored = await storeFundingRates(db, batch.target, batch.rows, provenByBatch(batch))
+    if (stored.proven.length === 0) await missEvents(db, 'funding_rates', batch)
+    return stored
+  }),
   liquidations: oneByOne(async (db, batch: Batch<FutureKey, Liquidation>) => {
     await endClaimOfLiquidations(db, batch)
-    return storeLiquidations(db, batch.target, batch.rows, provenByBatch(batch), [], batch.after)
+    const stored = await storeLiquidations(db, batch.target, batch.rows, provenByBatch(batch), [], batch.after)
+    if (stored.proven.length === 0) await missEvents(db, 'liquidations', batch)
+    return stored
   }),
   index_components: byVersions('index_components'),
 } as const satisfies Readonly<Record<Exclude<StreamName, MomentStream>, unknown>>
