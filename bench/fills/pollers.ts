@@ -31,7 +31,7 @@ export function knowingPresent({ flows, latencyMs, shownUpTo }: Truth): FillPoll
 
 /** The recorder's own schedule. @param failing number of further instruments that always fail and whose tickers look busy */
 export function recorder({ flows, slotMs }: Truth, failing = 0): FillPoller {
-  const schedule = new FillSchedule<number>(String, { minPollMs: 50, maxPollMs: 600_000 })
+  const schedule = new FillSchedule<number>(String, { groupOf: () => '', minPollMs: 50, maxPollMs: 600_000 })
   schedule.retarget([...Array(flows.length + failing).keys()], 0)
   return {
     choose: (nowMs) => schedule.choose(nowMs)?.target ?? -1,

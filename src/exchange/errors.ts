@@ -224,7 +224,7 @@ export function mayLack(operation: Operation): boolean {
 }
 
 /** Returns true if a request is for all instruments of a category. */
-export function isOfCategory(parameters: FailedRequest['parameters']): boolean {
+function isOfCategory(parameters: FailedRequest['parameters']): boolean {
   return parameters['category'] !== undefined && parameters['symbol'] === undefined
 }
 

@@ -4,7 +4,7 @@ import { bounds } from '../market/bounds.js'
 import { type Operation, type OperationTraits, operationTraits } from '../market/operation.js'
 import { oneLine, serviceMs, type ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
-import { ExchangeError, type ExchangeErrorKind, isOfCategory, kindOfFailure, mayLack } from './errors.js'
+import { ExchangeError, type ExchangeErrorKind, kindOfFailure, mayLack } from './errors.js'
 import { type SplitResponse, splitRows } from './splitRows.js'
 
 /**
@@ -167,8 +167,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
   if (isOneRow === true) return { requestTime, rows: [data], surplusRows: 0 }
   const rows = split?.rows ?? rowsOf(rowsField, data)
   if (rows === undefined) throw fail('malformed', 'a success without an array of rows', { code })
-  if (listsCategory === true && rows.length === 0 && isOfCategory(request.parameters))
-    throw fail('empty-list', 'a list without a row', { code })
+  if (listsCategory === true && rows.length === 0) throw fail('empty-list', 'a list without a row', { code })
   const cursor = isRecord(data) ? textOf(data['cursor']) : undefined
   if (cursor !== undefined && cursor.length > bounds.cursorLength)
     throw fail('malformed', `a cursor of ${cursor.length} characters`, { code })

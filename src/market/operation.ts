@@ -5,7 +5,7 @@ export interface OperationTraits {
   readonly perSecond: number
   /** The operation is not in the specification, so a service may lack it. */
   readonly mayLack?: true
-  /** Without a symbol, the rows are the instruments of a category, of which there are always some. */
+  /** The rows are the instruments of a category, of which there are always some. */
   readonly listsCategory?: true
   /** The rows are this field of an object, beside fields that they have in common. */
   readonly rowsField?: string

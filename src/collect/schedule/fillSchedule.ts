@@ -7,8 +7,8 @@ import { longestWaitMs } from './fillShare.js'
 import { graceMs } from './pace.js'
 
 interface FillScheduleOptions<Target> {
-  /** Group of instruments that one failure of the service may affect together. By default all are one group. */
-  readonly groupOf?: (target: Target) => string
+  /** Group of instruments that one failure of the service may affect together. */
+  readonly groupOf: (target: Target) => string
   /** Shortest time between two requests for an instrument. */
   readonly minPollMs: number
   /** Longest time between two requests for an instrument whose responses bring something new. */
@@ -90,7 +90,7 @@ export class FillSchedule<Target> {
         respondedMs: null,
         empty: 0,
         isQuiet: false,
-        failing: this.#outcomes.begin(this.#groupOf(target)),
+        failing: this.#outcomes.begin(this.#options.groupOf(target)),
         failedMs: nowMs,
         isRequested: false,
       })
@@ -138,14 +138,14 @@ export class FillSchedule<Target> {
     entry.respondedMs = atMs
     entry.empty = fresh > 0 ? 0 : entry.empty + 1
     entry.isQuiet = newestFirst.length === 0
-    entry.failing = this.#outcomes.responded(this.#groupOf(target))
+    entry.failing = this.#outcomes.responded(this.#options.groupOf(target))
     entry.isRequested = false
   }
 
   failed(target: Target, nowMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
-    entry.failing = this.#outcomes.failed(entry.failing, this.#groupOf(target))
+    entry.failing = this.#outcomes.failed(entry.failing, this.#options.groupOf(target))
     entry.failedMs = nowMs
     entry.isRequested = false
   }
@@ -256,10 +256,6 @@ export class FillSchedule<Target> {
     if (overdue !== null && (busiest === null || turn % overdueEvery === 0)) return overdue
     if (first !== null && (busiest === null || turn % firstEvery === 0)) return first
     return busiest ?? overdue ?? first ?? failing
-  }
-
-  #groupOf(target: Target): string {
-    return this.#options.groupOf?.(target) ?? ''
   }
 
   /** When the instrument may be requested at the earliest. */

@@ -23,7 +23,6 @@ import { anObject, type Format, noExtra } from './rows.js'
 
 interface InstrumentQuery {
   readonly category: Category
-  readonly symbol?: string
 }
 
 /**
@@ -60,10 +59,7 @@ export const instrumentFormat: Format<InstrumentQuery, Instrument> = {
     for (const [name, field] of fields) row[name] = field(wire[name], name, notes) ?? null
     // Each field was read as the kind that `instrumentFields` declares.
     const instrument = row as Instrument
-    if (notes.problems.length === 0) {
-      checkRepeated('category', instrument.category, query.category, notes)
-      checkRepeated('symbol', instrument.symbol, query.symbol, notes)
-    }
+    if (notes.problems.length === 0) checkRepeated('category', instrument.category, query.category, notes)
     return instrument
   },
 }

@@ -22,7 +22,6 @@ import type { Decimal } from '../../market/values.js'
 
 interface TickerQuery {
   readonly category: TradedCategory
-  readonly symbol?: string
 }
 
 const category = requiredWord(tradedCategories)
@@ -59,18 +58,12 @@ export const tickerFormat: Format<TickerQuery, Ticker> = {
       receivedAt,
       extra: noExtra,
     }
-    checkIdentity(wire, ticker.symbol, query, notes)
+    const named = wire['category'] ?? ''
+    if (notes.problems.length === 0 && named !== '')
+      checkRepeated('category', category(named, 'category', notes), query.category, notes)
     return ticker
   },
   timeOf: ({ ts }) => ts,
-}
-
-/** Checks that a ticker names the requested symbol and category. It may leave out its category. */
-function checkIdentity(wire: WireObject, symbol: string, query: TickerQuery, notes: Notes): void {
-  const named = wire['category'] ?? ''
-  if (notes.problems.length > 0) return
-  if (named !== '') checkRepeated('category', category(named, 'category', notes), query.category, notes)
-  checkRepeated('symbol', symbol, query.symbol, notes)
 }
 
 /** Largest number of levels on one side of a book. */

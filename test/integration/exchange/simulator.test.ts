@@ -2,7 +2,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
 import type { RequestEvent } from '../../../src/exchange/sender.js'
 import { ExchangeError, type ExchangeErrorKind } from '../../../src/exchange/errors.js'
-import { categories, tradedCategories } from '../../../src/market/category.js'
+import { categories, type InstrumentKey, tradedCategories } from '../../../src/market/category.js'
 import { instrumentFields } from '../../../src/market/instrument.js'
 import { intervalMs, intervals } from '../../../src/market/candle.js'
 import { tickerFields } from '../../../src/market/stream.js'
@@ -157,8 +157,9 @@ describe('every row that the service sends arrives as it was sent', () => {
     await simulator.close()
     await start({ scale: 'small' })
     const key = { category: 'USDT-FUTURES', symbol: '龙虾USDT' } as const
-    expect(allUnderstood(await client.instruments(key))).toMatchObject([{ symbol: key.symbol }])
-    expect(allUnderstood(await client.tickers(key))).toMatchObject([{ symbol: key.symbol }])
+    const { category, symbol } = key
+    for (const page of [await client.instruments({ category }), await client.tickers({ category })])
+      expect(allUnderstood<InstrumentKey>(page).map((row) => row.symbol)).toContain(symbol)
     expect(allUnderstood(await client.orderBook({ ...key, limit: 5 }))).toHaveLength(1)
     expect(allUnderstood(await client.fills(key)).length).toBeGreaterThan(0)
     expect(allUnderstood(await client.candles({ ...key, interval: '1m', limit: 5 }))).toHaveLength(5)

@@ -71,7 +71,7 @@ describe('envelope and errors', () => {
         expect(error).toMatchObject({ kind: 'unknown-category', retryable: false, code })
         expect(error.message).toContain('SPOT')
       }
-      const ofOneSymbol = await failure(exchange.client.tickers(spot))
+      const ofOneSymbol = await failure(exchange.client.fills(spot))
       expect(ofOneSymbol.kind).toBe(code === '40034' ? 'unknown-symbol' : 'bad-request')
     },
   )

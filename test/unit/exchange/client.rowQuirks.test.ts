@@ -134,7 +134,7 @@ describe('an optional field that cannot be understood', () => {
   it('costs a ticker nothing else', async () => {
     const ticker = { symbol: 'BTCUSDT', ts: '1760000000000', lastPrice: '1.50', fundingRate: 'NaN', openInterest: '--' }
     await exchange.answering(envelope(JSON.stringify([ticker])))
-    const page = await exchange.client.tickers(spot)
+    const page = await exchange.client.tickers({ category: 'SPOT' })
     expect(page.rows).toMatchObject([
       { lastPrice: '1.50', fundingRate: null, openInterest: null, extra: { fundingRate: 'NaN', openInterest: '--' } },
     ])

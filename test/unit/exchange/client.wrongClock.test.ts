@@ -16,7 +16,7 @@ describe('a client that knows the time', () => {
 
   it('takes a response with a wrong clock for none', async () => {
     const reader = await guarded(envelope('[]', Date.UTC(4000, 0, 1)))
-    const error = await failure(reader.instruments({ category: 'SPOT', symbol: 'BTCUSDT' }))
+    const error = await failure(reader.fills({ category: 'SPOT', symbol: 'BTCUSDT' }))
     reader.close()
     expect(error).toMatchObject({ kind: 'wrong-clock', retryable: true })
     expect(error.message).toMatch(/a requestTime that is \d+ minutes ahead of this machine's clock; set this machine's/)

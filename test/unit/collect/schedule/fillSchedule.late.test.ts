@@ -9,7 +9,7 @@ const evenly = (everyMs: number): SeenFill[] =>
 
 /** A schedule of an instrument that got this response at 0, `times` times. */
 function scheduleAfter(response: readonly SeenFill[], times = 1): FillSchedule<string> {
-  const schedule = new FillSchedule<string>(String, { minPollMs: 50, maxPollMs: 600_000 })
+  const schedule = new FillSchedule<string>(String, { groupOf: () => '', minPollMs: 50, maxPollMs: 600_000 })
   schedule.retarget(['A'], 0)
   for (let count = 0; count < times; count++) schedule.responded('A', response, service, 0)
   return schedule

@@ -9,7 +9,7 @@ const evenly = (everyMs: number, at: number): SeenFill[] =>
 
 /** A schedule with instruments that responded at 0 with a fill each so many milliseconds. */
 function scheduleOf(everyMs: Readonly<Record<string, number>>) {
-  const schedule = new FillSchedule<string>(String, { minPollMs: 50, maxPollMs: 300_000 })
+  const schedule = new FillSchedule<string>(String, { groupOf: () => '', minPollMs: 50, maxPollMs: 300_000 })
   schedule.retarget(Object.keys(everyMs), 0)
   for (const [name, ms] of Object.entries(everyMs)) schedule.responded(name, evenly(ms, 0), service, 0)
   return schedule

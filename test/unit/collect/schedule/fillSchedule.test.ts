@@ -5,7 +5,7 @@ import type { SeenFill } from '../../../../src/collect/schedule/fillEstimate.js'
 import { FillSchedule } from '../../../../src/collect/schedule/fillSchedule.js'
 
 const service = 1_760_000_000_000
-const limits = { minPollMs: 50, maxPollMs: 300_000 }
+const limits = { groupOf: () => '', minPollMs: 50, maxPollMs: 300_000 }
 /** A response at `at` with a fill each `everyMs`. */
 const evenly = (everyMs: number, at: number, count = 100): SeenFill[] =>
   Array.from({ length: count }, (_, index) => ({ ts: service + at - index * everyMs, size: '2' }))
@@ -228,7 +228,7 @@ describe('always', () => {
         fc.array(action, { minLength: 1, maxLength: 30 }),
         (count, actions) => {
           const maxPollMs = 20_000
-          const schedule = new FillSchedule<number>(String, { minPollMs: 50, maxPollMs })
+          const schedule = new FillSchedule<number>(String, { ...limits, maxPollMs })
           const names = Array.from({ length: count }, (_, index) => index)
           schedule.retarget(names, 0)
           const underWay = new Map<number, { atMs: number; fills: number; spanMs: number; fails: boolean }>()
