@@ -23,7 +23,7 @@ import {
 import { isSparse, missingCandles, type SeriesRange, settleGaps } from '../ledger/missing.js'
 import { insertWants, type NewWant, repairAttempts, type RepairAttempts } from '../ledger/wants.js'
 import { historyLateMs } from '../ledger/storePastFills.js'
-import { fillReachMs } from './pastFills.js'
+import { fillReachMs } from './fillsWalk.js'
 import type { OperationStates } from './reach.js'
 
 /** The wait before ranges that a repair did not fill are wanted again. */

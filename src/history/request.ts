@@ -21,7 +21,7 @@ import type { NewWant } from '../ledger/wants.js'
 import type { InstrumentSummary } from '../ledger/read/instruments.js'
 import { eventLateMs } from '../ledger/futures.js'
 import { historyLateMs } from '../ledger/storePastFills.js'
-import { fillReachMs } from './pastFills.js'
+import { fillReachMs } from './fillsWalk.js'
 
 /** Streams whose past the service gives, each under its name on the command line. */
 export const pastStreams = { candles: 'candles', fills: 'fills', funding: 'funding_rates' } as const

@@ -1,5 +1,5 @@
 import type pg from 'pg'
-import { fillRefusals } from '../../src/history/pastFills.js'
+import { fillRefusals } from '../../src/history/fillsWalk.js'
 import { nothingOlder } from '../../src/history/sliceWork.js'
 import { groupBy, minuteMs } from '../../src/market/values.js'
 import { countRequests, type RequestReasons } from './requestReasons.js'

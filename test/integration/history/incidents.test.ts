@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { instrumentStream } from '../../../src/db/series.js'
 import { insertWants } from '../../../src/ledger/wants.js'
-import { fillRefusals } from '../../../src/history/pastFills.js'
+import { fillRefusals } from '../../../src/history/fillsWalk.js'
 import { repairOf } from '../../../src/history/repairs.js'
 import { hourMs, minuteMs } from '../../../src/market/values.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'

@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { absenceWaitsMs, OperationStates } from '../../../src/history/reach.js'
-import { fillReachMs, fillRefusals } from '../../../src/history/pastFills.js'
+import { fillReachMs, fillRefusals } from '../../../src/history/fillsWalk.js'
 import { FillRepair } from '../../../src/history/repairs.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
