@@ -51,6 +51,8 @@ export async function fill(
     {
       ask: (request) => {
         if (model.requests.length > 40_000) throw new Error('it does not end')
+        const { from, to } = request.window
+        if (from > to) throw new Error(`it asks from ${from} to ${to}, which is before`)
         return model.ask(request)
       },
       now: () => now,

@@ -137,6 +137,7 @@ async function fetchFrom(
       count()
       const [start, end] = [from - 1, to]
       expect(end - start).toBeLessThanOrEqual(7 * dayMs)
+      expect(from).toBeLessThan(to)
       const isIn = ({ ts }: Fill) => ignoresBounds || (isInclusive ? ts >= start && ts <= end : ts > start && ts < end)
       const inWindow = newestFirst.filter(isIn)
       const hourOf = ({ ts }: Fill) => Math.floor(ts / 3_600_000)
