@@ -1,4 +1,4 @@
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readSync } from 'node:fs'
 
 /** Largest number of lines in one error. More problems mean a wrong file, or can wait until these are corrected. */
 const maxProblems = 50
@@ -26,7 +26,7 @@ export function problemsOf<Mistake>(
 
 /**
  * Largest size of a file in bytes. A file that names every symbol of the market on every stream is smaller. The limit
- * also ends the reading of a device or a log that was given by mistake.
+ * also ends the reading of a log that was given by mistake.
  */
 const maxFileBytes = 524_288
 
@@ -47,19 +47,21 @@ export function readText(file: string, advice: string): string {
 
 /** Returns an error that says why a file that the configuration names cannot be read. */
 function unreadable(file: string, cause: unknown, advice: string): ConfigError {
-  const { code } = cause as NodeJS.ErrnoException
+  const { code, message } = cause as NodeJS.ErrnoException
   const why =
-    code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : String(code)
+    code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : (code ?? message)
   return new ConfigError([`${file}: ${why}; ${advice}`], { cause })
 }
 
-/** Reads a file; undefined if it is larger than `maxBytes`. */
+/** Reads a file; undefined if it is larger than `maxBytes`. Throws for a pipe or a device, which might never end. */
 function readUpTo(file: string, maxBytes: number): string | undefined {
-  const descriptor = file === standardInput ? 0 : openSync(file, 'r')
+  // Opening a pipe would wait for its writer.
+  const descriptor = file === standardInput ? 0 : openSync(file, constants.O_RDONLY | constants.O_NONBLOCK)
   try {
+    if (descriptor !== 0 && !fstatSync(descriptor).isFile()) throw new Error('it is no regular file')
     const bytes = Buffer.alloc(maxBytes + 1)
     let length = 0
-    // A pipe returns its content in pieces.
+    // Standard input may return its content in pieces.
     for (let read = -1; read !== 0 && length <= maxBytes; length += read)
       read = readSync(descriptor, bytes, length, bytes.length - length, null)
     return length > maxBytes ? undefined : bytes.toString('utf8', 0, length)

@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import pg from 'pg'
 
@@ -94,6 +95,10 @@ export function connectionString(url: string, settings: readonly string[] = []):
   }
   if (parsed.protocol !== 'postgresql:' && parsed.protocol !== 'postgres:') {
     throw new Error(`the database URL begins with ${parsed.protocol}; ${urlForm}`)
+  }
+  for (const file of ['sslrootcert', 'sslcert', 'sslkey'].map((name) => parsed.searchParams.get(name) ?? '')) {
+    // The driver would wait for a pipe's writer.
+    if (statSync(file, { throwIfNoEntry: false })?.isFile() === false) throw new Error(`${file} is no regular file`)
   }
   // The driver verifies certificates in these modes anyway. This change avoids its warning.
   const mode = parsed.searchParams.get('sslmode')

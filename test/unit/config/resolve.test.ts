@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -219,13 +220,21 @@ describe('problems', () => {
     expect(problemsOf('\t- }{\n'.repeat(1_000))).toHaveLength(51)
   })
 
-  test('a file is read up to a bound, and so is what has no end', () => {
+  test('a file is read up to a bound', () => {
     const comment = `# ${'x'.repeat(524_288 - 3)}\n`
     expect(problemsOf(comment)).toEqual([])
     expect(problemsOf(`${comment}#`)).toEqual([
       `recorder.yaml: it is larger than 524288 bytes; give --config the path of a readable YAML file`,
     ])
-    expect(() => loadConfig({ file: '/dev/zero', env: {} })).toThrow('it is larger than')
+  })
+
+  test('what has no end is no file', () => {
+    const pipe = join(folder, 'pipe')
+    execFileSync('mkfifo', [pipe])
+    for (const file of [pipe, '/dev/zero', folder]) {
+      expect(() => loadConfig({ file, env: {} })).toThrow(`${file}: it is no regular file; give --config`)
+      expect(() => loadConfig({ env: { SERVE_PASSWORD_FILE: file } })).toThrow(`${file}: it is no regular file; SERVE`)
+    }
   })
 
   test('a file that cannot be read', () => {
