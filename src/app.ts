@@ -12,6 +12,7 @@ import { readUniverse, type Universe } from './collect/universe/universe.js'
 import type { Config } from './config/resolve.js'
 import { describeDatabaseError } from './db/databaseError.js'
 import { serviceOf } from './db/identity.js'
+import { keepWayIn } from './db/locks.js'
 import { ConfigError } from './config/configError.js'
 import { createExchangeClient, type ExchangeClient, type ExchangeOptions } from './exchange/client.js'
 import type { ExchangeError } from './exchange/errors.js'
@@ -162,6 +163,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
     const preparing = { logger, clock, signal: stopping.signal, accept, becomesHeir: adopt }
     const gate = new DatabaseGate(store, config, preparing, onDatabaseLost)
     await gate.start()
+    void keepWayIn(store.database.db, clock, logger, stopping.signal)
     const { isOpen } = gate
     // Configures features while recording runs. Large tables take hours, and another process may be at work on them.
     const configured = gate.prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))

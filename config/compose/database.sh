@@ -13,6 +13,8 @@ create role recorder_writer nologin;
 create role recorder login password :'recorder';
 alter database market owner to recorder;
 grant all on schema public to recorder;
+-- Ends sessions of others that keep it waiting.
+grant pg_signal_backend to recorder;
 create role grafana login connection limit 20 password :'reader' in role market_reader;
 alter role grafana set default_transaction_read_only = on;
 alter role grafana set statement_timeout = '60s';

@@ -1,11 +1,12 @@
-import { CompiledQuery, type Kysely, sql } from 'kysely'
+import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
 import { bounds } from '../market/bounds.js'
 import { isLockTableFull, traitsOf } from './databaseError.js'
 import { callFunction, type RunQuery } from './database.js'
 import type { Database } from './schema.js'
 import { hostname } from 'node:os'
 import { randomName } from '../runtime/randomness.js'
-import { systemClock } from '../runtime/clock.js'
+import { type Clock, sleepFor, systemClock } from '../runtime/clock.js'
+import type { Logger } from '../runtime/logger.js'
 
 /**
  * All locks that the recorder takes in the database. They are rows or tables of schema `recorder`. Taking one needs the
@@ -46,7 +47,7 @@ interface SessionInTheWay {
   readonly pid: number
   readonly login: number
   readonly database: number
-  /** True for a session in this database. */
+  /** True for a session in this database, and for one that waits for a lock of the whole server. */
   readonly own: boolean
   readonly what: string
 }
@@ -61,15 +62,37 @@ export async function endSessionsInTheWay(db: Kysely<Database>, error: unknown):
   const { isLocked, isCancelled } = traitsOf(error)
   const isFull = isLockTableFull(error)
   if (!isFull && !isLocked && !isCancelled) return
+  const lines = await endSessions(db, await (isFull ? holders(db) : waiting(db, stopsWriters)))
+  if (error instanceof Error && lines.length > 0) Object.assign(error, { detail: lines.join('; ') })
+}
+
+/** Ends those of the sessions that are in this database. Resolves to a line for each. */
+async function endSessions(db: Kysely<Database>, found: readonly SessionInTheWay[]): Promise<string[]> {
   const lines: string[] = []
-  for (const session of await (isFull ? holders(db) : waiting(db))) {
+  for (const session of found) {
     const { pid, own, what } = session
-    // Sessions in other databases are not the recorder's to end.
+    // Others are not the recorder's to end.
     const ended = own && (await callFunction<boolean>(db, 'pg_terminate_backend', pid).catch(() => false))
     const outcome = ended ? ' and was ended' : own ? ', and this login may not end it' : ''
     lines.push(`session ${await nameSession(db, session)} ${what}${outcome}`)
   }
-  if (error instanceof Error && lines.length > 0) Object.assign(error, { detail: lines.join('; ') })
+  return lines
+}
+
+/** Less than half of the time that a connection may take, and than that after which a pool closes an idle one. */
+const watchEveryMs = 4_000
+
+/** Ends sessions that keep new connections waiting. No new connection could do it, so this keeps one of `db` open. */
+export async function keepWayIn(
+  db: Kysely<Database>,
+  clock: Clock,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<void> {
+  while (await sleepFor(clock, watchEveryMs, signal)) {
+    const found = await waiting(db, stopsConnections).catch(() => [])
+    for (const line of await endSessions(db, found)) logger.warn(line)
+  }
 }
 
 /** Names are in tables of the whole server, which cannot be read while there is no room for a lock. */
@@ -83,10 +106,10 @@ async function nameSession(db: Kysely<Database>, { pid, login, database }: Sessi
   )
 }
 
-const sessions = sql`(select pid, usesysid::int8 as login, datid::int8 as database,
-  (select datid from pg_stat_get_activity(pg_backend_pid())) = datid as own
-  from pg_stat_get_activity(null)
-  where usesysid <> (select usesysid from pg_stat_get_activity(pg_backend_pid()))) as session`
+const sessions = sql`(select others.pid, others.usesysid::int8 as login, others.datid::int8 as database, mine.datid as here,
+  others.datid = mine.datid as own
+  from pg_stat_get_activity(null) as others, pg_stat_get_activity(pg_backend_pid()) as mine
+  where others.usesysid <> mine.usesysid) as session`
 
 /** Reads functions alone: a table of the whole server needs a lock in the table that is full. */
 async function holders(db: Kysely<Database>): Promise<SessionInTheWay[]> {
@@ -97,14 +120,23 @@ async function holders(db: Kysely<Database>): Promise<SessionInTheWay[]> {
   return rows
 }
 
-/** Reads no table of the catalog but those of the whole server, since such a wait may be for one of the catalog. */
-async function waiting(db: Kysely<Database>): Promise<SessionInTheWay[]> {
+const stopsWriters = sql`(locktype = 'relation' or (locktype = 'object' and lock.database <> 0))`
+/**
+ * Whoever connects locks the database and reads the catalog. Its tables have oids below 16384 on every server, and
+ * pg_database, whose rows are databases, has 1262.
+ */
+const stopsConnections = sql`(locktype = 'object' and classid = 1262 and objid = here
+  or locktype = 'relation' and relation < 16384 and lock.database in (0, here))`
+
+/** Reads no table, because such a wait may be for one of the catalog. */
+async function waiting(db: Kysely<Database>, condition: RawBuilder<unknown>): Promise<SessionInTheWay[]> {
   const { rows } = await sql<SessionInTheWay>`
-    select session.*, 'waits for a lock that its login may not take' as what
-    from pg_locks join ${sessions} on session.pid = pg_locks.pid
-    where not granted and locktype = 'relation' and mode not in ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock')
-      and not pg_has_role(login::oid, (select datdba from pg_database where datname = current_database()), 'usage')
-      and not pg_has_role(login::oid, to_regrole('recorder_writer'), 'usage')`.execute(db)
+    select session.pid, login, session.database, own or lock.database = 0 as own,
+      'waits for a lock that its login may not take' as what
+    from pg_lock_status() as lock join ${sessions} on session.pid = lock.pid
+    where not granted and mode not in ('AccessShareLock', 'RowShareLock', 'RowExclusiveLock') and ${condition}
+      and not pg_has_role(login::oid, 'pg_database_owner', 'usage')
+      and pg_has_role(login::oid, to_regrole('recorder_writer'), 'usage') is not true`.execute(db)
   return rows
 }
 

@@ -4,6 +4,7 @@ import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { traitsOf } from '../../db/databaseError.js'
+import { connectTimeoutMs } from '../../db/pool.js'
 import { makeFolder } from '../../runtime/disk.js'
 import {
   embeddedPaths,
@@ -94,7 +95,8 @@ const restoreAttempts = 10
  * session that is just changing it holds the row, so such sessions are ended. Recording does not wait for them for long.
  */
 async function restorePassword(port: number, passwords: Passwords): Promise<void> {
-  const client = new pg.Client({ connectionString: serverUrl(port, logins.owner, passwords.owner) })
+  const connectionString = serverUrl(port, logins.owner, passwords.owner)
+  const client = new pg.Client({ connectionString, connectionTimeoutMillis: connectTimeoutMs })
   client.on('error', () => undefined)
   try {
     await client.connect()

@@ -2,8 +2,9 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { lockSessionName, tryLock, withSessionLock } from '../../../src/db/locks.js'
+import { endSessionsInTheWay, lockSessionName, tryLock, withSessionLock } from '../../../src/db/locks.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { login } from '../../support/login.js'
 
 let test: TestDatabase
 const clients: pg.Client[] = []
@@ -59,4 +60,26 @@ it('work that loses its connection fails with its own error', async () => {
   await expect(work).rejects.toBe(failure)
   // The connection is gone, and with it the lock.
   await expect(withSessionLock(test.database.db, name, async () => 'done')).resolves.toBe('done')
+})
+
+it('a reader who waits for a schema, before which no chunk can be made, is ended', async () => {
+  const reader = await login(test, 'market_reader')
+  await test.database.pool.query(`grant ${reader.user} to current_user with inherit true`)
+  const holder = await reader.database.pool.connect()
+  try {
+    await holder.query(`begin; select pg_get_object_address('schema', '{market}', '{}')`)
+    const refused = reader.database.pool.query('drop schema market').catch(String)
+    const failure = Object.assign(new Error('a store took too long'), { code: '57014' })
+    await expect
+      .poll(async () => {
+        await endSessionsInTheWay(test.database.db, failure)
+        return failure
+      })
+      .toMatchObject({ detail: expect.stringMatching(/ waits for a lock .* and was ended$/) as string })
+    expect(await refused).toMatch(/terminat/)
+  } finally {
+    await holder.query('rollback')
+    holder.release()
+    await reader.remove()
+  }
 })
