@@ -203,6 +203,7 @@ describe('a login in market_reader', () => {
       for (const [index, statement] of [
         'create rule mine as on insert to market.fills do instead nothing',
         'alter index market.fills_pkey depends on extension plpgsql',
+        'truncate market.fills',
         'create trigger mine before insert on market.fills execute function pg_catalog.suppress_redundant_updates_trigger()',
       ].entries()) {
         await writer.query('begin; lock table market.fills in row exclusive mode; select from market.fills')
