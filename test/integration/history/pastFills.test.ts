@@ -35,20 +35,20 @@ async function startService(quirks: Partial<Quirks> = {}): Promise<Simulator> {
   return simulator
 }
 
-/** Records the fills of two hours, but for those of a gap of this length in the middle. */
+/** Records the fills of five minutes before and after a gap of this length. */
 async function recordAround({ world }: Simulator, gapMs: number, category: TradedCategory = 'USDT-FUTURES') {
   const { db } = test.database
-  const [from, to] = [now - 12 * hourMs, now - 10 * hourMs]
-  const truth = world.fills(category, symbol, from, to)
-  const stored = truth.filter(({ ts }) => Number(ts) < from + hourMs || Number(ts) >= from + hourMs + gapMs)
+  const [begin, end] = [now - 11 * hourMs, now - 11 * hourMs + gapMs]
+  const truth = world.fills(category, symbol, begin - 5 * minuteMs, end + 5 * minuteMs)
+  const stored = truth.filter(({ ts }) => Number(ts) < begin || Number(ts) >= end)
   const fills = stored.map(({ execId, execLinkId = null, price, size, side, ts }) => {
     const key = { category, symbol, execId, execLinkId, price, size, side, ts: Number(ts) }
     return { ...key, isRpi: null, receivedAt: Number(ts), extra: {} }
   })
   await insertFills(db, fills)
   const times = fills.map(({ ts }) => ts)
-  const last = Math.max(...times.filter((ts) => ts < from + hourMs))
-  const next = Math.min(...times.filter((ts) => ts >= from + hourMs + gapMs))
+  const last = Math.max(...times.filter((ts) => ts < begin))
+  const next = Math.min(...times.filter((ts) => ts >= end))
   const series = { stream: 'fills', category, symbol, type: '', interval: '' } as const
   const gap = { from: last, to: next + 1 }
   await recordGap(db, { ...series, range: gap, reason: 'away', detectedAt: now - hourMs })
