@@ -10,10 +10,9 @@ import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
 import { connectTimeoutMs } from '../db/pool.js'
 import { createConnection, endConnection, responseWithinMs } from './leaseConnection.js'
-import { Lapses } from './lapses.js'
 import { LeaseNote } from './leaseNote.js'
 import { commandPlace, isFree, isReply, lookAtRow, releaseRow, renewRow, type Sharing, takeRow } from './leaseRow.js'
-import { leaseMs, rightMs, SendingRight } from './right.js'
+import { Lapses, leaseMs, rightMs, SendingRight } from './right.js'
 
 const beatMs = 500
 const shortestPauseMs = 100

@@ -1,6 +1,6 @@
 import { pino } from 'pino'
 import { beforeEach, expect, test } from 'vitest'
-import { Lapses } from '../../../src/lease/lapses.js'
+import { Lapses } from '../../../src/lease/right.js'
 import { createFakeClock, type FakeClock } from '../../support/fakeClock.js'
 
 let clock: FakeClock
