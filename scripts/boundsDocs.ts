@@ -53,7 +53,7 @@ const rows: Readonly<
   unknownBytes: ['bytes of these fields', 'exchange/formats/rows.ts', 'as fields', null],
   newSymbols: [
     'new symbols of a list',
-    'collect/universe/wholeLists.ts',
+    'collect/universe/universe.ts',
     'they wait until the next list has them, too; an incident says so',
     rejected,
   ],

@@ -1,4 +1,4 @@
-import { readStorage } from './collect/storage.js'
+import { readStorage } from './collect/retention.js'
 import { type Config, storageOf } from './config/resolve.js'
 import { ConfigError } from './config/configError.js'
 import type { OpenStore } from './openStore.js'
@@ -8,8 +8,16 @@ import { withoutLogin } from './runtime/text.js'
 import { describeDatabaseError, isLockTableFull, traitsOf } from './db/databaseError.js'
 import { endSessionsInTheWay } from './db/locks.js'
 import { migrateToLatest, pendingMigrations } from './db/migrate.js'
-import { type OwnDatabase, readIdentity, serviceOf } from './db/identity.js'
-import { compareService, findOtherService, moveService, noteService, type OtherService } from './db/service.js'
+import {
+  compareService,
+  findOtherService,
+  moveService,
+  noteService,
+  type OtherService,
+  type OwnDatabase,
+  readIdentity,
+  serviceOf,
+} from './db/identity.js'
 import { plannedChanges, reconcile } from './server/timescale/reconcile.js'
 import { canCreateExtension, detectServer } from './server/timescale/server.js'
 

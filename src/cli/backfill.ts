@@ -23,8 +23,7 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { cancelBackfills } from '../ledger/wants.js'
 import { forecastBackfill } from './backfillForecast.js'
-import { gapsOfGone, missingLines, printSummary, timeBetween } from './backfillSummary.js'
-import { fetchMissing, openBackfill } from './backfillWork.js'
+import { fetchMissing, gapsOfGone, missingLines, openBackfill, printSummary, timeBetween } from './backfillWork.js'
 import { Failed } from './end.js'
 import {
   acceptNewUrlOption,

@@ -3,17 +3,29 @@ import { egressOf, openExchange } from '../app.js'
 import { ServiceClock } from '../exchange/serviceClock.js'
 import type { Config } from '../config/resolve.js'
 import type { Database, WantKind } from '../db/schema.js'
-import { type PlannedSeries, wantsOf } from '../history/request.js'
+import {
+  type BackfillRequest,
+  type PlannedSeries,
+  planSeries,
+  type RequestedSeries,
+  wantsOf,
+} from '../history/request.js'
 import { createEstimator, type Progress, readProgress } from '../history/progress.js'
 import { type BackfillSession, openSession } from '../history/session.js'
-import { insertWants, wantStates } from '../ledger/wants.js'
+import { insertWants, rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import type { OpenStore } from '../openStore.js'
 import { noteResponding } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { grouped, inWords } from '../runtime/text.js'
-import { summarize, type Summary } from './backfillSummary.js'
-import { bar, progressLine } from './output.js'
+import { bar, progressLine, writeOut } from './output.js'
+import { rowMs, type Series, streamText } from '../db/series.js'
+import { seriesRanges } from '../ledger/read/coverage.js'
+import { type Gap, listGaps } from '../ledger/gaps.js'
+import { symbolMatcher } from '../market/instrument.js'
+import { candlesIn } from '../market/candle.js'
+import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
+import { serviceMs, sum } from '../market/values.js'
 
 const minLookMs = 200
 
@@ -106,4 +118,132 @@ function progressDescriber(total: number, unit: string): (progress: Progress) =>
         `series ${Math.min(wants, wantsEnded + 1)} of ${wants}`,
       ].join(' · ')
   }
+}
+
+export interface Summary {
+  readonly rows: number
+  readonly inserted: number
+  readonly updated: number
+  readonly requests: number
+  readonly empty: readonly NamedRange[]
+  /** Ranges of sparse series for which no response shows a candle on both sides. Nothing is claimed about them. */
+  readonly unanswered: readonly NamedRange[]
+  readonly failed: readonly (NamedRange & { readonly reason: string })[]
+  /** Number of requested candles still missing, unanswered ones too; of minutes if rows have times of their own. */
+  readonly left: number
+}
+
+interface NamedRange extends TimeRange {
+  readonly series: Series
+}
+
+/**
+ * Summarizes the results of planned series from their wants, the coverage and the gaps.
+ *
+ * @param options.earlier states of the wants before this work, whose counts are subtracted
+ * @param options.isStopped true when ranges that were not requested yet do not count as failed
+ */
+export async function summarize(
+  db: Kysely<Database>,
+  planned: readonly PlannedSeries[],
+  ids: readonly number[],
+  options: { readonly isStopped?: boolean; readonly earlier?: readonly WantState[] } = {},
+): Promise<Summary> {
+  const states = await wantStates(db, { ids })
+  const total = (wants: readonly WantState[], count: keyof WantCounts) => sum(wants.map((want) => want[count]))
+  const growthOf = (count: keyof WantCounts) => total(states, count) - total(options.earlier ?? [], count)
+  const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
+  const outcomes = await rangeOutcomes(db, planned)
+  const after = await planSeries(db, planned, { again: false })
+  const empty: NamedRange[] = []
+  const unanswered: NamedRange[] = []
+  const failed: (NamedRange & { reason: string })[] = []
+  for (const [index, { series, missing }] of planned.entries()) {
+    const known = outcomes[index] ?? []
+    for (const { verdict, reason, from, to } of known) {
+      if (verdict === 'before the beginning') empty.push({ series, from, to })
+      else if (verdict === 'unanswered') unanswered.push({ series, from, to })
+      else failed.push({ series, from, to, reason: reason ?? '' })
+    }
+    // These ranges are missing and were never requested: the service refused the series, or the work was stopped.
+    const rest = subtract(after[index]?.missing ?? [], normalized(known))
+    const reason = reasons.get(streamText(series)) ?? null
+    if (reason === null && options.isStopped === true) continue
+    failed.push(
+      ...rest
+        .filter((range) => subtract([range], missing).length === 0)
+        .map((range) => ({ series, ...range, reason: reason ?? 'not done' })),
+    )
+  }
+  const [requests, rows] = [growthOf('requests'), growthOf('received')]
+  const [inserted, updated] = [growthOf('inserted'), growthOf('updated')]
+  return { rows, inserted, updated, requests, empty, unanswered, failed, left: rowsMissing(after) }
+}
+
+/** Counts the missing candles, and the missing minutes of rows with times of their own. */
+function rowsMissing(planned: readonly PlannedSeries[]): number {
+  return sum(planned.map(({ series, missing }) => candlesIn({ lengthMs: rowMs(series) }, missing)))
+}
+
+/** Returns a line for each instrument that left the list with a gap in the requested time: it is not requested. */
+export async function gapsOfGone(
+  db: Kysely<Database>,
+  { stream, categories, symbols, from, to }: BackfillRequest,
+  requested: readonly RequestedSeries[],
+): Promise<string[]> {
+  const nameOf = ({ category, symbol }: Pick<Series, 'category' | 'symbol'>) => `${category} ${symbol}`
+  const listed = new Set(requested.map(({ series }) => nameOf(series)))
+  const isSymbol = symbolMatcher(symbols)
+  const gaps = await listGaps(db, { verdicts: ['missing', 'lost'], streams: [stream], categories, isSymbol })
+  const isMeant = ({ range, ...series }: Gap) =>
+    series.symbol !== '*' && !listed.has(nameOf(series)) && range.from < to && (from === 'launch' || range.to > from)
+  const reasons = new Map(gaps.filter(isMeant).map((gap) => [nameOf(gap), gap.reason]))
+  return [...reasons].map(([name, reason]) => `missing: ${name} has gaps and is not listed any more: ${reason}`)
+}
+
+const maxNamed = 20
+
+/** Says what lies between requested candles and those recorded later: a recorder makes that a gap. Null without one. */
+export async function timeBetween(db: Kysely<Database>, planned: readonly PlannedSeries[]): Promise<string | null> {
+  for (const { series, range } of planned.slice(0, maxNamed)) {
+    const later = { from: range.to, to: serviceMs(Date.UTC(9999, 0)) }
+    const { covered } = series.stream === 'candles' ? await seriesRanges(db, series, later) : { covered: [] }
+    const [next] = covered
+    if (next === undefined || next.from <= range.to) continue
+    const to = new Date(next.from).toISOString()
+    return `not in it: ${rangeText({ series, from: range.to, to: next.from })}. A recorder fetches what is missing of the last 30 days, and notes the rest as a gap; --to ${to} fetches all of it`
+  }
+  return null
+}
+
+export async function printSummary(summary: Summary, stream: string): Promise<void> {
+  const { rows, inserted, updated, requests, empty, unanswered, failed, left } = summary
+  const lines = [
+    `${stream} received`.padEnd(24) + `${grouped(rows)} (${grouped(inserted)} new, ${grouped(updated)} changed)`,
+    `requests                ${grouped(requests)}`,
+    `confirmed empty         ${grouped(empty.length)}`,
+    `nothing came, open      ${grouped(unanswered.length)}`,
+    `ranges that failed      ${grouped(failed.length)}`,
+    `${stream === 'candles' ? 'candles' : 'minutes'} left`.padEnd(24) + grouped(left),
+    ...named(empty).map((text) => `empty: ${text}`),
+    ...named(unanswered).map(
+      (text) => `nothing came: ${text}: it is asked for again after an hour; only then it may count as empty`,
+    ),
+  ]
+  await writeOut(`${lines.join('\n')}\n`)
+}
+
+/** Returns lines that name each failed range and its reason, `maxNamed` ranges at most. */
+export function missingLines({ failed }: Summary): string[] {
+  const lines = failed.slice(0, maxNamed).map((part) => `missing: ${rangeText(part)}: ${part.reason}`)
+  return failed.length > maxNamed ? [...lines, `and ${failed.length - maxNamed} more; see market.gaps`] : lines
+}
+
+function named(ranges: readonly NamedRange[]): string[] {
+  return ranges.slice(0, maxNamed).map(rangeText)
+}
+
+function rangeText({ series, from, to }: NamedRange): string {
+  const text = (time: number) => new Date(time).toISOString().slice(0, 19).replace(/:00$/, '')
+  return `${streamText(series)} ${text(from)} to ${text(to)}`
 }

@@ -4,8 +4,7 @@ import { resolve } from 'node:path'
 import { openExchange, requireBaseUrl } from '../app.js'
 import { recordedUniverse } from '../collect/fleet/sharedLists.js'
 import { daysOnDisk } from '../collect/plan/demand.js'
-import { planFairShares } from '../collect/plan/fleetPlan.js'
-import type { Plan } from '../collect/plan/plan.js'
+import { type Plan, planFairShares } from '../collect/plan/plan.js'
 import { assumedUniverse, type PlanUniverse } from '../collect/universe/planUniverse.js'
 import { readUniverse } from '../collect/universe/universe.js'
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
@@ -21,16 +20,21 @@ import { openDatabase, type RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { ServiceClock } from '../exchange/serviceClock.js'
 import { openTransactions } from '../db/locks.js'
-import { rightsBeyondReading } from '../db/service.js'
+import { rightsBeyondReading } from '../db/identity.js'
 import { readOwner, requireOwnArchive } from '../files/archive/owner.js'
 import { readPointers } from '../files/iceberg/catalog.js'
-import { jobsProblem, readJobs } from '../server/timescale/jobs.js'
-import { canCreateExtension, detectServer, readLockRoom, type ServerKind } from '../server/timescale/server.js'
+import {
+  canCreateExtension,
+  detectServer,
+  jobsProblem,
+  readJobs,
+  readLockRoom,
+  type ServerKind,
+} from '../server/timescale/server.js'
 import { inBytes, withoutLogin } from '../runtime/text.js'
 import { askService, findDatabase, type FoundDatabase } from './askService.js'
-import { checkPage } from './checkPage.js'
 import { Failed } from './end.js'
-import { failure, type Finding, ok, reasonOf, warning } from './finding.js'
+import { checkPage, failure, type Finding, ok, reasonOf, warning } from './finding.js'
 import { openArchive } from './openArchive.js'
 import { type CommonOptions, configuredCommand, readConfig } from './options.js'
 import { print, writeJson } from './output.js'

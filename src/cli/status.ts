@@ -112,7 +112,7 @@ async function readStored(config: Config, whyNoRecorder: string): Promise<Stored
     import('../openStore.js'),
     import('../runtime/logger.js'),
     import('../ledger/read/overview.js'),
-    import('../server/timescale/jobs.js'),
+    import('../server/timescale/server.js'),
     import('../db/databaseError.js'),
     import('../db/readOnlyQuery.js'),
   ])

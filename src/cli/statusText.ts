@@ -7,7 +7,7 @@ import type { Status, StreamStatus } from '../serve/api/contract.js'
 import { type JoinedIncident, joinedIncidents } from '../serve/joinedIncidents.js'
 import { counted, grouped, inBytes, inWords } from '../runtime/text.js'
 import type { StoreOverview } from '../ledger/read/overview.js'
-import { type Jobs, jobsProblem } from '../server/timescale/jobs.js'
+import { type Jobs, jobsProblem } from '../server/timescale/server.js'
 import { bar } from './output.js'
 
 /** State of the recording as the database shows it, without a recorder. */

@@ -19,13 +19,12 @@ import { keepReadingLists } from './fleet/sharedLists.js'
 import { allowances } from './plan/plan.js'
 import type { OpenQueue } from './queue/openQueue.js'
 import { onSchedule } from './schedule/cron.js'
-import { keepSteady } from './schedule/places.js'
+import { keepSteady } from './schedule/pace.js'
 import { tickerWatch } from './streams/rates.js'
 import type { CollectorStats } from './streams/stream.js'
 import { type AnyStream, enabledStreams, streams } from './streams/streams.js'
 import type { Ownership } from './universe/planUniverse.js'
-import { Universe } from './universe/universe.js'
-import { WholeLists } from './universe/wholeLists.js'
+import { Universe, WholeLists } from './universe/universe.js'
 
 interface CollectorDependencies extends Pick<
   PollContext,

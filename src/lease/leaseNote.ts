@@ -1,8 +1,7 @@
 import { dirname } from 'node:path'
 import type { Clock } from '../runtime/clock.js'
 import { type Disk, readNote, writeNote } from '../runtime/disk.js'
-import { becomeFileOwner, type FileOwner } from '../runtime/fileOwner.js'
-import { lockFolder } from '../runtime/folderLock.js'
+import { becomeFileOwner, type FileOwner, lockFolder } from '../runtime/folderLock.js'
 import type { Logger } from '../runtime/logger.js'
 
 interface Note {

@@ -2,7 +2,7 @@ import { type Clock, within } from '../runtime/clock.js'
 import type { RecorderDatabase } from '../db/database.js'
 import { describeDatabaseError } from '../db/databaseError.js'
 import { ping, type StoreOverview, storeOverview } from '../ledger/read/overview.js'
-import { type Jobs, readJobs } from '../server/timescale/jobs.js'
+import { type Jobs, readJobs } from '../server/timescale/server.js'
 import type { MachineMs } from '../market/values.js'
 
 export interface DatabaseState {

@@ -12,7 +12,7 @@ import { type StreamName, streamNames, streamTraits } from '../market/stream.js'
 import { mayLack } from '../exchange/errors.js'
 import { groupBy, type MachineMs, sum } from '../market/values.js'
 import { categories } from '../market/category.js'
-import { type Jobs, jobsProblem } from '../server/timescale/jobs.js'
+import { type Jobs, jobsProblem } from '../server/timescale/server.js'
 import { inWords } from '../runtime/text.js'
 
 interface ReporterOptions {

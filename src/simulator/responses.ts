@@ -16,7 +16,7 @@ import {
   tradedCategoryOf,
 } from './parameters.js'
 import type { Quirks } from './world/quirks.js'
-import type { BookRow } from './world/books.js'
+import type { BookRow } from './world/tickers.js'
 import { historySymbol } from './world/fillRows.js'
 import { isShown, type Listing } from './world/listing.js'
 import type { World } from './world/world.js'

@@ -4,7 +4,7 @@ import { type StreamName, streamTraits } from '../../market/stream.js'
 import { secondsPerDay } from '../../market/values.js'
 import { grouped } from '../../runtime/text.js'
 import { expectedShare } from '../schedule/fillShare.js'
-import { isWithin } from '../schedule/places.js'
+import { isWithin } from '../schedule/pace.js'
 import { safeRates, watchesPerSecond } from '../streams/rates.js'
 import { enabledStreams, fillsDemand } from '../streams/streams.js'
 import {

@@ -7,7 +7,7 @@ import type { InstrumentStream, ListStream } from '../streams/stream.js'
 import { type AnyStream, enabledStreams } from '../streams/streams.js'
 import { type LeftOut, type PlanInstrument, type PlanUniverse, rankInstruments } from '../universe/planUniverse.js'
 import { runsPerDay } from '../schedule/cron.js'
-import { countWithin } from '../schedule/places.js'
+import { countWithin } from '../schedule/pace.js'
 
 /** Requests, rows and bytes of a stream on a day on which its schedule runs. */
 export interface StreamDemand {

@@ -4,11 +4,11 @@ import type { TimeRange } from '../../market/timeRange.js'
 import { addMs, asIfService, earlierOf, largest, laterOf, type ServiceMs, smallest, sum } from '../../market/values.js'
 import type { Clock } from '../../runtime/clock.js'
 import { type Disk, isFullDisk } from '../../runtime/disk.js'
-import { becomeFileOwner, type FileOwner } from '../../runtime/fileOwner.js'
+import { becomeFileOwner, type FileOwner } from '../../runtime/folderLock.js'
 import { messageOf } from '../../runtime/text.js'
 import { type Batch, seriesKey } from '../../ledger/batch.js'
 import { pack, readSegment, SegmentWriter, unpack } from './segmentWriter.js'
-import { createdAtOf, parseSegmentName, requireWritable, segmentName } from './segmentName.js'
+import { createdAtOf, parseSegmentName, requireWritable, segmentName } from './spoolFolders.js'
 
 export interface SpoolOptions {
   /** Folder of the spools of all recorders on this machine. */

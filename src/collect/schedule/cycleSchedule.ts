@@ -1,8 +1,16 @@
 import { hourMs } from '../../market/values.js'
 import type { Moment } from '../../runtime/clock.js'
 import { failingWaitMs, type FailureRun, GroupOutcomes } from './failures.js'
-import { afterResponse, fullPace, graceMs, nextPlace, type Pace, waitMs, waitWhenClaimedMs } from './pace.js'
-import { keepSteady } from './places.js'
+import {
+  afterResponse,
+  fullPace,
+  graceMs,
+  keepSteady,
+  nextPlace,
+  type Pace,
+  waitMs,
+  waitWhenClaimedMs,
+} from './pace.js'
 
 interface CycleOptions<Target> {
   readonly keyOf: (target: Target) => string

@@ -13,7 +13,7 @@ import {
 import { type CommitContext, commitTables } from '../iceberg/commit.js'
 import { publishedTable, type PublishedTable } from '../iceberg/tables.js'
 import { type ArchivedTable, type ArchiveFile, type Day, dayOf } from '../layout/tables.js'
-import { changedPartitions, partitionName } from './checkDay.js'
+import { changedPartitions, partitionName } from './verify.js'
 import { fileRows, PartitionWriter, type StagedFile } from './file.js'
 import { parquetColumns, serverRow, type StoredColumn } from '../layout/rowText.js'
 import { withSnapshot } from './rows.js'

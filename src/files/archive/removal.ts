@@ -7,11 +7,10 @@ import { counted } from '../../runtime/text.js'
 import { dropChunks } from '../../server/timescale/retention.js'
 import { hasHypertables, readChunkEnds } from '../../server/timescale/server.js'
 import type { ArchiveReader } from './file.js'
-import { checkDay } from './checkDay.js'
+import { checkDay } from './verify.js'
 import { type Pointers, readPointers, type ShownFile, shownWithProof } from '../iceberg/catalog.js'
 import { writeHints } from '../iceberg/commit.js'
 import { requireOwnArchive } from './owner.js'
-import { proofTables } from '../layout/proof.js'
 import { type Snapshot, symbolsOfDay, withSnapshot } from './rows.js'
 import {
   type ArchivedDay,
@@ -30,9 +29,10 @@ import {
   type Day,
   dayEnd,
   dayOf,
-  dayStart,
   daysBetween,
+  dayStart,
   firstTime,
+  proofTables,
 } from '../layout/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 

@@ -1,10 +1,16 @@
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import type { MarketTable } from '../../market/stream.js'
-import { extentList, extentsIn, isDecimal } from '../parquet/columns.js'
-import { compareDecimals, UnfitDecimal, widen, withSpare } from '../parquet/decimals.js'
-import { type ArchivedTable, type ArchiveFile, type Day, dayEnd, dayStart } from '../layout/tables.js'
+import {
+  compareDecimals,
+  extentList,
+  extentsIn,
+  isDecimal,
+  UnfitDecimal,
+  widen,
+  withSpare,
+} from '../parquet/columns.js'
+import { type ArchivedTable, type ArchiveFile, type Day, dayEnd, dayStart, proofTables } from '../layout/tables.js'
 import { type ArchiveReader, type ExpectedFile, fileRows, PartitionWriter, type StagedFile } from './file.js'
-import { proofTables } from '../layout/proof.js'
 import { serverRow, type StoredColumn } from '../layout/rowText.js'
 import { byBytes, rowsOf, rowsOfDay, type Snapshot, symbolsOfDay, tableColumns } from './rows.js'
 

@@ -21,8 +21,7 @@ import { belongsTo, readReadersIdentity } from '../../db/identity.js'
 import { systemClock } from '../../runtime/clock.js'
 import { makeFolder, systemDisk } from '../../runtime/disk.js'
 import { isLockOf, lockFolder } from '../../runtime/folderLock.js'
-import { extentList, extentsIn } from '../parquet/columns.js'
-import { type DecimalExtent, scaleFor, UnfitDecimal, withSpare } from '../parquet/decimals.js'
+import { type DecimalExtent, extentList, extentsIn, scaleFor, UnfitDecimal, withSpare } from '../parquet/columns.js'
 
 export interface ExportProgress {
   readonly partsDone: number

@@ -1,7 +1,6 @@
 import { marketTables } from '../../market/stream.js'
 import { dayMs } from '../../market/values.js'
-import { proofTables } from '../layout/proof.js'
-import { archivedTable, type Day, dayEnd, dayOf, dayStart } from '../layout/tables.js'
+import { archivedTable, type Day, dayEnd, dayOf, dayStart, proofTables } from '../layout/tables.js'
 import { fieldId } from '../parquet/columns.js'
 import type { DataFile } from './manifests.js'
 import type { PartitionColumn } from './metadata.js'

@@ -1,7 +1,14 @@
 import { createHash } from 'node:crypto'
 import type { QueryRow } from '../../db/readOnlyQuery.js'
-import { elements, isDecimal, type ParquetColumn, parquetColumn } from '../parquet/columns.js'
-import { decimalText, scaleFor, trimmedDecimal } from '../parquet/decimals.js'
+import {
+  decimalText,
+  elements,
+  isDecimal,
+  type ParquetColumn,
+  parquetColumn,
+  scaleFor,
+  trimmedDecimal,
+} from '../parquet/columns.js'
 
 /** A column of a file. */
 export interface StoredColumn {

@@ -12,8 +12,7 @@ import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import { Zstd } from '@hpcc-js/wasm-zstd'
 import { sum } from '../../market/values.js'
 import type { QueryRow } from '../../db/readOnlyQuery.js'
-import { columnsOf, type ParquetColumn } from './columns.js'
-import { unitsIn } from './decimals.js'
+import { columnsOf, type ParquetColumn, unitsIn } from './columns.js'
 
 /** Largest size of a row group. It is held in memory until it is written. */
 const rowsPerGroup = 50_000

@@ -1,7 +1,6 @@
 import type { Category, TradedCategory } from '../../market/category.js'
 import type { TimeMs } from '../../market/values.js'
 import type { Quirks } from './quirks.js'
-import { type BookRow, bookRow } from './books.js'
 import { type ActivityProfile, createCatalogue, defaultActivity, type Scale, type Catalogue } from './catalogue.js'
 import { createCommonFactor } from './prices.js'
 import { type FillRow, fillRows, type PastFillRow, pastFillRows } from './fillRows.js'
@@ -18,7 +17,15 @@ import { type InstrumentRow, instrumentRow } from './instrumentRows.js'
 import { isShown, isTrading, type Listing, type ListingRequest, changeTimes } from './listing.js'
 import { createMarket, type Market } from './market.js'
 import { createServedCandles, type ServedCandles } from './servedCandles.js'
-import { createTickerState, type TickerState, tickerRow, type TickerRow, tickerTime } from './tickers.js'
+import {
+  type BookRow,
+  bookRow,
+  createTickerState,
+  tickerRow,
+  type TickerRow,
+  type TickerState,
+  tickerTime,
+} from './tickers.js'
 
 interface WorldOptions {
   readonly seed: number

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { timeBetween } from '../../../src/cli/backfillSummary.js'
+import { timeBetween } from '../../../src/cli/backfillWork.js'
 import { addCoverage } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { someTime } from '../../support/marketRows.js'

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { rowsTable } from '../../../src/cli/rowsTable.js'
+import { rowsTable } from '../../../src/cli/query.js'
 import { runReadOnlyQuery } from '../../support/readOnlyQuery.js'
 import { refreshRollups } from '../../../src/server/timescale/rollups.js'
 import { loadCookbookMarket } from '../../support/cookbookMarket.js'

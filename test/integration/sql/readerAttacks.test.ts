@@ -12,7 +12,7 @@ import { recordInstruments, recordRpiSymbols } from '../../../src/ledger/instrum
 import { lockSessionName, tryLock } from '../../../src/db/locks.js'
 import { type Slice, endSatisfiedWants, extendLeases, settleSlice, takeSlice } from '../../../src/ledger/slices.js'
 import { insertWants } from '../../../src/ledger/wants.js'
-import { rightsBeyondReading } from '../../../src/db/service.js'
+import { rightsBeyondReading } from '../../../src/db/identity.js'
 import { reconcile } from '../../../src/server/timescale/reconcile.js'
 import { changingFunctions } from '../../support/catalogFunctions.js'
 import { type TestDatabase, createTestDatabase } from '../../support/database.js'

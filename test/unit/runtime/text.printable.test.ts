@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { rowsTable } from '../../../src/cli/rowsTable.js'
+import { rowsTable } from '../../../src/cli/query.js'
 import { printable, printableJson, printableValue } from '../../../src/runtime/text.js'
 
 // oxlint-disable-next-line no-control-regex -- control characters are what it is about

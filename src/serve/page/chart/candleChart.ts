@@ -9,9 +9,8 @@ import {
 } from 'lightweight-charts'
 import type { TimeRange } from '../../../market/timeRange.js'
 import { approximate, decimal, moment } from '../format.js'
-import { Bands } from './bands.js'
 import { type ChartGap, placesOf, type Slot } from './model.js'
-import { chartOptions, colour } from './drawing.js'
+import { Bands, chartOptions, colour } from './drawing.js'
 
 /** Contents of the chart. */
 export interface Shown {

@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:f
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
-import { noteService } from '../../../../src/db/service.js'
+import { noteService } from '../../../../src/db/identity.js'
 import { describeSource, type ExportManifest } from '../../../../src/files/export/request.js'
 import { runExport } from '../../../../src/files/export/run.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { parquetColumn } from '../../../../src/files/parquet/columns.js'
-import { decimalText, trimmedDecimal, UnfitDecimal } from '../../../../src/files/parquet/decimals.js'
+import { decimalText, parquetColumn, trimmedDecimal, UnfitDecimal } from '../../../../src/files/parquet/columns.js'
 
 const price = parquetColumn({ name: 'price', type: 'numeric' })
 const prices = parquetColumn({ name: 'prices', type: '_numeric' })

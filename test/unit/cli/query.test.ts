@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { rowsTable, startTable } from '../../../src/cli/rowsTable.js'
+import { rowsTable, startTable } from '../../../src/cli/query.js'
 
 const columns = [
   { name: 'symbol', type: 'text' },

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { Outage } from '../../../../src/collect/streams/outage.js'
+import { Outage } from '../../../../src/collect/streams/stream.js'
 import type { ExchangeErrorKind } from '../../../../src/exchange/errors.js'
 
 function outage() {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { WholeLists } from '../../../../src/collect/universe/wholeLists.js'
+import { WholeLists } from '../../../../src/collect/universe/universe.js'
 import { isWholeList } from '../../../../src/ledger/batch.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { Incidents } from '../../../../src/runtime/incidents.js'

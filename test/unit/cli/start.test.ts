@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { archiverArguments } from '../../../src/cli/archiving.js'
+import { archiverArguments } from '../../../src/cli/start.js'
 
 const dayMs = 86_400_000
 

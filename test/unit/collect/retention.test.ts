@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
-import { planFairShares } from '../../../src/collect/plan/fleetPlan.js'
-import { withChunksOf } from '../../../src/collect/storage.js'
+import { planFairShares } from '../../../src/collect/plan/plan.js'
+import { withChunksOf } from '../../../src/collect/retention.js'
 import { assumedUniverse } from '../../../src/collect/universe/planUniverse.js'
 import { type Config, loadConfig, storageOf } from '../../../src/config/resolve.js'
 import { listed } from '../../support/planUniverse.js'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { keepSteady } from '../../../../src/collect/schedule/places.js'
+import { keepSteady } from '../../../../src/collect/schedule/pace.js'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
 import { assumedUniverse, type PlanInstrument } from '../../../../src/collect/universe/planUniverse.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
