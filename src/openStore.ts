@@ -5,12 +5,7 @@ import type { Logger } from './runtime/logger.js'
 import { messageOf } from './runtime/text.js'
 import { systemClock, within } from './runtime/clock.js'
 import type { RecorderDatabase } from './db/database.js'
-import {
-  embeddedFolder,
-  type EmbeddedOptions,
-  requireExisting,
-  startEmbeddedPostgres,
-} from './server/embedded/embedded.js'
+import { embeddedFolder, type EmbeddedOptions, isExisting, startEmbeddedPostgres } from './server/embedded/embedded.js'
 import { type DatabasePool, openPool } from './db/pool.js'
 
 const closeWithinMs = 2_000
@@ -103,4 +98,15 @@ export async function openReader(
       await embedded.stop()
     },
   }
+}
+
+/**
+ * Throws if a data folder has no database. Commands that read recorded data call it. A new, empty database would say
+ * that nothing is missing, although the folder was only mistyped.
+ */
+async function requireExisting(dataDir: string): Promise<void> {
+  if (await isExisting(dataDir)) return
+  throw new Error(
+    `there is no database in ${dataDir}; run this where the recorder was started, or give --data-dir or DATABASE_URL`,
+  )
 }

@@ -1,6 +1,5 @@
 import type { Kysely } from 'kysely'
-import { safeRates } from '../collect/streams/rates.js'
-import { streams } from '../collect/streams/streams.js'
+import { safeRates, streams } from '../collect/streams/streams.js'
 import type { Config } from '../config/resolve.js'
 import type { Database } from '../db/schema.js'
 import { candlesOf } from '../db/series.js'

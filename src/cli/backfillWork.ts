@@ -3,13 +3,7 @@ import { egressOf, openExchange } from '../app.js'
 import { ServiceClock } from '../exchange/serviceClock.js'
 import type { Config } from '../config/resolve.js'
 import type { Database, WantKind } from '../db/schema.js'
-import {
-  type BackfillRequest,
-  type PlannedSeries,
-  planSeries,
-  type RequestedSeries,
-  wantsOf,
-} from '../history/request.js'
+import { type PlannedSeries, planSeries, wantsOf } from '../history/request.js'
 import { createEstimator, type Progress, readProgress } from '../history/progress.js'
 import { type BackfillSession, openSession } from '../history/session.js'
 import { insertWants, rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
@@ -21,8 +15,6 @@ import { grouped, inWords } from '../runtime/text.js'
 import { bar, progressLine, writeOut } from './output.js'
 import { rowMs, type Series, streamText } from '../db/series.js'
 import { seriesRanges } from '../ledger/read/coverage.js'
-import { type Gap, listGaps } from '../ledger/gaps.js'
-import { symbolMatcher } from '../market/instrument.js'
 import { candlesIn } from '../market/candle.js'
 import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
 import { serviceMs, sum } from '../market/values.js'
@@ -183,22 +175,6 @@ export async function summarize(
 /** Counts the missing candles, and the missing minutes of rows with times of their own. */
 function rowsMissing(planned: readonly PlannedSeries[]): number {
   return sum(planned.map(({ series, missing }) => candlesIn({ lengthMs: rowMs(series) }, missing)))
-}
-
-/** Returns a line for each instrument that left the list with a gap in the requested time: it is not requested. */
-export async function gapsOfGone(
-  db: Kysely<Database>,
-  { stream, categories, symbols, from, to }: BackfillRequest,
-  requested: readonly RequestedSeries[],
-): Promise<string[]> {
-  const nameOf = ({ category, symbol }: Pick<Series, 'category' | 'symbol'>) => `${category} ${symbol}`
-  const listed = new Set(requested.map(({ series }) => nameOf(series)))
-  const isSymbol = symbolMatcher(symbols)
-  const gaps = await listGaps(db, { verdicts: ['missing', 'lost'], streams: [stream], categories, isSymbol })
-  const isMeant = ({ range, ...series }: Gap) =>
-    series.symbol !== '*' && !listed.has(nameOf(series)) && range.from < to && (from === 'launch' || range.to > from)
-  const reasons = new Map(gaps.filter(isMeant).map((gap) => [nameOf(gap), gap.reason]))
-  return [...reasons].map(([name, reason]) => `missing: ${name} has gaps and is not listed any more: ${reason}`)
 }
 
 const maxNamed = 20

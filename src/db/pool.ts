@@ -76,11 +76,6 @@ export function socketOf(client: pg.ClientBase): Socket {
   return (client as unknown as { readonly connection: { readonly stream: Socket } }).connection.stream
 }
 
-/** Returns the id of the server's process for a client; null before it is connected. The types do not name it. */
-export function processIdOf(client: pg.ClientBase): number | null {
-  return (client as unknown as { readonly processID: number | null }).processID
-}
-
 /**
  * Returns the URL for the driver, with the settings of every session. Throws an error of one line if the URL is
  * malformed. The error does not quote the URL.

@@ -1,6 +1,6 @@
 import pg from 'pg'
 import { systemClock } from '../runtime/clock.js'
-import { type DatabasePool, processIdOf } from './pool.js'
+import type { DatabasePool } from './pool.js'
 
 export interface QueryColumn {
   readonly name: string
@@ -205,4 +205,9 @@ export function excerptAt(text: string, index: number): string[] {
   const end = Math.min(lineEnd === -1 ? characters.length : lineEnd, begin + width)
   const label = `line ${before.filter((character) => character === '\n').length + 1}: `
   return [`${label}${characters.slice(begin, end).join('')}`, `${' '.repeat(label.length + at - begin)}^`]
+}
+
+/** Returns the id of the server's process for a client; null before it is connected. The types do not name it. */
+function processIdOf(client: pg.ClientBase): number | null {
+  return (client as unknown as { readonly processID: number | null }).processID
 }

@@ -1,6 +1,5 @@
 import type { Category } from '../market/category.js'
-import type { RpiSymbol } from '../market/rows.js'
-import type { RejectedRow } from '../market/rejectedRow.js'
+import type { RejectedRow, RpiSymbol } from '../market/rows.js'
 import { type Operation, operationOfPastFills } from '../market/operation.js'
 import type { MachineMs, ServiceMs } from '../market/values.js'
 import { type Ending, endedByEither, LightEnding } from '../runtime/abort.js'

@@ -23,9 +23,6 @@ export function parseJson(text: string, depth = 0): unknown {
 
 class TooDeep extends SyntaxError {}
 
-/** Depth of a row in its response. */
-export const rowDepth = 2
-
 /** Returns true if there is a number below the envelope. Throws a `SyntaxError` if the value is nested too deep. */
 function holdsNumbers(value: unknown, depth: number): boolean {
   if (typeof value === 'number') return depth > 1

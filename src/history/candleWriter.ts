@@ -1,7 +1,7 @@
 import type { Kysely } from 'kysely'
 import type { Candle, CandleSeries } from '../market/candle.js'
 import { normalized, type TimeRange } from '../market/timeRange.js'
-import type { RejectedRow } from '../market/rejectedRow.js'
+import type { RejectedRow } from '../market/rows.js'
 import { type MachineMs, type ServiceMs, sum } from '../market/values.js'
 import { type Backoff, backoffMs, type Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'

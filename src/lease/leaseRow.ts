@@ -154,17 +154,6 @@ export async function releaseRow(run: RunQuery, { egress, owner }: Claimant): Pr
   ])
 }
 
-/** Resolves to the folder noted by `noteSpool`; null if none is. */
-export async function readSpool(db: Kysely<Database>, egress: string): Promise<string | null> {
-  const ofEgress = db.selectFrom('recorder.lease').select('spool').where('egress', '=', egress)
-  return (await ofEgress.executeTakeFirst())?.spool ?? null
-}
-
-/** Notes the folder where an owner's responses wait for the database. */
-export async function noteSpool(db: Kysely<Database>, egress: string, spool: string): Promise<void> {
-  await db.updateTable('recorder.lease').set({ spool }).where('egress', '=', egress).execute()
-}
-
 /** Returns SQL for a `Stamp`. */
 function stampOf(row: string): string {
   return `coalesce(${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until), '${free} ' || ${row}.epoch)`

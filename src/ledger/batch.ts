@@ -1,7 +1,6 @@
 import type { Candle, CandleSeries } from '../market/candle.js'
 import type { Category, FuturesCategory, InstrumentKey, TradedCategory } from '../market/category.js'
-import type { Fill } from '../market/rows.js'
-import type { RejectedRow } from '../market/rejectedRow.js'
+import type { Fill, RejectedRow } from '../market/rows.js'
 import { isProven, type StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { largest, type MachineMs, type ServiceMs } from '../market/values.js'

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { type Kysely, sql } from 'kysely'
-import type { RejectedRow } from '../market/rejectedRow.js'
+import type { RejectedRow } from '../market/rows.js'
 import { hourMs, type MachineMs } from '../market/values.js'
 import { type ColumnSpec, columnNames, type ColumnValue, rowsFrom } from '../db/columns.js'
 import type { Database } from '../db/schema.js'

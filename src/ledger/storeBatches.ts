@@ -1,5 +1,5 @@
 import type { Kysely } from 'kysely'
-import { type RejectedRow, rejectedRow } from '../market/rejectedRow.js'
+import { type RejectedRow, rejectedRow } from '../market/rows.js'
 import { isProven, type StreamName, streamTraits } from '../market/stream.js'
 import { sum } from '../market/values.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'

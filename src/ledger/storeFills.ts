@@ -1,6 +1,5 @@
 import { type Kysely, sql } from 'kysely'
-import { rejectedRow } from '../market/rejectedRow.js'
-import type { Fill } from '../market/rows.js'
+import { type Fill, rejectedRow } from '../market/rows.js'
 import { normalized, type Ranges } from '../market/timeRange.js'
 import { addMs, type Extra, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
 import { arrayText, type ColumnValue } from '../db/columns.js'

@@ -11,7 +11,7 @@ import {
   tradedCategoryOf,
   wholeNumber,
 } from './parameters.js'
-import { inOrder, pageLimit } from './fillPages.js'
+import { inOrder, pageLimit } from './pages.js'
 import { fixed, mix, mixText } from './world/hash.js'
 import type { Listing } from './world/listing.js'
 import type { Quirks } from './world/quirks.js'

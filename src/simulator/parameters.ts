@@ -9,9 +9,12 @@ import {
 import type { Operation } from '../market/operation.js'
 import { dayMs, type TimeMs } from '../market/values.js'
 import type { Quirks } from './world/quirks.js'
-import { type ServedInterval, servedIntervals, specifiedIntervals } from './world/intervals.js'
+import { type ServedInterval, servedIntervals } from './world/intervals.js'
 import { isRemoved, isShown, type Listing } from './world/listing.js'
 import type { World } from './world/world.js'
+
+/** Intervals that the specification names. */
+const specifiedIntervals = servedIntervals.slice(0, 10)
 
 /** Thrown for a failure in the service's own terms: its code and message become the response. */
 export class ServiceFailure extends Error {

@@ -1,8 +1,7 @@
 import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { futuresData } from './futures.js'
-import { fillPage, pastFillPage } from './fillPages.js'
-import { candlePage, takeTurns } from './pages.js'
+import { candlePage, fillPage, pastFillPage, takeTurns } from './pages.js'
 import {
   candleQueryOf,
   categoryOf,
@@ -21,7 +20,6 @@ import { historySymbol } from './world/fillRows.js'
 import { isShown, type Listing } from './world/listing.js'
 import type { World } from './world/world.js'
 import type { Category, TradedCategory } from '../market/category.js'
-import { mixWide } from './world/hash.js'
 
 type Responder = (operation: Operation, query: Query, at: TimeMs) => Promise<ResponseData>
 
@@ -236,30 +234,6 @@ function bookText(book: BookRow, asStrings: boolean): string {
 function levelsText(levels: BookRow['a'], asStrings: boolean): string {
   if (asStrings) return JSON.stringify(levels)
   return `[${levels.map((level) => `[${level.join(',')}]`).join(',')}]`
-}
-
-/**
- * Returns the envelope around `data`, as the parts of a body. The text of the data is passed on as it is, because
- * parsing and printing it again would lose digits.
- */
-export function envelope(
-  quirks: Quirks,
-  code: string,
-  message: string,
-  requestTime: TimeMs,
-  data: string | Buffer,
-): readonly (string | Buffer)[] {
-  const quotedCode = `"code":${JSON.stringify(code)}`
-  const quotedMessage = `"msg":${JSON.stringify(message)}`
-  const time = `"requestTime":${requestTime}`
-  switch (quirks.envelopeOrderVaries ? mixWide(0xe4, requestTime) % 3 : 0) {
-    case 1:
-      return ['{"data":', data, `,${quotedCode},${quotedMessage},${time}}`]
-    case 2:
-      return [`{${time},${quotedMessage},"data":`, data, `,${quotedCode}}`]
-    default:
-      return [`{${quotedCode},${quotedMessage},${time},"data":`, data, '}']
-  }
 }
 
 /** How one row of a page is spoiled: a field of the wrong type, a missing field, or a text that is no number. */

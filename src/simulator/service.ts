@@ -2,12 +2,12 @@ import { type Operation, operations, specifiedPerSecond } from '../market/operat
 import type { TimeMs } from '../market/values.js'
 import { type Control, createControl, Journal } from './control.js'
 import { type Outcome, type Outgoing, spoiled } from './delivery.js'
-import { createResponder, envelope, type ResponseData } from './responses.js'
+import { createResponder, type ResponseData } from './responses.js'
 import { type CompleteFault, type Fault, FaultSet, type StallWatch } from './faults.js'
 import { Limiter, type LimitOptions } from './limits.js'
 import { type Query, ServiceFailure } from './parameters.js'
 import type { ActivityProfile, Scale } from './world/catalogue.js'
-import { createRandom } from './world/hash.js'
+import { createRandom, mixWide } from './world/hash.js'
 import type { ListingRequest } from './world/listing.js'
 import { type Quirks, quirksSchema } from './world/quirks.js'
 import { createWorld, type World } from './world/world.js'
@@ -210,5 +210,29 @@ function completeLimits(limits: SimulatorLimits): LimitOptions {
     perMinute: Math.max(1, Math.round((limits.perMinute ?? 6_000) * factor)),
     blockMs: limits.blockMs ?? 300_000,
     enforce: limits.enforce ?? true,
+  }
+}
+
+/**
+ * Returns the envelope around `data`, as the parts of a body. The text of the data is passed on as it is, because
+ * parsing and printing it again would lose digits.
+ */
+function envelope(
+  quirks: Quirks,
+  code: string,
+  message: string,
+  requestTime: TimeMs,
+  data: string | Buffer,
+): readonly (string | Buffer)[] {
+  const quotedCode = `"code":${JSON.stringify(code)}`
+  const quotedMessage = `"msg":${JSON.stringify(message)}`
+  const time = `"requestTime":${requestTime}`
+  switch (quirks.envelopeOrderVaries ? mixWide(0xe4, requestTime) % 3 : 0) {
+    case 1:
+      return ['{"data":', data, `,${quotedCode},${quotedMessage},${time}}`]
+    case 2:
+      return [`{${time},${quotedMessage},"data":`, data, `,${quotedCode}}`]
+    default:
+      return [`{${quotedCode},${quotedMessage},${time},"data":`, data, '}']
   }
 }

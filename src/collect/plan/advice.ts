@@ -5,8 +5,7 @@ import { secondsPerDay } from '../../market/values.js'
 import { grouped } from '../../runtime/text.js'
 import { expectedShare } from '../schedule/fillShare.js'
 import { isWithin } from '../schedule/pace.js'
-import { safeRates, watchesPerSecond } from '../streams/rates.js'
-import { enabledStreams, fillsDemand } from '../streams/streams.js'
+import { enabledStreams, fillsDemand, safeRates, watchesPerSecond } from '../streams/streams.js'
 import {
   assumedBusiestFillsPerSecond,
   assumedFillTurnover,

@@ -7,7 +7,7 @@ import type { InstrumentStream, ListStream } from '../streams/stream.js'
 import { type AnyStream, enabledStreams } from '../streams/streams.js'
 import { type LeftOut, type PlanInstrument, type PlanUniverse, rankInstruments } from '../universe/planUniverse.js'
 import { runsPerDay } from '../schedule/cron.js'
-import { countWithin } from '../schedule/pace.js'
+import { isWithin } from '../schedule/pace.js'
 
 /** Requests, rows and bytes of a stream on a day on which its schedule runs. */
 export interface StreamDemand {
@@ -159,4 +159,18 @@ export function daysOnDisk(
     else full = middle
   }
   return fits
+}
+
+/**
+ * Returns how many entries fit into an allowance, counted from the top of a ranking.
+ *
+ * @param costs requests per second of each entry, in the order of the ranking
+ */
+function countWithin(costs: readonly number[], allowedPerSecond: number): number {
+  let used = 0
+  for (const [index, cost] of costs.entries()) {
+    used += cost
+    if (!isWithin(used, allowedPerSecond)) return index
+  }
+  return costs.length
 }

@@ -7,7 +7,6 @@ import type { Kysely } from 'kysely'
 import { hostname } from 'node:os'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
-import { noteSpool, readSpool } from '../../lease/leaseRow.js'
 import { type StreamName, streamNames } from '../../market/stream.js'
 import type { ServiceMs } from '../../market/values.js'
 
@@ -210,4 +209,15 @@ export async function requireWritable(disk: Disk, file: string): Promise<void> {
 /** Reads from a segment's name when the segment was created. */
 export function createdAtOf(name: string): ServiceMs {
   return Number.parseInt(name, 10) as ServiceMs
+}
+
+/** Resolves to the folder noted by `noteSpool`; null if none is. */
+async function readSpool(db: Kysely<Database>, egress: string): Promise<string | null> {
+  const ofEgress = db.selectFrom('recorder.lease').select('spool').where('egress', '=', egress)
+  return (await ofEgress.executeTakeFirst())?.spool ?? null
+}
+
+/** Notes the folder where an owner's responses wait for the database. */
+async function noteSpool(db: Kysely<Database>, egress: string, spool: string): Promise<void> {
+  await db.updateTable('recorder.lease').set({ spool }).where('egress', '=', egress).execute()
 }

@@ -31,9 +31,6 @@ interface Entry<Target> {
   failedMs: number
   isRequested: boolean
 }
-
-/** A request that follows the last one sooner brings next to nothing, even for the busiest instrument. */
-export const shortestPollMs = 50
 /** An instrument with fewer unseen fills than this is not worth a request yet. */
 const dueFills = 3
 const maxBackoffMs = 30_000

@@ -80,20 +80,6 @@ export function nextPlace(nowMs: number, periodMs: number, phase: number): numbe
   return (Math.floor((nowMs - offset) / periodMs) + 1) * periodMs + offset
 }
 
-/**
- * Returns how many entries fit into an allowance, counted from the top of a ranking.
- *
- * @param costs requests per second of each entry, in the order of the ranking
- */
-export function countWithin(costs: readonly number[], allowedPerSecond: number): number {
-  let used = 0
-  for (const [index, cost] of costs.entries()) {
-    used += cost
-    if (!isWithin(used, allowedPerSecond)) return index
-  }
-  return costs.length
-}
-
 /** Share of all places by which an entry may fall below the last place and still keep its own. */
 const slack = 0.1
 

@@ -2,7 +2,7 @@ import type { Config } from '../../config/resolve.js'
 import type { ExchangeClient, Page } from '../../exchange/client.js'
 import type { RequestOptions } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
-import { type Category, type InstrumentKey, isTradedCategory, type TradedCategory } from '../../market/category.js'
+import type { Category, InstrumentKey } from '../../market/category.js'
 import { byStream, type StreamName } from '../../market/stream.js'
 import type { LeftOut, PlanInstrument, Select } from '../universe/planUniverse.js'
 import type { Universe } from '../universe/universe.js'
@@ -77,11 +77,6 @@ export interface InstrumentStream<Target extends InstrumentKey, Row> extends Req
   readonly sharesRequests?: number
   /** Text to compare two responses by; null when a response is empty. Only for streams requested in a cycle. */
   contentOf?(rows: readonly Row[]): string | null
-}
-
-/** Keeps the instruments that have a market of their own. Margin trades on the spot books. */
-export function traded(keys: readonly InstrumentKey[]): { category: TradedCategory; symbol: string }[] {
-  return keys.flatMap(({ category, symbol }) => (isTradedCategory(category) ? [{ category, symbol }] : []))
 }
 
 /** Present state of a stream, and its counts since the process started. */

@@ -1,12 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { bounds } from '../../market/bounds.js'
-import { type RejectedRow, rejectedRow } from '../../market/rejectedRow.js'
+import { type RejectedRow, rejectedRow } from '../../market/rows.js'
 import type { Extra, MachineMs, ServiceMs } from '../../market/values.js'
 import { workedMs } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
 import { toleranceMs } from '../serviceClock.js'
-import { isRecord, jsonText, numbersAsText, parseJson, rowDepth, type ServiceResponse } from '../response.js'
+import { isRecord, jsonText, numbersAsText, parseJson, type ServiceResponse } from '../response.js'
 import { expectedText, isStorable, type Notes } from './fields.js'
+
+/** Depth of a row in its response. */
+const rowDepth = 2
 
 /** A row of the wire that is an object, by the names of its fields on the wire. */
 export type WireObject = Readonly<Record<string, unknown>>

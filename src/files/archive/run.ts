@@ -18,7 +18,8 @@ import {
   firstTime,
   lastTime,
 } from '../layout/tables.js'
-import { type ArchiveTarget, DamagedArchive, explainFullDisk } from '../layout/target.js'
+import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
+import { isFullDisk } from '../../runtime/disk.js'
 
 interface ArchiveRequest {
   readonly tables: readonly string[]
@@ -139,4 +140,12 @@ async function newDays(db: Kysely<Database>, table: ArchivedTable, { now, settle
   if (from === null || dayStart(dayOf(from)) + dayMs > settledAt) return []
   const last = await lastTime(db, table)
   return last === null ? [] : daysBetween(from, Math.min(settledAt, dayEnd(dayOf(last))))
+}
+
+/** Adds advice to the error of a full disk or quota. Returns any other error unchanged. */
+function explainFullDisk(error: unknown, folder: string): unknown {
+  if (!isFullDisk(error)) return error
+  return new Error(`no space is left on the disk of ${folder}: make room there; the same command goes on from here`, {
+    cause: error,
+  })
 }

@@ -1,18 +1,11 @@
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
 import type { MarketTable } from '../../market/stream.js'
-import {
-  compareDecimals,
-  extentList,
-  extentsIn,
-  isDecimal,
-  UnfitDecimal,
-  widen,
-  withSpare,
-} from '../parquet/columns.js'
+import { type DecimalExtent, extentList, extentsIn, isDecimal, UnfitDecimal, withSpare } from '../parquet/columns.js'
 import { type ArchivedTable, type ArchiveFile, type Day, dayEnd, dayStart, proofTables } from '../layout/tables.js'
 import { type ArchiveReader, type ExpectedFile, fileRows, PartitionWriter, type StagedFile } from './file.js'
 import { serverRow, type StoredColumn } from '../layout/rowText.js'
 import { byBytes, rowsOf, rowsOfDay, type Snapshot, symbolsOfDay, tableColumns } from './rows.js'
+import { placesOf, unitsAt } from '../../market/values.js'
 
 /** Columns of each table of the archive that has files, with the digits of their decimals. */
 type KnownColumns = ReadonlyMap<string, readonly StoredColumn[]>
@@ -259,4 +252,15 @@ async function* keysOf(
     }
   }
   return undefined
+}
+
+/** Returns the number of digits that two sets of values need together. */
+function widen(a: DecimalExtent, b: DecimalExtent): DecimalExtent {
+  return { digits: Math.max(a.digits, b.digits), scale: Math.max(a.scale, b.scale) }
+}
+
+/** Orders decimals, given as text, by their values. */
+function compareDecimals(a: string, b: string): number {
+  const places = Math.max(placesOf(a), placesOf(b))
+  return Number(unitsAt(a, places) - unitsAt(b, places))
 }

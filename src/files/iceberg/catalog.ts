@@ -4,7 +4,7 @@ import { messageOf } from '../../runtime/text.js'
 import { type Day, type DayRange, isInRange } from '../layout/tables.js'
 import { type ArchiveTarget, DamagedArchive } from '../layout/target.js'
 import { type DataFile, entryStatus, type ListedManifest, type ManifestEntry, readAvro } from './manifests.js'
-import { columnsIn, currentSnapshot, type TableColumns, type TableMetadata } from './metadata.js'
+import { columnsProperty, currentFields, currentSnapshot, type TableColumns, type TableMetadata } from './metadata.js'
 import { dayOfFile, type PublishedTable, publishedTables, sourceOf } from './tables.js'
 
 /** Catalog and namespace by which engines find the tables, as in `recorder.market.fills`. */
@@ -240,4 +240,11 @@ export async function neededFiles(target: ArchiveTarget, pointers: Pointers): Pr
   }
   for (const url of urls) paths.add(pathOf(target, url))
   return paths
+}
+
+function columnsIn(metadata: TableMetadata): TableColumns {
+  const first = new Set(metadata.schemas[0]?.fields.map(({ name }) => name))
+  const written = JSON.parse(metadata.properties[columnsProperty] ?? '[]') as readonly { readonly name: string }[]
+  const required = new Set(written.map(({ name }) => name).filter((name) => first.has(name)))
+  return { fields: currentFields(metadata), required }
 }

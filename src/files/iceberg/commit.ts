@@ -4,21 +4,31 @@ import type { Kysely } from 'kysely'
 import { databaseNow } from '../../db/database.js'
 import type { Database } from '../../db/schema.js'
 import { random, randomName } from '../../runtime/randomness.js'
-import type { ArchiveFile, Day } from '../layout/tables.js'
+import { type ArchiveFile, type Day, dayEnd, dayStart } from '../layout/tables.js'
 import { parquetColumns, type StoredColumn } from '../layout/rowText.js'
 import type { ArchiveTarget } from '../layout/target.js'
 import * as catalog from './catalog.js'
 import {
+  type DataFile,
   entryStatus,
+  listBytes,
   type ListedManifest,
   listedManifest,
-  listBytes,
   manifestBytes,
   type ManifestEntry,
-  summaryOf,
 } from './manifests.js'
-import { currentFields, currentSnapshot, type Field, fieldOf, nextMetadata, type TableMetadata } from './metadata.js'
-import { dataFile, partitionOf, type PublishedTable, publishedTables } from './tables.js'
+import {
+  currentFields,
+  currentSnapshot,
+  type Field,
+  fieldOf,
+  nextMetadata,
+  type PartitionColumn,
+  type TableMetadata,
+} from './metadata.js'
+import { type PublishedTable, publishedTables } from './tables.js'
+import { dayMs, sum } from '../../market/values.js'
+import { fieldId } from '../parquet/columns.js'
 
 export interface CommitContext {
   readonly db: Kysely<Database>
@@ -187,5 +197,64 @@ export async function putFile(
     await target.publish(local, path)
   } finally {
     await rm(local, { force: true })
+  }
+}
+
+function partitionOf({ timeColumn, divider }: PublishedTable): PartitionColumn[] {
+  const days =
+    timeColumn === undefined
+      ? []
+      : [{ name: `${timeColumn}_day`, 'field-id': 1001, 'source-id': fieldId(timeColumn), transform: 'day' as const }]
+  return [...days, { name: divider, 'field-id': 1000, 'source-id': fieldId(divider), transform: 'identity' }]
+}
+
+interface PlacedFile {
+  readonly divider: string
+  readonly rows: number
+  readonly bytes: number
+  readonly symbols: readonly [string, string]
+}
+
+/** Describes a file, with the bounds that follow from its place. Engines skip files by these bounds. */
+function dataFile({ timeColumn, divider }: PublishedTable, url: string, day: Day, file: PlacedFile): DataFile {
+  const bounds: [id: number, lower: Buffer, upper: Buffer][] = [
+    [fieldId(divider), Buffer.from(file.divider), Buffer.from(file.divider)],
+    [fieldId('symbol'), Buffer.from(file.symbols[0]), Buffer.from(file.symbols[1])],
+  ]
+  const partition: Record<string, string | number> = { [divider]: file.divider }
+  if (timeColumn !== undefined) {
+    bounds.push([fieldId(timeColumn), instant(dayStart(day), 0n), instant(dayEnd(day), -1n)])
+    partition[`${timeColumn}_day`] = dayStart(day) / dayMs
+  }
+  return {
+    content: 0,
+    file_path: url,
+    file_format: 'PARQUET',
+    partition,
+    record_count: file.rows,
+    file_size_in_bytes: file.bytes,
+    lower_bounds: bounds.map(([key, value]) => ({ key, value })),
+    upper_bounds: bounds.map(([key, , value]) => ({ key, value })),
+  }
+}
+
+function instant(time: number, moreMicros: bigint): Buffer {
+  const bytes = Buffer.alloc(8)
+  bytes.writeBigInt64LE(BigInt(time) * 1000n + moreMicros)
+  return bytes
+}
+
+/** Counts the files and rows of a snapshot in the form that engines show and use. */
+function summaryOf(manifests: readonly ListedManifest[], id: number): Record<string, string> {
+  const total = (all: readonly ListedManifest[], count: (one: ListedManifest) => number) => sum(all.map(count))
+  const own = manifests.filter((one) => one.added_snapshot_id === id)
+  const added = total(own, (one) => one.added_files_count)
+  const deleted = total(own, (one) => one.deleted_files_count)
+  return {
+    operation: deleted === 0 ? 'append' : added === 0 ? 'delete' : 'overwrite',
+    'added-data-files': String(added),
+    'deleted-data-files': String(deleted),
+    'total-data-files': String(total(manifests, (one) => one.added_files_count + one.existing_files_count)),
+    'total-records': String(total(manifests, (one) => one.added_rows_count + one.existing_rows_count)),
   }
 }

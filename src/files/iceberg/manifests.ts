@@ -212,18 +212,3 @@ function summarize(values: readonly (string | number)[]): PartitionSummary {
 export function listBytes(manifests: readonly ListedManifest[]): Promise<Buffer> {
   return writeAvro(listSchema, manifests, { 'format-version': '2' })
 }
-
-/** Counts the files and rows of a snapshot in the form that engines show and use. */
-export function summaryOf(manifests: readonly ListedManifest[], id: number): Record<string, string> {
-  const total = (all: readonly ListedManifest[], count: (one: ListedManifest) => number) => sum(all.map(count))
-  const own = manifests.filter((one) => one.added_snapshot_id === id)
-  const added = total(own, (one) => one.added_files_count)
-  const deleted = total(own, (one) => one.deleted_files_count)
-  return {
-    operation: deleted === 0 ? 'append' : added === 0 ? 'delete' : 'overwrite',
-    'added-data-files': String(added),
-    'deleted-data-files': String(deleted),
-    'total-data-files': String(total(manifests, (one) => one.added_files_count + one.existing_files_count)),
-    'total-records': String(total(manifests, (one) => one.added_rows_count + one.existing_rows_count)),
-  }
-}

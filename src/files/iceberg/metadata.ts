@@ -60,13 +60,6 @@ export interface TableColumns {
   readonly required: ReadonlySet<string>
 }
 
-export function columnsIn(metadata: TableMetadata): TableColumns {
-  const first = new Set(metadata.schemas[0]?.fields.map(({ name }) => name))
-  const written = JSON.parse(metadata.properties[columnsProperty] ?? '[]') as readonly { readonly name: string }[]
-  const required = new Set(written.map(({ name }) => name).filter((name) => first.has(name)))
-  return { fields: currentFields(metadata), required }
-}
-
 /** Returns which column of a file readers would not find, or would misread; null if there is none. */
 export function fieldProblem(found: readonly Field[], { fields, required }: TableColumns): string | null {
   for (const name of required) if (!found.some((field) => field.name === name)) return `has no column ${name}`

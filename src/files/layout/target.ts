@@ -1,7 +1,7 @@
 import pLimit from 'p-limit'
 import { link, lstat, readdir, readFile, realpath, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, sep } from 'node:path'
-import { isFullDisk, makeFolder, syncToDisk, systemDisk } from '../../runtime/disk.js'
+import { makeFolder, syncToDisk, systemDisk } from '../../runtime/disk.js'
 import { randomName } from '../../runtime/randomness.js'
 
 /** Thrown for a part of an archive that is not as it was written. The message is one line. */
@@ -96,14 +96,6 @@ export function folderTarget(root: string): ArchiveTarget {
       await removeEmpty(root, at(partial))
     },
   }
-}
-
-/** Adds advice to the error of a full disk or quota. Returns any other error unchanged. */
-export function explainFullDisk(error: unknown, folder: string): unknown {
-  if (!isFullDisk(error)) return error
-  return new Error(`no space is left on the disk of ${folder}: make room there; the same command goes on from here`, {
-    cause: error,
-  })
 }
 
 /** Returns the local path of a file. Throws on links out of the archive, and on devices and pipes that could block. */

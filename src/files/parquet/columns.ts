@@ -1,7 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Encoding, SchemaElement } from 'hyparquet'
 import type { QueryColumn, QueryRow } from '../../db/readOnlyQuery.js'
-import { placesOf, unitsAt } from '../../market/values.js'
 
 /** Converts a column of the database to a column of a Parquet file. */
 export interface ParquetColumn {
@@ -100,30 +99,6 @@ export function elements(text: string): string[] {
   return text === '{}' ? [] : text.slice(1, -1).split(',')
 }
 
-/** Returns columns in the form that the writer takes. `values` were made by `convert`. */
-export function columnsOf(
-  columns: readonly ParquetColumn[],
-  values: readonly unknown[][],
-): { name: string; data: unknown[]; encoding?: Encoding }[] {
-  return columns.map(({ name, schema, encoding }, i) => {
-    const data = values[i] ?? []
-    const isPlain = encoding === undefined && schema[0]?.converted_type === 'DECIMAL' && hardlyRepeats(data)
-    const chosen = isPlain ? 'PLAIN' : encoding
-    return { name, data, ...(chosen !== undefined && { encoding: chosen }) }
-  })
-}
-
-/** Returns true if 16-byte values compress better than places in a dictionary, because few of them are equal. */
-function hardlyRepeats(data: readonly unknown[]): boolean {
-  const maxDifferent = data.length / 8
-  // Equal values are the same array, as long as the cache of decimals holds them.
-  const found = new Set<unknown>()
-  for (const value of data) {
-    if (found.add(value).size > maxDifferent) return true
-  }
-  return false
-}
-
 export function isDecimal(type: string): boolean {
   return type === 'numeric' || type === '_numeric'
 }
@@ -190,11 +165,6 @@ export function withSpare(extent: DecimalExtent): DecimalExtent {
   return scaleFor(wider) === 'text' ? extent : wider
 }
 
-/** Returns the number of digits that two sets of values need together. */
-export function widen(a: DecimalExtent, b: DecimalExtent): DecimalExtent {
-  return { digits: Math.max(a.digits, b.digits), scale: Math.max(a.scale, b.scale) }
-}
-
 /** Thrown for a value that the type of its column cannot hold exactly. */
 export class UnfitDecimal extends Error {
   constructor(column: string, value: string, scale: number) {
@@ -242,12 +212,6 @@ export function trimmedDecimal(text: string): string {
   let end = text.length
   while (text.charCodeAt(end - 1) === zero) end--
   return text.slice(0, end - 1 === point ? point : end)
-}
-
-/** Orders decimals, given as text, by their values. */
-export function compareDecimals(a: string, b: string): number {
-  const places = Math.max(placesOf(a), placesOf(b))
-  return Number(unitsAt(a, places) - unitsAt(b, places))
 }
 
 const zero = 0x30

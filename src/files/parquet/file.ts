@@ -1,5 +1,6 @@
 import {
   asyncBufferFromFile,
+  type Encoding,
   type FileMetaData,
   parquetMetadataAsync,
   parquetRead,
@@ -12,7 +13,7 @@ import { fileWriter, ParquetWriter } from 'hyparquet-writer'
 import { Zstd } from '@hpcc-js/wasm-zstd'
 import { sum } from '../../market/values.js'
 import type { QueryRow } from '../../db/readOnlyQuery.js'
-import { columnsOf, type ParquetColumn, unitsIn } from './columns.js'
+import { type ParquetColumn, unitsIn } from './columns.js'
 
 /** Largest size of a row group. It is held in memory until it is written. */
 const rowsPerGroup = 50_000
@@ -242,4 +243,28 @@ function copyAtOnce(zstd: Zstd): void {
   const heap = (zstd as unknown as { readonly ['_mainModule']?: Partial<Heap> })['_mainModule']
   if (typeof heap?.heapView !== 'function' || typeof heap.heapToUint8Array !== 'function') return
   heap.heapToUint8Array = (block) => (heap as Heap).heapView(block).slice()
+}
+
+/** Returns columns in the form that the writer takes. `values` were made by `convert`. */
+function columnsOf(
+  columns: readonly ParquetColumn[],
+  values: readonly unknown[][],
+): { name: string; data: unknown[]; encoding?: Encoding }[] {
+  return columns.map(({ name, schema, encoding }, i) => {
+    const data = values[i] ?? []
+    const isPlain = encoding === undefined && schema[0]?.converted_type === 'DECIMAL' && hardlyRepeats(data)
+    const chosen = isPlain ? 'PLAIN' : encoding
+    return { name, data, ...(chosen !== undefined && { encoding: chosen }) }
+  })
+}
+
+/** Returns true if 16-byte values compress better than places in a dictionary, because few of them are equal. */
+function hardlyRepeats(data: readonly unknown[]): boolean {
+  const maxDifferent = data.length / 8
+  // Equal values are the same array, as long as the cache of decimals holds them.
+  const found = new Set<unknown>()
+  for (const value of data) {
+    if (found.add(value).size > maxDifferent) return true
+  }
+  return false
 }

@@ -1,6 +1,5 @@
 import { render } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { Budget } from './budget.js'
 import { Calendar } from './calendar.js'
 import { inWords } from '../../runtime/text.js'
 import type { Status } from '../api/contract.js'
@@ -11,7 +10,7 @@ import { eventsUrl, useLive, useResponse } from './loaded.js'
 import { Market } from './market.js'
 import { Command, Panel, useWindowEvent } from './panel.js'
 import { Streams } from './streams.js'
-import { Tiles } from './tiles.js'
+import { Budget, Tiles } from './tiles.js'
 import { type ChangeView, readView, type View, writeView } from './view.js'
 
 function App() {

@@ -140,14 +140,3 @@ export async function isExisting(dataDir: string): Promise<boolean> {
     (error: NodeJS.ErrnoException) => error.code !== 'ENOENT',
   )
 }
-
-/**
- * Throws if a data folder has no database. Commands that read recorded data call it. A new, empty database would say
- * that nothing is missing, although the folder was only mistyped.
- */
-export async function requireExisting(dataDir: string): Promise<void> {
-  if (await isExisting(dataDir)) return
-  throw new Error(
-    `there is no database in ${dataDir}; run this where the recorder was started, or give --data-dir or DATABASE_URL`,
-  )
-}

@@ -4,7 +4,7 @@ import { fixed } from './hash.js'
 import { nextOpenTime, type ServedInterval } from './intervals.js'
 import type { Listing } from './listing.js'
 import type { Market } from './market.js'
-import { runMs } from './evenFills.js'
+import { runMs } from './marketFills.js'
 import { splitFactor, splitStamp } from './traits.js'
 
 const runsPerMinute = 16

@@ -3,7 +3,7 @@ import { dayMs, type TimeMs } from '../../market/values.js'
 import { mix, mixText, unit } from './hash.js'
 import type { Listing, ListingRequest, SymbolType } from './listing.js'
 import { coinName, deliverySeries, factsOf, knownCoins, listingWaves, spotMetals, tokenRequest } from './tokens.js'
-import { ordinary } from './traits.js'
+import type { Traits } from './traits.js'
 
 export type Scale = 'tiny' | 'small' | 'live'
 export const scales = ['tiny', 'small', 'live'] as const satisfies readonly Scale[]
@@ -177,4 +177,17 @@ function completeListing(seed: number, activity: ActivityProfile, request: Listi
     launchTime,
     fillsPerHour: request.fixedStatus === 'offline' ? 0 : rate,
   }
+}
+
+const ordinary: Traits = {
+  outsideTape: null,
+  platformTurnover: null,
+  fillHours: 'always',
+  lastFillBefore: null,
+  book: 'live',
+  candles: 'every',
+  splits: [],
+  failsWith: null,
+  rowFields: {},
+  tickerFields: {},
 }

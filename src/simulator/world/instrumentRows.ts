@@ -2,7 +2,7 @@ import { dayMs, type TimeMs } from '../../market/values.js'
 import { fundingHours } from './funding.js'
 import type { Quirks } from './quirks.js'
 import { fixed, mix, mixText } from './hash.js'
-import { type Listing, shownLaunchTime, statusOf } from './listing.js'
+import type { Listing } from './listing.js'
 import { withFields } from './traits.js'
 
 /** An instrument as the operation gives it. An absent field is one of the spellings of "not set". */
@@ -136,4 +136,16 @@ function setSpot(maker: RowMaker, quirks: Quirks): void {
   if (!quirks.lowerCaseAreaSymbol) maker.set(isInArea ? { areaSymbol: 'YES' } : {})
   // Rows of crypto leave out `areaSymbol`.
   else if (isReality) maker.set({ areaSymbol: isInArea ? 'yes' : 'no' })
+}
+
+function statusOf(listing: Listing, at: TimeMs): string {
+  if (at < listing.launchTime) return 'listed'
+  if (listing.offTime !== null && at >= listing.offTime) return 'offline'
+  if (listing.limitOpenTime !== null && at >= listing.limitOpenTime) return 'limit_open'
+  return listing.fixedStatus ?? 'online'
+}
+
+/** Returns the launch time that the row shows: that of the last listing, if there were several. */
+function shownLaunchTime({ launchTime, splits }: Listing, at: TimeMs): TimeMs {
+  return splits.findLast((split) => split.relists && split.at <= at)?.at ?? launchTime
 }

@@ -28,9 +28,6 @@ const lengths = {
 export type ServedInterval = keyof typeof lengths
 export const servedIntervals = Object.keys(lengths) as readonly ServedInterval[]
 
-/** Intervals that the specification names. */
-export const specifiedIntervals = servedIntervals.slice(0, 10)
-
 export type ServedSeries = Omit<CandleSeries, 'interval'> & { readonly interval: ServedInterval }
 
 /** Intervals that open at the service's midnight, which need not be midnight UTC. */

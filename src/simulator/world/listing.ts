@@ -59,18 +59,6 @@ export function isTrading(listing: Listing, at: TimeMs): boolean {
   )
 }
 
-export function statusOf(listing: Listing, at: TimeMs): string {
-  if (at < listing.launchTime) return 'listed'
-  if (listing.offTime !== null && at >= listing.offTime) return 'offline'
-  if (listing.limitOpenTime !== null && at >= listing.limitOpenTime) return 'limit_open'
-  return listing.fixedStatus ?? 'online'
-}
-
-/** Returns the launch time that the row shows: that of the last listing, if there were several. */
-export function shownLaunchTime({ launchTime, splits }: Listing, at: TimeMs): TimeMs {
-  return splits.findLast((split) => split.relists && split.at <= at)?.at ?? launchTime
-}
-
 /** Returns the moments at which the instrument's row changes. */
 export function changeTimes(listing: Listing): readonly TimeMs[] {
   const { announceTime, launchTime, limitOpenTime, offTime, removeTime, splits } = listing

@@ -1,10 +1,16 @@
 import { hourMs, type TimeMs } from '../../market/values.js'
 import { type CommonFactor, createPricePath, type PricePath } from './prices.js'
-import { createEvenFills, type FillProcess, type FillRate, runMs, type RunVisitor, type Sweep } from './evenFills.js'
 import { mix, mixText, mixWide, unit } from './hash.js'
 import type { Listing } from './listing.js'
-import { createMarketFills } from './marketFills.js'
-import { inTradingHours, splitFactor } from './traits.js'
+import {
+  createMarketFills,
+  type FillProcess,
+  type FillRate,
+  runMs,
+  type RunVisitor,
+  type Sweep,
+} from './marketFills.js'
+import { splitFactor } from './traits.js'
 
 /** One order book and its trading, in whole ticks and lots. */
 export interface Market {
@@ -156,4 +162,93 @@ export function fillAt(market: Market, index: number): TrueFill {
 /** Creates fills with the traits of a market. Without burstiness, their rate is even. */
 export function createFillProcess(key: number, rate: FillRate, common: CommonFactor): FillProcess {
   return rate.burstiness === 0 ? createEvenFills(key, rate) : createMarketFills(key, rate, common)
+}
+
+/**
+ * Creates fills at the same rate at all hours, with sizes of about the mean. They serve tests that depend on a rate. Time
+ * is cut into equal slots, and each has one fill at a place of its own.
+ */
+function createEvenFills(key: number, { perHour, meanSizeLots }: FillRate): FillProcess {
+  const [placeKey, sizeKey] = [mix(key, 0xc0), mix(key, 0x512e)]
+  const slotMs = hourMs / perHour
+  // The end of a slot stays free, so that rounding cannot put a fill into the next one.
+  const timeOf = (index: number): TimeMs => Math.floor((index + 0.98 * unit(mixWide(placeKey, index))) * slotMs)
+  const countBefore = (at: TimeMs): number => {
+    const slot = Math.floor(at / slotMs)
+    return slot + (timeOf(slot) < at ? 1 : 0)
+  }
+  // A size is the mean plus the difference of two neighbouring noise values. In a sum, all but two of them cancel out.
+  const sizeNoise = (index: number): number => mixWide(sizeKey, index) % meanSizeLots
+  return {
+    countBefore,
+    timeOf,
+    sizeOf: (index) => meanSizeLots + sizeNoise(index) - sizeNoise(index - 1),
+    sizeOfRange: (from, to) => (to <= from ? 0 : (to - from) * meanSizeLots + sizeNoise(to - 1) - sizeNoise(from - 1)),
+    eachRun(hour, from, to, visit) {
+      const end = Math.min(to, countBefore((hour + 1) * hourMs))
+      for (let first = Math.max(from, countBefore(hour * hourMs)); first < end;) {
+        const run = Math.floor(timeOf(first) / runMs)
+        const next = Math.min(end, countBefore((run + 1) * runMs))
+        visit(run, first, next - first)
+        first = next
+      }
+    },
+    sweepOf: () => null,
+    eachSweep: () => undefined,
+  }
+}
+
+const runsPerHour = hourMs / runMs
+
+/** Hours of UTC in which stocks are traded here, Monday to Friday. They exceed the exchange's own hours. */
+const opensAt = 8
+const closesAt = 24
+const perDay = closesAt - opensAt
+const perWeek = 5 * perDay
+
+/** Returns the number of trading hours from the Monday before the epoch to `hour`, which counts from the epoch. */
+function tradingHour(hour: number): number {
+  const day = Math.floor(hour / 24)
+  const week = Math.floor((day + 3) / 7)
+  const weekday = day + 3 - week * 7
+  if (weekday >= 5) return week * perWeek + perWeek
+  const hourOfDay = hour - day * 24
+  return week * perWeek + weekday * perDay + Math.min(perDay, Math.max(0, hourOfDay - opensAt))
+}
+
+function isTradingHour(hour: number): boolean {
+  const day = Math.floor(hour / 24)
+  const hourOfDay = hour - day * 24
+  return (day + 3) % 7 < 5 && hourOfDay >= opensAt && hourOfDay < closesAt
+}
+
+/** Returns the hour since the epoch in which a trading hour lies. */
+function clockHour(trading: number): number {
+  const week = Math.floor(trading / perWeek)
+  const rest = trading - week * perWeek
+  const weekday = Math.floor(rest / perDay)
+  return (week * 7 + weekday - 3) * 24 + opensAt + (rest - weekday * perDay)
+}
+
+/** Moves the fills of a process into trading hours. Nights and weekends then have no fills. */
+function inTradingHours(process: FillProcess): FillProcess {
+  const tradingTime = (at: TimeMs): number => {
+    const hour = Math.floor(at / hourMs)
+    return tradingHour(hour) * hourMs + (isTradingHour(hour) ? at - hour * hourMs : 0)
+  }
+  return {
+    ...process,
+    countBefore: (at) => process.countBefore(tradingTime(at)),
+    timeOf(index) {
+      const at = process.timeOf(index)
+      const trading = Math.floor(at / hourMs)
+      return clockHour(trading) * hourMs + (at - trading * hourMs)
+    },
+    eachRun(hour, from, to, visit) {
+      if (!isTradingHour(hour)) return
+      const trading = tradingHour(hour)
+      const moved = (hour - trading) * runsPerHour
+      process.eachRun(trading, from, to, (run, first, count) => visit(run + moved, first, count))
+    },
+  }
 }

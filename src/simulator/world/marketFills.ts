@@ -1,8 +1,44 @@
-import { type FillProcess, type FillRate, runMs, type RunVisitor } from './evenFills.js'
 import { mix, unit } from './hash.js'
 import { type CommonFactor, minutesPerWeek } from './prices.js'
 import { createShares, type Shares } from './shares.js'
 import { minuteMs, type TimeMs } from '../../market/values.js'
+
+/** Length of a run. Its fills share a side and, except for sweeps, a price. 16 runs make a minute. */
+export const runMs = 3_750
+
+/** When fills happen and how large they are. Every fill has a stable index; indices ascend with time. */
+export interface FillProcess {
+  /** Returns the number of fills from the epoch until before `at`. */
+  countBefore(at: TimeMs): number
+  /** Returns when the fill with this index happens. */
+  timeOf(index: number): TimeMs
+  /** Returns the size of a fill in lots, at least 1. */
+  sizeOf(index: number): number
+  /** Returns the sum of the sizes of the fills [from, to), in lots. Its cost does not grow with their number. */
+  sizeOfRange(from: number, to: number): number
+  /** Visits every run with fills among the indices [from, to) of an hour (counted from the epoch), in order. */
+  eachRun(hour: number, from: number, to: number, visit: RunVisitor): void
+  /** Returns the sweep that a fill is part of; null if the fill is part of none, and has the price of its run. */
+  sweepOf(index: number): Sweep | null
+  /** Visits every sweep that has all of its fills among the indices [from, to), in order. */
+  eachSweep(from: number, to: number, visit: (sweep: Sweep) => void): void
+}
+
+/** An order that eats through several price levels: many fills within one millisecond. */
+export interface Sweep {
+  readonly first: number
+  readonly count: number
+}
+
+export type RunVisitor = (run: number, firstIndex: number, count: number) => void
+
+export interface FillRate {
+  /** Average number of fills per hour. With `burstiness`, single hours have far more or fewer. */
+  readonly perHour: number
+  readonly meanSizeLots: number
+  /** 0: fills come at an even rate. Towards 1, more and more of them come in bursts. */
+  readonly burstiness: number
+}
 
 /** An order with this many fills counts as a sweep, because it has eaten through the best price. */
 const sweepFrom = 16

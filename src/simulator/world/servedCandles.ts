@@ -12,7 +12,7 @@ import {
 } from './candles.js'
 import { mixText, unit } from './hash.js'
 import { nextOpenTime, openTimeBefore, openTimeOf, type ServedInterval, type ServedSeries } from './intervals.js'
-import { runMs } from './evenFills.js'
+import { runMs } from './marketFills.js'
 import { eachRunOf, type Market } from './market.js'
 import type { Quirks } from './quirks.js'
 

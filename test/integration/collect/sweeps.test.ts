@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { fillsPerPage } from '../../../src/market/rows.js'
+import { fillsPerPage, rejectedRow } from '../../../src/market/rows.js'
 import { storeFills } from '../../../src/ledger/storeFills.js'
 import { createRandom } from '../../../src/simulator/world/hash.js'
 import { coveredRanges } from '../../support/coverage.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { rejectedRow } from '../../../src/market/rejectedRow.js'
 import { aFill } from '../../support/marketRows.js'
 
 let database: TestDatabase

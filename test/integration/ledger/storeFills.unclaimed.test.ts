@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { Batch } from '../../../src/ledger/batch.js'
-import { rejectedRow } from '../../../src/market/rejectedRow.js'
+import { rejectedRow } from '../../../src/market/rows.js'
 import { hourMs } from '../../../src/market/values.js'
 import { callFunction } from '../../../src/db/database.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'

@@ -5,9 +5,8 @@ import { fetchPages, nextNumbered } from '../../../src/history/pagesWalk.js'
 import { fetchPastFills } from '../../../src/history/fillsWalk.js'
 import { provenBy, runOf, silenceOf } from '../../../src/ledger/run.js'
 import { shownFills } from '../../../src/ledger/storePastFills.js'
-import type { Fill } from '../../../src/market/rows.js'
+import type { Fill, RejectedRow } from '../../../src/market/rows.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
-import type { RejectedRow } from '../../../src/market/rejectedRow.js'
 import { dayMs } from '../../../src/market/values.js'
 
 const base = Date.UTC(2026, 0, 1)

@@ -1,6 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { rejectedRow } from '../../../../src/market/rejectedRow.js'
-import type { Fill } from '../../../../src/market/rows.js'
+import { type Fill, rejectedRow } from '../../../../src/market/rows.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
 import { verify } from '../../../../src/ledger/verify.js'
 import { migrateToLatest } from '../../../../src/db/migrate.js'

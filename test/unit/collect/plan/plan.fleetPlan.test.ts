@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { ownershipOf, Rendezvous } from '../../../../src/collect/fleet/rendezvous.js'
 import { addressesNeeded, planConfig, planFairShares, planFleet } from '../../../../src/collect/plan/plan.js'
-import { watchesPerSecond } from '../../../../src/collect/streams/rates.js'
+import { watchesPerSecond } from '../../../../src/collect/streams/streams.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
 import { listed } from '../../../support/planUniverse.js'

@@ -3,7 +3,7 @@ import { WholeLists } from '../../../../src/collect/universe/universe.js'
 import { isWholeList } from '../../../../src/ledger/batch.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { Incidents } from '../../../../src/runtime/incidents.js'
-import { rejectedRow } from '../../../../src/market/rejectedRow.js'
+import { rejectedRow } from '../../../../src/market/rows.js'
 import { createLogger } from '../../../../src/runtime/logger.js'
 import { batchOf } from '../../../support/batches.js'
 

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { createCommonFactor } from '../../../../src/simulator/world/prices.js'
 import { createFillProcess } from '../../../../src/simulator/world/market.js'
 import { hourMs } from '../../../../src/market/values.js'
-import { runMs } from '../../../../src/simulator/world/evenFills.js'
+import { runMs } from '../../../../src/simulator/world/marketFills.js'
 
 const common = createCommonFactor(4)
 const processes = fc

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { plainQuirks } from '../../../support/quirks.js'
 import { createCommonFactor } from '../../../../src/simulator/world/prices.js'
-import type { FillProcess } from '../../../../src/simulator/world/evenFills.js'
+import type { FillProcess } from '../../../../src/simulator/world/marketFills.js'
 import { createFillProcess } from '../../../../src/simulator/world/market.js'
 import { createWorld } from '../../../../src/simulator/world/world.js'
 

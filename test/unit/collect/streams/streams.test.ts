@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
-import { tickerWatch, watchesPerSecond } from '../../../../src/collect/streams/rates.js'
+import { tickerWatch, watchesPerSecond } from '../../../../src/collect/streams/streams.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { type Config, loadConfig } from '../../../../src/config/resolve.js'
 
