@@ -66,8 +66,10 @@ export class FillModel {
     const disorder = operation === 'history' ? this.shownDisorder : own
     this.mostRows[operation] = Math.max(this.mostRows[operation], rows.length)
     const run = runOf(page, disorder)
+    // A history may not show yet what is not settled in it.
+    const until = operation === 'history' ? Math.min(run[1], settledBy(page)) : run[1]
     const missing = [...this.stored.values()].filter(
-      ({ id, time }) => !ids.has(id) && !page.unread.includes(time) && run[0] <= time && time < run[1],
+      ({ id, time }) => !ids.has(id) && !page.unread.includes(time) && run[0] <= time && time < until,
     )
     if (operation === 'history' && missing.length > 0 && flapping.length === 0 && disorder < minute) {
       // It may leave out fills near its edges, because times leave their order by more than was shown.

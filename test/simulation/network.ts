@@ -44,7 +44,7 @@ export interface NetworkOptions {
   /** Runs something once nothing keeps the machine from working. */
   readonly whenAwake: WhenAwake
   readonly onDeparture: () => void
-  readonly onArrival: (operation: Operation, address: string) => void
+  readonly onArrival: (operation: Operation, address: string, asked: URLSearchParams) => void
   readonly onResponse: (operation: Operation, status: number | 'lost' | 'reset') => void
 }
 
@@ -90,7 +90,7 @@ export function createNetwork(options: NetworkOptions): AxiosAdapter {
           lost('reset')
           return reset()
         }
-        options.onArrival(operation, address)
+        options.onArrival(operation, address, url.searchParams)
         void respond(operation, queryOf(url.searchParams))
       })
       /** Takes its own time: nobody stands still for it. */

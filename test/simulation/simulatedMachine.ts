@@ -210,9 +210,9 @@ export class SimulatedMachine {
       isDead,
       whenAwake,
       onDeparture: () => this.#around.onDeparture(sender),
-      onArrival: (operation, from) => {
+      onArrival: (operation, from, asked) => {
         this.#trace(`${operation} arrives`)
-        this.#around.onArrival(operation, from)
+        this.#around.onArrival(operation, from, asked)
       },
       onResponse: (operation, status) => trace(`${this.#name} ${operation} ${status}`),
     })

@@ -164,8 +164,10 @@ export async function runWorld(server: WorldServer, options: WorldOptions): Prom
       const problem = senders.departs(sender, time.nowMs)
       if (problem !== null) violateUnlessUnknown(problem, 0)
     },
-    onArrival(operation, address) {
+    onArrival(operation, address, asked) {
       arrivals++
+      if (Number(asked.get('startTime')) > Number(asked.get('endTime') ?? Infinity))
+        violate(`${operation} was asked for time that ends before it begins: ${asked.toString()}`)
       const tooMuch = judge.arrive(operation, time.nowMs)
       if (tooMuch !== null) violateUnlessUnknown(`${tooMuch.text} from ${address}`, tooMuch.windowMs)
     },

@@ -28,22 +28,41 @@ it('claims of fills are what a model of the rule allows, and all that it demands
   )
 })
 
-it('the model knows each page of a walk, also after one that began before any fill', async () => {
-  const lie = { leavesOut: null, changes: null, breaks: null, isOfStored: false, ofPage: null }
-  const drawn: Sequence = {
-    pauses: [25_000, ...Array<number>(30).fill(3_000)],
-    pageRows: { live: 10, history: 40 },
-    isOldestFirst: true,
-    disorderMs: 0,
-    hidesEach: null,
-    ignoresBounds: false,
-    steps: [
-      { after: 24_000, step: { does: 'history', lie } },
-      { after: 90_000, step: { does: 'live', lie, isKilled: false } },
-      { after: 5_000, step: { does: 'history', lie } },
-    ],
-  }
-  expect(await disagreement(test.database.db, drawn, 'BEFORE')).toBeNull()
+const lie = { leavesOut: null, changes: null, breaks: null, isOfStored: false, ofPage: null }
+const calm: Omit<Sequence, 'steps'> = {
+  pauses: [25_000, ...Array<number>(30).fill(3_000)],
+  pageRows: { live: 10, history: 40 },
+  isOldestFirst: true,
+  disorderMs: 0,
+  hidesEach: null,
+  ignoresBounds: false,
+}
+
+it.each<[string, Sequence]>([
+  [
+    'each page of a walk, also after one that began before any fill',
+    {
+      ...calm,
+      steps: [
+        { after: 24_000, step: { does: 'history', lie } },
+        { after: 90_000, step: { does: 'live', lie, isKilled: false } },
+        { after: 5_000, step: { does: 'history', lie } },
+      ],
+    },
+  ],
+  [
+    'that a history may not show yet what is not settled in it',
+    {
+      ...calm,
+      pageRows: { live: 3, history: 40 },
+      steps: [
+        { after: 114_000, step: { does: 'live', lie, isKilled: false } },
+        { after: 5_000, step: { does: 'history', lie: { ...lie, leavesOut: 0.2, isOfStored: true, ofPage: 0 } } },
+      ],
+    },
+  ],
+])('the model knows %s', async (what, drawn) => {
+  expect(await disagreement(test.database.db, drawn, what)).toBeNull()
 })
 
 const pageOfCandles = fc.record({
