@@ -14,7 +14,7 @@ $$;
 
 create event trigger refuse_queuing on ddl_command_start
   when tag in ('CREATE RULE', 'CREATE TRIGGER', 'ALTER TRIGGER', 'ALTER INDEX', 'ALTER MATERIALIZED VIEW', 'COMMENT',
-    'GRANT', 'REVOKE', 'ALTER DEFAULT PRIVILEGES')
+    'GRANT', 'REVOKE', 'ALTER DEFAULT PRIVILEGES', 'DROP OWNED')
   execute function pg_catalog.refuse_queuing();
 
 alter extension plpgsql add function pg_catalog.refuse_queuing();

@@ -6,10 +6,8 @@ import { basename, dirname } from 'node:path'
 import { isUnneededFunction } from '../../../migrations/0009_roles.js'
 import { isRunning, packageFile } from '../../runtime/process.js'
 import { type Account, type Binaries, canEnter, findBinaries, serverAccount } from './binaries.js'
-import { type Cluster, clusterPath, lastError, serverEnvironment } from './keeper.js'
+import { type Cluster, clusterPath, lastError, serverEnvironment, shortenLog } from './keeper.js'
 import { databaseName, embeddedPaths, logins, type Passwords, readPasswords } from './process.js'
-
-const largestLogBytes = 10_000_000
 
 /** Settings for a small machine that also runs other programs. */
 const tuning = {
@@ -19,6 +17,8 @@ const tuning = {
   reserved_connections: '30',
   // All these readers find no end of the table of locks while none of them holds more than `bounds.locksOfSession`.
   max_locks_per_transaction: '256',
+  // Whoever connects and sends no password holds a connection for so long, a reserved one, too.
+  authentication_timeout: '15s',
   effective_cache_size: '512MB',
   maintenance_work_mem: '64MB',
   work_mem: '16MB',
@@ -67,7 +67,7 @@ export async function requireCluster(dataDir: string, logger?: { info(message: s
         `move it with pg_dump to a server of yours, or choose another data directory`,
     )
   }
-  await rotateLog(log)
+  await shortenLog(log)
   return { account, program: binaries.postgres }
 }
 
@@ -179,15 +179,6 @@ async function removeUnfinished(dataDir: string): Promise<void> {
     const pid = Number(/^cluster\.new\.(\d+)\./.exec(name)?.[1] ?? Number.NaN)
     if (!Number.isNaN(pid) && !isRunning(pid)) await rm(`${dataDir}/${name}`, { recursive: true, force: true })
   }
-}
-
-/** Renames the server's log if it is large. It would otherwise grow without end. */
-async function rotateLog(log: string): Promise<void> {
-  const size = await stat(log).then(
-    (found) => found.size,
-    () => 0,
-  )
-  if (size > largestLogBytes) await rename(log, `${log}.1`)
 }
 
 /** Connection limit of the analysts' login. More would take connections from the recording. */

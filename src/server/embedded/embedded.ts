@@ -7,6 +7,7 @@ import { traitsOf } from '../../db/databaseError.js'
 import { connectTimeoutMs } from '../../db/pool.js'
 import { makeFolder } from '../../runtime/disk.js'
 import {
+  databaseName,
   embeddedPaths,
   hasUsers,
   logins,
@@ -58,7 +59,7 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   try {
     const { port, isOwn } = await server.start()
     const passwords = await readPasswords(dataDir)
-    if (isOwn) await restorePassword(port, passwords)
+    if (isOwn) await restoreReader(port, passwords)
     const watching = server.watch(port)
     return {
       url: serverUrl(port, logins.owner, passwords.owner),
@@ -91,10 +92,11 @@ async function makeDirectory(dataDir: string): Promise<void> {
 const restoreAttempts = 10
 
 /**
- * Restores the analysts' password, because any login may change its own. Commands read that password from a file. A
- * session that is just changing it holds the row, so such sessions are ended. Recording does not wait for them for long.
+ * Restores the analysts' password and settings, because any login may change its own. Commands use that login, and read
+ * the password from a file. A session that is just changing them holds the row, so such sessions are ended. Recording
+ * does not wait for them for long.
  */
-async function restorePassword(port: number, passwords: Passwords): Promise<void> {
+async function restoreReader(port: number, passwords: Passwords): Promise<void> {
   const connectionString = serverUrl(port, logins.owner, passwords.owner)
   const client = new pg.Client({ connectionString, connectionTimeoutMillis: connectTimeoutMs })
   client.on('error', () => undefined)
@@ -104,7 +106,8 @@ async function restorePassword(port: number, passwords: Passwords): Promise<void
     for (let attempt = 1; attempt <= restoreAttempts; attempt++) {
       await client.query('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [logins.reader])
       try {
-        await client.query(`alter role ${logins.reader} password ${client.escapeLiteral(passwords.reader)}`)
+        await client.query(`alter role ${logins.reader} password ${client.escapeLiteral(passwords.reader)};
+          alter role ${logins.reader} reset all; alter role ${logins.reader} in database ${databaseName} reset all`)
         return
       } catch (error) {
         if (!traitsOf(error).isLocked) throw error

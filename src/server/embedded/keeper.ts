@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, constants, fstatSync, openSync } from 'node:fs'
-import { open, readdir, readFile, stat } from 'node:fs/promises'
+import { copyFile, open, readdir, readFile, stat, truncate } from 'node:fs/promises'
 import type { Account } from './binaries.js'
 import { embeddedPaths, isPostgres } from './process.js'
 
@@ -34,6 +34,7 @@ const logging = { log_line_prefix: '%m [%p] %b ' }
 /** Only these processes end the server. An error of a client, even of an older server, says nothing about it. */
 const startErrorLine = /\] (?:postmaster|startup) ((?:FATAL|PANIC): .*)$/
 const longestStartLogBytes = 100_000
+const largestLogBytes = 10_000_000
 
 interface ServerCommand extends Cluster {
   readonly dataDir: string
@@ -119,6 +120,17 @@ async function readStartError(log: string, from: number): Promise<string | undef
   } finally {
     await file.close()
   }
+}
+
+/**
+ * Moves the content of a large log into a file beside it. Whoever can connect can write to it, even without a password. A
+ * running server goes on with the same file, at its new end.
+ */
+export async function shortenLog(log: string): Promise<void> {
+  const { size } = await stat(log).catch(() => ({ size: 0 }))
+  if (size <= largestLogBytes) return
+  await copyFile(log, `${log}.1`)
+  await truncate(log)
 }
 
 function isAlive({ exitCode, signalCode }: ChildProcess): boolean {

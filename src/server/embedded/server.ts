@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import { random } from '../../runtime/randomness.js'
-import { endOrphans, signalServer, type SpawnedServer, spawnServer } from './keeper.js'
+import { endOrphans, signalServer, shortenLog, type SpawnedServer, spawnServer } from './keeper.js'
 import {
   databaseName,
   embeddedPaths,
@@ -174,6 +174,7 @@ export class EmbeddedServer {
     try {
       for (;;) {
         await sleep(watchEveryMs, undefined, { signal: this.#signal, ref: false })
+        await shortenLog(this.#paths.log).catch(() => undefined)
         const state = await readServerState(this.#dataDir)
         if (state?.status === 'stopping') {
           // Somebody else told it, as this process still uses it. It would wait for its clients, and refuse new ones.

@@ -1,4 +1,4 @@
-import { mkdtemp, readFile, rm } from 'node:fs/promises'
+import { appendFile, mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sql } from 'kysely'
@@ -235,12 +235,35 @@ describe('the logins of a new embedded server', () => {
       'grant execute on function pg_catalog.now() to public',
       'revoke execute on function pg_catalog.now() from reader',
       'alter default privileges grant select on tables to public',
+      'drop owned by reader',
     ])
       await expect(ask(server.readUrl, statement), statement).rejects.toMatchObject({ code: '42501' })
     for (const statement of ['create schema mine', 'grant usage on schema mine to public', 'drop schema mine'])
       await ask(server.url, statement)
   })
 })
+
+it('a start gives the analysts their settings again, and a large log is moved while the server runs', async () => {
+  const dataDir = join(folder, 'restored', 'postgres')
+  let server = await startEmbeddedPostgres({ dataDir, settings })
+  const set = "select setdatabase = 0, setconfig::text from pg_db_role_setting where setrole = 'reader'::regrole"
+  const before = await ask(server.url, set)
+  try {
+    await ask(server.readUrl, "alter role reader in database recorder set statement_timeout = '1ms'")
+    await ask(server.url, "alter role reader set idle_session_timeout = '1ms'")
+    expect(await ask(server.url, set)).not.toEqual(before)
+    await server.stop()
+    server = await startEmbeddedPostgres({ dataDir, settings })
+    expect(await ask(server.url, set)).toEqual(before)
+    const log = join(dataDir, 'server.log')
+    await appendFile(log, 'x'.repeat(10_000_001))
+    await expect.poll(async () => (await stat(log)).size, { timeout: 20_000 }).toBeLessThan(1_000)
+    expect((await stat(`${log}.1`)).size).toBeGreaterThan(10_000_000)
+    await ask(server.url, 'select 1')
+  } finally {
+    await server.stop()
+  }
+}, 60_000)
 
 describe('sessions that take all room for locks', () => {
   it('are ended and named by who finds none', async () => {
