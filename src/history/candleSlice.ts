@@ -61,7 +61,7 @@ export class CandleFetcher {
     const reviewed = isReview ? slice.ranges : []
     const source = new PageSource({ client, series, settleMs, requests, store, reviewed })
     try {
-      const { empty, silent, anchor } = await fetchRange(task, {
+      const { empty, silent, isUnclear, anchor } = await fetchRange(task, {
         ask: (page) => {
           onAsk(page.operation)
           return source.ask(page)
@@ -80,7 +80,7 @@ export class CandleFetcher {
       // Silence that was found below the slice counts as done, so that the next slice does not look there.
       const looked = union(slice.ranges, intersect(normalized(silent), slice.missing))
       return async (trx) => {
-        const shown = { empty, anchor, hasRejected: rejected > 0, now: requests.now() }
+        const shown = { empty, anchor, isUnclear: isUnclear || rejected > 0, now: requests.now() }
         const emptyAtFirst = await concludeMissing(trx, series, looked, shown)
         if (isReview) await concludeReview(trx, series, slice, source.silence, requests.now())
         if (slice.again && updated > 0) await this.#followRestatement(trx, series, revisionBefore)
@@ -138,7 +138,7 @@ export class CandleFetcher {
  * - Before the beginning: a second look, at least an hour after the first one, found it empty again.
  * - Unanswered: it was empty for the first time, or it lies in a sparse series. There a silence may be longer than a
  *   page. Nothing is claimed about it, and it is requested again later.
- * - A gap: everything else.
+ * - A gap: everything else. So is what a page does not show as empty because it does not show what it lacks.
  */
 async function concludeMissing(
   trx: Kysely<Database>,
@@ -147,7 +147,7 @@ async function concludeMissing(
   shown: {
     readonly empty: readonly TimeRange[]
     readonly anchor: ServiceMs | null
-    readonly hasRejected: boolean
+    readonly isUnclear: boolean
     readonly now: ServiceMs
   },
 ): Promise<TimeRange[]> {
@@ -171,9 +171,10 @@ async function concludeMissing(
     states.flatMap((state) => state.missing),
   )
 
-  const mayBeSilent = !shown.hasRejected && series.type === 'market' && missing.length > 0
+  const mayBeSilent = !shown.isUnclear && series.type === 'market' && missing.length > 0
   const isSilent = mayBeSilent && (await isSparse(trx, series))
-  const unclaimed = union(emptyAtFirst, isSilent ? subtract(missing, gaps) : normalized(notes))
+  const noted = shown.isUnclear ? [] : normalized(notes)
+  const unclaimed = union(emptyAtFirst, isSilent ? subtract(missing, gaps) : noted)
   const unanswered = withCandles(grid, intersect(missing, unclaimed))
   // A range that is noted already keeps the time of its first look, until a look is late enough to count as a second.
   const isNoted = (range: TimeRange) =>
@@ -190,7 +191,7 @@ async function concludeMissing(
   )
   // Usually no candle is missing and there was no gap, so that nothing has to be replaced.
   if (missing.length > 0 || gaps.length > 0) {
-    const reason = shown.hasRejected ? notUnderstood : notGiven
+    const reason = shown.isUnclear ? notUnderstood : notGiven
     await replaceGaps(trx, series, looked, subtract(missing, unclaimed), reason)
   }
   return emptyAtFirst
@@ -238,14 +239,15 @@ export class PageSource {
       if (!isBeyondReach(error, request)) throw error
       return null
     })
-    if (page === null) return { openTimes: [], silence: [] }
+    if (page === null) return { openTimes: [], silence: [], lack: 'untold' }
     const candles = page.rows.filter(({ isClosed }) => isClosed)
     this.received += candles.length
     const { requestTime, receivedAt, rejected } = page
     const silence = this.#silenceOf(page, request)
     this.silence = union(this.silence, intersect(reviewed, normalized(silence)))
     if (candles.length > 0 || rejected.length > 0) await store({ candles, silence, rejected, requestTime, receivedAt })
-    return { openTimes: candles.map(({ openTime }) => openTime), silence }
+    const lack = missingRows(page) > 0 ? 'unclear' : page.hasEnvelope ? 'shown' : 'untold'
+    return { openTimes: candles.map(({ openTime }) => openTime), silence, lack }
   }
 
   /** Returns the ranges that a page leaves out between two candles of its window. */

@@ -49,6 +49,8 @@ interface FetchOutcome {
   readonly empty: Ranges
   /** Ranges, wanted or not, that were requested repeatedly without a candle. Another look would not show more. */
   readonly silent: Ranges
+  /** True if a page does not show what it lacks before the oldest candle. */
+  readonly isUnclear: boolean
   /** Opening time of some candle of the series. */
   readonly anchor: ServiceMs | null
 }
@@ -109,6 +111,10 @@ class Walk {
   #givesNewest = true
   /** True once a page proved that the service counts candles, not intervals. Each page then reaches an older candle. */
   #countsCandles = false
+  /** The oldest time of which a page does not show what it lacks. */
+  #unclearFrom = Number.POSITIVE_INFINITY
+  /** The oldest time of which the source with a reach told nothing. The other source may have the candles there. */
+  #untoldFrom = Number.POSITIVE_INFINITY
 
   constructor(task: FetchTask, context: FetchContext) {
     this.#task = task
@@ -121,7 +127,8 @@ class Walk {
 
   async run(): Promise<FetchOutcome> {
     for (let range = this.#newestLeft(); range !== undefined; range = this.#newestLeft()) await this.#goOnFrom(range)
-    return { empty: this.#empty, silent: subtract(this.#silent, this.#known), anchor: this.#anchor }
+    const isUnclear = this.#unclearFrom < (this.#oldestKnown ?? Number.NEGATIVE_INFINITY)
+    return { empty: this.#empty, silent: subtract(this.#silent, this.#known), isUnclear, anchor: this.#anchor }
   }
 
   #newestLeft(): TimeRange | undefined {
@@ -198,14 +205,14 @@ class Walk {
     const isOlderKnown = this.#oldestKnown !== null && this.#oldestKnown < top
     const hasOlder = (await this.#findsCandle(top, isOlderKnown ? range.from : floor, !isOlderKnown)) || isOlderKnown
     if (hasOlder) return { from: range.from, to: top, isBeforeBeginning: false }
-    const isFirst = isAlone || (this.#oldestKnown !== null && (await this.#isFirst(top)))
+    const isFirst = (isAlone && this.#untoldFrom >= top) || (this.#oldestKnown !== null && (await this.#isFirst(top)))
     // A sample of pages easily misses candles far apart, unless each page reaches the next candle at any distance.
     const isSure =
       !isSampled(top, floor, this.#lengthMs) || this.#countsCandles || (this.#isTelling() && !this.#isSparse())
-    return { from: floor, to: top, isBeforeBeginning: isFirst && isSure }
+    return { from: floor, to: top, isBeforeBeginning: isFirst && isSure && this.#unclearFrom >= top }
   }
 
-  /** Returns true if a response shows the candle that opens at `top`, and no response shows an older candle. */
+  /** Returns true if a source shows the candle at `top` and told of all older time, and none shows an older candle. */
   async #isFirst(top: ServiceMs): Promise<boolean> {
     const sourcesThatShowedTop = new Set<Source>()
     for (const source of this.#turns(top)) {
@@ -215,7 +222,7 @@ class Walk {
       if (older.length > 0) return false
       if (showsTop) sourcesThatShowedTop.add(source)
     }
-    return sourcesThatShowedTop.size > 0
+    return [...sourcesThatShowedTop].some(({ hasReach }) => !hasReach || this.#untoldFrom >= top)
   }
 
   /** Returns the source of each attempt, in turns. A source whose reach seems too short comes once, at the end. */
@@ -258,7 +265,9 @@ class Walk {
 
   /** Requests a page and takes note of all that its response shows. */
   async #ask(source: Source, window: TimeRange, top: ServiceMs): Promise<Shown> {
-    const { openTimes, silence } = await this.#context.ask({ operation: source.operation, window })
+    const { openTimes, silence, lack } = await this.#context.ask({ operation: source.operation, window })
+    if (lack === 'untold' && source.hasReach) this.#untoldFrom = Math.min(window.from, this.#untoldFrom)
+    else if (lack !== 'shown') this.#unclearFrom = Math.min(window.from, this.#unclearFrom)
     this.#known = union(this.#known, union(filledBy(openTimes, this.#lengthMs), normalized(silence)))
     if (this.#known.length > bounds.walkPieces)
       throw new WalkTooLong('its candles come in more pieces than are held of them')

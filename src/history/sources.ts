@@ -33,6 +33,8 @@ export interface PageResponse {
   readonly openTimes: readonly ServiceMs[]
   /** Ranges that the response leaves out between two of its candles. */
   readonly silence: readonly TimeRange[]
+  /** Whether the response shows what it lacks: it has rows that are not stored, or it is an error or an empty body. */
+  readonly lack: 'shown' | 'unclear' | 'untold'
 }
 
 /** Returns the number of rows at intervals of `lengthMs` that a page holds. */

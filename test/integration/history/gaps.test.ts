@@ -151,6 +151,27 @@ describe('a backfill from a service that', () => {
     expect((await asked()).summary).toMatchObject({ empty: [{ to: lie.to }], unanswered: [], failed: [] })
   })
 
+  it('sends empty bodies for the past: no emptiness is confirmed, and the candles come later', async () => {
+    const hidden = {
+      from: launch,
+      to: Math.floor((now - 2 * hourMs) / minuteMs) * minuteMs,
+      operation: 'candles' as const,
+    }
+    const service = await startService({ hiddenCandles: [hidden] })
+    service.control.setFaults([{ kind: 'emptyBody', operations: ['history-candles'] }])
+    const asked = () => runBackfill(test, service, request(now - 4 * hourMs), { serviceNow: now })
+    for (let look = 0; look < 3; look++) {
+      const { summary } = await asked()
+      const reason = expect.stringContaining('or not so that they can be understood') as string
+      expect(summary).toMatchObject({ empty: [], unanswered: [], failed: [{ to: hidden.to, reason }] })
+      await test.database.pool.query("update recorder.ledger set noted_at = noted_at - interval '2 hours'")
+    }
+    service.control.setFaults([])
+    await asked()
+    await expectTruth(service, now - 4 * hourMs)
+    expect(await listGaps(test.database.db, { verdicts: ['missing', 'lost'] })).toEqual([])
+  })
+
   it('responds with empty pages at first', async () => {
     const service = await startService({
       emptyAtFirst: { operations: ['candles', 'history-candles'], responses: 2 },

@@ -54,6 +54,37 @@ describe('filling a range of candles', () => {
     expect(requests.length).toBeLessThan(44 + 72 + 50)
   })
 
+  const lacks = [
+    { lack: 'unclear', by: 'candles' },
+    { lack: 'unclear', by: 'history-candles' },
+    { lack: 'untold', by: 'history-candles' },
+  ] as const
+  it.each(lacks)('confirms no beginning where a page of $by is $lack', async ({ lack, by }) => {
+    const behaviour = minutes(2)
+    const floor = now - 4 * dayMs
+    const [first = now] = behaviour.truth
+    const lackOf = (operation: string, from: TimeMs) => (operation === by && from < first ? lack : 'shown')
+    const { outcome } = await fill({ ...behaviour, lackOf }, [{ from: floor, to: now }], floor)
+    expect(outcome).toMatchObject({ empty: [], silent: [{ from: floor, to: first }], isUnclear: true })
+    // The pages above the beginning show what they lack.
+    const above = (operation: string, from: TimeMs) => (operation === by && from > first + dayMs ? lack : 'shown')
+    const whole = await fill({ ...behaviour, lackOf: above }, [{ from: floor, to: now }], floor)
+    expect(whole.outcome).toMatchObject({ empty: [{ from: floor, to: first }], isUnclear: false })
+  })
+
+  it.each([true, false])(
+    'confirms a beginning that candles tells nothing of, if the history shows it: %s',
+    async (historyHoldsRecent) => {
+      const behaviour = { ...minutes(2), historyHoldsRecent }
+      const floor = now - 4 * dayMs
+      const [first = now] = behaviour.truth
+      const lackOf = (operation: string, from: TimeMs) =>
+        operation === 'candles' && from < first - 2000 * minuteMs ? 'untold' : 'shown'
+      const { outcome } = await fill({ ...behaviour, lackOf }, [{ from: floor, to: now }], floor)
+      expect(outcome.empty).toMatchObject(historyHoldsRecent ? [{ from: floor, to: first }] : [])
+    },
+  )
+
   it('claims no emptiness where the service responds with nothing at all', async () => {
     const range = { from: now - 2 * dayMs, to: now }
     const { outcome } = await fill({ ...minutes(0), truth: [] }, [range], range.from)
@@ -112,7 +143,7 @@ describe('when a request fails for good', () => {
     const ask = async ({ window }: { readonly window: TimeRange }) => {
       requests++
       if (requests > 20) throw new Error(`request ${requests} failed`)
-      return { openTimes: openings(window.from, window.to, minuteMs), silence: [] }
+      return { openTimes: openings(window.from, window.to, minuteMs), silence: [], lack: 'shown' } as const
     }
     const range = { from: now - 50 * dayMs, to: now }
     const task = {

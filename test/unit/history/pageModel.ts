@@ -22,6 +22,8 @@ export interface Behaviour {
   readonly rowsAtMost: number
   /** Whether what a response leaves out between two candles is taken for silence. */
   readonly isSilenceTold: boolean
+  /** Whether a response for times from `from` shows what it lacks. */
+  readonly lackOf?: (operation: string, from: TimeMs) => PageResponse['lack']
   /** The limit counts places on the time axis instead of candles. */
   readonly limitCountsPlaces: boolean
 }
@@ -50,7 +52,9 @@ export function pageModel(behaviour: Behaviour, delay: () => number): PageModel 
       const times = (asked.get(key) ?? 0) + 1
       asked.set(key, times)
       for (let turns = delay(); turns > 0; turns--) await Promise.resolve()
-      const rows = times <= behaviour.emptyAtFirst ? [] : answer(behaviour, request.operation, parameters)
+      const lack = behaviour.lackOf?.(request.operation, request.window.from) ?? 'shown'
+      const rows =
+        times <= behaviour.emptyAtFirst || lack === 'untold' ? [] : answer(behaviour, request.operation, parameters)
       requests.push({ operation: request.operation, isEmpty: rows.length === 0 })
       for (const openTime of rows) received.add(openTime)
       answers.push(rows)
@@ -60,7 +64,7 @@ export function pageModel(behaviour: Behaviour, delay: () => number): PageModel 
         isComplete: true,
         settledUntil: Infinity,
       } as const
-      return { openTimes: rows, silence: behaviour.isSilenceTold ? silenceBetween(rows, response) : [] }
+      return { openTimes: rows, silence: behaviour.isSilenceTold ? silenceBetween(rows, response) : [], lack }
     },
   }
 }
