@@ -38,7 +38,7 @@ export function recorder({ flows, slotMs }: Truth, failing = 0): FillPoller {
     responded: (instrument, newestFirst, serviceTime, nowMs) =>
       schedule.responded(instrument, newestFirst, serviceTime, nowMs),
     failed: (instrument, nowMs) => schedule.failed(instrument, nowMs),
-    tickers: (signOf) => void schedule.takeTickers((instrument) => signOf(instrument % flows.length)),
+    tickers: (signOf, nowMs) => void schedule.takeTickers((instrument) => signOf(instrument % flows.length), nowMs),
     isWorthLooking: (sinceMs) =>
       worthOfTickers(schedule.fillsPerSecond(), 1_000 / slotMs, () => schedule.flow(() => true) * sinceMs) >= 1,
   }

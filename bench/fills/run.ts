@@ -32,7 +32,7 @@ export interface FillPoller {
   responded(instrument: number, newestFirst: readonly SeenFill[], serviceTime: number, nowMs: number): void
   /** Called when the request for an instrument beyond those of the market has failed. All of its requests do. */
   failed?(instrument: number, nowMs: number): void
-  tickers?(signOf: (instrument: number) => TradeSign): void
+  tickers?(signOf: (instrument: number) => TradeSign, nowMs: number): void
   /** Returns true if it would read tickers now, `sinceMs` after the newest ones came. */
   isWorthLooking?(sinceMs: number): boolean
 }
@@ -171,7 +171,7 @@ export async function runPoller(
       poller.tickers?.((instrument) => {
         const sign = market.ticker(instrument, Math.floor(nowMs - lagMs))
         return { ...sign, ts: serviceStart + sign.ts }
-      })
+      }, nowMs)
     }
   }
   const fill = async ({ instrument, from, to }: Gap) => {

@@ -41,7 +41,7 @@ export function fillsPoller(
   })
   const deadlines = new WeakMap<InstrumentKey, number>()
   const learnTrades = (wake: () => void) => {
-    const { isIdle } = schedule.takeTickers((target) => universe.tradeSign(target))
+    const { isIdle } = schedule.takeTickers((target) => universe.tradeSign(target), clock.monotonicMs())
     if (isIdle) stats[stream.name].lastIdleAt = clock.now()
     wake()
   }

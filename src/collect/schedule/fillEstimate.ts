@@ -60,8 +60,9 @@ const badRecord = 0.05
  * fully. If the volume falls, a huge trade has left the day. That says little about current trades, so the expected
  * number stays nearly the same.
  *
- * The constants were tuned on recorded tapes (`npm run bench -- fills --tapes DIR --part tune`). Times are those of the
- * service, rates are fills per millisecond.
+ * The constants were tuned on recorded tapes (`npm run bench -- fills --tapes DIR --part tune`). Rates are fills per
+ * millisecond. Times are of the service's clock as the last response showed it, carried on by the monotonic clock. So a
+ * step of the service's clock stops nothing.
  */
 export class FillEstimate {
   /** Rates at the last response. */
@@ -70,6 +71,8 @@ export class FillEstimate {
   readonly #rates = new FillRates()
   readonly #claims = new ClaimRecord()
   #atMs = -Infinity
+  /** Service's clock minus the monotonic clock at the last response. */
+  #offsetMs = 0
   /** Fills between the last response and `#atMs`. */
   #unseen = 0
   #responseAt = serviceMs(-Infinity)
@@ -113,32 +116,36 @@ export class FillEstimate {
     return this.#rates.ahead(1_000) / 1_000
   }
 
-  /** Number of fills by `at` that the last response did not show; 0 before the first response. */
-  unseen(at: ServiceMs): number {
+  /** Number of fills by `nowMs`, of the monotonic clock, that the last response did not show; 0 before the first. */
+  unseen(nowMs: number): number {
     if (this.#responseAt === -Infinity) return 0
-    return this.#unseen + unknownWeight * this.#rates.ahead(Math.max(0, at - this.#atMs))
+    return this.#unseen + unknownWeight * this.#rates.ahead(Math.max(0, nowMs + this.#offsetMs - this.#atMs))
   }
 
-  /** Takes a response; returns the number of new fills in it. */
-  responded(newestFirst: readonly SeenFill[], serviceTime: ServiceMs): number {
+  /** Takes a response that came at `nowMs` of the monotonic clock; returns the number of new fills in it. */
+  responded(newestFirst: readonly SeenFill[], serviceTime: ServiceMs, nowMs: number): number {
     const fresh = this.#countFresh(newestFirst)
     const oldest = newestFirst.at(-1)?.ts ?? serviceTime
     const isCut = fresh >= fillsPerPage
     const isFirst = this.#responseAt === -Infinity
-    const shownFrom = Math.min(isFirst || isCut ? oldest : this.#responseAt, serviceTime)
+    // The time of the last response by the clock of this one, which may have been set since.
+    const stepMs = serviceTime - nowMs - this.#offsetMs
+    const beforeAt = this.#responseAt + stepMs
+    const shownFrom = Math.min(isFirst || isCut ? Math.max(oldest, beforeAt) : beforeAt, serviceTime)
     const shownMs = Math.max(0, serviceTime - shownFrom)
     if (!isFirst) this.#claims.judge(fresh, isCut, this.#sizeCount > 0)
     this.#learnSizes(newestFirst, fresh)
     if (isFirst) this.#seen.set(this.#firstRate(fresh, shownMs))
     else {
-      const expected = this.#unseen + this.#rates.ahead(Math.max(0, serviceTime - this.#atMs))
+      const expected = this.#unseen + this.#rates.ahead(Math.max(0, serviceTime - this.#atMs - stepMs))
       // Fills that a full page hides are assumed to have come at the expected rate. With the rest of the expected
       // number instead, an estimate that is too high would confirm itself.
-      const expectedRate = expected / Math.max(1, serviceTime - this.#responseAt)
-      this.#seen.addSpan(expectedRate, Math.max(0, shownFrom - this.#responseAt))
+      const expectedRate = expected / Math.max(1, serviceTime - beforeAt)
+      this.#seen.addSpan(expectedRate, Math.max(0, shownFrom - beforeAt))
     }
     this.#seen.addFills(newestFirst, fresh, serviceTime, shownMs)
     this.#rates.copy(this.#seen)
+    this.#offsetMs = serviceTime - nowMs
     this.#atMs = serviceTime
     this.#responseAt = serviceTime
     this.#unseen = 0
@@ -148,22 +155,28 @@ export class FillEstimate {
   }
 
   /** Takes a ticker. `isIdle` is true if it equals the previous ticker, and that one came after the last response. */
-  takeTicker({ ts, volume24h, lastPrice }: TradeSign): { readonly isIdle: boolean } {
+  takeTicker({ ts, volume24h, lastPrice }: TradeSign, nowMs: number): { readonly isIdle: boolean } {
     const before = this.#ticker
-    if (before !== null && ts <= before.ts) return { isIdle: false }
+    const now = nowMs + this.#offsetMs
+    const isEarlier = before !== null && ts < before.ts
+    // One that is earlier came late, unless the one before is from the future: then the service's clock was set back.
+    if (ts === before?.ts || (isEarlier && before.ts <= now)) return { isIdle: false }
     const volume = Number(volume24h)
     if (!(volume < maxSize)) return { isIdle: false }
     const isUnchanged = before !== null && before.volumeText === volume24h && before.lastPrice === lastPrice
     const beforeTs = before?.ts ?? ts
     if (isUnchanged) before.ts = ts
     else this.#ticker = { ts, volume, lastPrice, volumeText: volume24h }
-    if (before === null || ts <= this.#responseAt || this.#responseAt === -Infinity) return { isIdle: false }
-    const spanMs = ts - this.#atMs
+    if (before === null || isEarlier || ts <= this.#responseAt || this.#responseAt === -Infinity)
+      return { isIdle: false }
+    // A ticker from the future is from now: the service's clock was set forward.
+    const at = Math.min(ts, now)
+    const spanMs = at - this.#atMs
     if (spanMs <= 0) return { isIdle: false }
     const count = isUnchanged ? 0 : this.#countOf(before, volume, ts, spanMs)
     this.#unseen += count
     this.#rates.addSpan(count / spanMs, spanMs)
-    this.#atMs = ts
+    this.#atMs = at
     return { isIdle: isUnchanged && beforeTs >= this.#responseAt }
   }
 
@@ -312,12 +325,12 @@ class FillRates {
     }
   }
 
-  /** Takes the first `count` fills of a page, which happened in the `spanMs` before `at`. */
-  addFills(newestFirst: readonly { readonly ts: ServiceMs }[], count: number, at: ServiceMs, spanMs: number): void {
+  /** Takes the first `count` fills of a page, which happened in the `spanMs` before `at` whatever their `ts` say. */
+  addFills(newestFirst: readonly SeenFill[], count: number, at: ServiceMs, spanMs: number): void {
     for (const [index, memoryMs] of memoriesMs.entries()) {
       let sum = 0
       for (let fill = 0; fill < count; fill++)
-        sum += Math.exp(Math.min(0, (newestFirst[fill] as { readonly ts: ServiceMs }).ts - at) / memoryMs)
+        sum += Math.exp(-Math.max(0, Math.min(spanMs, at - (newestFirst[fill] as SeenFill).ts)) / memoryMs)
       this.#averages[index] = sum / memoryMs + (this.#averages[index] as number) * Math.exp(-spanMs / memoryMs)
     }
   }

@@ -1,5 +1,5 @@
 import { backoffMs } from '../../runtime/clock.js'
-import { serviceMs, type ServiceMs } from '../../market/values.js'
+import type { ServiceMs } from '../../market/values.js'
 import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { FillEstimate, type SeenFill } from './fillEstimate.js'
 import { type FailureRun, failingWaitMs, GroupOutcomes, isFailingAlone } from './failures.js'
@@ -64,8 +64,6 @@ export class FillSchedule<Target> {
   readonly #entries = new Map<string, Entry<Target>>()
   /** The values of `#entries`, for the loop over all of them at each choice. */
   #list: Entry<Target>[] = []
-  /** Service's clock minus the monotonic clock, in ms; null before the first response. */
-  #offsetMs: number | null = null
   #choices = 0
   readonly #outcomes = new GroupOutcomes()
 
@@ -130,8 +128,7 @@ export class FillSchedule<Target> {
   responded(target: Target, newestFirst: readonly SeenFill[], serviceTime: ServiceMs, atMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
-    const fresh = entry.estimate.responded(newestFirst, serviceTime)
-    this.#offsetMs = serviceTime - atMs
+    const fresh = entry.estimate.responded(newestFirst, serviceTime, atMs)
     entry.respondedMs = atMs
     entry.empty = fresh > 0 ? 0 : entry.empty + 1
     entry.isQuiet = newestFirst.length === 0
@@ -177,11 +174,11 @@ export class FillSchedule<Target> {
    * Takes the tickers of all instruments. `isIdle` is true if the ticker of at least one instrument proves that nothing
    * was traded after its last response.
    */
-  takeTickers(signOf: (target: Target) => TradeSign | null): { readonly isIdle: boolean } {
+  takeTickers(signOf: (target: Target) => TradeSign | null, nowMs: number): { readonly isIdle: boolean } {
     let isIdle = false
     for (const { target, estimate } of this.#list) {
       const sign = signOf(target)
-      if (sign !== null && estimate.takeTicker(sign).isIdle) isIdle = true
+      if (sign !== null && estimate.takeTicker(sign, nowMs).isIdle) isIdle = true
     }
     return { isIdle }
   }
@@ -198,7 +195,7 @@ export class FillSchedule<Target> {
       if (entry.isQuiet) quietTargets++
       else if (isAlone(entry)) continue
       else if (waitedMs > longestWaitMs(entry.empty, this.#options.maxPollMs)) lateTargets++
-      else if (waitedMs > 0 && this.#unseen(entry, nowMs) >= fillsPerPage) lateTargets++
+      else if (waitedMs > 0 && entry.estimate.unseen(nowMs) >= fillsPerPage) lateTargets++
     }
     return { lateTargets, quietTargets }
   }
@@ -246,7 +243,7 @@ export class FillSchedule<Target> {
       }
       const overdueMs = nowMs - entry.respondedMs - longestWaitMs(entry.empty, this.#options.maxPollMs)
       if (overdueMs >= maxOverdueMs) [overdue, maxOverdueMs] = [entry, overdueMs]
-      const unseen = this.#unseen(entry, nowMs)
+      const unseen = entry.estimate.unseen(nowMs)
       if (unseen >= most) [busiest, most] = [entry, unseen]
     }
     if (failing !== null && turn % failingEvery === 0) return failing
@@ -279,15 +276,10 @@ export class FillSchedule<Target> {
 
   /** When the instrument is expected to have `count` unseen fills. */
   #reachesMs(entry: Entry<Target>, count: number, nowMs: number): number {
-    const left = count - this.#unseen(entry, nowMs)
+    const left = count - entry.estimate.unseen(nowMs)
     if (left <= 0) return nowMs
     const { rate } = entry.estimate
     return rate > 0 ? nowMs + left / rate : Infinity
-  }
-
-  /** Expected number of fills that no response has shown. */
-  #unseen({ estimate }: Entry<Target>, nowMs: number): number {
-    return estimate.unseen(serviceMs(nowMs + (this.#offsetMs ?? 0)))
   }
 }
 

@@ -46,7 +46,8 @@ test('a burst makes no instrument late while the tickers since then tell of few 
   const takeTickers = (volumeOf: (seconds: number) => number, from: number, until: number) => {
     for (let seconds = from; seconds <= until; seconds++) {
       const ts = service + seconds * 1_000
-      schedule.takeTickers(() => ({ ts, volume24h: String(volumeOf(seconds)), lastPrice: '1' }))
+      const sign = { ts, volume24h: String(volumeOf(seconds)), lastPrice: '1' }
+      schedule.takeTickers(() => sign, seconds * 1_000)
     }
   }
   takeTickers(() => 1_000, 1, 300)

@@ -21,7 +21,7 @@ function scheduleOf(everyMs: Readonly<Record<string, number>>) {
 
 /** Takes the ticker of one instrument. */
 function takeTicker<Target>(schedule: FillSchedule<Target>, target: Target, sign: TradeSign): boolean {
-  return schedule.takeTickers((one) => (one === target ? sign : null)).isIdle
+  return schedule.takeTickers((one) => (one === target ? sign : null), sign.ts - service).isIdle
 }
 
 /** Takes all that are due, in order. */
