@@ -51,6 +51,18 @@ const rows: Readonly<
     null,
   ],
   unknownBytes: ['bytes of these fields', 'exchange/formats/rows.ts', 'as fields', null],
+  openRevisions: [
+    'changed candles of a series that are compared with its restatements at once',
+    'ledger/restatements.ts',
+    'older changes stay single revisions, unless a later comparison has room for them',
+    null,
+  ],
+  restatements: [
+    'new restatements of a series in a day',
+    'ledger/restatements.ts',
+    'further changes stay single revisions, and are no cause to read the past again',
+    null,
+  ],
   newSymbols: [
     'new symbols of a list',
     'collect/universe/universe.ts',

@@ -1,4 +1,5 @@
 import { type Decimal, largest, placesOf, type ServiceMs, unitsAt } from '../market/values.js'
+import { takeTurns } from '../runtime/clock.js'
 
 /** A change of a closed candle by the service that belongs to no restatement yet. */
 export interface OpenRevision {
@@ -34,29 +35,34 @@ const seeds = 5
 /**
  * Finds the factor by which prices were multiplied and volumes divided in nearly all revisions. Null if there is none.
  * New prices are rounded to their last place, so each pair of prices allows a range of factors. The factor is the
- * simplest fraction that all ranges allow. All calculations use whole numbers.
+ * simplest fraction that all ranges allow. All calculations use whole numbers. Others get turns meanwhile.
  */
-export function commonFactor(revisions: readonly OpenRevision[]): FoundFactor | null {
+export async function commonFactor(revisions: readonly OpenRevision[]): Promise<FoundFactor | null> {
   if (revisions.length < minCandles) return null
   const scale = scaleOf(revisions)
   const step = Math.max(1, Math.floor(revisions.length / seeds))
   let best: FoundFactor | null = null
   for (let seed = 0; seed < revisions.length; seed += step) {
-    const found = factorFrom(revisions, seed, scale)
+    if (best?.explained.length === revisions.length) break
+    const found = await factorFrom(revisions, seed, scale)
     if (found !== null && (best === null || found.explained.length > best.explained.length)) best = found
   }
   if (best === null || best.explained.length < Math.max(minCandles, minShare * revisions.length)) return null
   return best
 }
 
-/** Returns the revisions that a known factor explains. */
-export function explainedBy(revisions: readonly OpenRevision[], factor: Fraction): OpenRevision[] {
+/** Resolves to the revisions that a known factor explains. Others get turns meanwhile. */
+export async function explainedBy(revisions: readonly OpenRevision[], factor: Fraction): Promise<OpenRevision[]> {
   const scale = scaleOf(revisions)
-  return revisions.filter((revision) => {
+  const giveTurn = takeTurns()
+  const explained: OpenRevision[] = []
+  for (const revision of revisions) {
+    await giveTurn()
     const bounds = boundsOf(revision, scale)
     const isWithin = bounds !== null && !isLess(factor, bounds.low) && !isLess(bounds.high, factor)
-    return isWithin && fitsVolume(revision, factor)
-  })
+    if (isWithin && fitsVolume(revision, factor)) explained.push(revision)
+  }
+  return explained
 }
 
 /** Returns the places that new prices are rounded to. */
@@ -69,12 +75,18 @@ interface Bounds {
   readonly high: Fraction
 }
 
-function factorFrom(revisions: readonly OpenRevision[], seed: number, scale: number): FoundFactor | null {
+async function factorFrom(
+  revisions: readonly OpenRevision[],
+  seed: number,
+  scale: number,
+): Promise<FoundFactor | null> {
   const first = revisions[seed]
   let bounds = first === undefined ? null : boundsOf(first, scale)
   if (bounds === null) return null
+  const giveTurn = takeTurns()
   const explained: OpenRevision[] = []
   for (const revision of revisions) {
+    await giveTurn()
     const own = boundsOf(revision, scale)
     const both: Bounds | null = own === null ? null : overlap(bounds, own)
     if (both === null) continue

@@ -1,4 +1,5 @@
 import type { Kysely } from 'kysely'
+import { bounds } from '../market/bounds.js'
 import { type CandleSeries, closeTime } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs } from '../market/values.js'
@@ -22,7 +23,7 @@ export async function lastRevision(db: Kysely<Database>): Promise<number> {
 /**
  * Checks by the latest changes of a series whether the service has rewritten its history. If so, the changes are
  * recorded as one restatement, and the old values stay in the revisions. Resolves to the factor of a new restatement,
- * else to null. Call this function in a transaction.
+ * else to null. Call this function in a transaction. Of more changes than a slice brings, the newest are looked at.
  *
  * @param before the last revision before the reading
  */
@@ -33,27 +34,35 @@ export async function foldRestatement(
 ): Promise<Fraction | null> {
   if ((await lastRevision(db)) <= before) return null
   let open: readonly OpenRevision[] = await openRevisions(db, series)
-  for (const { id, ...factor } of await recentRestatements(db, series)) {
-    const more = explainedBy(open, factor)
+  const recent = await recentRestatements(db, series)
+  for (const { id, factor } of recent) {
+    const more = await explainedBy(open, factor)
     if (more.length === 0) continue
     await joinRestatement(db, series, id, more)
     const joined = new Set(more)
     open = open.filter((revision) => !joined.has(revision))
   }
-  const found = commonFactor(open.filter(({ id }) => id > before))
+  // Each new one has all of the instrument's past read again.
+  if (recent.filter(({ isOfLastDay }) => isOfLastDay).length >= bounds.restatements) return null
+  const found = await commonFactor(open.filter(({ id }) => id > before))
   if (found === null) return null
-  const explained = explainedBy(open, found.factor)
+  const explained = await explainedBy(open, found.factor)
   const id = await addRestatement(db, series, rangeOf(series, explained), found.factor)
   await joinRestatement(db, series, id, explained)
   return found.factor
 }
 
 /** A stored restatement. The service multiplied the prices by the fraction. */
-interface StoredRestatement extends Fraction {
+interface StoredRestatement {
   readonly id: number
+  readonly factor: Fraction
+  readonly isOfLastDay: boolean
 }
 
-/** Reads recent revisions of a series that belong to no restatement yet. They may belong to one that is found now. */
+/**
+ * Reads the newest revisions of a series that belong to no restatement yet, in the order of their candles. They may
+ * belong to one that is found now.
+ */
 async function openRevisions(db: Kysely<Database>, series: CandleSeries): Promise<OpenRevision[]> {
   const rows = await db
     .selectFrom('recorder.candle_revision')
@@ -61,30 +70,33 @@ async function openRevisions(db: Kysely<Database>, series: CandleSeries): Promis
     .where(ofCandles(series))
     .where('is_restatement', '=', false)
     .where('revised_at', '>', oneEvent)
-    .orderBy('open_time')
-    .orderBy('id')
+    .orderBy('id', 'desc')
+    .limit(bounds.openRevisions)
     .execute()
-  return rows.map((row) => ({
+  const open = rows.map((row) => ({
     id: row.id,
     openTime: row.open_time,
     old: { prices: [row.old_open, row.old_high, row.old_low, row.old_close], volume: row.old_base_volume ?? '0' },
     new: { prices: [row.new_open, row.new_high, row.new_low, row.new_close], volume: row.new_base_volume ?? '0' },
   }))
+  return open.toSorted((a, b) => a.openTime - b.openTime || a.id - b.id)
 }
 
-/** Reads restatements of a series that were detected lately, newest first. */
+/** Reads the newest restatements of a series that were detected lately, newest first. */
 async function recentRestatements(db: Kysely<Database>, series: CandleSeries): Promise<StoredRestatement[]> {
   const rows = await db
     .selectFrom('recorder.restatement')
     .select(['id', 'numerator', 'denominator'])
+    .select((eb) => eb('detected_at', '>', ago(dayMs)).as('isOfLastDay'))
     .where(ofCandles(series))
     .where('detected_at', '>', oneEvent)
     .orderBy('detected_at', 'desc')
+    .limit(bounds.restatements)
     .execute()
-  return rows.map(({ id, numerator, denominator }) => ({
+  return rows.map(({ id, numerator, denominator, isOfLastDay }) => ({
     id,
-    numerator: BigInt(numerator),
-    denominator: BigInt(denominator),
+    factor: { numerator: BigInt(numerator), denominator: BigInt(denominator) },
+    isOfLastDay: isOfLastDay === true,
   }))
 }
 

@@ -26,6 +26,10 @@ export const bounds = {
   walkRepeats: 10_000,
   /** Rejected rows of a response that are kept as text. So a response of bad rows takes little room on the disk. */
   rejectedRows: 100,
+  /** Changed candles of a series that are compared with restatements at once. No slice of a history has more candles. */
+  openRevisions: 20_000,
+  /** Restatements of a series in a day. After each, all of the instrument's past is read again. */
+  restatements: 5,
   /** New symbols of a list that are added before the next list has them, too, or a tenth of the list if that is more. */
   newSymbols: 100,
   /** Instruments that a part of the program keeps something in mind of, each of them once for each operation. */

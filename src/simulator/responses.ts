@@ -1,7 +1,8 @@
 import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { futuresData } from './futures.js'
-import { candlePage, fillPage, pastFillPage, takeTurns } from './pages.js'
+import { takeTurns } from '../runtime/clock.js'
+import { candlePage, fillPage, pastFillPage } from './pages.js'
 import {
   candleQueryOf,
   categoryOf,

@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { commonFactor, explainedBy, type OpenRevision, simplestBetween } from '../../../src/ledger/commonFactor.js'
@@ -29,21 +30,21 @@ const candles = fc.array(fc.tuple(price, price, price, price, fc.bigInt({ min: 0
 })
 
 describe('the factor of a restatement', () => {
-  it('is found exactly, whatever the split, although prices are rounded', () => {
+  it('is found exactly, whatever the split, although prices are rounded', async () => {
     const splits = fc.constantFrom([1n, 2n], [1n, 3n], [2n, 3n], [1n, 10n], [1n, 20n], [10n, 1n], [3n, 1n])
-    fc.assert(
-      fc.property(candles, splits, (rows, [up = 1n, down = 1n]) => {
+    await fc.assert(
+      fc.asyncProperty(candles, splits, async (rows, [up = 1n, down = 1n]) => {
         const revisions = rows.map(([a, b, c, d, volume], id) => revision(id, [a, b, c, d], volume, up, down))
-        const found = commonFactor(revisions)
+        const found = await commonFactor(revisions)
         expect(found?.factor).toEqual({ numerator: up, denominator: down })
         expect(found?.explained).toHaveLength(revisions.length)
       }),
     )
   })
 
-  it('is not seen in candles that changed by themselves', () => {
-    fc.assert(
-      fc.property(candles, (rows) => {
+  it('is not seen in candles that changed by themselves', async () => {
+    await fc.assert(
+      fc.asyncProperty(candles, async (rows) => {
         const revisions = rows.map(([a, b, c, d, volume], id) => {
           const { old } = revision(id, [a, b, c, d], volume, 1n, 1n)
           return {
@@ -53,32 +54,46 @@ describe('the factor of a restatement', () => {
             new: { prices: [a, b + 1n, c, d].map((p) => decimal(p, 2)), volume: old.volume },
           }
         })
-        expect(commonFactor(revisions)).toBeNull()
+        expect(await commonFactor(revisions)).toBeNull()
       }),
     )
   })
 
-  it('leaves out the candles that it does not explain', () => {
+  it('leaves out the candles that it does not explain', async () => {
     const split = Array.from({ length: 20 }, (_, id) => revision(id, [60_000n + BigInt(id) * 7n], 5_000n, 1n, 4n))
     const other = { ...revision(20, [60_000n], 5_000n, 1n, 1n), new: { prices: ['601.00'], volume: '0.5000' } }
-    const found = commonFactor([other, ...split])
+    const found = await commonFactor([other, ...split])
     expect(found?.factor).toEqual({ numerator: 1n, denominator: 4n })
     expect(found?.explained.map(({ id }) => id)).toEqual(split.map(({ id }) => id))
   })
 
-  it('is no split when volumes went the other way', () => {
+  it('is no split when volumes went the other way', async () => {
     const odd = Array.from({ length: 20 }, (_, id) => {
       const half = revision(id, [60_000n + BigInt(id)], 50_000n, 1n, 2n)
       return { ...half, new: { ...half.new, volume: '2.5000' } }
     })
-    expect(commonFactor(odd)).toBeNull()
+    expect(await commonFactor(odd)).toBeNull()
   })
 
-  it('is found in more candles than a call may have arguments', () => {
+  it('is found in more candles than a call may have arguments', async () => {
     const year = Array.from({ length: 50_000 }, (_, id) => revision(id, [60_000n, 60_000n, 60_000n], 5_000n, 1n, 4n))
-    const found = commonFactor(year)
+    const found = await commonFactor(year)
     expect(found?.explained).toHaveLength(year.length)
-    expect(explainedBy(year, { numerator: 1n, denominator: 4n })).toHaveLength(year.length)
+    expect(await explainedBy(year, { numerator: 1n, denominator: 4n })).toHaveLength(year.length)
+  })
+
+  it('is looked for in turns', async () => {
+    const revisions = Array.from({ length: 5_000 }, (_, id) => revision(id, [60_000n + BigInt(id)], 5_000n, 1n, 4n))
+    for (const look of [
+      () => commonFactor(revisions),
+      () => explainedBy(revisions, { numerator: 1n, denominator: 4n }),
+    ]) {
+      let isDone = false
+      const looking = look().finally(() => (isDone = true))
+      await setImmediate()
+      expect(isDone).toBe(false)
+      await looking
+    }
   })
 })
 
