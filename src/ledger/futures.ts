@@ -142,14 +142,14 @@ function notProven(steps: ReturnType<typeof fundingSteps>): TimeRange[] {
   )
 }
 
-/** Returns text that is equal for equal liquidations, and different for others. */
+/** Returns text that is equal for equal liquidations, and different for others. Zeros at the end tell nothing. */
 export function liquidationText({
   ts,
   side,
   price,
   amount,
 }: Pick<Liquidation, 'ts' | 'side' | 'price' | 'amount'>): string {
-  return `${ts} ${side} ${price} ${amount}`
+  return `${ts} ${side} ${trimmed(price)} ${trimmed(amount)}`
 }
 
 /**
@@ -183,8 +183,8 @@ export async function storeLiquidations(
   after?: Batch['after'],
 ): Promise<StoredEvents> {
   const numbered = numberOccurrences(rows)
-  const keyOf = ({ occurrence, ...row }: Parameters<typeof liquidationText>[0] & { readonly occurrence: number }) =>
-    `${liquidationText({ ...row, price: trimmed(row.price), amount: trimmed(row.amount) })} ${occurrence}`
+  const keyOf = (row: Parameters<typeof liquidationText>[0] & { readonly occurrence: number }) =>
+    `${liquidationText(row)} ${row.occurrence}`
   const keys = new Set(numbered.map(keyOf))
   const weighed = union(shown, beyond)
   const [first, last] = [weighed[0], weighed.at(-1)]

@@ -49,6 +49,10 @@ test('a page that repeats rows of the page before adds none, and a row that came
   )
   expect(pass).toEqual([twin, twin, other, older])
   expect(numberOccurrences(pass).map(({ occurrence }) => occurrence)).toEqual([1, 2, 1, 1])
+  // The same numbers may be written with other zeros at the end, in one page and in the next.
+  const spelt = { ...twin, price: '1.00', amount: '1.0' }
+  expect(numberOccurrences([twin, spelt]).map(({ occurrence }) => occurrence)).toEqual([1, 2])
+  expect(joinPages([twin, twin, other], [{ ...spelt, ts: 8 }, older], liquidationText)).toEqual([...pass])
   // A third equal one lies above the newest page of that pass.
   expect(numberOccurrences([twin, twin, twin, other]).map(({ occurrence }) => occurrence)).toEqual([1, 2, 3, 1])
 })
