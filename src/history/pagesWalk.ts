@@ -191,7 +191,12 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const times = rows.map(({ ts }) => ts)
     const third = [...new Set(times.toReversed())][2]
     if (third === undefined) return undefined
-    return (await this.#request({ ...query, limit: times.lastIndexOf(third) + 1 })).cursor
+    return (await this.#request({ ...query, limit: this.#limitFor(times.lastIndexOf(third) + 1) })).cursor
+  }
+
+  /** Returns the limit with which so many rows are asked for. A page may have more rows than it was asked for. */
+  #limitFor(rows: number): number {
+    return Math.min(rows, this.#history.pageRows)
   }
 
   async #ask(query: PageQuery): Promise<Page<Row>> {
@@ -309,7 +314,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     if (beyond === undefined) return this.#confirmCursor(page, last)
     const shown = this.#rows.length
     const wereAsked = this.#pages.some(({ query, texts }) => query.page * query.limit > shown && texts.at(-1) === last)
-    const largest = Math.max(...this.#pages.map(({ texts }) => texts.length))
+    const largest = this.#limitFor(Math.max(...this.#pages.map(({ texts }) => texts.length)))
     const { rows, rejected } = await this.#ask(beyond(shown, largest))
     return wereAsked && rows.length + rejected.length === 0 ? nothingOlder : notConfirmed
   }
@@ -320,7 +325,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
    */
   async #confirmCursor({ query, texts, cursor }: ShownPage, last: string): Promise<string> {
     if (cursor !== undefined || texts.at(-1) !== last) return notConfirmed
-    const before = texts.length === 1 ? query : await this.#ask({ ...query, limit: texts.length - 1 })
+    const before = texts.length === 1 ? query : await this.#ask({ ...query, limit: this.#limitFor(texts.length - 1) })
     if (before.cursor === undefined) return noFurtherPage
     for (const limit of [1, 2]) {
       const end = await this.#ask({ ...query, limit, cursor: before.cursor })

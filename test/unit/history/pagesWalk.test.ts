@@ -26,12 +26,14 @@ interface Service {
   readonly isByTime?: boolean
   /** The first responses lack the first row of the list. */
   readonly late?: number
+  /** Rows that a page has beyond its limit. */
+  readonly surplus?: number
 }
 
 /** Walks through a service with these rows. Resolves to what was stored, claimed and explained. */
 async function walk(
   rows: readonly Row[],
-  { timeOf = () => now, most = 100, isOldestFirst = false, isByTime = false, late = 0 }: Service = {},
+  { timeOf = () => now, most = 100, isOldestFirst = false, isByTime = false, late = 0, surplus = 0 }: Service = {},
 ) {
   const all = isOldestFirst ? rows.toReversed() : rows
   const given: number[] = []
@@ -45,9 +47,10 @@ async function walk(
       pageRows: 100,
       next: (_, query, cursor) => (cursor === undefined ? null : { ...query, limit: 100, cursor }),
       ask(_, { limit, cursor = '0' }) {
+        if (limit > 100) throw new Error(`a limit of ${limit} is refused`)
         const begin = Number(cursor)
         const list = requests < late ? all.slice(1) : all
-        const shown = list.slice(begin, begin + Math.min(limit, most))
+        const shown = list.slice(begin, begin + Math.min(limit, most) + surplus)
         const end = begin + shown.length
         const page = { rows: shown, rejected: [], unkept: 0, requestTime: timeOf(++requests) }
         const other = list.findIndex(({ ts }, place) => place >= end && ts !== shown.at(-1)?.ts)
@@ -173,6 +176,13 @@ test('rows of one time claim no side before the list was seen twice to begin wit
   expect((await walk(rows.slice(1))).claimed).toHaveLength(2)
   // Two pages, then three for the end of the list. The sixth one shows that a row came before them.
   expect((await walk(rows, { late: 5 })).lacking).toEqual([])
+})
+
+test('a walk asks for no more rows than the service allows, though pages have more than they were asked for', async () => {
+  const { claimed, reasons, lacking } = await walk(rowsOf(500, minuteMs), { surplus: 18 })
+  expect(reasons.join()).not.toContain('refused')
+  expect(claimed).not.toEqual([])
+  expect(lacking).toEqual([])
 })
 
 test('walks together hold a bounded length, of which one alone may hold a part', async () => {
