@@ -122,7 +122,7 @@ async function holders(db: Kysely<Database>): Promise<SessionInTheWay[]> {
 
 const stopsWriters = sql`(locktype = 'relation' or (locktype = 'object' and lock.database <> 0))`
 /**
- * Whoever connects locks the database and reads the catalog. Its tables have oids below 16384 on every server, and
+ * A new connection locks the database and reads the catalog. Its tables have oids below 16384 on every server, and
  * pg_database, whose rows are databases, has 1262.
  */
 const stopsConnections = sql`(locktype = 'object' and classid = 1262 and objid = here

@@ -92,7 +92,7 @@ async function certifyTable(reader: ArchiveReader, table: string, selection: Sel
   const { from, to, isWanted } = selection
   const digests: CertifiedFile[] = []
   const archived = new Set<Day>()
-  /** What is proven of each series; null for those that are not wanted. */
+  /** Proven ranges of each series; null for those that are not wanted. */
   const found = new Map<string, SeriesProof | null>()
   for (const file of await filesOf(reader, table, selection)) {
     const day = file.day ?? from

@@ -17,7 +17,7 @@ const tuning = {
   reserved_connections: '30',
   // All these readers find no end of the table of locks while none of them holds more than `bounds.locksOfSession`.
   max_locks_per_transaction: '256',
-  // Whoever connects and sends no password holds a connection for so long, a reserved one, too.
+  // A connection without a password holds its place for so long, even a reserved one.
   authentication_timeout: '15s',
   effective_cache_size: '512MB',
   maintenance_work_mem: '64MB',
