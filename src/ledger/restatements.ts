@@ -66,7 +66,8 @@ interface StoredRestatement {
 async function openRevisions(db: Kysely<Database>, series: CandleSeries): Promise<OpenRevision[]> {
   const rows = await db
     .selectFrom('recorder.candle_revision')
-    .selectAll()
+    .select(['id', 'open_time', 'old_open', 'old_high', 'old_low', 'old_close', 'old_base_volume'])
+    .select(['new_open', 'new_high', 'new_low', 'new_close', 'new_base_volume'])
     .where(ofCandles(series))
     .where('is_restatement', '=', false)
     .where('revised_at', '>', oneEvent)

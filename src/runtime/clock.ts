@@ -1,5 +1,4 @@
 import { uptime } from 'node:os'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { MachineMs } from '../market/values.js'
 import { type Ending, onAbort } from './abort.js'
 
@@ -83,20 +82,6 @@ export const systemClock: Clock = {
  * Measures work in milliseconds, for code that yields after some time. It is real time even if a test sets the clock.
  */
 export const workedMs = (): number => performance.now()
-
-/** Longest time in milliseconds that a computation may hold the event loop before others get a turn. */
-const turnMs = 1
-
-/** Returns a function for a long computation to call at each step: after a slice of work, others get a turn. */
-export function takeTurns(): () => Promise<void> | undefined {
-  let startedMs = workedMs()
-  return () => {
-    if (workedMs() - startedMs < turnMs) return undefined
-    return nextTurn().then(() => {
-      startedMs = workedMs()
-    })
-  }
-}
 
 /** Resolves to true after `ms`, or to false as soon as the signal aborts. */
 export async function sleepFor(clock: Clock, ms: number, signal: Ending): Promise<boolean> {

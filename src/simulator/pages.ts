@@ -1,5 +1,6 @@
+import { setImmediate } from 'node:timers/promises'
 import { dayMs, hourMs, type TimeMs } from '../market/values.js'
-import { takeTurns } from '../runtime/clock.js'
+import { workedMs } from '../runtime/clock.js'
 import { type CandleQuery, type PastFillsOperation, type PastFillsQuery, ServiceFailure } from './parameters.js'
 import type { CandleRow } from './world/candles.js'
 import { fixed, mix, mixText, mixWide, unit } from './world/hash.js'
@@ -166,6 +167,20 @@ function isIn(range: CandleRange, series: ServedSeries, row: CandleRow): boolean
 /** Returns the candle with a high and a volume that are one unit of the last place larger. */
 function revised([timestamp, open, high, low, close, volume, turnover]: CandleRow): CandleRow {
   return [timestamp, open, lastPlaceUp(high), low, close, volume === '0' ? volume : lastPlaceUp(volume), turnover]
+}
+
+/** Longest time in milliseconds that a computation may hold the event loop before other requests get a turn. */
+const turnMs = 1
+
+/** Returns a function for a long computation to call at each step: after a slice of work, others get a turn. */
+export function takeTurns(): () => Promise<void> | undefined {
+  let startedMs = workedMs()
+  return () => {
+    if (workedMs() - startedMs < turnMs) return undefined
+    return setImmediate().then(() => {
+      startedMs = workedMs()
+    })
+  }
 }
 
 type HiddenFills = Quirks['hiddenFills'][number]

@@ -1,8 +1,7 @@
 import type { Operation } from '../market/operation.js'
 import type { TimeMs } from '../market/values.js'
 import { futuresData } from './futures.js'
-import { takeTurns } from '../runtime/clock.js'
-import { candlePage, fillPage, pastFillPage } from './pages.js'
+import { candlePage, fillPage, pastFillPage, takeTurns } from './pages.js'
 import {
   candleQueryOf,
   categoryOf,
