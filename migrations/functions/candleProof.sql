@@ -206,13 +206,15 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
       + recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'before the beginning'));
 $$;
 
--- Notes what is missing after ranges were requested, and why. Open gaps that touch these ranges become what is still
--- missing of them. still_missing: within the ranges, and within the gaps that touch them.
+-- Notes what is missing after ranges were requested, and why. Gaps close by claims alone. Then those that touch the
+-- ranges become what is still missing of them, which leaves out what is too short to hold a candle. still_missing: within
+-- the ranges, and within the gaps that touch them.
 create or replace function recorder.replace_gaps(
   of_category market.category, of_symbol text, of_type text, of_interval text,
   asked tstzmultirange, still_missing tstzmultirange, why text
 )
 returns void language sql set search_path = pg_catalog, pg_temp as $$
+  select recorder.settle_gaps(of_category, of_symbol, of_type, of_interval);
   select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval, coalesce((
     select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
     where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
@@ -225,5 +227,4 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
     and k.verdict = 'missing' and k.ranges && asked and k.reason <> why;
   select recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'missing', still_missing, why);
-  select recorder.settle_gaps(of_category, of_symbol, of_type, of_interval);
 $$;

@@ -174,7 +174,9 @@ async function concludeMissing(
   const mayBeSilent = !shown.isUnclear && series.type === 'market' && missing.length > 0
   const isSilent = mayBeSilent && (await isSparse(trx, series))
   const noted = shown.isUnclear ? [] : normalized(notes)
-  const unclaimed = union(emptyAtFirst, isSilent ? subtract(missing, gaps) : noted)
+  // What is in an open gap stays there. It is noted only where it may be before the beginning.
+  const silent = subtract(isSilent ? missing : noted, gaps)
+  const unclaimed = union(emptyAtFirst, silent)
   const unanswered = withCandles(grid, intersect(missing, unclaimed))
   // A range that is noted already keeps the time of its first look, until a look is late enough to count as a second.
   const isNoted = (range: TimeRange) =>
@@ -192,7 +194,7 @@ async function concludeMissing(
   // Usually no candle is missing and there was no gap, so that nothing has to be replaced.
   if (missing.length > 0 || gaps.length > 0) {
     const reason = shown.isUnclear ? notUnderstood : notGiven
-    await replaceGaps(trx, series, looked, subtract(missing, unclaimed), reason)
+    await replaceGaps(trx, series, looked, subtract(missing, subtract(unclaimed, gaps)), reason)
   }
   return emptyAtFirst
 }

@@ -157,7 +157,7 @@ export async function settleGaps(db: Kysely<Database>, series: CandleSeries): Pr
 
 /**
  * Records what is missing after ranges were requested, and settles all open gaps of the series. `left` replaces open
- * gaps that the requested ranges touch. Gaps that are not among `left` are repaired.
+ * gaps that the requested ranges touch. Of these, only what is claimed is repaired.
  *
  * @param left missing parts of the requested ranges and of the open gaps that they touch
  */

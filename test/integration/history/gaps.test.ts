@@ -172,6 +172,35 @@ describe('a backfill from a service that', () => {
     expect(await listGaps(test.database.db, { verdicts: ['missing', 'lost'] })).toEqual([])
   })
 
+  it.each([true, false])(
+    'refuses, then shows a later beginning: the gap stays open until it is confirmed: %s',
+    async (isTrue) => {
+      const hidden = { from: launch, to: Math.floor((now - 2 * hourMs) / minuteMs) * minuteMs }
+      const from = Math.floor((now - 4 * hourMs) / minuteMs) * minuteMs
+      const service = await startService({ hiddenCandles: [hidden] })
+      const asked = () => runBackfill(test, service, request(from), { serviceNow: now })
+      service.control.setFaults([{ kind: 'errorCode', code: '48001', operations: ['candles', 'history-candles'] }])
+      await asked()
+      service.control.setFaults([])
+      const gaps = async () =>
+        (await listGaps(test.database.db)).map(({ state, range }) => [state, range.from, range.to])
+      for (let look = 0; look < 2; look++) {
+        const { summary } = await asked()
+        expect(summary).toMatchObject({ empty: [], unanswered: [{ to: hidden.to }] })
+        expect(await gaps()).toContainEqual(['open', from, hidden.to])
+        expect((await gaps()).filter(([state]) => state === 'open')).toHaveLength(1)
+      }
+      if (!isTrue) service.control.setQuirks({ hiddenCandles: [] })
+      await test.database.pool.query(
+        `update recorder.ledger set noted_at = noted_at - interval '1 hour 1 second' where verdict = 'unanswered'`,
+      )
+      const { summary } = await asked()
+      expect(summary.empty).toMatchObject(isTrue ? [{ to: hidden.to }] : [])
+      expect((await gaps()).filter(([state]) => state === 'open')).toEqual([])
+      if (!isTrue) await expectTruth(service, from)
+    },
+  )
+
   it('responds with empty pages at first', async () => {
     const service = await startService({
       emptyAtFirst: { operations: ['candles', 'history-candles'], responses: 2 },
