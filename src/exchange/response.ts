@@ -17,17 +17,23 @@ import { type SplitResponse, splitRows } from './splitRows.js'
 export function parseJson(text: string, depth = 0): unknown {
   const value: unknown = JSON.parse(text)
   if (!holdsNumbers(value, depth)) return value
-  // The last of several equal keys wins, as in JSON.parse.
-  return parse(text, null, { onDuplicateKey: ({ newValue }) => newValue })
+  try {
+    // The last of several equal keys wins, as in JSON.parse.
+    return parse(text, null, { onDuplicateKey: ({ newValue }) => newValue })
+  } catch (error) {
+    // No look at the value shows how deep another one is that had the same key.
+    throw error instanceof RangeError ? new TooDeep(tooDeep) : error
+  }
 }
 
+const tooDeep = `it is nested more than ${bounds.jsonDepth} levels deep`
 class TooDeep extends SyntaxError {}
 
 /** Returns true if there is a number below the envelope. Throws a `SyntaxError` if the value is nested too deep. */
 function holdsNumbers(value: unknown, depth: number): boolean {
   if (typeof value === 'number') return depth > 1
   if (typeof value !== 'object' || value === null) return false
-  if (depth >= bounds.jsonDepth) throw new TooDeep(`it is nested more than ${bounds.jsonDepth} levels deep`)
+  if (depth >= bounds.jsonDepth) throw new TooDeep(tooDeep)
   let found = false
   // The walk does not stop at the first number, because the depth must be checked everywhere.
   if (Array.isArray(value)) for (const inner of value) found = holdsNumbers(inner, depth + 1) || found

@@ -67,6 +67,15 @@ describe('lossless parsing', () => {
     expect(numbersAsText(parse(nested(2)))).toEqual({ data: { a: { a: '1' } } })
   })
 
+  it('loses no other row to one whose first of two equal keys is nested without end', () => {
+    const deep = `{"a":${'['.repeat(20_000)}${']'.repeat(20_000)},"a":1.5}`
+    const body = Buffer.from(`{"code":"00000","requestTime":1760000000000,"data":[${deep},{"a":1.5}]}`)
+    const raw = { status: 200, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
+    const { rows } = readResponse({ operation: 'tickers', parameters: {} }, raw)
+    expect(rows.map(String)).toEqual([deep, '{"a":1.5}'])
+    expect(() => parseJson(deep, 2)).toThrow('nested')
+  })
+
   it('refuses bytes that are not UTF-8', () => {
     const body = Buffer.from([0x22, 0xff, 0xfe, 0x22])
     const raw = { status: 200, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
