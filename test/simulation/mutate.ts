@@ -27,7 +27,7 @@ const { values } = parseArgs({
 /** Options of the command that finds mistakes otherwise than in simulated time. */
 const comparisons = { rule: ['rule'], archive: ['archive', '--only', 'sequences'] } as const
 const run = promisify(execFile)
-const copied = ['dist', 'package.json', 'migrations/functions']
+const copied = ['dist', 'package.json', 'config', 'migrations/functions']
 const folder = await mkdtemp(join(tmpdir(), 'market-recorder-mutations-'))
 let found = 0
 let tried = 0
