@@ -88,6 +88,11 @@ async function forgetGaps(db: Kysely<Database>, stream: string, day: Day): Promi
       and part >= ${new Date(dayStart(day))}::timestamptz and part < ${new Date(dayEnd(day))}::timestamptz`.execute(db)
 }
 
+const withdrawing = sql.raw(`
+  update recorder.ledger k set ranges = k.ranges - a.parts from adopted a
+  where k.stream = a.stream and k.category = a.category and k.symbol = a.symbol and k.type = a.type
+    and k.interval = a.interval and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && a.parts`)
+
 /** Makes coverage final. It is no claim of the database any more, whose rows of it are others or none. */
 async function takeCoverage(db: Kysely<Database>, relation: Relation): Promise<void> {
   await sql`
@@ -95,12 +100,21 @@ async function takeCoverage(db: Kysely<Database>, relation: Relation): Promise<v
       select ${ledgerKey}, range_agg(tstzrange(r.from_time, r.to_time)) from ${relation} as r group by 1, 2, 3, 4, 5
     ), adopted as (
       select * from given as g (stream, category, symbol, type, interval, parts)
-    ), withdrawn as (
-      update recorder.ledger k set ranges = k.ranges - a.parts from adopted a
-      where k.stream = a.stream and k.category = a.category and k.symbol = a.symbol and k.type = a.type
-        and k.interval = a.interval and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && a.parts
-    )
+    ), withdrawn as (${withdrawing})
     select recorder.add_final(stream, category, symbol, type, interval, parts) from adopted`.execute(db)
+}
+
+/** Brings gaps back. What the database claims of them was withdrawn later: a response has to show it again. */
+async function takeGaps(db: Kysely<Database>, relation: Relation): Promise<void> {
+  await sql`
+    with given as materialized (
+      select ${ledgerKey}, range_agg(tstzrange(r.from_time, r.to_time)) from ${relation} as r
+      where r.state in ('open', 'lost') group by 1, 2, 3, 4, 5
+    ), adopted as (
+      select * from given as g (stream, category, symbol, type, interval, parts)
+    )
+    ${withdrawing}`.execute(db)
+  await proofTakers['gaps']?.(db, relation)
 }
 
 /** Makes final the moments of rows that no claim has, as a removal does. */
@@ -120,6 +134,7 @@ function takeMoments(stream: string): Take {
 const takers: Readonly<Record<string, Take | undefined>> = {
   ...proofTakers,
   coverage: takeCoverage,
+  gaps: takeGaps,
   no_trade: undefined,
   fills: takeMoments('fills'),
   funding_rates: takeMoments('funding_rates'),

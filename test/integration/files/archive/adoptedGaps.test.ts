@@ -1,0 +1,100 @@
+import { sql } from 'kysely'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { adoptArchive } from '../../../../src/files/archive/adopt.js'
+import { storeBatch } from '../../../../src/ledger/storeBatches.js'
+import { storeCandles } from '../../../../src/ledger/storeCandles.js'
+import { archiveAll, temporaryArchive } from '../../../support/archives.js'
+import { batchOf } from '../../../support/batches.js'
+import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
+import { aCandle, aFill } from '../../../support/marketRows.js'
+
+const secondMs = 1_000
+const daySeconds = 86_400
+const start = Date.UTC(2026, 2, 1, 12)
+const now = start + 10 * daySeconds * secondMs
+const instrument = { category: 'SPOT', symbol: 'BTCUSDT' } as const
+
+type Db = TestDatabase['database']['db']
+let original: TestDatabase
+let dump: TestDatabase
+let archive: Awaited<ReturnType<typeof temporaryArchive>>
+beforeEach(async () => {
+  original = await createTestDatabase()
+  dump = await createTestDatabase()
+  archive = await temporaryArchive()
+  for (const { database } of [original, dump])
+    await sql`insert into recorder.service (base_url) values ('https://one.example')`.execute(database.db)
+})
+afterEach(async () => {
+  await archive.drop()
+  await original.drop()
+  await dump.drop()
+})
+
+const fill = (second: number) =>
+  aFill({ execId: String(second), ts: start + second * secondMs + 500, size: '2', price: '10' })
+const candle = (minute: number) =>
+  aCandle({ openTime: start + minute * 60_000, baseVolume: '120', open: '10', high: '10', low: '10', close: '10' })
+
+/** Stores fills of these seconds as one response. */
+async function storeFills(db: Db, seconds: readonly number[]): Promise<void> {
+  const newestFirst = seconds.toSorted((a, b) => b - a)
+  const askedAt = start + ((newestFirst[0] ?? 0) + 10) * secondMs
+  await storeBatch(db, batchOf('fills', instrument, newestFirst.map(fill), askedAt))
+}
+
+/** Those of some seconds that are in a view of a stream. Of gaps, only open ones count. */
+async function secondsIn(
+  db: Db,
+  view: 'coverage' | 'gaps' | 'no_trade',
+  seconds: readonly number[],
+  stream: 'fills' | 'candles' = 'fills',
+): Promise<number[]> {
+  const conditions = {
+    coverage: sql`stream = ${stream}`,
+    gaps: sql`stream = ${stream} and state = 'open'`,
+    no_trade: sql`true`,
+  }
+  const { rows } = await sql<{ from: number; to: number }>`
+    select from_time as "from", to_time as "to" from ${sql.table(`market.${view}`)}
+    where ${conditions[view]}`.execute(db)
+  return seconds.filter((second) => {
+    const at = start + second * secondMs
+    return rows.some(({ from, to }) => from <= at && at < to)
+  })
+}
+
+const secondsUntil = (until: number) => Array.from({ length: until + 1 }, (_, second) => second)
+
+test('a claim of a dump ends where the archive knows a gap of fills', async () => {
+  const [db, adopter] = [original.database.db, dump.database.db]
+  const withoutOne = secondsUntil(200).filter((second) => second !== 130)
+  for (const each of [db, adopter]) await storeFills(each, withoutOne)
+  // Candles that came after the dump contradict the third minute.
+  await storeCandles(db, [candle(0), candle(1), candle(2)])
+  await archiveAll(original.database, archive.target, now)
+  await adoptArchive(adopter, archive.target)
+
+  expect(await secondsIn(adopter, 'coverage', [100, 130, 190])).not.toContain(130)
+  expect(await secondsIn(adopter, 'gaps', [100, 130, 190])).toEqual([130])
+})
+
+test('silence of a dump ends where the archive knows a gap of candles', async () => {
+  const [db, adopter] = [original.database.db, dump.database.db]
+  const minutes = { ...instrument, type: 'market', interval: '1m', settleMs: 0, limit: 100 } as const
+  const silent = [0, 1, 4, 5].map(candle)
+  for (const each of [db, adopter]) await storeBatch(each, batchOf('candles', minutes, silent, start + 3_600_000))
+  // After the dump, fills come of a minute that was silent.
+  await storeFills(
+    db,
+    secondsUntil(150).filter((second) => second >= 100),
+  )
+  await storeFills(db, [3 * daySeconds])
+  await archiveAll(original.database, archive.target, now)
+  await adoptArchive(adopter, archive.target)
+
+  const inMinutes = [130, 200]
+  expect(await secondsIn(adopter, 'gaps', inMinutes, 'candles')).toEqual([130])
+  expect(await secondsIn(adopter, 'coverage', inMinutes, 'candles')).not.toContain(130)
+  expect(await secondsIn(adopter, 'no_trade', inMinutes)).not.toContain(130)
+})
