@@ -24,7 +24,7 @@ type Range = readonly [from: number, to: number]
 /**
  * Returns what is wrong now; null if nothing is. Every acknowledged row has to be in the database or in the current
  * snapshot, in the snapshot once, with its value; what has left keeps the value that it had. No claim is without its
- * rows. The truth takes over what has left.
+ * rows, and no fill is missing without a gap. The truth takes over what has left.
  */
 export async function archiveViolations(
   { db }: RecorderDatabase,
@@ -46,6 +46,8 @@ export async function archiveViolations(
     }
     const wrong = rowsViolated(table, truth, { inDatabase, inSnapshot, isCopy })
     if (wrong !== null) return wrong
+    const hole = table === 'fills' && !isCopy ? await findHole(db, market, inDatabase, inSnapshot) : null
+    if (hole !== null) return `fills: ${hole} is nowhere, and in no gap`
     const claims = await readClaims(db, target, table, truth)
     for (const [key] of rowsOfMarket(market, table)) {
       for (const [where, rows] of [
@@ -109,6 +111,28 @@ function* rowsOfMarket(market: ArchiveMarket, table: 'fills' | 'candles'): Gener
   }
   for (let open = market.lastOpen() - hourMs; open > market.lastOpen() - 60 * 24 * hourMs; open -= hourMs)
     yield [`${candleSeries.symbol} ${open}`]
+}
+
+/** Returns a fill between what is known of its series that nobody has and no gap holds; null if there is none. */
+async function findHole(
+  db: RecorderDatabase['db'],
+  market: ArchiveMarket,
+  ...has: readonly Rows[]
+): Promise<string | null> {
+  const { rows } = await sql<{ symbol: string; from: number; to: number; isGap: boolean }>`
+    select symbol, lower(r) as "from", upper(r) as "to", verdict in ('missing', 'lost') as "isGap"
+    from recorder.ledger cross join lateral unnest(ranges) as r
+    where stream = 'fills' and verdict in ('recorded', 'final', 'missing', 'lost')`.execute(db)
+  for (const [key] of rowsOfMarket(market, 'fills')) {
+    if (has.some((one) => one.has(key))) continue
+    const [symbol = '', time = ''] = key.split(' ')
+    const at = Number(time)
+    const own = rows.filter((row) => row.symbol === symbol)
+    const known = own.filter(({ isGap }) => !isGap)
+    const isBetween = known.some(({ from }) => from <= at) && known.some(({ to }) => to > at)
+    if (isBetween && !own.some(({ isGap, from, to }) => isGap && from <= at && to > at)) return key
+  }
+  return null
 }
 
 /** Reads what the database and the archive claim of each symbol. */

@@ -54,6 +54,7 @@ export async function adoptArchive(
       }
       for (const [name, to] of hints) await movePointer(trx, { name, from: before.get(name) ?? null, to })
     })
+    await noteUnknownFills(db)
     await takeOwnership(db, target)
     return { days: days.size }
   })
@@ -86,6 +87,24 @@ async function forgetGaps(db: Kysely<Database>, stream: string, day: Day): Promi
     delete from recorder.ledger
     where stream = ${stream} and verdict in ('missing', 'lost', 'repaired')
       and part >= ${new Date(dayStart(day))}::timestamptz and part < ${new Date(dayEnd(day))}::timestamptz`.execute(db)
+}
+
+/** Notes as gaps of fills what is between what is known of them: nothing was recorded after the archive. */
+async function noteUnknownFills(db: Kysely<Database>): Promise<void> {
+  const why = 'the archive that was adopted ends before what this database recorded'
+  await db.transaction().execute(async (trx) => {
+    await sql`
+      select recorder.lock_fills(array_agg(category), array_agg(symbol)) from (
+        select distinct category, symbol from recorder.ledger
+        where stream = 'fills' and verdict in ('recorded', 'final')) as series`.execute(trx)
+    await sql`
+      select recorder.note_unknown('fills', category, symbol, '', '',
+        tstzmultirange(range_merge(known)) - known, ${why})
+      from (
+        select category, symbol, range_agg(r) as known from recorder.ledger cross join lateral unnest(ranges) as r
+        where stream = 'fills' and verdict in ('recorded', 'final') group by category, symbol
+      ) as series`.execute(trx)
+  })
 }
 
 const withdrawing = sql.raw(`

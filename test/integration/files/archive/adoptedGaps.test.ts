@@ -98,3 +98,25 @@ test('silence of a dump ends where the archive knows a gap of candles', async ()
   expect(await secondsIn(adopter, 'coverage', inMinutes, 'candles')).not.toContain(130)
   expect(await secondsIn(adopter, 'no_trade', inMinutes)).not.toContain(130)
 })
+
+test('the time between an adopted archive and what its database recorded is a gap', async () => {
+  const [db, adopter] = [original.database.db, dump.database.db]
+  for (const each of [db, adopter]) await storeFills(each, secondsUntil(200))
+  // The original goes on for a day and a half, page after page.
+  for (let second = 200; second < 1.5 * daySeconds; second += 4_000)
+    await storeFills(db, [second, second + 1_000, second + 2_000, second + 3_000, second + 4_000])
+  // Another instrument has a gap on the first day.
+  for (const second of [100, 1_000]) {
+    const others = [second + 1, second].map((at) => ({ ...fill(at), symbol: 'ETHUSDT' }))
+    const askedAt = start + (second + 10) * secondMs
+    await storeBatch(db, batchOf('fills', { ...instrument, symbol: 'ETHUSDT' }, others, askedAt))
+  }
+  await archiveAll(original.database, archive.target, start + 37.5 * 3_600_000)
+  // The recorder goes on with the dump before the archive is adopted.
+  await storeFills(adopter, [2.5 * daySeconds, 2.5 * daySeconds + 10])
+  const inGap = [1.6 * daySeconds, 2 * daySeconds]
+  expect(await secondsIn(adopter, 'gaps', inGap)).toEqual(inGap)
+  await adoptArchive(adopter, archive.target)
+
+  expect(await secondsIn(adopter, 'gaps', [100, 2_000, ...inGap, 2.5 * daySeconds + 5])).toEqual(inGap)
+})
