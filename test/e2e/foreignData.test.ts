@@ -1,5 +1,5 @@
 import { readdir, writeFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { type Simulator, startSimulator } from '../../src/simulator/server.js'
@@ -159,6 +159,8 @@ test('of nine data folders and databases of no, this and another service, nothin
     const dataDir = join(root, `${folder} ${++count}`)
     await fill(dataDir)
     const left = await segments(dataDir)
+    // On a busy machine the embedded database has not taken all, so its folder of the spool is named, too.
+    const places = new Set(left.map((segment) => dirname(segment)))
     for (const [state, prepare] of Object.entries(inDatabases)) {
       const where = `${folder} / ${state}`
       const database = await newDatabase()
@@ -174,7 +176,7 @@ test('of nine data folders and databases of no, this and another service, nothin
       })
       expect(recorder.hasBegun, where).toBe(!isRefused)
       const named = linesAbout(finished, /responses in .*are of other\.example\.com/)
-      expect(named, where).toHaveLength(isRefused || left.length === 0 ? 0 : 1)
+      expect(named, where).toHaveLength(isRefused ? 0 : places.size)
       expect(await segments(dataDir), where).toEqual(left)
       const wrong = await wrongIn(database, isRefused ? otherSimulator : simulator)
       expect(
