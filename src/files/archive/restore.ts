@@ -228,25 +228,38 @@ function takeOfCandles(
     )
 }
 
-/** Brings back gaps. A piece that goes on where a day before has ended becomes a part of the same gap. */
+/**
+ * Brings back gaps. A piece that goes on where a day before has ended becomes a part of the same gap. Of two gaps with the
+ * same beginning, the longer one stays.
+ */
 async function takeGaps(db: Kysely<Database>, relation: Relation): Promise<void> {
   const verdict = sql.raw(`case r.state when 'open' then 'missing' else r.state end`)
+  const key = sql.raw('g.stream, g.category, g.symbol, g.type, g.interval, g.verdict, g.from_time')
+  // Rows that are there already repair nothing.
+  const counted = sql.raw(`recorder.count_rows(g.stream, g.category, g.symbol, g.type, g.interval,
+    tstzmultirange(tstzrange(g.from_time, g.to_time)))`)
   await sql`
     with pieces as materialized (select ${ledgerKey}, ${verdict} as verdict, r.from_time, r.to_time, r.reason,
         r.filled_from, r.detected_at, r.settled_at from ${relation} as r),
     given as (select * from pieces as p (stream, category, symbol, type, interval, verdict, from_time, to_time, reason,
         filled_from, detected_at, settled_at)),
     joined as (
-      update recorder.ledger k set ranges = tstzmultirange(tstzrange(k.part, g.to_time)) from given g
+      update recorder.ledger k set ranges = tstzmultirange(tstzrange(k.part, g.to_time)),
+        rows_before = k.rows_before + ${counted} from given g
       where k.stream = g.stream and k.category = g.category and k.symbol = g.symbol and k.type = g.type
         and k.interval = g.interval and k.verdict = g.verdict and upper(k.ranges) = g.from_time
         and k.reason = g.reason and k.noted_at = g.detected_at
       returning g.*)
-    insert into recorder.ledger
-      (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from)
-    select g.stream, g.category, g.symbol, g.type, g.interval, g.verdict, g.from_time,
-      tstzmultirange(tstzrange(g.from_time, g.to_time)), g.reason, g.detected_at, g.settled_at, g.filled_from
+    insert into recorder.ledger as k
+      (stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, filled_from,
+       rows_before)
+    select distinct on (${key}) ${key},
+      tstzmultirange(tstzrange(g.from_time, g.to_time)), g.reason, g.detected_at, g.settled_at, g.filled_from,
+      ${counted}
     from given g where not exists (
       select from joined j where (j.stream, j.category, j.symbol, j.type, j.interval, j.verdict, j.from_time, j.reason)
-        = (g.stream, g.category, g.symbol, g.type, g.interval, g.verdict, g.from_time, g.reason))`.execute(db)
+        = (${key}, g.reason))
+    order by ${key}, g.to_time desc
+    on conflict (stream, category, symbol, type, interval, verdict, part) do update
+      set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`.execute(db)
 }

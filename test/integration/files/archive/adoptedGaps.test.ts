@@ -1,9 +1,10 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { adoptArchive } from '../../../../src/files/archive/adopt.js'
+import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { storeBatch } from '../../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../../src/ledger/storeCandles.js'
-import { archiveAll, temporaryArchive } from '../../../support/archives.js'
+import { archiveAll, hintsOf, temporaryArchive } from '../../../support/archives.js'
 import { batchOf } from '../../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { aCandle, aFill } from '../../../support/marketRows.js'
@@ -77,6 +78,13 @@ test('a claim of a dump ends where the archive knows a gap of fills', async () =
 
   expect(await secondsIn(adopter, 'coverage', [100, 130, 190])).not.toContain(130)
   expect(await secondsIn(adopter, 'gaps', [100, 130, 190])).toEqual([130])
+  // A page that brings no row repairs nothing.
+  await storeFills(
+    adopter,
+    withoutOne.filter((second) => second >= 110),
+  )
+  const { rows } = await sql`select from market.gaps where state = 'repaired'`.execute(adopter)
+  expect(rows).toEqual([])
 })
 
 test('silence of a dump ends where the archive knows a gap of candles', async () => {
@@ -119,4 +127,27 @@ test('the time between an adopted archive and what its database recorded is a ga
   await adoptArchive(adopter, archive.target)
 
   expect(await secondsIn(adopter, 'gaps', [100, 2_000, ...inGap, 2.5 * daySeconds + 5])).toEqual(inGap)
+})
+
+test('a day is restored that begins within two repaired gaps', async () => {
+  const { db } = original.database
+  const midnight = daySeconds / 2
+  const around = (from: number, to: number) => secondsUntil(to - from).map((second) => midnight + from + second)
+  await storeFills(db, around(-120, -60))
+  await storeFills(db, around(60, 120))
+  // A page fills the gap between two responses, and candles of its minutes show then that two fills are missing.
+  const hidden = [midnight - 30, midnight + 31]
+  await storeFills(
+    db,
+    around(-90, 90).filter((second) => !hidden.includes(second)),
+  )
+  await storeCandles(db, [candle(719), candle(720)])
+  await storeFills(db, around(-90, 90))
+  await archiveAll(original.database, archive.target, now)
+  const request = { tables: ['fills'], pointers: await hintsOf(archive.target), from: '2026-03-02' as const }
+  const { problems } = await restoreArchive(dump.database, archive.target, request)
+
+  expect(problems).toEqual([])
+  const { rows } = await sql`select distinct state from market.gaps`.execute(dump.database.db)
+  expect(rows).toEqual([{ state: 'repaired' }])
 })
