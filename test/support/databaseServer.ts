@@ -25,11 +25,14 @@ export async function asAdmin(url: string, statement: string): Promise<void> {
 
 /**
  * Ends the sessions of a database, and lets nobody open others: a database with sessions cannot be cloned, and
- * TimescaleDB's background workers open some.
+ * TimescaleDB's background workers open some. The server's own autovacuum, which has no user, ends by itself.
  */
 export async function closeDatabase(adminUrl: string, name: string): Promise<void> {
   await asAdmin(adminUrl, `alter database ${name} allow_connections false`)
-  await asAdmin(adminUrl, `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`)
+  await asAdmin(
+    adminUrl,
+    `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and usesysid is not null`,
+  )
 }
 
 /** The server's own autovacuum may be at work in it, whose process nobody but a superuser may end. */
