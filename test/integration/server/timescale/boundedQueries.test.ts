@@ -41,6 +41,10 @@ const exceptions: readonly (readonly [part: string, reason: string])[] = [
   ['select "ts" from "market"."fills"', 'a page of the history of fills: the stored fill next to it, however old'],
   ['from unnest($1) as r join market.', 'a gap that is noted: the stored rows in it'],
   ['select "ts", "interval_hours"', 'a page of settlements: 35 days, which two chunks of the usual size hold'],
+  [
+    'select min(ts) from market.funding_rates',
+    'a page that proves nothing: 90 days, which four chunks of the usual size hold',
+  ],
   ['"occurrence" from "market"."liquidations"', 'a page of the history of liquidations: the stored rows of its span'],
   ['recorder.fill_minutes(of_category', 'minutes whose fills are compared with candles: more on a busy machine'],
   ['t.ts >= asked_since', 'a page of fills that joins nothing, and that no claim goes before: the first fill of all'],
