@@ -1,4 +1,4 @@
-import { type Kysely, sql } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
 import { groupBy } from '../../market/values.js'
 import { movePointer, readHints, readPointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
@@ -107,6 +107,18 @@ async function noteUnknownFills(db: Kysely<Database>): Promise<void> {
   })
 }
 
+/** Begins a statement with `adopted`: for each series, the ranges of those rows of coverage or gaps that count. */
+function adopting(relation: Relation, condition: RawBuilder<unknown>): RawBuilder<unknown> {
+  return sql`
+    with given as materialized (
+      select ${ledgerKey}, range_agg(tstzrange(r.from_time, r.to_time)) from ${relation} as r
+      where ${condition} group by 1, 2, 3, 4, 5
+    ), adopted as (
+      select * from given as g (stream, category, symbol, type, interval, parts)
+    )`
+}
+
+/** Withdraws what the database claims of `adopted`, silence included. */
 const withdrawing = sql.raw(`
   update recorder.ledger k set ranges = k.ranges - a.parts from adopted a
   where k.stream = a.stream and k.category = a.category and k.symbol = a.symbol and k.type = a.type
@@ -115,24 +127,13 @@ const withdrawing = sql.raw(`
 /** Makes coverage final. It is no claim of the database any more, whose rows of it are others or none. */
 async function takeCoverage(db: Kysely<Database>, relation: Relation): Promise<void> {
   await sql`
-    with given as materialized (
-      select ${ledgerKey}, range_agg(tstzrange(r.from_time, r.to_time)) from ${relation} as r group by 1, 2, 3, 4, 5
-    ), adopted as (
-      select * from given as g (stream, category, symbol, type, interval, parts)
-    ), withdrawn as (${withdrawing})
+    ${adopting(relation, sql`true`)}, withdrawn as (${withdrawing})
     select recorder.add_final(stream, category, symbol, type, interval, parts) from adopted`.execute(db)
 }
 
 /** Brings gaps back. What the database claims of them was withdrawn later: a response has to show it again. */
 async function takeGaps(db: Kysely<Database>, relation: Relation): Promise<void> {
-  await sql`
-    with given as materialized (
-      select ${ledgerKey}, range_agg(tstzrange(r.from_time, r.to_time)) from ${relation} as r
-      where r.state in ('open', 'lost') group by 1, 2, 3, 4, 5
-    ), adopted as (
-      select * from given as g (stream, category, symbol, type, interval, parts)
-    )
-    ${withdrawing}`.execute(db)
+  await sql`${adopting(relation, sql`r.state in ('open', 'lost')`)} ${withdrawing}`.execute(db)
   await proofTakers['gaps']?.(db, relation)
 }
 
