@@ -1,4 +1,4 @@
-import { oneLine } from '../market/values.js'
+import { oneLine } from '../market/oneLine.js'
 import { messageOf } from '../runtime/text.js'
 import type { Config } from '../config/resolve.js'
 import { systemClock } from '../runtime/clock.js'

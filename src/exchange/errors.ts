@@ -1,4 +1,4 @@
-import { oneLine } from '../market/values.js'
+import { oneLine } from '../market/oneLine.js'
 import { type Operation, type OperationTraits, operationTraits } from '../market/operation.js'
 
 /** What a failed request tells something about. Everything that the recorder does then follows from it. */

@@ -245,7 +245,7 @@ export class PageSource {
     const candles = page.rows.filter(({ isClosed }) => isClosed)
     this.received += candles.length
     const { requestTime, receivedAt, rejected } = page
-    const silence = this.#silenceOf(page, request)
+    const silence = this.#silenceInside(page, request)
     this.silence = union(this.silence, intersect(reviewed, normalized(silence)))
     if (candles.length > 0 || rejected.length > 0) await store({ candles, silence, rejected, requestTime, receivedAt })
     const lack = missingRows(page) > 0 ? 'unclear' : page.hasEnvelope ? 'shown' : 'untold'
@@ -253,7 +253,7 @@ export class PageSource {
   }
 
   /** Returns the ranges that a page leaves out between two candles of its window. */
-  #silenceOf(page: Page<Candle>, { operation, window }: PageRequest): TimeRange[] {
+  #silenceInside(page: Page<Candle>, { operation, window }: PageRequest): TimeRange[] {
     const { series, settleMs } = this.#options
     const lengthMs = intervalMs[series.interval]
     // The service was seen to ignore the start of a request for history-candles, so responses may begin earlier.

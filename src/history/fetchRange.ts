@@ -81,7 +81,7 @@ export function fetchRange(task: FetchTask, context: FetchContext): Promise<Fetc
 }
 
 /** The candles of a response, as seen from `top`: the end of the range whose candles are wanted. */
-interface Shown {
+interface ShownCandles {
   readonly openTimes: readonly ServiceMs[]
   /** Opening times below `top`. */
   readonly older: readonly ServiceMs[]
@@ -264,7 +264,7 @@ class Walk {
   }
 
   /** Requests a page and takes note of all that its response shows. */
-  async #ask(source: Source, window: TimeRange, top: ServiceMs): Promise<Shown> {
+  async #ask(source: Source, window: TimeRange, top: ServiceMs): Promise<ShownCandles> {
     const { openTimes, silence, lack } = await this.#context.ask({ operation: source.operation, window })
     if (lack === 'untold' && source.hasReach) this.#untoldFrom = Math.min(window.from, this.#untoldFrom)
     else if (lack !== 'shown') this.#unclearFrom = Math.min(window.from, this.#unclearFrom)

@@ -4,7 +4,7 @@ import type { Fill } from '../market/rows.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import { addMs, dayMs, earlierOf, laterOf, minuteMs, serviceMs, type ServiceMs } from '../market/values.js'
 import { missingRows } from '../ledger/batch.js'
-import { insideOf, runOf, type Shown, showsOnlyEdges } from '../ledger/run.js'
+import { insideOf, runOf, type ShownPage, showsOnlyEdges } from '../ledger/run.js'
 import { unreadTimes } from '../ledger/storeFills.js'
 import {
   type fillNeighbours,
@@ -111,7 +111,7 @@ class PastFillsWalk {
   #live: readonly Fill[] = []
   /** Times of the history may be earlier than those of the live stream by this much. */
   #roundedMs = 0
-  #last: Shown | null = null
+  #last: ShownPage | null = null
   /** Time of the newest fill of the last page that had some. */
   #newest = serviceMs(0)
   /** Time of the oldest fill that this walk was shown. */
@@ -164,13 +164,13 @@ class PastFillsWalk {
     const [alone] = other === null ? [] : intersect([stretch], [other.asked])
     if (alone === undefined) return this.#refuse([stretch], notShown)
     if (await this.#ask(alone, other)) return
-    const shown = this.#last as Shown
+    const shown = this.#last as ShownPage
     const { rows, total, keepsBounds } = shown
     const newest = this.#newest
     // A page may be cut anywhere, so that only an empty one shows that nothing lies between the fills at the edges.
     for (let around = shown, inside = insideOf(around); inside !== null; inside = insideOf(around)) {
       if (await this.#ask(inside, other, around)) return
-      around = this.#last as Shown
+      around = this.#last as ShownPage
     }
     // Fills beside the stretch hide those in it only where their page may be cut.
     const isEmpty = rows.length === 0 && total < Math.max(1, this.#largestFor(total))
@@ -214,7 +214,7 @@ class PastFillsWalk {
   }
 
   /** Requests and stores a page. Resolves to true if less is left, or if fills came. */
-  async #ask(window: TimeRange, other = this.#last, around: Shown | null = null): Promise<boolean> {
+  async #ask(window: TimeRange, other = this.#last, around: ShownPage | null = null): Promise<boolean> {
     const { ask, client, counts, request } = this.#context
     const left = this.#left
     const response = await ask(() => this.#source.ask(client, { series: this.#series, window }, request))

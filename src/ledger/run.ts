@@ -44,7 +44,7 @@ export function provenBy(run: Run | null, settledUntil: ServiceMs): Ranges {
 }
 
 /** What a whole response shows of the time that it was asked for. */
-export interface Shown {
+export interface ShownPage {
   readonly asked: TimeRange
   /** The rows of that time, each with its key, in the order of the response. */
   readonly rows: readonly { readonly ts: ServiceMs; readonly key: string }[]
@@ -65,13 +65,22 @@ export interface Shown {
  *
  * @param largest the most rows that a page of the operation has shown; with as many, a page may be cut in a millisecond
  */
-export function silenceOf(page: Shown, other: Shown | null, largest: number, around: Shown | null = null): Ranges {
-  const withEdges = around !== null && page.total === 0 ? silenceBeside(around, other, largest) : []
+export function provenSilence(
+  page: ShownPage,
+  other: ShownPage | null,
+  largest: number,
+  around: ShownPage | null = null,
+): Ranges {
+  const withEdges = around !== null && page.total === 0 ? silenceOfPage(around, other, largest) : []
   if (withEdges.length > 0) return withEdges
-  return page.total === 0 || insideOf(page) === null ? silenceBeside(page, other, largest) : []
+  return page.total === 0 || insideOf(page) === null ? silenceOfPage(page, other, largest) : []
 }
 
-function silenceBeside({ asked, rows, total, keepsBounds }: Shown, other: Shown | null, largest: number): Ranges {
+function silenceOfPage(
+  { asked, rows, total, keepsBounds }: ShownPage,
+  other: ShownPage | null,
+  largest: number,
+): Ranges {
   if (!keepsBounds || other?.keepsBounds !== true) return []
   const isWithin = asked.from >= other.asked.from && asked.to <= other.asked.to
   const isOtherwise = asked.from > other.asked.from || asked.to < other.asked.to
@@ -84,7 +93,7 @@ function silenceBeside({ asked, rows, total, keepsBounds }: Shown, other: Shown 
 }
 
 /** Returns what to ask for without the rows at the edges of a stretch and beside it; null if there is nothing else. */
-export function insideOf({ asked: { from, to }, rows, beyondMs, touches, keepsBounds }: Shown): TimeRange | null {
+export function insideOf({ asked: { from, to }, rows, beyondMs, touches, keepsBounds }: ShownPage): TimeRange | null {
   // A row of a whole second may be up to a second later than it says, and never earlier.
   const inside = { from: addMs(from, touches.from ? beyondMs + 1 : 0), to: addMs(to, touches.to ? -2 : 0) }
   const isSmaller = inside.from > from || inside.to < to
@@ -93,7 +102,7 @@ export function insideOf({ asked: { from, to }, rows, beyondMs, touches, keepsBo
 }
 
 /** Returns true if a response to a longer request shows nothing in a range but at its edges, and is not cut there. */
-export function showsOnlyEdges({ asked, rows, total }: Shown, { from, to }: TimeRange, largest: number): boolean {
+export function showsOnlyEdges({ asked, rows, total }: ShownPage, { from, to }: TimeRange, largest: number): boolean {
   if (asked.from > from || asked.to < to || (asked.from === from && asked.to === to)) return false
   const isInside = rows.some(({ ts }) => ts > from && ts < to - 1)
   const [first, last] = [rows[0]?.ts ?? 0, rows.at(-1)?.ts ?? 0]

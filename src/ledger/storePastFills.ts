@@ -19,7 +19,7 @@ import { callFunction } from '../db/database.js'
 import type { Database, FillSource } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
 import { instrumentStream, ofInstrument, ofSeries, seriesValues } from '../db/series.js'
-import { provenBy, runOf, type Shown, silenceOf } from './run.js'
+import { provenBy, runOf, type ShownPage, provenSilence } from './run.js'
 import { multirange, multirangeText, rangeTexts } from './verdicts.js'
 import { missingEvents, noteMissing, withoutFinal } from './missing.js'
 
@@ -101,9 +101,9 @@ interface PastFillsPage {
   /** All fills of the page, in its order. */
   readonly fills: readonly Fill[]
   /** An earlier response of the history; null if there is none. */
-  readonly other: Shown | null
+  readonly other: ShownPage | null
   /** One that showed rows at the edges of a stretch, of which this page was asked for all but the edges. Default: none. */
-  readonly around?: Shown | null
+  readonly around?: ShownPage | null
   /** The history is known to reach back to this time, and to show this many rows in a page. */
   readonly reachesTo: ServiceMs
   readonly largest: number
@@ -124,7 +124,7 @@ const besideReason = 'the history of fills showed others beyond this time first'
 export const historyLateMs = 20_000
 
 /** Returns what a response shows of the time that it was asked for. Fills beyond it bound nothing. */
-export function shownFills(asked: TimeRange, fills: readonly Fill[]): Shown {
+export function shownFills(asked: TimeRange, fills: readonly Fill[]): ShownPage {
   const rows = fills.filter(({ ts }) => ts >= asked.from && ts < asked.to)
   // A whole second stands for times up to a second later.
   const beyondMs = areWholeSeconds(fills) ? secondMs : 1
@@ -166,7 +166,7 @@ export async function storePastFills(
     disorderMs,
   )
   const settledUntil = addMs(requestTime, -historyLateMs)
-  const silence = intersect(silenceOf(shown, other, largest, around), [{ from: reachesTo, to: settledUntil }])
+  const silence = intersect(provenSilence(shown, other, largest, around), [{ from: reachesTo, to: settledUntil }])
   const shownIds = new Set(fills.map(({ execId }) => execId))
   const aroundIds = new Set(around?.rows.map(({ key: id }) => id))
   return db.transaction().execute(async (trx) => {

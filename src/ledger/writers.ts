@@ -41,7 +41,7 @@ const writers = {
   fills: storeFills,
   candles: oneByOne((db, batch: Batch<CandleTarget, Candle>) => {
     const { rows, requestTime } = batch
-    return storeCandles(db, rows, silenceOf(batch), batch.silence === undefined ? requestTime : null, requestTime)
+    return storeCandles(db, rows, silenceInside(batch), batch.silence === undefined ? requestTime : null, requestTime)
   }),
   funding_rates: oneByOne(async (db, batch: Batch<FutureKey, FundingRate>) => {
     const stored = await storeFundingRates(db, batch.target, batch.rows, provenByBatch(batch))
@@ -106,7 +106,7 @@ function together<Name extends MomentStream>(stream: Name): Writer<unknown, RowO
 }
 
 /** Returns the ranges that joined pages, or a single response, left out between two candles. */
-function silenceOf(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
+function silenceInside(batch: Batch<CandleTarget, Candle>): readonly TimeRange[] {
   const { target, rows, requestTime, provesNothing, silence } = batch
   if (silence !== undefined) return silence
   const openTimes = rows.map(({ openTime }) => openTime)

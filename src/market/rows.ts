@@ -1,7 +1,8 @@
 import type { InstrumentKind } from './instrument.js'
 import type { InstrumentKey, TradedCategory } from './category.js'
 import type { RowOf } from './stream.js'
-import { type Decimal, oneLine, type ServiceMs } from './values.js'
+import { oneLine } from './oneLine.js'
+import type { Decimal, ServiceMs } from './values.js'
 import { createHash } from 'node:crypto'
 
 /** A ticker. `ts` is the service's generation time, or its request time if the service left `ts` unset. */

@@ -182,14 +182,14 @@ function jobsStatus(jobs: Jobs | null): Status['database']['jobs'] {
   return jobs && { count: jobs.count, failed: jobs.failed, late: jobs.late, problem: jobsProblem(jobs) }
 }
 
-type Shown = Omit<Status, 'problems' | 'incidents'> & { readonly incidents: IncidentReport[] }
+type StatusFacts = Omit<Status, 'problems' | 'incidents'> & { readonly incidents: IncidentReport[] }
 type Problem = Status['problems'][number]
 
 /**
  * Returns what is wrong. While another recorder owns the budget, nothing else counts. While the database is away, what
  * follows from that is left out.
  */
-function problemsOf(status: Shown, respondedAt: MachineMs | null): Problem[] {
+function problemsOf(status: StatusFacts, respondedAt: MachineMs | null): Problem[] {
   const { egress, phase, database } = status
   if (phase !== 'waiting') return [...blockingProblems(status, respondedAt), ...otherProblems(status)]
   const message = database.isReachable
@@ -202,7 +202,7 @@ function spoolFailureOf(incidents: readonly IncidentReport[]): IncidentReport | 
   return incidents.find(({ what, until }) => what === 'spool' && until === null)
 }
 
-function blockingProblems(status: Shown, respondedAt: MachineMs | null): Problem[] {
+function blockingProblems(status: StatusFacts, respondedAt: MachineMs | null): Problem[] {
   const { egress, phase, maySend, database, streams, incidents } = status
   const problems: Problem[] = []
   const add = (about: Problem['about'], name: string, message: string) =>
@@ -249,7 +249,7 @@ function namesOf(streams: readonly { readonly name: StreamName }[]): string {
 
 /** Says since when the database is away, why, and what becomes of the rows. A stored response shows that it was there. */
 function awayText(
-  { time, streams, database, spool, phase, maySend, incidents }: Shown,
+  { time, streams, database, spool, phase, maySend, incidents }: StatusFacts,
   respondedAt: MachineMs | null,
 ): string {
   const seen = [respondedAt, ...streams.map(({ lastStoredAt }) => lastStoredAt)].filter((at) => at !== null)
@@ -267,7 +267,7 @@ function awayText(
     : `The database has been away ${when}: ${why}`
 }
 
-function otherProblems({ time, fleet, streams, budget, spool, database, incidents }: Shown): Problem[] {
+function otherProblems({ time, fleet, streams, budget, spool, database, incidents }: StatusFacts): Problem[] {
   const problems: Problem[] = []
   const add = (about: Problem['about'], name: string, message: string) =>
     problems.push({ about, name, message, isBlocking: false })

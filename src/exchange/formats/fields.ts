@@ -1,5 +1,6 @@
 import { bounds } from '../../market/bounds.js'
-import { type Decimal, oneLine, serviceMs, type ServiceMs } from '../../market/values.js'
+import { oneLine } from '../../market/oneLine.js'
+import { type Decimal, serviceMs, type ServiceMs } from '../../market/values.js'
 import { jsonText, textOf } from '../response.js'
 
 /** The findings about one row. */

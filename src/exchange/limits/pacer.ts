@@ -146,7 +146,7 @@ export class Pacer {
   /** Notes that a request leaves only now, after a busy moment or a handshake. Its window begins now. */
   sent(departure: Departure): void {
     const nowMs = this.#clock.monotonicMs()
-    this.#silence.leave(departure, nowMs)
+    this.#silence.sent(departure, nowMs)
     this.#budgets[departure.operation].postpone(departure.number, nowMs)
     this.#overall.postpone(departure.overallNumber, nowMs)
   }

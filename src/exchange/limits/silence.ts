@@ -17,15 +17,15 @@ const heldMs = 60_000
  */
 export class Silence {
   readonly #jitterMs: number
-  /** Departures that have no response yet, and when they left. */
+  /** Departures that have no response yet, and when they were sent. */
   readonly #awaited = new Map<Departure, number>()
-  /** Those of them that have left for certain. Others may be waiting for a connection. */
-  readonly #left = new WeakSet<Departure>()
-  /** Departures that were given up and keep their places: when they left, and until when. */
-  readonly #held = new Map<Departure, { readonly leftMs: number; readonly untilMs: number }>()
+  /** Those of them that were sent for certain. Others may be waiting for a connection. */
+  readonly #sent = new WeakSet<Departure>()
+  /** Departures that were given up and keep their places: when they were sent, and until when. */
+  readonly #held = new Map<Departure, { readonly sentMs: number; readonly untilMs: number }>()
   #respondedMs = Number.NEGATIVE_INFINITY
-  /** When the newest request with a response left. */
-  #newestLeftMs = Number.NEGATIVE_INFINITY
+  /** When the newest request with a response was sent. */
+  #newestSentMs = Number.NEGATIVE_INFINITY
 
   constructor(jitterMs: number) {
     this.#jitterMs = jitterMs
@@ -35,29 +35,29 @@ export class Silence {
     this.#awaited.set(departure, departure.atMs)
   }
 
-  leave(departure: Departure, nowMs: number): void {
+  sent(departure: Departure, nowMs: number): void {
     if (!this.#awaited.has(departure)) return
     this.#awaited.set(departure, nowMs)
-    this.#left.add(departure)
+    this.#sent.add(departure)
   }
 
   /** Notes the response of a departure. Returns the departures that keep their places no longer. */
   respond(departure: Departure, nowMs: number): Departure[] {
-    const leftMs = this.#awaited.get(departure)
-    if (leftMs === undefined) return []
+    const sentMs = this.#awaited.get(departure)
+    if (sentMs === undefined) return []
     this.#awaited.delete(departure)
     this.#respondedMs = nowMs
-    this.#newestLeftMs = Math.max(this.#newestLeftMs, leftMs)
-    return this.#release((held) => this.#hasPassed(held.leftMs))
+    this.#newestSentMs = Math.max(this.#newestSentMs, sentMs)
+    return this.#release((held) => this.#hasPassed(held.sentMs))
   }
 
   /** Notes the end of a departure. Returns true if it keeps its places, because it was given up and may still arrive. */
   end(departure: Departure, nowMs: number, isGivenUp: boolean): boolean {
-    const leftMs = this.#awaited.get(departure)
-    if (leftMs === undefined) return false
+    const sentMs = this.#awaited.get(departure)
+    if (sentMs === undefined) return false
     this.#awaited.delete(departure)
-    if (!isGivenUp || !this.#left.has(departure) || this.#hasPassed(leftMs)) return false
-    this.#held.set(departure, { leftMs, untilMs: nowMs + heldMs })
+    if (!isGivenUp || !this.#sent.has(departure) || this.#hasPassed(sentMs)) return false
+    this.#held.set(departure, { sentMs, untilMs: nowMs + heldMs })
     return true
   }
 
@@ -82,12 +82,12 @@ export class Silence {
     return this.#held.size === 0 || this.#awaited.size === 0
   }
 
-  /** Returns true if a request that left later, even by the jitter, has had a response. */
-  #hasPassed(leftMs: number): boolean {
-    return leftMs + this.#jitterMs <= this.#newestLeftMs
+  /** Returns true if a request that was sent later, even by the jitter, has had a response. */
+  #hasPassed(sentMs: number): boolean {
+    return sentMs + this.#jitterMs <= this.#newestSentMs
   }
 
-  #release(isOver: (held: { readonly leftMs: number; readonly untilMs: number }) => boolean): Departure[] {
+  #release(isOver: (held: { readonly sentMs: number; readonly untilMs: number }) => boolean): Departure[] {
     const over = [...this.#held].filter(([, held]) => isOver(held)).map(([departure]) => departure)
     for (const departure of over) this.#held.delete(departure)
     return over

@@ -3,7 +3,7 @@ import { requirement } from '../../config/requirement.js'
 import { candleTypes, intervals } from '../../market/candle.js'
 import { categories, tradedCategories } from '../../market/category.js'
 import { streamNames } from '../../market/stream.js'
-import { oneLine } from '../../market/values.js'
+import { oneLine } from '../../market/oneLine.js'
 
 // Schemas that responses and parameters share.
 

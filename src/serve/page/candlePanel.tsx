@@ -7,7 +7,7 @@ import { candleTypes, type Interval, intervalMs } from '../../market/candle.js'
 import type { TimeRange } from '../../market/timeRange.js'
 import { dayMs } from '../../market/values.js'
 import { useCandles } from './candles.js'
-import type { CandleChart, ChartEvents, Seen, Shown } from './chart/candleChart.js'
+import type { CandleChart, ChartContents, ChartEvents, Seen } from './chart/candleChart.js'
 import { useDrawing } from './chart/drawing.js'
 import { type Candle, type ChartGap, chartGapsOf, slotsOf } from './chart/model.js'
 import { decimal, moment } from './format.js'
@@ -163,7 +163,7 @@ const moves: readonly (readonly [label: string, sign: string, move: (chart: Cand
   ['Later', '→', (chart) => chart.scroll(0.5)],
 ]
 
-interface Drawn extends Omit<Shown, 'slots'> {
+interface Drawn extends Omit<ChartContents, 'slots'> {
   readonly candles: readonly Candle[]
   readonly precision: number | null
 }

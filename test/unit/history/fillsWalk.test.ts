@@ -3,7 +3,7 @@ import { expect, test } from 'vitest'
 import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
 import { fetchPages, nextNumbered } from '../../../src/history/pagesWalk.js'
 import { fetchPastFills } from '../../../src/history/fillsWalk.js'
-import { provenBy, runOf, silenceOf } from '../../../src/ledger/run.js'
+import { provenBy, runOf, provenSilence } from '../../../src/ledger/run.js'
 import { shownFills } from '../../../src/ledger/storePastFills.js'
 import type { Fill, RejectedRow } from '../../../src/market/rows.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../../../src/market/timeRange.js'
@@ -166,7 +166,7 @@ async function fetchFrom(
         shown.rows.map(({ ts }) => ts),
         disorderMs,
       )
-      const proven = subtract(union(provenBy(run, Infinity), silenceOf(shown, other, largest, around)), unread)
+      const proven = subtract(union(provenBy(run, Infinity), provenSilence(shown, other, largest, around)), unread)
       const fresh = fills.filter(({ execId }) => !stored.has(execId)).length
       await store(fills, proven)
       return { inserted: fresh, showsLive: fresh < fills.length, refusal: null, proven }

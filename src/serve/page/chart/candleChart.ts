@@ -13,7 +13,7 @@ import { type ChartGap, placesOf, type Slot } from './model.js'
 import { Bands, chartOptions, colour } from './drawing.js'
 
 /** Contents of the chart. */
-export interface Shown {
+export interface ChartContents {
   /** Names what was asked for. Another name is shown anew, and an equal one stays where it is. */
   readonly key: string
   readonly slots: readonly Slot[]
@@ -28,7 +28,7 @@ export interface Shown {
 }
 
 /** Where somebody has moved the chart to, away from what was asked for. */
-export interface Seen extends Pick<Shown, 'key'> {
+export interface Seen extends Pick<ChartContents, 'key'> {
   readonly span: TimeRange
   /** End of the last candle in view; null if that is the newest one. */
   readonly moment: number | null
@@ -68,7 +68,15 @@ export class CandleChart {
   readonly #volume: ISeriesApi<'Histogram'>
   readonly #bands = new Bands()
   readonly #events: () => ChartEvents
-  #shown: Shown = { key: '', slots: [], chartGaps: [], lengthMs: 60_000, at: null, span: null, hasNewest: false }
+  #shown: ChartContents = {
+    key: '',
+    slots: [],
+    chartGaps: [],
+    lengthMs: 60_000,
+    at: null,
+    span: null,
+    hasNewest: false,
+  }
   #view: Places = { from: 0, to: 0 }
   /** The view holds on to this when candles come or go: the moment asked for, the newest candle, or its left edge. */
   #holds: 'moment' | 'newest' | 'edge' = 'newest'
@@ -109,7 +117,7 @@ export class CandleChart {
     })
   }
 
-  show(shown: Shown): void {
+  show(shown: ChartContents): void {
     const { slots, lengthMs, at, chartGaps } = shown
     const before = this.#shown
     this.#shown = shown
