@@ -144,79 +144,111 @@ const areWholeSeconds = (fills: readonly Fill[]) => fills.every(({ ts }) => ts %
 export async function storePastFills(
   db: Kysely<Database>,
   key: FillKey,
-  {
-    asked,
-    wanted = asked,
-    fills,
-    other,
-    around = null,
-    reachesTo,
-    largest,
-    disorderMs,
-    requestTime,
-    unread = [],
-    live = [],
-    isProven = true,
-  }: PastFillsPage,
+  page: PastFillsPage,
 ): Promise<StoredPastFills> {
   const { category, symbol } = key
-  const shown = shownFills(asked, fills)
-  const run = runOf(
-    shown.rows.map(({ ts }) => ts),
-    disorderMs,
-  )
-  const settledUntil = addMs(requestTime, -historyLateMs)
-  const silence = intersect(provenSilence(shown, other, largest, around), [{ from: reachesTo, to: settledUntil }])
-  const shownIds = new Set(fills.map(({ execId }) => execId))
-  const aroundIds = new Set(around?.rows.map(({ key: id }) => id))
   return db.transaction().execute(async (trx) => {
     await callFunction(trx, 'recorder.lock_fills', [category], [symbol])
-    const times = [...fills.map(({ ts }) => ts), ...silence.flatMap(({ from, to }) => [from, to])]
-    const known = (await storedAround(trx, key, times)).filter(({ execId }) => !aroundIds.has(execId))
-    const knownIds = new Set(known.map(({ execId }) => execId))
-    const [near] = fills.filter(({ ts }) => ts >= wanted.from - nearMs && ts < wanted.to + nearMs)
-    const isJoined = fills.length === 0 || fills.some(({ execId }) => knownIds.has(execId))
-    if (!isJoined && near === undefined) return { inserted: 0, showsLive: false, refusal: null, proven: [] }
-    const isNew = ({ execId }: Pick<Fill, 'execId'>) => ![shownIds, knownIds, aroundIds].some((ids) => ids.has(execId))
-    const late = live.filter((fill) => isNew(fill) && silence.some(({ from, to }) => fill.ts >= from && fill.ts < to))
-    const from = smallest([serviceMs(Infinity), ...late.map(({ ts }) => ts)])
-    const silent = subtract(silence, [{ from, to: serviceMs(Infinity) }])
-    const proven = subtract(union(provenBy(run, settledUntil), silent), unread)
-    const compare = comparedWith(fills)
-    const refusal = whyRefused(known, fills, compare, proven) ?? (isJoined || isProven ? null : 'unproven')
+    const judgement = await judge(trx, key, page)
+    if (judgement === null) return { inserted: 0, showsLive: false, refusal: null, proven: [] }
+    const { known, compare, proven, refusal } = judgement
     await weighValues(trx, key, known, compare)
     const showsLive = known.some((fill) => fill.source === 'live' && compare(fill) === 'same')
     if (refusal !== null) return { inserted: 0, showsLive, refusal, proven }
-    const unknown = fills.filter(({ execId }) => !knownIds.has(execId))
-    let fresh = await withoutFinal(trx, streamOf(key), unknown)
-    if (fresh.length < unknown.length) {
-      await callFunction(trx, 'recorder.end_fill_mark', category, symbol, multirangeText(proven))
-      fresh = await withoutFinal(trx, streamOf(key), unknown)
-    }
-    let inserted = 0
-    if (fresh.length > 0) {
-      const { numAffectedRows = 0n } = await sql`
-        insert into market.fills (${columnNames(table.columns)}, source)
-        select ${columnNames(table.columns)}, 'history' from ${table.source(fresh)} as incoming
-        order by ${keyOrder(table.key)} on conflict do nothing`.execute(trx)
-      inserted = Number(numAffectedRows)
-      const times = fresh.map(({ ts }) => ts)
-      const [from, to] = [new Date(Math.min(...times)), new Date(Math.max(...times))]
-      await callFunction(trx, 'recorder.end_silence', category, symbol, from, to)
-    }
-    if (proven.length + fresh.length > 0) {
-      // Prices of fills that it stored may contradict what is claimed.
-      const minutes = normalized(fresh.map(({ ts }) => ({ from: minuteOf(ts), to: addMs(minuteOf(ts), minuteMs) })))
-      const [claim, stored, at] = [multirangeText(proven), multirangeText(minutes), new Date(requestTime)]
-      await callFunction(trx, 'recorder.cover_fills', category, symbol, claim, at, 'history', stored)
-      // A walk that is broken off comes to the time between only when that is a gap.
-      const parts = union([wanted], proven)
-      const between = parts.slice(1).map(({ from }, place) => ({ from: parts[place]?.to ?? from, to: from }))
-      const beside = between.filter(({ from, to }) => to - from <= nearMs)
-      await noteMissing(trx, streamOf(key), beside, besideReason)
-    }
+    const fresh = await freshFills(trx, key, judgement)
+    const inserted = await insertFills(trx, key, fresh)
+    if (proven.length + fresh.length > 0) await claimProven(trx, key, page, proven, fresh)
     return { inserted, showsLive, refusal: null, proven }
   })
+}
+
+interface Judgement {
+  /** The stored fills of the time of the page, without those that an earlier page showed around it. */
+  readonly known: readonly StoredFill[]
+  /** The fills of the page that are not among them. */
+  readonly unknown: readonly Fill[]
+  readonly compare: Compare
+  readonly proven: Ranges
+  readonly refusal: JoinRefusal | null
+}
+
+/** Judges a page by the stored fills. Resolves to null if what it proves would stand alone. */
+async function judge(trx: Kysely<Database>, key: FillKey, page: PastFillsPage): Promise<Judgement | null> {
+  const { asked, wanted = asked, fills, other, around = null, unread = [], isProven = true } = page
+  const shown = shownFills(asked, fills)
+  const settledUntil = addMs(page.requestTime, -historyLateMs)
+  const silence = intersect(provenSilence(shown, other, page.largest, around), [
+    { from: page.reachesTo, to: settledUntil },
+  ])
+  const aroundIds = new Set(around?.rows.map(({ key: id }) => id))
+  const times = [...fills.map(({ ts }) => ts), ...silence.flatMap(({ from, to }) => [from, to])]
+  const known = (await storedAround(trx, key, times)).filter(({ execId }) => !aroundIds.has(execId))
+  const knownIds = new Set(known.map(({ execId }) => execId))
+  const isNear = fills.some(({ ts }) => ts >= wanted.from - nearMs && ts < wanted.to + nearMs)
+  const isJoined = fills.length === 0 || fills.some(({ execId }) => knownIds.has(execId))
+  if (!isJoined && !isNear) return null
+  const seenIds = new Set([...knownIds, ...aroundIds, ...fills.map(({ execId }) => execId)])
+  const unseen = (page.live ?? []).filter(({ execId }) => !seenIds.has(execId))
+  const silent = beforeUnseen(silence, unseen)
+  const run = runOf(
+    shown.rows.map(({ ts }) => ts),
+    page.disorderMs,
+  )
+  const proven = subtract(union(provenBy(run, settledUntil), silent), unread)
+  const compare = comparedWith(fills)
+  const refusal = whyRefused(known, fills, compare, proven) ?? (isJoined || isProven ? null : 'unproven')
+  return { known, unknown: fills.filter(({ execId }) => !knownIds.has(execId)), compare, proven, refusal }
+}
+
+/** Returns a silence as far as no live fill lies in it that the history does not show. There the history is late. */
+function beforeUnseen(silence: Ranges, unseen: readonly Pick<Fill, 'ts'>[]): Ranges {
+  const late = unseen.filter(({ ts }) => silence.some(({ from, to }) => ts >= from && ts < to))
+  const from = smallest([serviceMs(Infinity), ...late.map(({ ts }) => ts)])
+  return subtract(silence, [{ from, to: serviceMs(Infinity) }])
+}
+
+/** Returns those of a page's unknown fills that have not left the database for good. */
+async function freshFills(
+  trx: Kysely<Database>,
+  key: FillKey,
+  { unknown, proven }: Judgement,
+): Promise<readonly Fill[]> {
+  const fresh = await withoutFinal(trx, streamOf(key), unknown)
+  if (fresh.length === unknown.length) return fresh
+  await callFunction(trx, 'recorder.end_fill_mark', key.category, key.symbol, multirangeText(proven))
+  return withoutFinal(trx, streamOf(key), unknown)
+}
+
+/** Stores fills and ends the silence in which they happened. Resolves to their number. */
+async function insertFills(trx: Kysely<Database>, key: FillKey, fresh: readonly Fill[]): Promise<number> {
+  if (fresh.length === 0) return 0
+  const { numAffectedRows = 0n } = await sql`
+    insert into market.fills (${columnNames(table.columns)}, source)
+    select ${columnNames(table.columns)}, 'history' from ${table.source(fresh)} as incoming
+    order by ${keyOrder(table.key)} on conflict do nothing`.execute(trx)
+  const times = fresh.map(({ ts }) => ts)
+  const [from, to] = [new Date(smallest(times)), new Date(largest(times))]
+  await callFunction(trx, 'recorder.end_silence', key.category, key.symbol, from, to)
+  return Number(numAffectedRows)
+}
+
+/** Claims what a page proves, and notes as gaps what is between that and the wanted time. */
+async function claimProven(
+  trx: Kysely<Database>,
+  key: FillKey,
+  { asked, wanted = asked, requestTime }: PastFillsPage,
+  proven: Ranges,
+  fresh: readonly Fill[],
+): Promise<void> {
+  // Prices of fills that it stored may contradict what is claimed.
+  const minutes = normalized(fresh.map(({ ts }) => ({ from: minuteOf(ts), to: addMs(minuteOf(ts), minuteMs) })))
+  const [claim, stored, at] = [multirangeText(proven), multirangeText(minutes), new Date(requestTime)]
+  await callFunction(trx, 'recorder.cover_fills', key.category, key.symbol, claim, at, 'history', stored)
+  // A walk that is broken off comes to the time between only when that is a gap.
+  const parts = union([wanted], proven)
+  const between = parts.slice(1).map(({ from }, place) => ({ from: parts[place]?.to ?? from, to: from }))
+  const beside = between.filter(({ from, to }) => to - from <= nearMs)
+  await noteMissing(trx, streamOf(key), beside, besideReason)
 }
 
 /** Reads the stored fills around times. Times of the history may be whole seconds. */
