@@ -25,9 +25,12 @@ export const fillRefusals: Readonly<Record<JoinRefusal, string>> = {
 }
 const notShown = 'its history does not show this time twice in the same way'
 const notUnderstood = 'its history holds rows that cannot be understood'
+const hasMore = 'its history gives an empty page, and says that more rows follow'
 const crowded = 'more rows happened in one millisecond than a page holds'
 
-const allTime = [{ from: serviceMs(-Infinity), to: serviceMs(Infinity) }]
+const allTime = { from: serviceMs(-Infinity), to: serviceMs(Infinity) }
+
+const unreadOf = (page: Page<Fill>) => unreadTimes(page) ?? [allTime]
 
 /** How far back the service gives fills. */
 export const fillReachMs = 90 * dayMs
@@ -216,59 +219,78 @@ class PastFillsWalk {
   /** Requests and stores a page. Resolves to true if less is left, or if fills came. */
   async #ask(window: TimeRange, other = this.#last, around: ShownPage | null = null): Promise<boolean> {
     const { ask, client, counts, request } = this.#context
-    const left = this.#left
-    const response = await ask(() => this.#source.ask(client, { series: this.#series, window }, request))
-    const { rows: fills, cursor, requestTime } = response
+    const page = await ask(() => this.#source.ask(client, { series: this.#series, window }, request))
+    const { rows: fills, cursor } = page
     counts.received += fills.length
-    // Pages below what is left hold nothing to refuse. They must not be asked for again.
-    const refuse = async (parts: Ranges, reason: string) => {
-      await this.#refuse(parts, reason)
-      return parts.length > 0
-    }
-    if (fills.length === 0 && cursor !== undefined)
-      return refuse(intersect(left, [window]), 'its history gives an empty page, and says that more rows follow')
-    this.#learn(fills, requestTime)
-    const isWhole = missingRows(response) === 0
+    if (fills.length === 0 && cursor !== undefined) return this.#refuseIn(window, this.#left, hasMore)
+    this.#learn(fills, page.requestTime)
     const shown = shownFills(window, fills)
-    this.#last = isWhole ? shown : null
     // A page with rows that cannot be understood shows no silence.
-    const unread = unreadTimes(response) ?? allTime
-    const reachesTo = this.#reachesTo(requestTime)
-    const largest = this.#largestFor(around?.total ?? fills.length)
-    const told = { series: this.#series, ...this.#sizes, largest, reachesTo }
-    const wanted = { from: left[0]?.from ?? window.from, to: left.at(-1)?.to ?? window.to }
-    const page = { ...told, asked: window, wanted, fills, unread, other: isWhole ? other : null, around, requestTime }
-    const store = () => this.#source.store({ ...page, live: this.#live, isProven: this.#isProven })
-    let stored = await store()
-    if (stored.refusal === 'unproven') {
-      if (!(await this.#canProve())) return true
-      stored = await store()
+    const isWhole = missingRows(page) === 0
+    this.#last = isWhole ? shown : null
+    const stored = await this.#store(window, page, isWhole ? other : null, around)
+    if (stored === null) return true
+    counts.inserted += stored.inserted
+    if (stored.refusal !== null) return this.#refusePage(shown, stored.refusal)
+    this.#isProven ||= stored.showsLive
+    this.#sizes.showsLiveIds ||= stored.showsLive
+    const isLess = intersect(this.#left, stored.proven).length > 0
+    if (isLess) this.#left = subtract(this.#left, stored.proven)
+    this.#inVain = isLess ? 0 : this.#inVain + 1
+    if (!isWhole) {
+      // The rest is asked for again, unless this page left all of it.
+      const unread = isLess ? intersect(this.#left, unreadOf(page)) : this.#left
+      if (await this.#refuseIn(window, unread, notUnderstood)) return true
     }
-    const { inserted, showsLive, refusal, proven } = stored
-    counts.inserted += inserted
-    if (refusal === null) {
-      this.#isProven ||= showsLive
-      this.#sizes.showsLiveIds ||= showsLive
-      const isLess = intersect(left, proven).length > 0
-      if (isLess) this.#left = subtract(left, proven)
-      this.#inVain = isLess ? 0 : this.#inVain + 1
-      if (!isWhole) {
-        const unproven = intersect(this.#left, unread)
-        // The rest is asked for again, unless this page left all of it.
-        if (await refuse(intersect(isLess ? unproven : left, [window]), notUnderstood)) return true
-      }
-      return isLess || (inserted > 0 && this.#inVain < maxInVain)
+    return isLess || (stored.inserted > 0 && this.#inVain < maxInVain)
+  }
+
+  /** Stores a page with what it proves. Resolves to null if nothing shows that the history has the ids of live fills. */
+  async #store(
+    window: TimeRange,
+    page: Page<Fill>,
+    other: ShownPage | null,
+    around: ShownPage | null,
+  ): Promise<StoredPastFills | null> {
+    const { rows: fills, requestTime } = page
+    const told = {
+      series: this.#series,
+      asked: window,
+      wanted: { from: this.#left[0]?.from ?? window.from, to: this.#left.at(-1)?.to ?? window.to },
+      fills,
+      unread: unreadOf(page),
+      other,
+      around,
+      reachesTo: this.#reachesTo(requestTime),
+      largest: this.#largestFor(around?.total ?? fills.length),
+      disorderMs: this.#sizes.disorderMs,
+      requestTime,
     }
+    const store = () => this.#source.store({ ...told, live: this.#live, isProven: this.#isProven })
+    const stored = await store()
+    if (stored.refusal !== 'unproven') return stored
+    return (await this.#canProve()) ? store() : null
+  }
+
+  /** Refuses what a page was asked for. Resolves to true if that is to be asked for again, or if less is left. */
+  async #refusePage({ asked, rows }: ShownPage, refusal: JoinRefusal): Promise<boolean> {
     const { disorderMs } = this.#sizes
-    const hasRun = shown.rows.length > 1
-    if (refusal === 'incomplete' && hasRun && disorderMs > 0 && disorderMs < largestDisorderMs) {
+    if (refusal === 'incomplete' && rows.length > 1 && disorderMs > 0 && disorderMs < largestDisorderMs) {
       // The page lacks fills near its edges, which are elsewhere in its order.
       this.#sizes.disorderMs = 2 * disorderMs
       return true
     }
-    const isForAll = refusal === 'other ids'
-    if (isForAll) this.#refusalOfAll = fillRefusals[refusal]
-    return refuse(isForAll ? left : intersect(left, [window]), fillRefusals[refusal])
+    const reason = fillRefusals[refusal]
+    if (refusal !== 'other ids') return this.#refuseIn(asked, this.#left, reason)
+    this.#refusalOfAll = reason
+    return this.#refuseIn(allTime, this.#left, reason)
+  }
+
+  /** Refuses the parts in a window. Returns false without any: such a window must not be asked for again. */
+  async #refuseIn(window: TimeRange, parts: Ranges, reason: string): Promise<boolean> {
+    const refused = intersect(parts, [window])
+    await this.#refuse(refused, reason)
+    return refused.length > 0
   }
 
   /** Returns the number of rows from which a page may be cut. Pages of other instruments tell it only of one or two. */

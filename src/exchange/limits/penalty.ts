@@ -115,13 +115,16 @@ export class Penalty {
     // A rejected request that departed before the pause calls for no further pause.
     if (settlement.outcome !== 'rate-limited' || departure.atMs <= this.#pausedAtMs) return false
     const { operation } = departure
-    const hasOthers = this.#refusals.refused(operation, target)
-    const whose = settlement.mayBeAlone === true ? this.#refusals.refusedAlone(operation, target) : undefined
-    if (whose === 'operation' && !this.#mustProbe) return true
-    const suspect = (hasOthers && settlement.mayBeOwn === true) || whose === 'target' ? target : undefined
-    if (suspect !== undefined && this.#passOver(departure, suspect, isProbe, nowMs, whose === 'target')) return false
-    this.#suspect = this.#mustProbe || settlement.mayBeOwn !== true ? undefined : suspect
-    this.#punish(nowMs, settlement.retryAfterMs ?? 0)
+    const { mayBeOwn = false, mayBeAlone = false, retryAfterMs = 0 } = settlement
+    const othersRespond = this.#refusals.refused(operation, target)
+    const alone = mayBeAlone ? this.#refusals.refusedAlone(operation, target) : undefined
+    if (alone === 'operation' && !this.#mustProbe) return true
+    const isAlone = alone === 'target'
+    const suspect = isAlone || (mayBeOwn && othersRespond) ? target : undefined
+    if (suspect !== undefined && this.#passOver(departure, suspect, { isProbe, isAlone }, nowMs)) return false
+    // If another target has a response after this pause, the rejection was the suspect's own.
+    this.#suspect = mayBeOwn && !this.#mustProbe ? suspect : undefined
+    this.#punish(nowMs, retryAfterMs)
     return false
   }
 
@@ -140,7 +143,12 @@ export class Penalty {
   }
 
   /** Returns false if a rejection must pause everything. */
-  #passOver({ atMs }: Departure, target: string, isProbe: boolean, nowMs: number, isAlone: boolean): boolean {
+  #passOver(
+    { atMs }: Departure,
+    target: string,
+    { isProbe, isAlone }: { readonly isProbe: boolean; readonly isAlone: boolean },
+    nowMs: number,
+  ): boolean {
     if (this.#mustProbe || !(isAlone || this.#refusals.areBelieved(nowMs))) return false
     if (atMs >= this.#admittedMs) {
       // Requests that were under way when the doubt began tell no more than the first, and nor do repetitions.
