@@ -7,7 +7,7 @@ create or replace function recorder.ranges_of(
 returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp as $$
   select coalesce((
     select k.ranges from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = of_verdict and k.part = '-infinity'), '{}')
 $$;
 
@@ -32,7 +32,8 @@ $$;
 create or replace function recorder.traded_places(
   of_category market.category, of_symbol text, silence tstzmultirange, length interval
 )
-returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+returns tstzmultirange language sql stable
+set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
   select coalesce(range_agg(r * tstzrange(place, place + length)), '{}')
   from unnest(silence) as r join market.fills t on t.category = of_category and t.symbol = of_symbol
     and t.ts >= lower(r) and t.ts < upper(r) and t.ts >= lower(silence) and t.ts < upper(silence)
@@ -50,7 +51,8 @@ declare
   traded tstzmultirange;
 begin
   for s in
-    select k.interval, market.interval_length(k.interval::market.candle_interval) as length, range_agg(r) as silence
+    select k.interval, market.interval_length(k.interval::market.candle_interval) as length,
+      range_agg(r) as silence
     from recorder.ledger k cross join lateral unnest(k.ranges) as r
     where (k.stream, k.category, k.symbol, k.type) = ('candles', of_category, of_symbol, 'market')
       and k.verdict in ('silent', 'no trade') and k.part <= newest and upper(k.ranges) > oldest
@@ -60,7 +62,7 @@ begin
     traded := recorder.traded_places(of_category, of_symbol, s.silence, s.length);
     if not isempty(traded) then
       update recorder.ledger k set ranges = k.ranges - traded
-      where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, 'market', s.interval)
+      where recorder.is_of(k, 'candles', of_category, of_symbol, 'market', s.interval)
         and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && traded;
       perform recorder.note_unknown('candles', of_category, of_symbol, 'market', s.interval, traded,
         'the service left these candles out, but fills of their time are stored');
@@ -80,13 +82,16 @@ create or replace function recorder.claim_candles(
 returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   length constant interval := market.interval_length(of_interval::market.candle_interval);
-  late_reason constant text := 'the service left these candles out at first, as if nothing had been traded, and gave them later';
+  late_reason constant text :=
+    'the service left these candles out at first, as if nothing had been traded, and gave them later';
   oldest constant timestamptz := case when at is not null then lower(filled) end;
   late tstzmultirange;
   has_fills boolean := false;
+  whole constant tstzmultirange := filled + left_out;
   against constant tstzmultirange := (
-    select e.ranges from recorder.evidence_against('candles', of_category, of_symbol, of_type, of_interval, filled + left_out) e)
-    + recorder.final_from('candles', of_category, of_symbol, of_type, of_interval, lower(filled + left_out));
+    select e.ranges
+    from recorder.evidence_against('candles', of_category, of_symbol, of_type, of_interval, whole) e)
+    + recorder.final_from('candles', of_category, of_symbol, of_type, of_interval, lower(whole));
 begin
   filled := filled - against;
   left_out := left_out - against;
@@ -94,26 +99,31 @@ begin
     -- Candles and fills are compared by whichever comes later. The lock makes one of them wait for the other. Writers of
     -- fills take it before the lock on candles, too.
     perform from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+    where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
       and k.verdict = 'recorded' and k.part = '-infinity' for update;
     has_fills := found;
   end if;
   -- The row also holds the service time of the newest live response, and the oldest candle that this one shows. An older
   -- response does not overwrite closed candles from there on.
-  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, ranges, noted_at, asked_since)
-  values ('candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled, coalesce(at, '-infinity'), oldest)
+  insert into recorder.ledger as k (
+    stream, category, symbol, type, interval, verdict, ranges, noted_at, asked_since
+  )
+  values (
+    'candles', of_category, of_symbol, of_type, of_interval, 'recorded', filled, coalesce(at, '-infinity'), oldest
+  )
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at),
       asked_since = case when k.noted_at < excluded.noted_at then excluded.asked_since else k.asked_since end
     where not k.ranges @> excluded.ranges or k.noted_at < excluded.noted_at;
   select range_agg(r) into late from recorder.ledger k cross join lateral unnest(k.ranges * filled) as r
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+  where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
     and k.verdict in ('silent', 'no trade') and k.part < upper(filled) and upper(k.ranges) > lower(filled);
   if late is not null then
     update recorder.ledger k set ranges = k.ranges - late
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict in ('silent', 'no trade') and k.ranges && late;
-    perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired', late, late_reason, coalesce(seen, at));
+    perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired',
+      late, late_reason, coalesce(seen, at));
   end if;
   if not isempty(left_out) and of_type = 'market' then
     if recorder.leaves_out_candles(of_category, of_symbol, of_type, of_interval, left_out) then
@@ -124,16 +134,19 @@ begin
   end if;
   if not isempty(left_out) then
     -- Silence is kept in parts of 1,440 candles, so that a row stays short.
-    insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, noted_at)
+    insert into recorder.ledger as k (
+      stream, category, symbol, type, interval, verdict, part, ranges, noted_at
+    )
     select 'candles', of_category, of_symbol, of_type, of_interval, 'silent',
-      date_bin(length * 1440, lower(r), timestamptz 'epoch') as begins, range_agg(r), coalesce(seen, at, '-infinity')
+      date_bin(length * 1440, lower(r), timestamptz 'epoch') as begins, range_agg(r),
+      coalesce(seen, at, '-infinity')
     from unnest(left_out - recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded')) as r
     group by begins
     on conflict (stream, category, symbol, type, interval, verdict, part) do update
       set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at)
       where not k.ranges @> excluded.ranges;
     update recorder.ledger k set ranges = k.ranges + left_out
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'recorded' and not k.ranges @> left_out;
   end if;
   if has_fills and of_interval = '1m' then
@@ -153,12 +166,12 @@ create or replace function recorder.confirm_no_trade(
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   with seen as (
     select * from recorder.ledger s
-    where (s.stream, s.category, s.symbol, s.type, s.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(s, 'candles', of_category, of_symbol, of_type, of_interval)
       and s.verdict = 'silent' and s.ranges && seen_again and s.noted_at <= noted_until
       and not recorder.leaves_out_candles(of_category, of_symbol, of_type, of_interval, seen_again) for update
   ), left_over as (
     update recorder.ledger k set ranges = k.ranges - seen_again from seen
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'silent' and k.part = seen.part
   )
   insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges)
@@ -166,7 +179,7 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges;
   delete from recorder.ledger k
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+  where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
     and k.verdict = 'silent' and isempty(k.ranges);
 $$;
 
@@ -177,27 +190,32 @@ create or replace function recorder.replace_unanswered(
   asked tstzmultirange, fresh tstzmultirange, kept tstzmultirange, at timestamptz
 )
 returns void language sql set search_path = pg_catalog, pg_temp as $$
-  insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, noted_at, times)
+  insert into recorder.ledger as k (
+    stream, category, symbol, type, interval, verdict, part, ranges, noted_at, times
+  )
   select 'candles', of_category, of_symbol, of_type, of_interval, 'unanswered', lower(r), tstzmultirange(r), at,
     1 + coalesce((
       select max(u.times) from recorder.ledger u
-      where (u.stream, u.category, u.symbol, u.type, u.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+      where recorder.is_of(u, 'candles', of_category, of_symbol, of_type, of_interval)
         and u.verdict = 'unanswered' and u.ranges && r), 0)
   from unnest(fresh) as r
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = excluded.ranges, noted_at = excluded.noted_at, times = excluded.times;
   delete from recorder.ledger k
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+  where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
     and k.verdict = 'unanswered' and k.ranges && asked
     and not exists (
-      select from unnest(array[fresh, kept]) as stays cross join lateral unnest(stays) as r where tstzmultirange(r) = k.ranges);
+      select from unnest(array[fresh, kept]) as stays cross join lateral unnest(stays) as r
+      where tstzmultirange(r) = k.ranges);
 $$;
 
 -- Closes the gaps of a series that are known by now. Deletes gaps before the beginning of the series.
-create or replace function recorder.settle_gaps(of_category market.category, of_symbol text, of_type text, of_interval text)
+create or replace function recorder.settle_gaps(
+  of_category market.category, of_symbol text, of_type text, of_interval text
+)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   delete from recorder.ledger k
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+  where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
     and k.verdict = 'missing'
     and k.ranges <@ recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'before the beginning');
   select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval,
@@ -217,14 +235,15 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   select recorder.settle_gaps(of_category, of_symbol, of_type, of_interval);
   select recorder.close_gaps('candles', of_category, of_symbol, of_type, of_interval, coalesce((
     select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'missing' and k.ranges && asked), '{}') - still_missing);
   delete from recorder.ledger k
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+  where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
     and k.verdict = 'missing' and k.ranges && asked
     and not exists (select from unnest(still_missing) as r where tstzmultirange(r) = k.ranges);
   update recorder.ledger k set reason = why
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, of_type, of_interval)
+  where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
     and k.verdict = 'missing' and k.ranges && asked and k.reason <> why;
-  select recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'missing', still_missing, why);
+  select recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'missing',
+    still_missing, why);
 $$;

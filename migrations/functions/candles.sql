@@ -34,7 +34,8 @@ returns table (
 ) language plpgsql stable parallel safe rows 100 set plan_cache_mode = force_custom_plan as $$
 begin
   return query
-  select distinct on (f.open_time) f.open_time, f.open, f.high, f.low, f.close, f.base_volume, f.quote_turnover, f.minutes
+  select distinct on (f.open_time)
+    f.open_time, f.open, f.high, f.low, f.close, f.base_volume, f.quote_turnover, f.minutes
   from (
     select date_bin(step, c.open_time, timestamptz 'epoch') as open_time,
       (array_agg(c.open order by c.open_time))[1] as open, max(c.high) as high, min(c.low) as low,
@@ -90,7 +91,8 @@ begin
   if from_time < final_before and exists (select from pg_class r join pg_namespace n on n.oid = r.relnamespace
     where n.nspname = 'recorder' and r.relname = 'ohlcv_1h')
   then
-    step := case when extract(epoch from span) % 3600 = 0 and extract(epoch from origin) % 3600 = 0 then interval '1 hour'
+    step := case
+      when extract(epoch from span) % 3600 = 0 and extract(epoch from origin) % 3600 = 0 then interval '1 hour'
       when extract(epoch from span) % 300 = 0 and extract(epoch from origin) % 300 = 0 then interval '5 minutes' end;
   end if;
   if step is not null then

@@ -5,16 +5,19 @@
 create or replace function recorder.reason_for_missed(what text, after text)
 returns text language sql immutable set search_path = pg_catalog, pg_temp as $$
   select case after
-    when 'start' then format(
-      'the recorder did not run, or not for this instrument, and its first response shows fewer %s than happened meanwhile', what)
-    when 'failure' then format('the service did not respond, and its next response shows fewer %s than happened meanwhile', what)
+    when 'start' then format('the recorder did not run, or not for this instrument, '
+      'and its first response shows fewer %s than happened meanwhile', what)
+    when 'failure' then format('the service did not respond, '
+      'and its next response shows fewer %s than happened meanwhile', what)
     else format('more %s happened between two responses than one response shows', what)
   end
 $$;
 
 -- Returns the time of the first fill that a response showed. asked_since is later than it by the disorder of its response,
 -- which is less than a minute.
-create or replace function recorder.first_fill(of_category market.category, of_symbol text, asked_since timestamptz)
+create or replace function recorder.first_fill(
+  of_category market.category, of_symbol text, asked_since timestamptz
+)
 returns timestamptz language sql stable as $$
   select pg_catalog.min(t.ts) from market.fills t
   where t.category = of_category and t.symbol = of_symbol and t.ts >= asked_since - interval '1 minute'
@@ -46,18 +49,19 @@ begin
   granted := claim - against.ranges - final;
   select k.part, k.ranges, (select r from unnest(k.ranges) as r order by r desc limit 1) as last
     into newest from recorder.ledger k
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+  where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
     and k.verdict = 'recorded'
   order by k.part desc limit 1;
-  if lower(claim) >= lower(newest.last) and lower(claim) <= upper(newest.last) and granted = tstzmultirange(range_merge(claim))
+  if lower(claim) >= lower(newest.last) and lower(claim) <= upper(newest.last)
+    and granted = tstzmultirange(range_merge(claim))
     and not exists (
       select from recorder.ledger k
-      where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+      where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
         and k.verdict in ('missing', 'lost') and k.part >= lower(claim) and k.part < upper(claim))
   then
     -- Nearly every claim continues the newest range.
     update recorder.ledger k set ranges = k.ranges + granted
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+    where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
       and k.verdict = 'recorded' and k.part = newest.part and not k.ranges @> granted;
     return;
   end if;
@@ -68,10 +72,10 @@ begin
     select part, lead(part) over (order by part) as until from (
       -- Parts of the series, from the part that the claim begins in.
       select s.part from recorder.ledger s
-      where (s.stream, s.category, s.symbol, s.type, s.interval) = ('fills', of_category, of_symbol, '', '')
+      where recorder.is_of(s, 'fills', of_category, of_symbol, '', '')
         and s.verdict = 'recorded' and s.part >= (
           select max(b.part) from recorder.ledger b
-          where (b.stream, b.category, b.symbol, b.type, b.interval) = ('fills', of_category, of_symbol, '', '')
+          where recorder.is_of(b, 'fills', of_category, of_symbol, '', '')
             and b.verdict = 'recorded' and b.part <= lower(granted))
       union
       -- A part is full at 128 ranges, and the next one begins after a gap. Writing a full part takes a thousandth of a
@@ -88,22 +92,24 @@ begin
   perform recorder.close_gaps('fills', of_category, of_symbol, '', '', granted + claim * final, at, by);
 
   -- The claims next to this one: the end of the one before, and the beginning of the one after.
-  select max(upper(r)) filter (where upper(r) <= lower(claim)), min(lower(r)) filter (where lower(r) >= upper(claim)),
-    range_agg(r)
+  select max(upper(r)) filter (where upper(r) <= lower(claim)),
+    min(lower(r)) filter (where lower(r) >= upper(claim)), range_agg(r)
     into before, after, known
   from (
     select unnest(k.ranges) as r from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+    where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
       and k.verdict = 'recorded' and k.part >= coalesce((
         select max(b.part) from recorder.ledger b
-        where (b.stream, b.category, b.symbol, b.type, b.interval) = ('fills', of_category, of_symbol, '', '')
-          and b.verdict = 'recorded' and b.part <= lower(claim) and not isempty(b.ranges) and lower(b.ranges) < lower(claim)
+        where recorder.is_of(b, 'fills', of_category, of_symbol, '', '')
+          and b.verdict = 'recorded' and b.part <= lower(claim)
+          and not isempty(b.ranges) and lower(b.ranges) < lower(claim)
       ), '-infinity')
     union all
     select unnest(final)
   ) k;
   if not isempty(against.ranges * claim) then
-    perform recorder.note_unknown('fills', of_category, of_symbol, '', '', against.ranges * claim, against.reason);
+    perform recorder.note_unknown('fills', of_category, of_symbol, '', '',
+      against.ranges * claim, against.reason);
   end if;
   unknown := tstzmultirange(tstzrange(coalesce(before, lower(claim)), coalesce(after, upper(claim)))) - known;
   if by = 'live' and not isempty(unknown) then
@@ -117,17 +123,18 @@ $$;
 -- Only these rows show the other values, so more are kept than of other rejected rows: 10,000 new ones in an hour.
 -- Fills that change all the time would otherwise fill the disk. Beyond that bound they still lose their claim.
 create or replace function recorder.reject_fills(
-  of_category market.category, of_symbol text, why text, at timestamptz, row_ms double precision[], row_exec_id text[],
-  row_side market.side[], row_price numeric[], row_size numeric[], row_page integer[], of_page integer
+  of_category market.category, of_symbol text, why text, at timestamptz,
+  row_ms double precision[], row_exec_id text[], row_side market.side[], row_price numeric[], row_size numeric[],
+  row_page integer[], of_page integer
 )
 returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
   with differing as materialized (
-    select t.ts, jsonb_build_object('ts', r.time_ms, 'execId', r.exec_id, 'side', r.side, 'price', r.price::text,
-      'size', r.size::text)::text as raw
+    select t.ts, jsonb_build_object('ts', r.time_ms, 'execId', r.exec_id, 'side', r.side,
+      'price', r.price::text, 'size', r.size::text)::text as raw
     from unnest(row_ms, row_exec_id, row_side, row_price, row_size, row_page)
       as r (time_ms, exec_id, side, price, size, page)
-    join market.fills t on t.category = of_category and t.symbol = of_symbol and t.ts = to_timestamp(r.time_ms / 1000)
-      and t.exec_id = r.exec_id
+    join market.fills t on t.category = of_category and t.symbol = of_symbol
+      and t.ts = to_timestamp(r.time_ms / 1000) and t.exec_id = r.exec_id
     where r.page = of_page and (t.price <> r.price or t.size <> r.size or t.side <> r.side)
   ), kept as (
     insert into recorder.rejected_row as kept
@@ -136,7 +143,8 @@ returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
     from (select raw, row_number() over () as place from differing) d
     cross join jsonb_build_object('category', of_category, 'symbol', of_symbol) as parameters
     cross join encode(sha256(convert_to(d.raw, 'UTF8')), 'hex') as raw_sha256
-    cross join encode(sha256(convert_to(jsonb_build_array('fills', parameters, why, raw_sha256)::text, 'UTF8')), 'hex') as digest
+    cross join jsonb_build_array('fills', parameters, why, raw_sha256) as named
+    cross join encode(sha256(convert_to(named::text, 'UTF8')), 'hex') as digest
     where d.place <= 10000 - (
         select count(*) from recorder.rejected_row
         where operation = 'fills' and first_seen_at > at - interval '1 hour' and first_seen_at <= at)
@@ -159,7 +167,7 @@ begin
   from unnest(categories, symbols) as k (category, symbol)
   where not exists (
     select from recorder.ledger c
-    where (c.stream, c.category, c.symbol, c.type, c.interval) = ('fills', k.category, k.symbol, '', '')
+    where recorder.is_of(c, 'fills', k.category, k.symbol, '', '')
       and c.verdict = 'recorded'
       and c.part = '-infinity')
   order by k.category::text collate "C", k.symbol collate "C"
@@ -203,7 +211,7 @@ begin
     select coalesce(max(upper(k.ranges)),
       recorder.first_fill(of_category, asked.symbol, asked.asked_since) + interval '1 millisecond') as until
     from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, asked.symbol, '', '')
+    where recorder.is_of(k, 'fills', of_category, asked.symbol, '', '')
       and k.verdict in ('recorded', 'final')
   ) known
   where (asked.stream, asked.category, asked.type, asked.interval) = ('fills', of_category, '', '')
@@ -212,7 +220,7 @@ begin
   from recorder.ledger k
   cross join lateral (select tstzrange(upper(k.ranges), date_bin(
     market.interval_length(k.interval::market.candle_interval), k.noted_at, upper(k.ranges))) as tail) t
-  where (k.stream, k.category) = ('candles', of_category) and k.symbol = any (left_list) and k.verdict = 'recorded'
-    and k.noted_at > upper(k.ranges) and not isempty(tail);
+  where (k.stream, k.category) = ('candles', of_category) and k.symbol = any (left_list)
+    and k.verdict = 'recorded' and k.noted_at > upper(k.ranges) and not isempty(tail);
 end
 $$;

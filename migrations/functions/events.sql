@@ -11,7 +11,8 @@ declare
   whole tstzmultirange;
   gaps tstzmultirange;
 begin
-  claim := claim - final - (select e.ranges from recorder.evidence_against(of_stream, of_category, of_symbol, '', '', claim) e);
+  claim := claim - final - (
+    select e.ranges from recorder.evidence_against(of_stream, of_category, of_symbol, '', '', claim) e);
   insert into recorder.ledger as k (stream, category, symbol, verdict, ranges)
   values (of_stream, of_category, of_symbol, 'recorded', claim)
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
@@ -24,7 +25,7 @@ begin
   perform recorder.close_gaps(of_stream, of_category, of_symbol, '', '', whole);
   gaps := tstzmultirange(range_merge(whole)) - whole - coalesce((
     select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, '', '')
+    where recorder.is_of(k, of_stream, of_category, of_symbol, '', '')
       and k.verdict in ('missing', 'lost')), '{}');
   perform recorder.note_gaps(of_stream, of_category, of_symbol, '', '', 'missing', gaps,
     coalesce(why, recorder.reason_for_missed(of_stream, after_what)));
@@ -36,7 +37,8 @@ $$;
 -- first row on. A stored row of that time, which the service still has, shows that the response was cut.
 -- oldest: the beginning of the time that the response shows, or of what is not settled yet, if that is earlier.
 create or replace function recorder.miss_events(
-  of_stream text, of_category market.category, of_symbol text, oldest timestamptz, reached timestamptz, after_what text
+  of_stream text, of_category market.category, of_symbol text,
+  oldest timestamptz, reached timestamptz, after_what text
 )
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -47,11 +49,13 @@ begin
   values (of_stream, of_category, of_symbol, 'recorded', '{}')
   on conflict (stream, category, symbol, type, interval, verdict, part) do update set ranges = k.ranges
   returning upper(ranges) into claimed_until;
-  execute format('select min(ts) from market.%I where category = $1 and symbol = $2 and ts >= $3 and ts < $4', of_stream)
-    into first_row using of_category, of_symbol, greatest(claimed_until, reached), oldest;
+  execute format($first$
+    select min(ts) from market.%I where category = $1 and symbol = $2 and ts >= $3 and ts < $4
+    $first$, of_stream) into first_row using of_category, of_symbol, greatest(claimed_until, reached), oldest;
   if first_row is not null then
     perform recorder.note_unknown(of_stream, of_category, of_symbol, '', '',
-      tstzmultirange(tstzrange(coalesce(claimed_until, first_row), oldest)), recorder.reason_for_missed(of_stream, after_what));
+      tstzmultirange(tstzrange(coalesce(claimed_until, first_row), oldest)),
+      recorder.reason_for_missed(of_stream, after_what));
   end if;
 end
 $$;

@@ -7,26 +7,27 @@
 create or replace function recorder.final_from(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, since timestamptz
 )
-returns tstzmultirange language plpgsql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+returns tstzmultirange language plpgsql stable
+set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 begin
   return coalesce((
     select case when k.noted_at > since then k.ranges
       else tstzmultirange(tstzrange(k.noted_at - interval '1 millisecond', k.noted_at)) end
     from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'final' and k.part = '-infinity'), '{}');
 end
 $$;
 
 -- Returns the ranges that evidence speaks against, around some ranges, and one of the reasons.
 create or replace function recorder.evidence_against(
-  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, within tstzmultirange,
-  out ranges tstzmultirange, out reason text
+  of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
+  within tstzmultirange, out ranges tstzmultirange, out reason text
 )
 language sql stable set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
   select coalesce(range_agg(r), '{}'), min(k.reason)
   from recorder.ledger k cross join lateral unnest(k.ranges) as r
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+  where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
     and k.verdict in ('contradicted', 'disputed') and k.ranges && within
     -- Evidence on fills is a minute long at most, so that the search of its index is short.
     and k.part > lower(within) - case of_stream when 'fills' then interval '1 minute' else interval '1 year' end
@@ -42,12 +43,12 @@ returns tstzmultirange language plpgsql set search_path = pg_catalog, pg_temp as
 declare
   withdrawn constant tstzmultirange := (
     select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges * against) as r
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'recorded' and k.ranges && against);
 begin
   if withdrawn is not null then
     update recorder.ledger k set ranges = k.ranges - withdrawn
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'recorded' and k.ranges && withdrawn;
     perform recorder.note_unknown(of_stream, of_category, of_symbol, of_type, of_interval, withdrawn, why);
   end if;
@@ -69,7 +70,7 @@ declare
   claimed tstzrange;
 begin
   select r into claimed from recorder.ledger k cross join lateral unnest(k.ranges) as r
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, '', '')
+  where recorder.is_of(k, of_stream, of_category, of_symbol, '', '')
     and k.verdict = 'recorded' and k.part <= oldest and r @> oldest
   for update of k;
   if not found then
@@ -77,7 +78,8 @@ begin
   end if;
   execute format($newest$
     select t.ts from market.%I t
-    where t.category = $1 and t.symbol = $2 and t.ts >= $3 and t.ts <= $4 and (t.ts < $4 or t.received_at is distinct from $5)
+    where t.category = $1 and t.symbol = $2 and t.ts >= $3 and t.ts <= $4
+      and (t.ts < $4 or t.received_at is distinct from $5)
     order by t.ts desc limit 1
     $newest$, of_stream) into last using of_category, of_symbol, lower(claimed), oldest, at;
   if last.ts = oldest then
@@ -96,7 +98,8 @@ create or replace function recorder.note_evidence(
 returns tstzmultirange language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   whole constant tstzmultirange := (select range_agg(r) from unnest(against) as r);
-  final constant tstzmultirange := recorder.final_from(of_stream, of_category, of_symbol, of_type, of_interval, lower(whole));
+  final constant tstzmultirange :=
+    recorder.final_from(of_stream, of_category, of_symbol, of_type, of_interval, lower(whole));
 begin
   if final && whole then
     against := array(select unnest(whole - final));
@@ -118,10 +121,10 @@ create or replace function recorder.end_evidence(
 returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 begin
   update recorder.ledger k set ranges = k.ranges - answered
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+  where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
     and k.verdict = of_verdict and k.ranges && answered and k.part < upper(answered);
   delete from recorder.ledger k
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+  where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
     and k.verdict = of_verdict and isempty(k.ranges);
 end
 $$;
@@ -130,13 +133,15 @@ $$;
 create or replace function recorder.give_up_evidence(older interval)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   with old as (
-    delete from recorder.ledger k where k.verdict in ('contradicted', 'disputed') and k.noted_at < now() - older returning k.*
+    delete from recorder.ledger k
+    where k.verdict in ('contradicted', 'disputed') and k.noted_at < now() - older
+    returning k.*
   ), given_up as (
     select stream, category, symbol, type, interval, range_agg(r) as against
     from old cross join lateral unnest(ranges) as r group by 1, 2, 3, 4, 5
   ), touched as (
     delete from recorder.ledger k using given_up g
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (g.stream, g.category, g.symbol, g.type, g.interval)
+    where recorder.is_of(k, g.stream, g.category, g.symbol, g.type, g.interval)
       and k.verdict = 'missing' and k.ranges && g.against
     returning k.*, g.against
   ), pieces as (
@@ -169,7 +174,8 @@ create or replace function recorder.fill_minutes(
 )
 returns table (minute timestamptz, volume numeric, size numeric, are_within boolean, do_meet boolean)
 language sql stable as $$
-  select coalesce(c.open_time, f.minute), c.volume, coalesce(f.size, 0), coalesce(f.lowest >= c.low and f.highest <= c.high, true),
+  select coalesce(c.open_time, f.minute), c.volume, coalesce(f.size, 0),
+    coalesce(f.lowest >= c.low and f.highest <= c.high, true),
     c.open is null or f.first is null or exists (
       select from market.fills t
       where t.category = of_category and t.symbol = of_symbol and t.ts = f.first and t.price = c.open
@@ -222,6 +228,7 @@ declare
   silent tstzmultirange;
   asked tstzmultirange;
   contradicted tstzmultirange;
+  compared tstzmultirange;
   agreeing tstzmultirange := '{}';
   lacking tstzrange[];
   unfit tstzrange[];
@@ -230,29 +237,31 @@ begin
     coalesce(range_agg(tstzrange(k.asked_since, k.noted_at)) filter (where k.verdict = 'unsettled'), '{}')
     into claimed, asked
   from recorder.ledger k left join lateral unnest(k.ranges) as r on true
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+  where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
     and k.verdict in ('recorded', 'unsettled') and k.part < upper(minutes);
-  select coalesce(range_agg(r), '{}') into contradicted from recorder.ledger k cross join lateral unnest(k.ranges) as r
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+  select coalesce(range_agg(r), '{}') into contradicted
+  from recorder.ledger k cross join lateral unnest(k.ranges) as r
+  where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
     and k.verdict = 'contradicted' and k.part > lower(minutes) - interval '1 minute' and k.part < upper(minutes);
   -- Only what is known of candles can speak. A page may reach years back, to where no candle is stored.
-  minutes := recorder.whole_minutes(minutes * (claimed + asked + contradicted))
+  compared := recorder.whole_minutes(minutes * (claimed + asked + contradicted))
     * recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'recorded');
-  if isempty(minutes) then
+  if isempty(compared) then
     return;
   end if;
-  select coalesce(range_agg(r), '{}') * minutes into silent from recorder.ledger k cross join lateral unnest(k.ranges) as r
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('candles', of_category, of_symbol, 'market', '1m')
-    and k.verdict in ('silent', 'no trade') and k.ranges && minutes;
+  select coalesce(range_agg(r), '{}') * compared into silent
+  from recorder.ledger k cross join lateral unnest(k.ranges) as r
+  where recorder.is_of(k, 'candles', of_category, of_symbol, 'market', '1m')
+    and k.verdict in ('silent', 'no trade') and k.ranges && compared;
   -- Day by day, so that each statement looks at a chunk or two of a table that has many.
   for since, until in
     select greatest(lower(r), day), least(upper(r), day + interval '24 hours')
-    from unnest(minutes) as r cross join lateral
-      generate_series(date_trunc('day', lower(r), 'UTC'), upper(r) - interval '1 millisecond', interval '24 hours') as day
+    from unnest(compared) as r cross join lateral generate_series(
+      date_trunc('day', lower(r), 'UTC'), upper(r) - interval '1 millisecond', interval '24 hours') as day
   loop
     select agreeing + coalesce(range_agg(whole) filter (where m.volume = m.size and m.are_within and m.do_meet), '{}'),
       lacking || array_agg(whole) filter (where m.volume > m.size and claimed @> whole),
-      unfit || array_agg(whole) filter (where not m.are_within or not m.do_meet and claimed @> whole),
+      unfit || array_agg(whole) filter (where not m.are_within or (not m.do_meet and claimed @> whole)),
       silent - coalesce(range_agg(whole), '{}')
       into agreeing, lacking, unfit, silent
     from recorder.fill_minutes(of_category, of_symbol, since, until) m

@@ -15,7 +15,8 @@ begin
       select count(*) from unnest($1) as r join market.%I t on t.%I >= lower(r) and t.%2$I < upper(r)
         and t.%2$I >= lower($1) and t.%2$I < upper($1)
       where t.category = $2 and t.symbol = $3 %s
-      $count$, of_stream, time_column, case of_stream when 'candles' then 'and t.type = $4::market.candle_type and t.interval = $5::market.candle_interval' else '' end)
+      $count$, of_stream, time_column, case of_stream when 'candles' then
+        'and t.type = $4::market.candle_type and t.interval = $5::market.candle_interval' else '' end)
       into found using within, of_category, of_symbol, of_type, of_interval;
   end if;
   return found;
@@ -37,7 +38,7 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   from unnest(gaps - recorder.final_from(of_stream, of_category, of_symbol, of_type, of_interval, lower(gaps))) as r
   where not exists (
     select from recorder.ledger s
-    where (s.stream, s.category, s.symbol, s.type, s.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(s, of_stream, of_category, of_symbol, of_type, of_interval)
       and s.verdict in ('missing', 'lost')
       and s.part = lower(r) and s.ranges = tstzmultirange(r))
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
@@ -53,7 +54,7 @@ returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_s
 declare
   known constant tstzmultirange := coalesce((
     select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.gap_until > lower(unknown) and k.part < upper(unknown)), '{}')
     + recorder.final_from(of_stream, of_category, of_symbol, of_type, of_interval, lower(unknown));
   rest tstzrange;
@@ -61,10 +62,11 @@ begin
   for rest in select unnest(unknown - known) loop
     update recorder.ledger k set ranges = k.ranges + tstzmultirange(rest), rows_before = rows_before
       + recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(rest))
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'missing' and k.gap_until = lower(rest) and k.reason = why;
     if not found then
-      perform recorder.note_gaps(of_stream, of_category, of_symbol, of_type, of_interval, 'missing', tstzmultirange(rest), why);
+      perform recorder.note_gaps(of_stream, of_category, of_symbol, of_type, of_interval, 'missing',
+        tstzmultirange(rest), why);
     end if;
   end loop;
 end
@@ -84,18 +86,18 @@ set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as
   with near as (
     -- Short gaps begin within an hour before the ranges or in them. Long ones are few, and have an index of their own.
     select k.part from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict in ('missing', 'lost')
       and k.part > lower(filled) - interval '1 hour' and k.part < upper(filled)
     union
     select k.part from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.gap_until - k.part >= interval '1 hour'
       and k.gap_until > lower(filled) and k.part < upper(filled)
   ), touched as (
     -- An array of keys cannot be joined the other way round, with a look at every gap first.
     delete from recorder.ledger k
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict in ('missing', 'lost') and k.part = any (array(select n.part from near n)) and k.ranges && filled
     returning k.*
   ), pieces as (
@@ -106,12 +108,13 @@ set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as
       union all select t.verdict, unnest(t.ranges - filled)
     ) p
     where closed_as <> 'repaired'
-      or recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(piece)) > t.rows_before
+      or t.rows_before
+        < recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(piece))
     order by closed_as, lower(piece), upper(piece) desc
   ), grown as (
     -- The past is repaired from the newest time on. What was repaired of the same gap above a piece becomes one with it.
     delete from recorder.ledger k using pieces p
-    where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, of_type, of_interval)
+    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'repaired' and p.closed_as = 'repaired' and k.part = upper(p.piece)
       and (k.noted_at, k.reason) = (p.noted_at, p.reason)
     returning p.id, p.piece, k.ranges
@@ -133,8 +136,8 @@ set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;
 
--- Turns gaps of a stream into lost or open ones, if they end after a time and not after another, because the service gives their rows no more, or
--- gives them after all. The gap that was noted last stays the last one.
+-- Turns gaps of a stream into lost or open ones, if they end after a time and not after another, because the service gives
+-- their rows no more, or gives them after all. The gap that was noted last stays the last one.
 create or replace function recorder.turn_gaps(
   of_stream text, as_verdict text, after timestamptz, until timestamptz, categories market.category[] default null
 )

@@ -24,7 +24,8 @@ comment on function market.spread_bps is
   'Spread in basis points (1/10000) of the middle price; NULL when a side is empty, or its price is 0.';
 
 drop function if exists market.ticker_at(market.category, text, timestamptz),
-  market.order_book_at(market.category, text, timestamptz), market.rpi_order_book_at(market.category, text, timestamptz);
+  market.order_book_at(market.category, text, timestamptz),
+  market.rpi_order_book_at(market.category, text, timestamptz);
 
 -- Returns the newest row of an instrument at a moment, of the table whose row type is given. It is looked for nearby first,
 -- and each time four times as far. Without a bound, the planner takes every chunk before the moment into account, which
@@ -41,7 +42,8 @@ declare
   since timestamptz;
 begin
   for step in 0..7 loop
-    since := greatest(oldest, case when step < 7 then moment - make_interval(hours => (6 * 4 ^ step)::integer) else '-infinity' end);
+    since := greatest(oldest,
+      case when step < 7 then moment - make_interval(hours => (6 * 4 ^ step)::integer) else '-infinity' end);
     return query execute format('select * from %s t
       where t.category = $1 and t.symbol = $2 and t.ts <= $3 and t.ts >= $4 order by t.ts desc limit 1', pg_typeof(row_type))
       using category, symbol, until, since;
@@ -153,7 +155,8 @@ comment on function market.volume_profile is
   'Volume by price: one row for each price step that has fills, split by the side of the taker, in base coin.';
 
 create or replace function market.depth_within(prices numeric[], sizes numeric[], mid numeric, within_bps numeric)
-returns table (size numeric, value numeric, levels bigint, is_whole boolean) language sql immutable parallel safe rows 1 as $$
+returns table (size numeric, value numeric, levels bigint, is_whole boolean)
+language sql immutable parallel safe rows 1 as $$
   select coalesce(sum(l.size) filter (where l.is_within), 0),
     coalesce(sum(l.size * l.price) filter (where l.is_within), 0),
     count(*) filter (where l.is_within),

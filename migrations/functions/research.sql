@@ -34,11 +34,13 @@ language sql stable parallel safe as $$
       and m.interval = '1m' and m.is_closed
       -- The planner leaves out chunks by the range's own bounds.
       and m.open_time >= from_time - interval '168 hours'
-      and m.open_time < from_time + make_interval(secs => extract(epoch from width)::float8) and m.open_time < g.first_step
+      and m.open_time < from_time + make_interval(secs => extract(epoch from width)::float8)
+      and m.open_time < g.first_step
     order by m.open_time desc limit 1
   ), bucket as (
     select o.open_time, o.close, o.is_complete, lead(o.open_time) over (order by o.open_time) as next_open
-    from grid g cross join lateral market.ohlcv(log_returns.category, log_returns.symbol, width, g.first_step, to_time) o
+    from grid g
+    cross join lateral market.ohlcv(log_returns.category, log_returns.symbol, width, g.first_step, to_time) o
   ), followed as (
     select b.open_time, b.close, b.open_time + g.span as first_step, b.next_open,
       -- The end of the last minute with a candle. It need not be known where the next bucket follows at once.
@@ -49,7 +51,8 @@ language sql stable parallel safe as $$
           and m.open_time >= from_time and m.open_time < to_time) end as closed_at
     from grid g cross join bucket b
     union all
-    select null, e.close, g.first_step, (select min(b.open_time) from bucket b), e.closed_at from grid g cross join before e
+    select null, e.close, g.first_step, (select min(b.open_time) from bucket b), e.closed_at
+    from grid g cross join before e
   )
   select r.open_time, r.close,
     case when r.is_known and r.close / nullif(r.close_before, 0) > 0
@@ -171,7 +174,8 @@ returns table (
     coalesce(case volume_bars.category when 'COIN-FUTURES' then round(sum(d.base) filter (where d.side = 'buy'), 20)
       else sum(d.base) filter (where d.side = 'buy') end, 0), count(*)
   from (
-    select a.*, div(case volume_bars.category when 'COIN-FUTURES' then round(a.before, 20) else a.before end, bar_size) as bar
+    select a.*,
+      div(case volume_bars.category when 'COIN-FUTURES' then round(a.before, 20) else a.before end, bar_size) as bar
     from (
       select f.ts, f.exec_id, f.price, f.side, q.base, market.fill_quote_value(f.category, f.price, f.size) as quote,
         sum(q.base) over (order by f.ts, length(f.exec_id), f.exec_id) - q.base as before
@@ -242,8 +246,10 @@ returns table (
     union all
     (select t.ts, null, null, null, null, null, array[extract(epoch from t.ts), 1, t.bid1_price, t.ask1_price]
     from market.tickers t
-    where t.category = fills_with_quotes.category and t.symbol = fills_with_quotes.symbol and t.bid1_price > 0 and t.ask1_price > 0
-      and t.ts < from_time and t.ts >= coalesce((from_time at time zone 'UTC' - max_age) at time zone 'UTC', '-infinity')
+    where t.category = fills_with_quotes.category and t.symbol = fills_with_quotes.symbol
+      and t.bid1_price > 0 and t.ask1_price > 0
+      and t.ts < from_time
+      and t.ts >= coalesce((from_time at time zone 'UTC' - max_age) at time zone 'UTC', '-infinity')
     order by t.ts desc limit 1)
     union all
     select b.ts, null, null, null, null, null, array[extract(epoch from b.ts), 2, b.best_bid, b.best_ask]
@@ -253,8 +259,10 @@ returns table (
     union all
     (select b.ts, null, null, null, null, null, array[extract(epoch from b.ts), 2, b.best_bid, b.best_ask]
     from market.order_books b
-    where b.category = fills_with_quotes.category and b.symbol = fills_with_quotes.symbol and b.best_bid > 0 and b.best_ask > 0
-      and b.ts < from_time and b.ts >= coalesce((from_time at time zone 'UTC' - max_age) at time zone 'UTC', '-infinity')
+    where b.category = fills_with_quotes.category and b.symbol = fills_with_quotes.symbol
+      and b.best_bid > 0 and b.best_ask > 0
+      and b.ts < from_time
+      and b.ts >= coalesce((from_time at time zone 'UTC' - max_age) at time zone 'UTC', '-infinity')
     order by b.ts desc limit 1)
   ), sorted as (
     select e.*, max(e.quote) over (order by e.ts, e.exec_id nulls first rows unbounded preceding) as newest
@@ -296,7 +304,8 @@ returns integer language plpgsql immutable parallel safe as $$
 begin
   -- unnest() would give the elements of the values one by one.
   if dimensions > 1 then
-    raise exception 'on_grid takes no arrays as values: give whole rows, as array_agg(t order by t.ts) does' using errcode = '22023';
+    raise exception 'on_grid takes no arrays as values: give whole rows, as array_agg(t order by t.ts) does'
+      using errcode = '22023';
   end if;
   if times <> "values" then
     raise exception 'on_grid takes a value for each time, not % for %', "values", times using errcode = '22023';

@@ -72,7 +72,8 @@ begin
     unsettled := case when does_join then unsettled + tstzmultirange(p.tail * tstzrange(null, ends))
       else unsettled - tstzmultirange(tstzrange(p.oldest, begins)) end;
     run := (
-      select r from unnest(p.claimed + unsettled + tstzmultirange(tstzrange(begins, ends))) as r where r @> begins);
+      select r from unnest(p.claimed + unsettled + tstzmultirange(tstzrange(begins, ends))) as r
+      where r @> begins);
     if isempty(p.tail) or newest >= upper(p.tail) then
       tail := tstzrange(least(upper(run), newest - a_ms), newest);
     end if;
@@ -86,7 +87,8 @@ begin
     if p.shared is null then
       before := coalesce(least(before, case when lower(last) < begins then lower(last) end), p.first + a_ms);
     elsif before is null and p.shared <= p.edge then
-      before := (select max(upper(r)) from unnest(p.unsettled + tstzmultirange(p.tail)) as r where upper(r) <= begins);
+      before := (
+        select max(upper(r)) from unnest(p.unsettled + tstzmultirange(p.tail)) as r where upper(r) <= begins);
     end if;
     gap := tstzrange(least(before, begins), greatest(before, begins));
   elsif run is null and not p.is_shown_live then
@@ -146,15 +148,15 @@ begin
   for p in
     with asked as materialized (
       select q.*, q.place::integer as page
-      from unnest(page_category, page_symbol, page_requested, page_received, page_after, page_unread, page_oldest, page_newest,
-        page_edge, page_disorder, page_fills) with ordinality
+      from unnest(page_category, page_symbol, page_requested, page_received, page_after, page_unread,
+        page_oldest, page_newest, page_edge, page_disorder, page_fills) with ordinality
         as q (category, symbol, requested, received, after_what, unread, oldest, newest, edge, disorder, fills, place)
     ), final as materialized (
       -- What has left: of a page that does not reach below its end, only that end.
       select a.page, case when f.noted_at > a.oldest then f.ranges
         else tstzmultirange(tstzrange(f.noted_at - a_ms, f.noted_at)) end as ranges
       from asked a join recorder.ledger f
-        on (f.stream, f.category, f.symbol, f.type, f.interval) = ('fills', a.category, a.symbol, '', '')
+        on recorder.is_of(f, 'fills', a.category, a.symbol, '', '')
           and f.verdict = 'final' and f.part = '-infinity'
     ), known as materialized (
       select a.page, k.*, k.ts < a.newest - a.disorder and k.ts > a.edge + a.disorder
@@ -211,12 +213,13 @@ begin
       where k.is_inside and c.page is null and (k.is_second_inside or not (k.may_be_second and s.is_finer))
       group by k.page
     )
-    select a.page, a.category, a.symbol, a.requested, a.received, a.after_what, a.unread, a.oldest, a.newest, a.edge, a.disorder,
+    select a.page, a.category, a.symbol, a.requested, a.received, a.after_what, a.unread,
+      a.oldest, a.newest, a.edge, a.disorder,
       (a.fills - coalesce(s.fills, 0))::integer, coalesce(s.differing, 0)::integer, coalesce(s.is_finer, false),
       coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), s.known_from, s.shared, s.new_from,
       exists (
         select from recorder.ledger d
-        where (d.stream, d.category, d.symbol, d.type, d.interval) = ('fills', a.category, a.symbol, '', '')
+        where recorder.is_of(d, 'fills', a.category, a.symbol, '', '')
           and d.verdict = 'disputed'), s.is_live,
       coalesce(case when last.is_enough then last.ranges else whole.ranges end, '{}')
         + coalesce(f.ranges, '{}'),
@@ -228,18 +231,19 @@ begin
         then recorder.first_fill(a.category, a.symbol, o.asked_since) end
     from asked a left join shown s using (page) left join hidden h using (page) left join final f using (page)
     left join recorder.ledger o
-      on (o.stream, o.category, o.symbol, o.type, o.interval) = ('fills', a.category, a.symbol, '', '') and o.verdict = 'unsettled' and o.part = '-infinity'
+      on recorder.is_of(o, 'fills', a.category, a.symbol, '', '')
+        and o.verdict = 'unsettled' and o.part = '-infinity'
     left join lateral (
       select c.ranges, lower(c.ranges) < a.oldest
         and coalesce(lower(c.ranges) < o.settled_at - interval '1 minute', true) as is_enough
       from recorder.ledger c
-      where (c.stream, c.category, c.symbol, c.type, c.interval) = ('fills', a.category, a.symbol, '', '')
+      where recorder.is_of(c, 'fills', a.category, a.symbol, '', '')
         and c.verdict = 'recorded'
       order by c.part desc limit 1
     ) last on true
     left join lateral (
       select range_agg(r) as ranges from recorder.ledger c cross join lateral unnest(c.ranges) as r
-      where (c.stream, c.category, c.symbol, c.type, c.interval) = ('fills', a.category, a.symbol, '', '')
+      where recorder.is_of(c, 'fills', a.category, a.symbol, '', '')
         and c.verdict = 'recorded'
         and not coalesce(last.is_enough, false)
     ) whole on true
@@ -260,7 +264,8 @@ begin
       perform recorder.end_silence(p.category, p.symbol, p.oldest, p.newest);
       if p.claimed @> p.oldest and coalesce(p.known_from > p.oldest, true) then
         p.claimed := p.claimed - recorder.end_claim('fills', p.category, p.symbol, p.oldest,
-          case when p.left_out > 0 or p.unread is null then p.newest else p.edge + p.disorder end + a_ms, p.received);
+          case when p.left_out > 0 or p.unread is null then p.newest else p.edge + p.disorder end + a_ms,
+          p.received);
       end if;
     end if;
     if p.differing > 0 then
@@ -284,16 +289,18 @@ begin
         end if;
         unsettled := judged.unsettled + tstzmultirange(judged.run) - p.unread - conflicts;
         tail := case when isempty(p.unread) then judged.tail else 'empty' end;
-        claim := tstzmultirange(judged.run) * tstzmultirange(tstzrange(null, p.requested - settling)) - p.unread - conflicts;
+        claim := tstzmultirange(judged.run) * tstzmultirange(tstzrange(null, p.requested - settling))
+          - p.unread - conflicts;
         if not p.claimed @> p.unread then
-          perform recorder.note_unknown('fills', p.category, p.symbol, '', '', p.unread * tstzmultirange(judged.run) - p.claimed,
-            unread_reason);
+          perform recorder.note_unknown('fills', p.category, p.symbol, '', '',
+            p.unread * tstzmultirange(judged.run) - p.claimed, unread_reason);
         end if;
       end if;
       -- History may have filled a part of it since the response before.
       gap := coalesce(tstzmultirange(judged.gap), nothing) - p.claimed - claim;
       -- Drops the unsettled ends of old runs, because no page will join them any more.
-      unsettled := (unsettled - claim - p.claimed) * tstzmultirange(tstzrange(least(p.newest, p.requested) - reach, null));
+      unsettled := (unsettled - claim - p.claimed)
+        * tstzmultirange(tstzrange(least(p.newest, p.requested) - reach, null));
     end if;
 
     if not p.claimed @> claim or not isempty(conflicts) then
@@ -308,7 +315,9 @@ begin
     minutes := tstzmultirange(tstzrange(
       date_trunc('minute', least(p.new_from, p.requested), 'UTC'), date_trunc('minute', p.requested, 'UTC')));
     if p.unread is not null and p.left_out = 0 then
-      insert into recorder.ledger as k (stream, category, symbol, verdict, ranges, asked_since, noted_at, settled_at)
+      insert into recorder.ledger as k (
+        stream, category, symbol, verdict, ranges, asked_since, noted_at, settled_at
+      )
       values ('fills', p.category, p.symbol, 'unsettled', unsettled + tstzmultirange(tail),
         least(p.requested, p.edge + p.disorder + a_ms), p.requested, coalesce(lower(tail), 'infinity'))
       on conflict (stream, category, symbol, type, interval, verdict, part) do update
@@ -320,7 +329,7 @@ begin
         date_trunc('minute', p.requested, 'UTC')));
       minutes := minutes + (touched - p.claimed) + (
         select coalesce(range_agg(r), nothing) from recorder.ledger k cross join lateral unnest(k.ranges) as r
-        where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', p.category, p.symbol, '', '')
+        where recorder.is_of(k, 'fills', p.category, p.symbol, '', '')
           and k.verdict = 'contradicted' and k.part >= lower(touched) and k.part < upper(touched));
     end if;
     if not isempty(minutes) then
