@@ -19,7 +19,7 @@ import type { ExchangeError } from './exchange/errors.js'
 import type { SenderOptions } from './exchange/sender.js'
 import { ServiceClock } from './exchange/serviceClock.js'
 import { openStore, type OpenStore } from './openStore.js'
-import { configureBeside, DatabaseGate } from './prepareStore.js'
+import { DatabaseGate } from './prepareStore.js'
 import { type Clock, systemClock, within } from './runtime/clock.js'
 import { type Disk, noteFileOf, systemDisk } from './runtime/disk.js'
 import { Incidents } from './runtime/incidents.js'
@@ -160,13 +160,12 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
   }
   try {
     const { acceptNewUrl: accept = false, adopt = false } = options
-    const preparing = { logger, clock, signal: stopping.signal, accept, becomesHeir: adopt }
+    const { signal } = stopping
+    const preparing = { logger, clock, signal, accept, becomesHeir: adopt }
     const gate = new DatabaseGate(store, config, preparing, onDatabaseLost)
     await gate.start()
-    void keepWayIn(store.database.db, clock, logger, stopping.signal)
-    const { isOpen } = gate
-    // Configures features while recording runs. Large tables take hours, and another process may be at work on them.
-    const configured = gate.prepared.then((isPrepared) => isPrepared && configureBeside(store, config, preparing))
+    const isAway = !gate.isOpen
+    void keepWayIn(store.database.db, clock, logger, signal)
     // The queue opens before the recorder may send. Responses of an earlier run need only the database.
     const storing = await openQueue({
       ...shared,
@@ -178,10 +177,10 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       onDropped: (batches) => parts.collector?.dropped(batches),
     })
     parts.storing = storing
-    if (!isOpen) void gate.prepared.then((isPrepared) => (isPrepared ? storing.claimOrphans() : undefined))
+    if (isAway) void gate.prepared.then((isPrepared) => (isPrepared ? storing.claimOrphans() : undefined))
     if (config.serve.enabled) parts.server = await servePage(base, parts, storing.queue, takesNextPort)
     await fleet.recall()
-    await takeRight(base, options, !isOpen)
+    await takeRight(base, options, isAway)
     // The recorder that held the right may have left responses on this disk.
     await storing.claimOrphans()
     const collector = new Collector({
@@ -196,8 +195,8 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
       ownership: fleet.ownership,
     })
     parts.collector = collector
-    void configured.then((isConfigured) => {
-      if (isConfigured && !stopping.signal.aborted) startUpkeep(base, parts, collector, gate)
+    void gate.configured.then((isConfigured) => {
+      if (isConfigured && !signal.aborted) startUpkeep(base, parts, collector, gate)
     })
     return { collector, serviceClock, storing, store, pageUrl: parts.server?.url ?? null, metrics, stop }
   } catch (error) {

@@ -153,6 +153,8 @@ interface PrepareOptions extends ServiceOptions {
 export class DatabaseGate {
   /** Resolves to whether the database is prepared. It is not after an abort, or if it holds another service. */
   prepared = Promise.resolve(true)
+  /** Resolves to whether its features are in line with the configuration, too. */
+  configured = Promise.resolve(false)
   readonly #store: OpenStore
   readonly #config: Config
   readonly #options: PrepareOptions
@@ -181,6 +183,7 @@ export class DatabaseGate {
       logger.warn(`${describeDatabaseError(error)}; recording to disk until it is available`)
       this.prepared = this.#prepareLater(clock.monotonicMs())
     }
+    this.configured = this.prepared.then((isPrepared) => isPrepared && this.#configure())
   }
 
   /** False while the database is not prepared. */
@@ -242,12 +245,12 @@ export class DatabaseGate {
       return false
     }
   }
-}
 
-/** Brings the features in line with the configuration while recording runs. Resolves to whether that was done. */
-export function configureBeside(store: OpenStore, config: Config, options: PrepareOptions): Promise<boolean> {
-  const complaint = 'the features of the database are not as configured yet'
-  return untilDone(() => configure(store, config, options.logger), options, complaint, -Infinity)
+  /** Configures features while recording runs. Large tables take hours, and another process may be at work on them. */
+  #configure(): Promise<boolean> {
+    const work = () => configure(this.#store, this.#config, this.#options.logger)
+    return untilDone(work, this.#options, 'the features of the database are not as configured yet', -Infinity)
+  }
 }
 
 /**
