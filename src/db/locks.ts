@@ -81,17 +81,28 @@ async function endSessions(db: Kysely<Database>, found: readonly SessionInTheWay
 
 /** Less than half of the time that a connection may take, and than that after which a pool closes an idle one. */
 const watchEveryMs = 4_000
+const sayAgainMs = 600_000
 
-/** Ends sessions that keep new connections waiting. No new connection could do it, so this keeps one of `db` open. */
+/**
+ * Ends sessions that keep new connections waiting. No new connection could do it, so this keeps one of `db` open. Names
+ * a session that it may not end again after ten minutes.
+ */
 export async function keepWayIn(
   db: Kysely<Database>,
   clock: Clock,
   logger: Logger,
   signal: AbortSignal,
 ): Promise<void> {
+  const saidMs = new Map<string, number>()
   while (await sleepFor(clock, watchEveryMs, signal)) {
+    const nowMs = clock.monotonicMs()
+    for (const [line, ms] of saidMs) if (nowMs - ms >= sayAgainMs) saidMs.delete(line)
     const found = await waiting(db, stopsConnections).catch(() => [])
-    for (const line of await endSessions(db, found)) logger.warn(line)
+    for (const line of await endSessions(db, found)) {
+      if (saidMs.has(line)) continue
+      saidMs.set(line, nowMs)
+      logger.warn(line)
+    }
   }
 }
 

@@ -2,7 +2,9 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, it } from 'vitest'
-import { endSessionsInTheWay, lockSessionName, tryLock, withSessionLock } from '../../../src/db/locks.js'
+import { endSessionsInTheWay, keepWayIn, lockSessionName, tryLock, withSessionLock } from '../../../src/db/locks.js'
+import { systemClock } from '../../../src/runtime/clock.js'
+import type { Logger } from '../../../src/runtime/logger.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { login } from '../../support/login.js'
 
@@ -81,5 +83,47 @@ it('a reader who waits for a schema, before which no chunk can be made, is ended
     await holder.query('rollback')
     holder.release()
     await reader.remove()
+  }
+})
+
+it('a session that keeps others out and may not be ended is named once, and again after ten minutes', async () => {
+  const [watching, reader] = [await login(test, 'market_reader'), await login(test, 'market_reader')]
+  const [holder, waiter] = [await reader.database.pool.connect(), await reader.database.pool.connect()]
+  await watching.database.pool.query('select')
+  let ms = 0
+  let passes = 0
+  const sleep = async () => {
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    passes++
+  }
+  const passed = async () => {
+    const first = passes
+    await expect.poll(() => passes).toBeGreaterThan(first + 2)
+  }
+  const clock = { ...systemClock, monotonicMs: () => ms, sleep }
+  const lines: string[] = []
+  const ending = new AbortController()
+  const logger = { warn: (line: string) => lines.push(line) } as unknown as Logger
+  const keeping = keepWayIn(watching.database.db, clock, logger, ending.signal)
+  try {
+    const name = new URL(test.url).pathname.slice(1)
+    await holder.query(`begin; select pg_get_object_address('database', '{${name}}', '{}')`)
+    const refused = waiter.query(`alter database ${name} rename to other`).catch(String)
+    await expect
+      .poll(() => lines)
+      .toEqual([expect.stringMatching(/ waits for a lock .*, and this login may not end it$/)])
+    await passed()
+    expect(lines).toHaveLength(1)
+    ms = 600_000
+    await passed()
+    expect(lines).toHaveLength(2)
+    await holder.query('rollback')
+    await refused
+  } finally {
+    ending.abort()
+    await keeping
+    holder.release()
+    waiter.release()
+    await Promise.all([watching.remove(), reader.remove()])
   }
 })
