@@ -69,9 +69,12 @@ export class Universe {
   }
 
   setTickers(tickers: readonly TickerSigns[]): void {
+    // The newest of these alone counts: the service's clock may have been set back since the ones before.
+    const newest = new Map<Category, ServiceMs>()
+    for (const { category, ts } of tickers) newest.set(category, laterOf(ts, newest.get(category) ?? ts))
+    for (const [category, ts] of newest) this.#tickersAt.set(category, ts)
     for (const ticker of tickers) {
-      const { category, ts } = ticker
-      this.#tickersAt.set(category, laterOf(ts, this.#tickersAt.get(category) ?? ts))
+      const { ts } = ticker
       const known = this.#find(ticker)
       if (known === undefined) continue
       const { volume24h, lastPrice, bid1Price, bid1Size, ask1Price, ask1Size } = ticker
@@ -92,7 +95,7 @@ export class Universe {
     return this.#find(key)
   }
 
-  /** Time of the newest ticker of a category; null before the first. */
+  /** Time of the newest ticker of a category's last list; null before the first. */
   tickersAt(category: Category): ServiceMs | null {
     return this.#tickersAt.get(category) ?? null
   }

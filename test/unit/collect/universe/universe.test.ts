@@ -153,3 +153,12 @@ test('one whose responses show no trades ranks last, whatever its ticker claims,
   universe.setSilent({ category: 'SPOT', symbol: 'ODD' }, false)
   expect(ranking()).toEqual(['ODD', 'BTC'])
 })
+
+test('the age of tickers follows the last list, also after the clock of the service was set back', () => {
+  const universe = new Universe()
+  const at = (ts: number, symbol: string) => ({ ...ticker(symbol, '5', '1'), ts }) as Ticker
+  universe.setTickers([at(5_000, 'A'), at(4_000, 'B')])
+  expect(universe.tickersAt('SPOT')).toBe(5_000)
+  universe.setTickers([at(1_400, 'A'), at(1_500, 'B')])
+  expect(universe.tickersAt('SPOT')).toBe(1_500)
+})
