@@ -56,23 +56,26 @@ export async function startEmbeddedPostgres(options: EmbeddedOptions): Promise<E
   const place = await UserPlace.take(paths.users)
   const ending = new AbortController()
   const server = new EmbeddedServer(dataDir, isBesideOthers, options, ending.signal)
+  let watching: Promise<void> | undefined
+  const stop = async () => {
+    ending.abort()
+    await watching
+    await leave(dataDir, place)
+  }
   try {
     const { port, isOwn } = await server.start()
     const passwords = await readPasswords(dataDir)
+    // Before anything else: readers may keep the next connection waiting already.
+    watching = server.watch(port)
     if (isOwn) await restoreReader(port, passwords)
-    const watching = server.watch(port)
     return {
       url: serverUrl(port, logins.owner, passwords.owner),
       readUrl: serverUrl(port, logins.reader, passwords.reader),
       pageDatabaseUrl: serverUrl(port, logins.page, passwords.page),
-      async stop() {
-        ending.abort()
-        await watching
-        await leave(dataDir, place)
-      },
+      stop,
     }
   } catch (error) {
-    await leave(dataDir, place)
+    await stop()
     throw error
   }
 }

@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { copyFile, open, readdir, readFile, stat, truncate } from 'node:fs/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Account } from './binaries.js'
-import { embeddedPaths, isPostgres } from './process.js'
+import { embeddedPaths, isPostgres, logins } from './process.js'
 
 /**
  * Shell script that runs the server and waits for it. A reader waits for the end of the users' pipe, and then shuts the
@@ -144,12 +145,17 @@ function isAlive({ exitCode, signalCode }: ChildProcess): boolean {
 export async function endOrphans(dataDir: string): Promise<void> {
   const cluster = await stat(embeddedPaths(dataDir).cluster)
   for (const pid of await readdir('/proc').catch(() => [])) {
-    // Processes of a server run in its directory, and their titles begin so. The server itself has another title.
-    const title = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
-    if (!title.startsWith('postgres: ') || (await hasServer(pid))) continue
+    const title = await titleOf(pid)
+    if (title === undefined || (await hasServer(pid))) continue
     const folder = await stat(`/proc/${pid}/cwd`).catch(() => undefined)
     if (folder?.ino === cluster.ino && folder.dev === cluster.dev) signalServer(Number(pid), 'SIGQUIT')
   }
+}
+
+/** Returns the title of a server's process; undefined for others. The server itself has another title. */
+async function titleOf(pid: string): Promise<string | undefined> {
+  const title = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')
+  return title.startsWith('postgres: ') ? title.replaceAll('\0', ' ').trim() : undefined
 }
 
 /** Returns true if the parent of a server's process is a server, which another process may just have started. */
@@ -157,6 +163,39 @@ async function hasServer(pid: string): Promise<boolean> {
   const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   const parent = /^\d+ \(.*\) \S+ (\d+)/.exec(status)?.[1]
   return parent !== undefined && isPostgres(Number(parent))
+}
+
+/** A new connection that waits for a lock. It usually waits for none. */
+const waitsToConnect = / startup waiting$/
+/** A session that waits for a lock, and is not one of the recorder or of its page. */
+const waitsOfOthers = new RegExp(`^postgres: (?!(?:${logins.owner}|${logins.page}) )(?!.* startup waiting$).* waiting$`)
+/** A connection that waits for so long waits behind a session that waits, too. */
+const waitsForLongMs = 200
+
+/**
+ * Ends sessions of other logins that wait for a lock while a new connection waits behind them. Asking the server to do
+ * so needs a connection, which this process may not have. Resolves to the titles of these sessions. Does nothing on
+ * other systems than Linux. Never rejects.
+ *
+ * @param server number of the server's process
+ */
+export async function clearWayIn(server: number): Promise<string[]> {
+  const waiting = async (kind: RegExp) => {
+    const children = await readFile(`/proc/${server}/task/${server}/children`, 'utf8').catch(() => '')
+    const sessions = children.split(' ').map(async (pid) => ({ pid, title: (await titleOf(pid)) ?? '' }))
+    return (await Promise.all(sessions)).filter(({ title }) => kind.test(title))
+  }
+  const before = new Set((await waiting(waitsToConnect)).map(({ pid }) => pid))
+  if (before.size === 0) return []
+  await sleep(waitsForLongMs)
+  if (!(await waiting(waitsToConnect)).some(({ pid }) => before.has(pid))) return []
+  const inTheWay = await waiting(waitsOfOthers)
+  try {
+    for (const { pid } of inTheWay) signalServer(Number(pid), 'SIGTERM')
+  } catch {
+    // Somebody else's server. The next attempt to connect says why it failed.
+  }
+  return inTheWay.map(({ pid, title }) => title.replace('postgres:', `session ${pid} of`))
 }
 
 /** Sends a signal to a process of a server. It may have ended meanwhile. */

@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import { random } from '../../runtime/randomness.js'
-import { endOrphans, signalServer, shortenLog, type SpawnedServer, spawnServer } from './keeper.js'
+import { clearWayIn, endOrphans, signalServer, shortenLog, type SpawnedServer, spawnServer } from './keeper.js'
 import {
   databaseName,
   embeddedPaths,
@@ -24,6 +24,8 @@ const watchEveryMs = 1_000
 /** Number of deaths after which the server is given up. A new start does not remove the cause. */
 const maxDeaths = 5
 const deathsWithinMs = 600_000
+/** The log names sessions that kept others from connecting as often. The server's log has each of them. */
+const sayAgainMs = 600_000
 /** Time for a server that was told to stop to end its sessions in order. */
 const stoppingWithinMs = 10_000
 
@@ -46,6 +48,8 @@ export class EmbeddedServer {
   readonly #signal: AbortSignal
   #server: SpawnedServer | undefined
   #deaths: number[] = []
+  /** When the log last named sessions that kept others from connecting. */
+  #saidAt = -Infinity
   /** Why the last connection failed. */
   #refusal = ''
 
@@ -141,18 +145,19 @@ export class EmbeddedServer {
   }
 
   /** Returns true if the server accepts connections. Looks twice, because a server about to stop still says `ready`. */
-  async #isUsable({ pid, port }: ServerState): Promise<boolean> {
-    if (this.#isOwnAlive() || this.#isBesideOthers) return this.#canConnect(port)
+  async #isUsable(state: ServerState): Promise<boolean> {
+    if (this.#isOwnAlive() || this.#isBesideOthers) return this.#canConnect(state)
     await sleep(100)
     const secondLook = await readServerState(this.#dataDir)
-    return secondLook?.pid === pid && secondLook.status === 'ready' && this.#canConnect(port)
+    return secondLook?.pid === state.pid && secondLook.status === 'ready' && this.#canConnect(state)
   }
 
-  async #canConnect(port: number): Promise<boolean> {
+  async #canConnect({ pid, port }: ServerState): Promise<boolean> {
     const { owner } = await readPasswords(this.#dataDir)
     const connectionString = serverUrl(port, logins.owner, owner)
     const client = new pg.Client({ connectionString, connectionTimeoutMillis: connectWithinMs })
     client.on('error', () => undefined)
+    const clearing = setInterval(() => void clearWayIn(pid), watchEveryMs)
     try {
       await client.connect()
       return true
@@ -164,11 +169,12 @@ export class EmbeddedServer {
         { cause: error },
       )
     } finally {
+      clearInterval(clearing)
       await client.end().catch(() => undefined)
     }
   }
 
-  /** Starts the server again whenever it dies, until this process leaves it. Never rejects. */
+  /** Keeps the way to the server free. Starts it again whenever it dies, until this process leaves it. Never rejects. */
   async watch(port: number): Promise<void> {
     let stoppingSince: number | undefined
     try {
@@ -182,7 +188,10 @@ export class EmbeddedServer {
           const isLate = performance.now() - stoppingSince > stoppingWithinMs
           signalServer(state.pid, isLate ? 'SIGQUIT' : 'SIGINT')
         }
-        if (state !== undefined) continue
+        if (state !== undefined) {
+          await this.#clearWayIn(state)
+          continue
+        }
         stoppingSince = undefined
         this.#noteDeath()
         this.#options.logger?.error(`the embedded PostgreSQL has died and is started again; see ${this.#paths.log}`)
@@ -192,6 +201,14 @@ export class EmbeddedServer {
     } catch (error) {
       if (!this.#signal.aborted) this.#options.onLost?.(error as Error)
     }
+  }
+
+  async #clearWayIn({ pid }: ServerState): Promise<void> {
+    const ended = await clearWayIn(pid)
+    const now = performance.now()
+    if (ended.length === 0 || now - this.#saidAt < sayAgainMs) return
+    this.#saidAt = now
+    this.#options.logger?.warn(`nobody could connect behind it, so it was ended: ${ended.join(', ')}`)
   }
 
   #settingsFor(port: number): Record<string, string> {
