@@ -45,8 +45,9 @@ const tables = {
     verdict text not null ${verdictCheck}
       -- recorded: proven to be stored in full. final: its rows have left; nothing stores, claims or requests them again.
       -- Of fills this may be single milliseconds, which no claim had. silent: the service sent no candles here, between
-      -- two that it sent. The range is also recorded. no trade: silent, and looked at once more, later. before the beginning: the series has
-      -- no rows there. unanswered: asked for, and no response shows anything. missing: a gap that may be repaired.
+      -- two that it sent. The range is also recorded. no trade: silent, and looked at once more, later. before the
+      -- beginning: the series has no rows there. unanswered: asked for, and no response shows anything. missing: a gap
+      -- that may be repaired.
       -- lost: a gap that the service no longer fills. repaired: a gap that was filled. unsettled: fills were seen
       -- without a break, and more may turn up; the next page that follows on makes it recorded. reviewed: closed candles
       -- were read again, down to the beginning of the range; the next review goes on from there into the past.

@@ -111,9 +111,9 @@ class Walk {
   #givesNewest = true
   /** True once a page proved that the service counts candles, not intervals. Each page then reaches an older candle. */
   #countsCandles = false
-  /** The oldest time of which a page does not show what it lacks. */
+  /** The oldest time of the pages that may lack candles without showing it. */
   #unclearFrom = Number.POSITIVE_INFINITY
-  /** The oldest time of which the source with a reach told nothing. The other source may have the candles there. */
+  /** The oldest time about which the source with a reach told nothing. The other one may have the candles there. */
   #untoldFrom = Number.POSITIVE_INFINITY
 
   constructor(task: FetchTask, context: FetchContext) {

@@ -92,11 +92,11 @@ const tooMuch = 'its pages are longer together than what is held of them'
 const tooOften = 'its pages show the times of the same rows again and again'
 const heldByAllWalks = { length: 0 }
 
-/** The fewest rows of which a page can show all but the last, and still more than one. */
+/** A page with as many rows still has several when its last one is taken away. */
 export const fewestRows = 3
 
 /** The rest of a page that was shown. Its rows would take too much memory until the walk ends. */
-interface ShownPage {
+interface PageRest {
   readonly query: PageQuery
   /** Of each row, the text that tells it from others. */
   readonly texts: readonly string[]
@@ -117,7 +117,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   readonly #history: PagedHistory<Row>
   readonly #series: EventSeries
   readonly #context: EventContext
-  readonly #pages: ShownPage[] = []
+  readonly #pages: PageRest[] = []
   #left: Ranges
   /** The rows of all joined pages. */
   #rows: readonly Row[] = []
@@ -184,8 +184,8 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   }
 
   /**
-   * Requests a page once more, without its two oldest times. The page after that one shows the end of this one with
-   * rows on both sides. A cursor that counts by time may otherwise go on below rows of the last millisecond.
+   * Requests a page again without its two oldest times, and returns the cursor of that. The next page then overlaps
+   * this one. Otherwise a cursor that counts by time may leave out rows of this page's last millisecond.
    */
   async #earlierCursor(query: PageQuery, rows: readonly Row[]): Promise<string | undefined> {
     const times = rows.map(({ ts }) => ts)
@@ -323,7 +323,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
    * Requests all rows but one of the last page, which must name a further one. That one must name none: with room for one
    * row, and with room for two, because a cursor that counts by time names no further row of the same one.
    */
-  async #confirmCursor({ query, texts, cursor }: ShownPage, last: string): Promise<string> {
+  async #confirmCursor({ query, texts, cursor }: PageRest, last: string): Promise<string> {
     if (cursor !== undefined || texts.at(-1) !== last) return notConfirmed
     const before = texts.length === 1 ? query : await this.#ask({ ...query, limit: this.#limitFor(texts.length - 1) })
     if (before.cursor === undefined) return noFurtherPage

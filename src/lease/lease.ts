@@ -42,15 +42,15 @@ interface Acquisition {
   readonly signal?: AbortSignal
   /** True to start even if the database is away at first. Default false. */
   readonly mayStartWithoutDatabase?: boolean
-  /** Called once if another recorder has the right and renews it. This one then waits until that one ends. */
+  /** Called once if another recorder renews the right. This recorder then waits until it ends. */
   readonly onStandby?: () => void
 }
 
 /**
  * Takes the right to send requests from an address, and waits while another recorder has it. The service counts
  * requests per address, so one recorder owns the whole budget. Rejects if `signal` aborts, or if the database cannot be
- * reached at first. A recorder with `mayStartWithoutDatabase` starts even while the database refuses connections. It waits if another
- * recorder was waiting for the address at its last contact.
+ * reached at first. A recorder with `mayStartWithoutDatabase` starts even while the database refuses connections. It
+ * waits if another recorder was waiting for the address at its last contact.
  *
  * The right is one row of `recorder.lease`. Two recorders never exceed the limits of an address together, because:
  *

@@ -160,7 +160,7 @@ export class Lapses {
     this.#beganMs = this.#clock.monotonicMs()
   }
 
-  /** Ends a lapse. Returns true if there was one of which nothing was said. */
+  /** Ends a lapse. Returns true if there was one that was not reported. */
   end(): boolean {
     const wasUnsaid = this.#beganMs !== null && !this.#isWarned
     this.drop()

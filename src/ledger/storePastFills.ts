@@ -102,7 +102,7 @@ interface PastFillsPage {
   readonly fills: readonly Fill[]
   /** An earlier response of the history; null if there is none. */
   readonly other: ShownPage | null
-  /** One that showed rows at the edges of a stretch, of which this page was asked for all but the edges. Default: none. */
+  /** A page with rows at the edges of a stretch alone. This one was asked for what is between. Default: none. */
   readonly around?: ShownPage | null
   /** The history is known to reach back to this time, and to show this many rows in a page. */
   readonly reachesTo: ServiceMs

@@ -9,18 +9,8 @@ import type { Database } from '../db/schema.js'
 import { addingRanges, ofSeries, type Series, seriesValues } from '../db/series.js'
 
 /**
- * The rule by which time is claimed; docs/internals/rule.md has it in full:
- *
- * 1. A response is an unbroken run, in whatever order it comes. It proves the time strictly between its oldest and its
- *    newest row. A closed candle also proves its own interval, and a settlement its own moment.
- * 2. Responses are joined by a row that both show.
- * 3. Silence beyond rows is proven by two responses that were asked otherwise. Of candles, it is looked at once more a
- *    day later.
- * 4. The newest edge is neither proven nor missing.
- * 5. Sizes, counts, orders, schedules and ages decide what is asked next, and may contradict. They never prove.
- * 6. Evidence against a claim stands until it is answered. A claim subtracts what contradicts it.
- *
  * Knowledge about a range of time of a series in `recorder.ledger`. Nothing is known of a range without a verdict.
+ * docs/internals/rule.md has the rule by which time is claimed, and the table's comments say what each verdict means.
  * Functions of this folder write verdicts, or call functions of the database that do (`migrations/functions`):
  *
  * | from                 | to                   | by                                              | when                                          |
@@ -48,10 +38,6 @@ import { addingRanges, ofSeries, type Series, seriesValues } from '../db/series.
  * | recorded, silent,    | nothing              | `forget`                                        | rows are older than the configuration keeps   |
  * | no trade, missing,   |                      |                                                 |                                               |
  * | lost, repaired       |                      |                                                 |                                               |
- *
- * Two more verdicts tell how far the recorder has come with a series: `unsettled` of fills, and `reviewed` of candles.
- * Two are evidence, which every claim subtracts: a candle or a schedule has `contradicted` what is stored, or a response
- * has `disputed` it. Evidence stands until rows agree with it, at most 90 days.
  */
 type Verdict = Database['recorder.ledger']['verdict']
 

@@ -231,7 +231,7 @@ function blockingProblems(status: StatusFacts, respondedAt: MachineMs | null): P
   return problems
 }
 
-/** Says of which streams nothing usable comes, once for each cause. */
+/** Names the streams that bring nothing usable, once for each cause. */
 function outageTexts(streams: readonly StreamStatus[]): { readonly names: string; readonly message: string }[] {
   const failing = streams.flatMap(({ name, outage }) => (outage === null ? [] : [{ name, ...outage }]))
   return [...groupBy(failing, ({ message }) => message)].map(([cause, ofCause]) => {

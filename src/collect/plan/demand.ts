@@ -87,8 +87,8 @@ function instrumentDemand(
 }
 
 /**
- * Chooses the instruments that a stream covers: the first ones of its ranking. `busiest: 50` is 50 in the whole fleet,
- * of which this address takes its part. `busiest: fit` is as many as the limits of this address leave room for.
+ * Chooses the instruments that a stream covers: the first ones of its ranking. `busiest: 50` is 50 in the whole fleet;
+ * this address takes its part of them. `busiest: fit` is as many as the limits of this address leave room for.
  */
 function cover(
   { select: selectionOf, covers }: InstrumentStream<InstrumentKey, unknown>,

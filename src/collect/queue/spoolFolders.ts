@@ -11,8 +11,8 @@ import { type StreamName, streamNames } from '../../market/stream.js'
 import type { ServiceMs } from '../../market/values.js'
 
 /**
- * Whose the segments of a spool are. Each folder below the root of all spools has the segments of one service and one
- * database, and its name says of which:
+ * Returns the folder of a spool below the root of all spools. Its segments belong to one service and one database, which
+ * its name tells:
  *
  *     <service>~<id of the database>~<its place>
  *     <service>~unknown~<the recorder that made it>

@@ -154,7 +154,7 @@ export class FillEstimate {
     return fresh
   }
 
-  /** Takes a ticker. `isIdle` is true if it equals the previous ticker, and that one came after the last response. */
+  /** Takes a ticker. `isIdle` is true if it equals the one before, which came after the last response. */
   takeTicker({ ts, volume24h, lastPrice }: TradeSign, nowMs: number): { readonly isIdle: boolean } {
     const before = this.#ticker
     const now = nowMs + this.#offsetMs

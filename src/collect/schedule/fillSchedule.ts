@@ -46,8 +46,8 @@ const missedAtFirst = 0.25
  * Decides at each request that may be sent which instrument's fills are requested.
  *
  * The schedule maximises the number of captured fills. A response shows the newest 100, so it chooses the instrument
- * with the largest number of unseen fills. On recorded tapes, a schedule with exact numbers captured 99 % of the fills
- * that one with foresight did. With numbers a second old it captured 91 to 95 %. The choice therefore uses the number
+ * with the largest number of unseen fills. On recorded tapes, a schedule with exact numbers captured 99 % of what
+ * foresight would have. With numbers a second old it captured 91 to 95 %. The choice therefore uses the number
  * that is expected at the moment of the request. Nothing is decided ahead: a ticker that arrives while a request waits
  * changes the choice.
  *

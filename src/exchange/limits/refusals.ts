@@ -18,11 +18,11 @@ const enoughAlone = 5
  * Only experience shows that a refusal concerns a target alone. At first each refusal pauses everything. It is a strike
  * if the first request after the pause has a response. After two strikes, further refusals of targets are believed to be
  * their own. The belief ends when one of these targets has a response to its next request, because the refusals then
- * hit this one or that. Counting the refusals of each target by itself would not do. Every refused target would then pause
+ * hit targets at random. Counting the refusals of each target by itself would not do. Every refused target would then pause
  * everything five times, which takes hours where many are refused.
  *
  * "Too many requests" is about the address, so nothing is believed of single targets in general. A target or an operation
- * that is refused again and again, and never has a response, is alone with that if others have responses in between.
+ * that is refused again and again, and never has a response, is refused alone if others have responses in between.
  */
 export class Refusals {
   readonly #admitted = new BoundedMap<true>()

@@ -138,8 +138,8 @@ export async function lastTime(db: Kysely<Database>, table: ArchivedTable): Prom
 }
 
 /**
- * Returns SQL that finds the first or last time. No table has an index on the time alone. In chunks, the time is looked
- * for in the outermost one, and elsewhere only if that one is empty. A plain table is stepped through by key.
+ * Returns SQL that finds the first or last time. No table has an index on the time alone. Of chunks, it reads the
+ * outermost one, and others only if that is empty. A plain table is stepped through by key.
  */
 async function endOfRows(db: Kysely<Database>, table: ArchivedTable, end: 'min' | 'max'): Promise<RawBuilder<unknown>> {
   const { name, timeColumn = '', isSettled } = table
