@@ -117,9 +117,9 @@ export class Penalty {
     const { operation } = departure
     const { mayBeOwn = false, mayBeAlone = false, retryAfterMs = 0 } = settlement
     const othersRespond = this.#refusals.refused(operation, target)
-    const alone = mayBeAlone ? this.#refusals.refusedAlone(operation, target) : undefined
-    if (alone === 'operation' && !this.#mustProbe) return true
-    const isAlone = alone === 'target'
+    const about = mayBeAlone ? this.#refusals.refusedAlone(operation, target) : undefined
+    if (about === 'operation' && !this.#mustProbe) return true
+    const isAlone = about === 'target'
     const suspect = isAlone || (mayBeOwn && othersRespond) ? target : undefined
     if (suspect !== undefined && this.#passOver(departure, suspect, { isProbe, isAlone }, nowMs)) return false
     // If another target has a response after this pause, the rejection was the suspect's own.
