@@ -90,10 +90,24 @@ begin
 end
 $$;
 
+-- Returns which evidence a reason tells of; null if it tells of none. All evidence has one of these reasons, and so have
+-- the gaps that it leaves: an archive, which holds gaps alone, tells by them what stood against claims.
+create or replace function recorder.evidence_of(reason text)
+returns text language sql immutable as $$
+  select case
+    when reason in ('the candle of this minute shows more than the fills that are stored',
+      'the prices of the stored fills do not fit the candle of this minute') then 'contradicted'
+    when reason in ('a fill that is stored came again with other values; see recorder.rejected_row',
+      'a response left out fills that are stored', 'the history of fills gave a stored one other values',
+      'a response gave a stored settlement another rate') then 'disputed' end
+$$;
+
+drop function if exists recorder.note_evidence(text, market.category, text, text, text, text, tstzrange[], text);
+
 -- Notes evidence: one row for each range. Withdraws what is claimed of it, which becomes gaps. Returns what was claimed.
 create or replace function recorder.note_evidence(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
-  as_verdict text, against tstzrange[], why text
+  against tstzrange[], why text
 )
 returns tstzmultirange language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -105,7 +119,8 @@ begin
     against := array(select unnest(whole - final));
   end if;
   insert into recorder.ledger as k (stream, category, symbol, type, interval, verdict, part, ranges, reason)
-  select of_stream, of_category, of_symbol, of_type, of_interval, as_verdict, lower(r), tstzmultirange(r), why
+  select of_stream, of_category, of_symbol, of_type, of_interval, recorder.evidence_of(why), lower(r),
+    tstzmultirange(r), why
   from unnest(against) as r
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges;
@@ -269,10 +284,10 @@ begin
   end loop;
   agreeing := agreeing + silent;
   if lacking is not null then
-    perform recorder.note_evidence('fills', of_category, of_symbol, '', '', 'contradicted', lacking, volume_reason);
+    perform recorder.note_evidence('fills', of_category, of_symbol, '', '', lacking, volume_reason);
   end if;
   if unfit is not null then
-    perform recorder.note_evidence('fills', of_category, of_symbol, '', '', 'contradicted', unfit, price_reason);
+    perform recorder.note_evidence('fills', of_category, of_symbol, '', '', unfit, price_reason);
   end if;
   if not claimed @> agreeing then
     if contradicted && agreeing then

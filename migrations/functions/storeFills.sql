@@ -271,13 +271,13 @@ begin
     if p.differing > 0 then
       conflicts := recorder.reject_fills(p.category, p.symbol, conflict_reason, p.received, row_ms, row_exec_id,
         row_side, row_price, row_size, row_page, p.page);
-      perform recorder.note_evidence('fills', p.category, p.symbol, '', '', 'disputed',
+      perform recorder.note_evidence('fills', p.category, p.symbol, '', '',
         (select array_agg(r) from unnest(conflicts) as r), conflict_reason);
     end if;
     if p.left_out > 0 then
       -- A page that leaves out stored fills of its time is no unbroken run. Pages of weeks may leave out thousands each, and
       -- each fill would become two rows of the ledger.
-      perform recorder.note_evidence('fills', p.category, p.symbol, '', '', 'disputed',
+      perform recorder.note_evidence('fills', p.category, p.symbol, '', '',
         array(select r from unnest(p.hidden) as r order by r desc limit 100), hidden_reason);
     elsif p.oldest is not null then
       judged := recorder.judge_fills(p);

@@ -128,7 +128,7 @@ async function weighRates(
   const key = seriesValues(series)
   await callFunction(trx, 'recorder.end_evidence', ...key, 'disputed', multirangeText(same))
   if (other.length === 0) return
-  await callFunction(trx, 'recorder.note_evidence', ...key, 'disputed', rangeTexts(secondsOf(other)), disputedRate)
+  await callFunction(trx, 'recorder.note_evidence', ...key, rangeTexts(secondsOf(other)), disputedRate)
 }
 
 function wholeHours({ from, to }: TimeRange): number | null {

@@ -296,7 +296,7 @@ async function weighValues(trx: Kysely<Database>, key: FillKey, known: readonly 
   const series = seriesValues(streamOf(key))
   await callFunction(trx, 'recorder.end_evidence', ...series, 'disputed', multirangeText(subtract(same, other)))
   if (other.length === 0) return
-  await callFunction(trx, 'recorder.note_evidence', ...series, 'disputed', rangeTexts(other), disputedReason)
+  await callFunction(trx, 'recorder.note_evidence', ...series, rangeTexts(other), disputedReason)
 }
 
 /** Returns why a history disagrees with the stored fills of the same time; null if it agrees. */
@@ -317,7 +317,8 @@ function whyRefused(
   return isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : 'incomplete'
 }
 
-/** Notes why a range is not stored. The reason goes to the gaps in the range, and to a new gap for the rest. */
+/** Notes why a range is not stored. The reason goes to the gaps in the range, but for those that evidence left, and
+ * to a new gap for the rest. */
 export async function explainFills(
   db: Kysely<Database>,
   key: FillKey,
@@ -330,6 +331,7 @@ export async function explainFills(
     .where(ofSeries(streamOf(key)))
     .where('verdict', 'in', ['missing', 'lost'])
     .where('ranges', '&&', multirange([range]))
+    .where(sql<boolean>`recorder.evidence_of(reason) is null`)
     .execute()
   await noteMissing(db, streamOf(key), [range], reason)
 }

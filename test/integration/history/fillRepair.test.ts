@@ -55,14 +55,15 @@ it('notes why a range is missing in the gaps that it touches, and the rest of it
 
 it('asks for contradicted minutes after ten minutes, an hour, six hours and daily, and for few at a look', async () => {
   const { db, pool } = test.database
+  const reason = 'the candle of this minute shows more than the fills that are stored'
   const now = Date.UTC(2026, 10, 20)
   await pool.query('truncate recorder.ledger, recorder.want cascade')
   const series = instrumentStream('fills', { category: 'USDT-FUTURES', symbol: 'BTCUSDT' })
   for (let number = 0; number < 30; number++) {
     const from = now - hourMs - 2 * number * minuteMs
     const minute = `["${new Date(from).toISOString()}","${new Date(from + minuteMs).toISOString()}")`
-    await recordGap(db, { ...series, range: { from, to: from + minuteMs }, reason: 'the candle shows more' })
-    const against = [...seriesValues(series), 'contradicted', `{${JSON.stringify(minute)}}`, 'the candle shows more']
+    await recordGap(db, { ...series, range: { from, to: from + minuteMs }, reason })
+    const against = [...seriesValues(series), `{${JSON.stringify(minute)}}`, reason]
     await callFunction(db, 'recorder.note_evidence', ...against)
   }
   const states = new OperationStates(systemClock)

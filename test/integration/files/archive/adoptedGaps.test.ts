@@ -4,6 +4,8 @@ import { adoptArchive } from '../../../../src/files/archive/adopt.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { storeBatch } from '../../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../../src/ledger/storeCandles.js'
+import { storePastFills } from '../../../../src/ledger/storePastFills.js'
+import type { Fill } from '../../../../src/market/rows.js'
 import { archiveAll, hintsOf, temporaryArchive } from '../../../support/archives.js'
 import { batchOf } from '../../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
@@ -66,6 +68,61 @@ async function secondsIn(
 }
 
 const secondsUntil = (until: number) => Array.from({ length: until + 1 }, (_, second) => second)
+
+/** Stores a page of the history with these fills, newest first, as answer for the time from the oldest to the newest. */
+async function storePast(db: Db, fills: readonly Fill[]): Promise<void> {
+  const [newest, oldest] = [fills[0]?.ts ?? start, fills.at(-1)?.ts ?? start]
+  const asked = { from: oldest, to: newest + 2 * secondMs }
+  const requestTime = start + 2 * daySeconds * secondMs
+  await storePastFills(db, instrument, {
+    asked,
+    fills,
+    other: null,
+    reachesTo: start,
+    largest: 1000,
+    disorderMs: 0,
+    requestTime,
+  })
+}
+
+/** Archives an original whose history hides a fill that a candle counts. */
+async function archiveContradicted(): Promise<readonly Fill[]> {
+  const { db } = original.database
+  const shown = secondsUntil(200).filter((second) => second !== 130)
+  await storeFills(db, shown)
+  await storeCandles(db, [candle(0), candle(1), candle(2)])
+  const page = shown.toReversed().map(fill)
+  await storePast(db, page)
+  expect(await secondsIn(db, 'gaps', [100, 130, 190])).toEqual([130])
+  await storeFills(db, [3 * daySeconds])
+  await archiveAll(original.database, archive.target, now)
+  return page
+}
+
+test('what a candle counts is missing in a database that adopted the archive, too', async () => {
+  const page = await archiveContradicted()
+  const { db } = dump.database
+  await adoptArchive(db, archive.target)
+  await storePast(db, page)
+  expect(await secondsIn(db, 'coverage', [130])).toEqual([])
+  expect(await secondsIn(db, 'gaps', [100, 130, 190])).toEqual([130])
+})
+
+test.each([[['fills']], [['fills', 'candles']]])(
+  'what a candle counts is missing where %j were restored, too',
+  async (tables) => {
+    const page = await archiveContradicted()
+    const { db } = dump.database
+    await restoreArchive(dump.database, archive.target, { tables, pointers: await hintsOf(archive.target) })
+    await storePast(db, page)
+    expect(await secondsIn(db, 'coverage', [100, 130, 190])).toEqual([100, 190])
+    const { rows } =
+      await sql`select state from market.gaps where stream = 'fills' and to_time < ${new Date(start + daySeconds * secondMs)}`.execute(
+        db,
+      )
+    expect(rows).toEqual([{ state: 'open' }])
+  },
+)
 
 test('a claim of a dump ends where the archive knows a gap of fills', async () => {
   const [db, adopter] = [original.database.db, dump.database.db]
