@@ -45,6 +45,7 @@ export async function adoptArchive(
         const [{ source, day } = { source: '', day: dayOf(0) }] = own
         const files = JSON.stringify(own.map(({ file }) => file))
         const isRemoved = own.some(({ file }) => file.isFinal)
+        if (!own.some(({ file }) => file.table === 'gaps')) await forgetGaps(trx, source, day)
         // The next run appends the rows of the day that only the database has.
         await sql`
           insert into recorder.archived_day (table_name, day, files, archived_at, due_at, removed_at)
@@ -81,12 +82,23 @@ async function readFile(
   return read
 }
 
-/** Removes the gaps that begin on a day. The archive knows better how they ended. */
+/** Takes a day out of the gaps of a stream, whose archive knows better what came of it. */
 async function forgetGaps(db: Kysely<Database>, stream: string, day: Day): Promise<void> {
+  const range = sql`tstzrange(${new Date(dayStart(day))}, ${new Date(dayEnd(day))})`
+  const kept = sql.raw('stream, category, symbol, type, interval, verdict')
+  const values = sql.raw('reason, noted_at, settled_at, filled_from')
   await sql`
-    delete from recorder.ledger
-    where stream = ${stream} and verdict in ('missing', 'lost', 'repaired')
-      and part >= ${new Date(dayStart(day))}::timestamptz and part < ${new Date(dayEnd(day))}::timestamptz`.execute(db)
+    with forgotten as (
+      delete from recorder.ledger
+      where stream = ${stream} and verdict in ('missing', 'lost', 'repaired') and ranges && ${range} returning *
+    )
+    insert into recorder.ledger as k (${kept}, part, ranges, ${values}, rows_before)
+    select distinct on (${kept}, lower(r)) ${kept}, lower(r), tstzmultirange(r), ${values},
+      least(rows_before, recorder.count_rows(stream, category, symbol, type, interval, tstzmultirange(r)))
+    from forgotten cross join lateral unnest(ranges - tstzmultirange(${range})) as r
+    order by ${kept}, lower(r), upper(r) desc
+    on conflict (${kept}, part) do update
+      set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges`.execute(db)
 }
 
 /** Notes as gaps of fills what is between what is known of them: nothing was recorded after the archive. */

@@ -1,7 +1,10 @@
 import { sql } from 'kysely'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { instrumentStream } from '../../../../src/db/series.js'
+import { appendRows } from '../../../../src/db/writeRows.js'
 import { adoptArchive } from '../../../../src/files/archive/adopt.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
+import { recordGap } from '../../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../../src/ledger/storeCandles.js'
 import { storePastFills } from '../../../../src/ledger/storePastFills.js'
@@ -9,7 +12,7 @@ import type { Fill } from '../../../../src/market/rows.js'
 import { archiveAll, hintsOf, temporaryArchive } from '../../../support/archives.js'
 import { batchOf } from '../../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
-import { aCandle, aFill } from '../../../support/marketRows.js'
+import { aBook, aCandle, aFill } from '../../../support/marketRows.js'
 
 const secondMs = 1_000
 const daySeconds = 86_400
@@ -185,6 +188,36 @@ test('the time between an adopted archive and what its database recorded is a ga
 
   expect(await secondsIn(adopter, 'gaps', [100, 2_000, ...inGap, 2.5 * daySeconds + 5])).toEqual(inGap)
 })
+
+test.each([[true], [false]])(
+  'a gap ends where an archive ends that knows its time; gaps on that day: %s',
+  async (has) => {
+    const [db, adopter] = [original.database.db, dump.database.db]
+    const stream = instrumentStream('order_books', instrument)
+    const range = (from: number, to: number) => ({ from: start + from * secondMs, to: start + to * secondMs })
+    const midnight = daySeconds / 2
+    if (has) await recordGap(db, { ...stream, range: range(0, 100), reason: 'an outage' })
+    await appendRows(
+      db,
+      'order_books',
+      [200, 300].map((second) => aBook({ ts: start + second * secondMs })),
+    )
+    await archiveAll(original.database, archive.target, start + 24 * 3_600_000)
+    // A dump was brought back a day later.
+    await recordGap(adopter, { ...stream, range: range(-daySeconds, 2 * daySeconds), reason: 'nothing ran' })
+    await adoptArchive(adopter, archive.target)
+
+    const { rows } = await sql<{ from: number; to: number; reason: string }>`
+    select from_time as "from", to_time as "to", reason from market.gaps where stream = 'order_books' order by 1`.execute(
+      adopter,
+    )
+    expect(rows).toEqual([
+      { ...range(-daySeconds, -midnight), reason: 'nothing ran' },
+      ...(has ? [{ ...range(0, 100), reason: 'an outage' }] : []),
+      { ...range(midnight, 2 * daySeconds), reason: 'nothing ran' },
+    ])
+  },
+)
 
 test('a day is restored that begins within two repaired gaps', async () => {
   const { db } = original.database
