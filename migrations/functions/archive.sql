@@ -50,15 +50,19 @@ begin
 end
 $$;
 
--- Returns the time of a row that no claim has: its millisecond. Where a service gives whole seconds, a claim may begin with
--- the next second, and the time between is none in which a row could be.
-create or replace function recorder.moment_of(of_stream text, of_category market.category, of_symbol text, at timestamptz)
+drop function if exists recorder.moment_of(text, market.category, text, timestamptz);
+
+-- Returns the time of a row that no claim has: its millisecond. Where a service gives whole seconds, it is the second: a
+-- claim may begin with the next one, and of a fill of the history a live response may show the finer time later.
+create or replace function recorder.moment_of(
+  of_stream text, of_category market.category, of_symbol text, at timestamptz, source text
+)
 returns tstzrange language sql stable set search_path = pg_catalog, pg_temp as $$
-  select tstzrange(at, at + case when at = date_trunc('second', at) and exists (
+  select tstzrange(at, at + case when at = date_trunc('second', at) and (source = 'history' or exists (
       select from recorder.ledger k
       where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, '', '')
         and k.verdict in ('recorded', 'final') and k.ranges @> at + interval '1 second'
-        and not k.ranges @> at + interval '1 second' - interval '1 microsecond')
+        and not k.ranges @> at + interval '1 second' - interval '1 microsecond'))
     then interval '1 second' else interval '1 millisecond' end)
 $$;
 
@@ -82,11 +86,12 @@ begin
         and r.ranges && tstzrange($2, $3)
       group by r.category, r.symbol)
     select recorder.add_final($1, f.category, f.symbol, '', '', f.moments) from (
-      select t.category, t.symbol, range_agg(recorder.moment_of($1, t.category, t.symbol, t.ts)) as moments
+      select t.category, t.symbol, range_agg(recorder.moment_of($1, t.category, t.symbol, t.ts, %s)) as moments
       from market.%I t left join known on (known.category, known.symbol) = (t.category, t.symbol)
       where t.ts >= $2 and t.ts < $3 and not coalesce(known.ranges @> t.ts, false)
       group by t.category, t.symbol) f
-    $moments$, of_stream) using of_stream, since, until;
+    $moments$, case of_stream when 'fills' then 't.source::text' else 'null' end, of_stream)
+    using of_stream, since, until;
 end
 $$;
 

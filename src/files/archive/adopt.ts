@@ -151,10 +151,12 @@ async function takeGaps(db: Kysely<Database>, relation: Relation): Promise<void>
 
 /** Makes final the moments of rows that no claim has, as a removal does. */
 function takeMoments(stream: string): Take {
+  const source = sql.raw(stream === 'fills' ? 'r.source::text' : 'null')
   return (db, relation) =>
     sql`
     select recorder.add_final(${stream}, category, symbol, '', '', moments) from (
-      select r.category, r.symbol, range_agg(tstzrange(r.ts, r.ts + interval '1 millisecond')) as moments
+      select r.category, r.symbol,
+        range_agg(recorder.moment_of(${stream}, r.category, r.symbol, r.ts, ${source})) as moments
       from ${relation} as r left join recorder.ledger f
         on (f.stream, f.category, f.symbol, f.type, f.interval) = (${stream}, r.category, r.symbol, '', '')
           and f.verdict = 'final' and f.part = '-infinity'

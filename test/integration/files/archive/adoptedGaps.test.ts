@@ -3,6 +3,7 @@ import { afterEach, beforeEach, expect, test } from 'vitest'
 import { instrumentStream } from '../../../../src/db/series.js'
 import { appendRows } from '../../../../src/db/writeRows.js'
 import { adoptArchive } from '../../../../src/files/archive/adopt.js'
+import { removeArchived } from '../../../../src/files/archive/removal.js'
 import { restoreArchive } from '../../../../src/files/archive/restore.js'
 import { recordGap } from '../../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../../src/ledger/storeBatches.js'
@@ -218,6 +219,25 @@ test.each([[true], [false]])(
     ])
   },
 )
+
+test.each([[true], [false]])('a fill of a history in whole seconds stays one; adopted: %s', async (isAdopted) => {
+  const second = (at: number) => aFill({ execId: String(at), ts: start + at * secondMs, size: '2', price: '10' })
+  const { db } = original.database
+  await storePast(db, [199, 150, 100, 50, 1].map(second))
+  await storeBatch(
+    db,
+    batchOf('fills', { ...instrument, symbol: 'ETHUSDT' }, [{ ...fill(9 * daySeconds), symbol: 'ETHUSDT' }], now),
+  )
+  await archiveAll(original.database, archive.target, now)
+  if (isAdopted) await adoptArchive(dump.database.db, archive.target)
+  else
+    await removeArchived(original.database, archive.target, [{ name: 'fills', retentionDays: 4 }], { now: () => now })
+  const recording = isAdopted ? dump : original
+  // The instrument is recorded live from now on.
+  await storeFills(recording.database.db, [9 * daySeconds, 199, 150, 100, 50, 1])
+  const { rows } = await sql`select exec_id from market.fills where symbol = 'BTCUSDT'`.execute(recording.database.db)
+  expect(rows).toEqual([{ exec_id: String(9 * daySeconds) }])
+})
 
 test('a day is restored that begins within two repaired gaps', async () => {
   const { db } = original.database
