@@ -73,6 +73,8 @@ interface ResponseLimits {
 
 const mebibyte = 1_048_576
 const longest = { bytes: bounds.responseBytes, rows: bounds.responseRows }
+/** Each closed candle that changes leaves its old values in the database. */
+const fewCandles = { bytes: mebibyte, rows: 2_000 }
 const oneBook = { bytes: bounds.rowBytes, rows: 1 }
 
 /** The service's longest lists have some 3,400 rows in 1.7 MB, books 1,000 levels, fills 100 rows, candles 1,000. */
@@ -82,6 +84,8 @@ const limitsOfSome: Readonly<Partial<Record<Operation, ResponseLimits>>> = {
   orderbook: oneBook,
   'rpi-orderbook': oneBook,
   fills: { bytes: mebibyte, rows: 1_000 },
+  candles: fewCandles,
+  'history-candles': fewCandles,
 }
 
 export function responseLimits(operation: Operation): ResponseLimits {

@@ -93,6 +93,23 @@ describe('what one response may hold', () => {
     expect(page.unkept).toBe(500)
   })
 
+  it('of candles two thousand are read, since each that changes is kept twice', async () => {
+    const rows = Array.from({ length: 2_500 }, (_, i) => [
+      `${1_759_980_000_000 + 60_000 * i}`,
+      '1',
+      '1',
+      '1',
+      '1',
+      '0',
+      '0',
+    ])
+    await exchange.answering(envelope(JSON.stringify(rows)))
+    const series = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m' } as const
+    const page = await exchange.client.candles({ ...series, limit: 14 })
+    expect(page.rows).toHaveLength(2_000)
+    expect(page.unkept).toBe(500)
+  })
+
   it('books have 10,000 levels on a side at most', async () => {
     const side = JSON.stringify(Array.from({ length: 10_001 }, () => [1, 1]))
     await exchange.answering(envelope(`{"a":${side},"b":[],"ts":"1760000000000"}`))
