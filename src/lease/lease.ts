@@ -288,8 +288,8 @@ export class Lease extends Right {
   }
 
   /**
-   * Lets a recorder with `mayStartWithoutDatabase` send while no other recorder can take the row, such as while no server runs. No
-   * other recorder may have been waiting at the last contact.
+   * Lets a recorder with `mayStartWithoutDatabase` send while no other recorder can take the row, such as while no server
+   * runs. No other recorder may have been waiting at the last contact.
    */
   async #goOnWithout(sentAt: StretchStart, signal: AbortSignal | undefined): Promise<void> {
     // Rule 6: a machine that was suspended waits for the database.

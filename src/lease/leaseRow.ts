@@ -65,10 +65,10 @@ const isWaitedFor = (row: string) =>
   `coalesce(${row}.waited_until > now() and ${row}.waited_until < now() + interval '${2 * leaseMs} milliseconds', false)`
 
 /**
- * Takes a row that was given back, or that is still in the state `seen`. A claimant that yields to recorders takes a row that was given
- * back only from a command, and while no recorder waits. A missing row can be taken if it is the first of this database.
- * A row that a command takes forgets who waited: recorders note it anew, commands do not. Resolves to the row's epoch and
- * to whether another recorder waits for it. Resolves to null if the row cannot be taken.
+ * Takes a row that was given back, or that is still in the state `seen`. A claimant that yields to recorders takes a row
+ * that was given back only from a command, and while no recorder waits. A missing row can be taken if it is the first of
+ * this database. A row that a command takes forgets who waited: recorders note it anew, commands do not. Resolves to the
+ * row's epoch and to whether another recorder waits for it. Resolves to null if the row cannot be taken.
  */
 export async function takeRow(
   run: RunQuery,

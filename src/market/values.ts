@@ -125,14 +125,3 @@ export function smallest<Value extends number>(values: readonly Value[]): Value 
 export function largest<Value extends number>(values: readonly Value[]): Value {
   return values.reduce((most, value) => (value > most ? value : most), -Infinity as Value)
 }
-
-/** Groups elements by a key, in the order of their first element. */
-export function groupBy<Element, Key>(elements: Iterable<Element>, keyOf: (element: Element) => Key) {
-  const groups = new Map<Key, Element[]>()
-  for (const element of elements) {
-    const group = groups.get(keyOf(element))
-    if (group === undefined) groups.set(keyOf(element), [element])
-    else group.push(element)
-  }
-  return groups
-}

@@ -1,5 +1,5 @@
 import type { CandleSeries } from '../market/candle.js'
-import { groupBy } from '../market/values.js'
+import { groupBy } from '../runtime/groupBy.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { messageOf } from '../runtime/text.js'

@@ -1,4 +1,4 @@
-import { groupBy } from '../market/values.js'
+import { groupBy } from '../runtime/groupBy.js'
 import type { Status } from './api/contract.js'
 
 /** Failures at the same time for one cause, as one incident. */

@@ -1,6 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
-import { groupBy } from '../../market/values.js'
+import { groupBy } from '../../runtime/groupBy.js'
 import { movePointer, readHints, readPointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
 import { publishedTables } from '../iceberg/tables.js'
 import { type ArchiveFile, type Day, dayEnd, dayOf, dayStart, proofTables } from '../layout/tables.js'

@@ -1,7 +1,7 @@
 import type { RecorderDatabase } from '../../db/database.js'
 import { type QueryColumn, type QueryRow, queryText } from '../../db/readOnlyQuery.js'
 import { seriesByKey } from '../../db/series.js'
-import { groupBy } from '../../market/values.js'
+import { groupBy } from '../../runtime/groupBy.js'
 import { type ParquetColumn, quoteName } from '../parquet/columns.js'
 import { type ArchivedTable, type Day, dayEnd, dayStart } from '../layout/tables.js'
 

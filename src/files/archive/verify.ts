@@ -1,6 +1,7 @@
 import type { RecorderDatabase } from '../../db/database.js'
 import { marketTables } from '../../market/stream.js'
-import { groupBy, sum } from '../../market/values.js'
+import { sum } from '../../market/values.js'
+import { groupBy } from '../../runtime/groupBy.js'
 import {
   neededFiles,
   type Pointers,

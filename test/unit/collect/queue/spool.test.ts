@@ -9,7 +9,7 @@ import { scanRecords } from '../../../../src/collect/queue/segmentWriter.js'
 import { Spool } from '../../../../src/collect/queue/spool.js'
 import { drain, nameOf, spooledBatch } from '../../../support/spooledBatches.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
-import { groupBy } from '../../../../src/market/values.js'
+import { groupBy } from '../../../../src/runtime/groupBy.js'
 import { systemDisk } from '../../../../src/runtime/disk.js'
 
 let root: string
