@@ -14,7 +14,8 @@ returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp
   where r && tstzrange(since, until)
 $$;
 
--- Adds final ranges to a series. The row is noted at their end, so that others know how far they reach without reading them.
+-- Adds final ranges to a series. The row is noted at their end, so that others know how far they reach without reading
+-- them.
 create or replace function recorder.add_final(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, parts tstzmultirange
 )
@@ -25,8 +26,8 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at)
 $$;
 
--- Makes final what is recorded of a stream on a day, whose rows leave in the same transaction. Silence leaves with them.
--- Gaps stay.
+-- Makes final what is recorded of a stream on a day, whose rows leave in the same transaction. Silence leaves with
+-- them. Gaps stay.
 create or replace function recorder.make_final(of_stream text, since timestamptz, until timestamptz)
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -52,8 +53,8 @@ $$;
 
 drop function if exists recorder.moment_of(text, market.category, text, timestamptz);
 
--- Returns the time of a row that no claim has: its millisecond. Where a service gives whole seconds, it is the second: a
--- claim may begin with the next one, and of a fill of the history a live response may show the finer time later.
+-- Returns the time of a row that no claim has: its millisecond. Where a service gives whole seconds, it is the second:
+-- a claim may begin with the next one, and of a fill of the history a live response may show the finer time later.
 create or replace function recorder.moment_of(
   of_stream text, of_category market.category, of_symbol text, at timestamptz, source text
 )
@@ -66,8 +67,8 @@ returns tstzrange language sql stable set search_path = pg_catalog, pg_temp as $
     then interval '1 second' else interval '1 millisecond' end)
 $$;
 
--- Prepares the ledger for rows of a day that are about to leave. Milliseconds of rows that no claim has become final, so
--- that a later page that shows one of them joins there, and stores nothing again. Gaps no longer count these rows.
+-- Prepares the ledger for rows of a day that are about to leave. Milliseconds of rows that no claim has become final,
+-- so that a later page that shows one of them joins there, and stores nothing again. Gaps no longer count these rows.
 create or replace function recorder.keep_moments(of_stream text, since timestamptz, until timestamptz)
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -95,8 +96,8 @@ begin
 end
 $$;
 
--- Keeps of each series of fills the moment of the newest one before a time, from which on rows are kept. It is no row any
--- more: the next page that shows it joins there. Where a service gives whole seconds, the moment is one.
+-- Keeps of each series of fills the moment of the newest one before a time, from which on rows are kept. It is no row
+-- any more: the next page that shows it joins there. Where a service gives whole seconds, the moment is one.
 create or replace function recorder.keep_fill_marks(before timestamptz)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   insert into recorder.ledger as k (stream, category, symbol, verdict, ranges, noted_at)

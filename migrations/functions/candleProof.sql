@@ -11,7 +11,8 @@ returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp
       and k.verdict = of_verdict and k.part = '-infinity'), '{}')
 $$;
 
--- Returns true if candles are stored in ranges that a response leaves out. Then it is no unbroken run, and shows no silence.
+-- Returns true if candles are stored in ranges that a response leaves out. Then it is no unbroken run, and shows no
+-- silence.
 create or replace function recorder.leaves_out_candles(
   of_category market.category, of_symbol text, of_type text, of_interval text, left_out tstzmultirange
 )
@@ -40,8 +41,8 @@ set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
   cross join lateral date_bin(length, t.ts, lower(r)) as place
 $$;
 
--- Ends the silence of candles in which fills were just stored, between the oldest and the newest of them. Its claim becomes
--- a gap. The caller has locked the series of the fills, as writers of a silence do.
+-- Ends the silence of candles in which fills were just stored, between the oldest and the newest of them. Its claim
+-- becomes a gap. The caller has locked the series of the fills, as writers of a silence do.
 create or replace function recorder.end_silence(
   of_category market.category, of_symbol text, oldest timestamptz, newest timestamptz
 )
@@ -71,10 +72,10 @@ begin
 end
 $$;
 
--- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for
--- each other at the row with verdict recorded, so that later statements see the claims of others. Silence in which
--- candles have come is taken back, and noted as repaired gaps. at: service time of a live response. seen: service time of
--- the response in any case. Returns the number of these candles.
+-- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for each
+-- other at the row with verdict recorded, so that later statements see the claims of others. Silence in which candles
+-- have come is taken back, and noted as repaired gaps. at: service time of a live response. seen: service time of the
+-- response in any case. Returns the number of these candles.
 create or replace function recorder.claim_candles(
   of_category market.category, of_symbol text, of_type text, of_interval text,
   filled tstzmultirange, left_out tstzmultirange, at timestamptz default null, seen timestamptz default null
@@ -96,15 +97,15 @@ begin
   filled := filled - against;
   left_out := left_out - against;
   if of_type = 'market' and (of_interval = '1m' or not isempty(left_out)) then
-    -- Candles and fills are compared by whichever comes later. The lock makes one of them wait for the other. Writers of
-    -- fills take it before the lock on candles, too.
+    -- Candles and fills are compared by whichever comes later. The lock makes one of them wait for the other. Writers
+    -- of fills take it before the lock on candles, too.
     perform from recorder.ledger k
     where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
       and k.verdict = 'recorded' and k.part = '-infinity' for update;
     has_fills := found;
   end if;
-  -- The row also holds the service time of the newest live response, and the oldest candle that this one shows. An older
-  -- response does not overwrite closed candles from there on.
+  -- The row also holds the service time of the newest live response, and the oldest candle that this one shows. An
+  -- older response does not overwrite closed candles from there on.
   insert into recorder.ledger as k (
     stream, category, symbol, type, interval, verdict, ranges, noted_at, asked_since
   )
@@ -225,8 +226,8 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
 $$;
 
 -- Notes what is missing after ranges were requested, and why. Gaps close by claims alone. Then those that touch the
--- ranges become what is still missing of them, which leaves out what is too short to hold a candle. still_missing: within
--- the ranges, and within the gaps that touch them.
+-- ranges become what is still missing of them, which leaves out what is too short to hold a candle. still_missing:
+-- within the ranges, and within the gaps that touch them.
 create or replace function recorder.replace_gaps(
   of_category market.category, of_symbol text, of_type text, of_interval text,
   asked tstzmultirange, still_missing tstzmultirange, why text

@@ -63,8 +63,8 @@ $$;
 
 -- Reads minutes, because rollups may lack what was stored or changed since. A bound reaches the index of the minutes,
 -- and to group them costs no more than to plan and to read rollups. Only where minutes were removed for their age, the
--- rollups of hours or five minutes are read that have more minutes than are stored. Each call is planned with its values,
--- so that a branch that does not apply costs nothing.
+-- rollups of hours or five minutes are read that have more minutes than are stored. Each call is planned with its
+-- values, so that a branch that does not apply costs nothing.
 create function market.ohlcv(
   category market.category, symbol text, width interval, from_time timestamptz, to_time timestamptz,
   origin timestamptz default 'epoch'

@@ -1,7 +1,8 @@
--- The one place where fills are claimed: every claim subtracts the evidence against it. What lies between two claims of a
--- series is a gap.
+-- The one place where fills are claimed: every claim subtracts the evidence against it. What lies between two claims of
+-- a series is a gap.
 
--- Returns why fills are missing before a response: after the start of a recorder, a failure, or (null) another response.
+-- Returns why fills are missing before a response: after the start of a recorder, a failure, or (null) another
+-- response.
 create or replace function recorder.reason_for_missed(what text, after text)
 returns text language sql immutable set search_path = pg_catalog, pg_temp as $$
   select case after
@@ -13,8 +14,8 @@ returns text language sql immutable set search_path = pg_catalog, pg_temp as $$
   end
 $$;
 
--- Returns the time of the first fill that a response showed. asked_since is later than it by the disorder of its response,
--- which is less than a minute.
+-- Returns the time of the first fill that a response showed. asked_since is later than it by the disorder of its
+-- response, which is less than a minute.
 create or replace function recorder.first_fill(
   of_category market.category, of_symbol text, asked_since timestamptz
 )
@@ -23,9 +24,10 @@ returns timestamptz language sql stable as $$
   where t.category = of_category and t.symbol = of_symbol and t.ts >= asked_since - interval '1 minute'
 $$;
 
--- Claims ranges of fills of a series that the caller has locked. What evidence speaks against is not claimed. Gaps in the
--- claim are closed, and of a live claim what is left between it and the claims around it is noted as gaps. at, by: when and by what
--- the fills came, live or history. after_what: what a live response came after, as in reason_for_missed.
+-- Claims ranges of fills of a series that the caller has locked. What evidence speaks against is not claimed. Gaps in
+-- the claim are closed, and of a live claim what is left between it and the claims around it is noted as gaps. at, by:
+-- when and by what the fills came, live or history. after_what: what a live response came after, as in
+-- reason_for_missed.
 create or replace function recorder.claim_fills(
   of_category market.category, of_symbol text, claim tstzmultirange,
   at timestamptz default now(), by text default null, after_what text default null
@@ -156,9 +158,9 @@ returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
   select range_agg(tstzrange(ts, ts + interval '1 millisecond')) from differing
 $$;
 
--- Makes other transactions wait that change the proof of these series. It locks the row of each first part, in the order
--- in which a transaction of several series of candles comes to their fills: that of the bytes of category and symbol. No
--- row is locked before all rows exist. So two transactions never wait for each other.
+-- Makes other transactions wait that change the proof of these series. It locks the row of each first part, in the
+-- order in which a transaction of several series of candles comes to their fills: that of the bytes of category and
+-- symbol. No row is locked before all rows exist. So two transactions never wait for each other.
 create or replace function recorder.lock_fills(categories market.category[], symbols text[])
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
@@ -192,8 +194,8 @@ begin
 end
 $$;
 
--- Notes as gaps what is unproven of fills and candles of instruments that left the list at a time, up to their newest live
--- responses. No later response will join them. A candle that still formed then is no gap.
+-- Notes as gaps what is unproven of fills and candles of instruments that left the list at a time, up to their newest
+-- live responses. No later response will join them. A candle that still formed then is no gap.
 create or replace function recorder.end_series(of_category market.category, gone timestamptz)
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare

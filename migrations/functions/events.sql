@@ -1,5 +1,5 @@
--- Adds what responses prove of an instrument. Writers of a series wait for each other at its row with verdict
--- recorded. The time between the recorded ranges that no gap holds yet is then noted as gaps, for a reason, or for what a
+-- Adds what responses prove of an instrument. Writers of a series wait for each other at its row with verdict recorded.
+-- The time between the recorded ranges that no gap holds yet is then noted as gaps, for a reason, or for what a
 -- response came after, as in reason_for_missed. Returns the number of new gaps.
 create or replace function recorder.claim_events(
   of_stream text, of_category market.category, of_symbol text, claim tstzmultirange,
@@ -33,9 +33,9 @@ begin
 end
 $$;
 
--- Notes what lies before the rows of a live response that proves nothing: after the newest claim or, without one, from the
--- first row on. A stored row of that time, which the service still has, shows that the response was cut.
--- oldest: the beginning of the time that the response shows, or of what is not settled yet, if that is earlier.
+-- Notes what lies before the rows of a live response that proves nothing: after the newest claim or, without one, from
+-- the first row on. A stored row of that time, which the service still has, shows that the response was cut. oldest:
+-- the beginning of the time that the response shows, or of what is not settled yet, if that is earlier.
 create or replace function recorder.miss_events(
   of_stream text, of_category market.category, of_symbol text,
   oldest timestamptz, reached timestamptz, after_what text

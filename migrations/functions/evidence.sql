@@ -1,9 +1,9 @@
--- Evidence against claims. It is a row of the ledger of its own, and stands until rows agree with it. `contradicted`: a candle
--- or a schedule speaks against whole stretches. `disputed`: a response left out stored rows, or gave them other values.
--- Every claim subtracts both (docs/internals/rule.md).
+-- Evidence against claims. It is a row of the ledger of its own, and stands until rows agree with it. `contradicted`: a
+-- candle or a schedule speaks against whole stretches. `disputed`: a response left out stored rows, or gave them other
+-- values. Every claim subtracts both (docs/internals/rule.md).
 
--- Returns the final ranges of a series, whose rows have left: nothing stores, claims, contradicts or misses them. Where they
--- end before a time, returns only the last millisecond of them, which takes a single look at an index.
+-- Returns the final ranges of a series, whose rows have left: nothing stores, claims, contradicts or misses them. Where
+-- they end before a time, returns only the last millisecond of them, which takes a single look at an index.
 create or replace function recorder.final_from(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, since timestamptz
 )
@@ -90,8 +90,8 @@ begin
 end
 $$;
 
--- Returns which evidence a reason tells of; null if it tells of none. All evidence has one of these reasons, and so have
--- the gaps that it leaves: an archive, which holds gaps alone, tells by them what stood against claims.
+-- Returns which evidence a reason tells of; null if it tells of none. All evidence has one of these reasons, and so
+-- have the gaps that it leaves: an archive, which holds gaps alone, tells by them what stood against claims.
 create or replace function recorder.evidence_of(reason text)
 returns text language sql immutable as $$
   select case
@@ -104,7 +104,8 @@ $$;
 
 drop function if exists recorder.note_evidence(text, market.category, text, text, text, text, tstzrange[], text);
 
--- Notes evidence: one row for each range. Withdraws what is claimed of it, which becomes gaps. Returns what was claimed.
+-- Notes evidence: one row for each range. Withdraws what is claimed of it, which becomes gaps. Returns what was
+-- claimed.
 create or replace function recorder.note_evidence(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
   against tstzrange[], why text
@@ -144,7 +145,8 @@ begin
 end
 $$;
 
--- Ends evidence that is older. What it kept open of gaps is lost. The rest of a gap has younger evidence, and stays open.
+-- Ends evidence that is older. What it kept open of gaps is lost. The rest of a gap has younger evidence, and stays
+-- open.
 create or replace function recorder.give_up_evidence(older interval)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   with old as (
@@ -179,11 +181,11 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;
 
--- Returns the minutes of a range that have a closed candle or a fill. The range begins and ends with a minute. volume: of
--- the candle; null without one, or if the service does not tell it. size: of the stored fills. are_within: no fill is
--- priced outside of the candle. do_meet: the first and the last fill have the candle's open and close. The work grows
--- with the rows of the range, and never with its length. The function has no settings, so that the planner inlines it, and
--- every name in it has its schema.
+-- Returns the minutes of a range that have a closed candle or a fill. The range begins and ends with a minute. volume:
+-- of the candle; null without one, or if the service does not tell it. size: of the stored fills. are_within: no fill
+-- is priced outside of the candle. do_meet: the first and the last fill have the candle's open and close. The work
+-- grows with the rows of the range, and never with its length. The function has no settings, so that the planner
+-- inlines it, and every name in it has its schema.
 create or replace function recorder.fill_minutes(
   of_category market.category, of_symbol text, since timestamptz, until timestamptz
 )
@@ -224,10 +226,10 @@ returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp
   from unnest(touched) as r
 $$;
 
--- Compares whole minutes of fills with their closed candles. A candle that counts more than the fills of a minute that is
--- claimed whole contradicts that minute, and so do prices that do not fit. Where a candle and the fills agree, nothing
--- else was traded: evidence ends, and its minute is claimed. Of others, that part is claimed for which a live response was
--- asked later. The caller has locked the series of the fills.
+-- Compares whole minutes of fills with their closed candles. A candle that counts more than the fills of a minute that
+-- is claimed whole contradicts that minute, and so do prices that do not fit. Where a candle and the fills agree,
+-- nothing else was traded: evidence ends, and its minute is claimed. Of others, that part is claimed for which a live
+-- response was asked later. The caller has locked the series of the fills.
 create or replace function recorder.weigh_minutes(
   of_category market.category, of_symbol text, minutes tstzmultirange, by text
 )

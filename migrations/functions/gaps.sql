@@ -73,9 +73,9 @@ end
 $$;
 
 -- Takes ranges that are known by now out of the gaps of a series. A gap that they fill wholly is repaired if rows came
--- since it was noted; otherwise nothing was missing, and it is deleted. Of a gap that they fill in part, so is a part with
--- more rows than all of it had, and the rest stays the same gap, with the time at which it was found. It may be two gaps
--- then. filled_by: live or history, for fills.
+-- since it was noted; otherwise nothing was missing, and it is deleted. Of a gap that they fill in part, so is a part
+-- with more rows than all of it had, and the rest stays the same gap, with the time at which it was found. It may be
+-- two gaps then. filled_by: live or history, for fills.
 create or replace function recorder.close_gaps(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
   filled tstzmultirange, filled_at timestamptz default now(), filled_by text default null
@@ -112,7 +112,7 @@ set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as
         < recorder.count_rows(of_stream, of_category, of_symbol, of_type, of_interval, tstzmultirange(piece))
     order by closed_as, lower(piece), upper(piece) desc
   ), grown as (
-    -- The past is repaired from the newest time on. What was repaired of the same gap above a piece becomes one with it.
+    -- The past is repaired from the newest time on. What was repaired of the same gap above a piece joins it.
     delete from recorder.ledger k using pieces p
     where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'repaired' and p.closed_as = 'repaired' and k.part = upper(p.piece)
@@ -136,8 +136,8 @@ set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;
 
--- Turns gaps of a stream into lost or open ones, if they end after a time and not after another, because the service gives
--- their rows no more, or gives them after all. The gap that was noted last stays the last one.
+-- Turns gaps of a stream into lost or open ones, if they end after a time and not after another, because the service
+-- gives their rows no more, or gives them after all. The gap that was noted last stays the last one.
 create or replace function recorder.turn_gaps(
   of_stream text, as_verdict text, after timestamptz, until timestamptz, categories market.category[] default null
 )

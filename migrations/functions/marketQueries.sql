@@ -27,9 +27,9 @@ drop function if exists market.ticker_at(market.category, text, timestamptz),
   market.order_book_at(market.category, text, timestamptz),
   market.rpi_order_book_at(market.category, text, timestamptz);
 
--- Returns the newest row of an instrument at a moment, of the table whose row type is given. It is looked for nearby first,
--- and each time four times as far. Without a bound, the planner takes every chunk before the moment into account, which
--- takes seconds for a year of them. A dynamic statement is planned with the values of its bounds.
+-- Returns the newest row of an instrument at a moment, of the table whose row type is given. It is looked for nearby
+-- first, and each time four times as far. Without a bound, the planner takes every chunk before the moment into
+-- account, which takes seconds for a year of them. A dynamic statement is planned with the values of its bounds.
 create or replace function recorder_page.newest_at(
   row_type anyelement, category market.category, symbol text, moment timestamptz, max_age interval
 )
@@ -90,8 +90,8 @@ $$;
 comment on function market.instrument_at is
   'The specification of an instrument that held at a moment: one row, or none while it was not listed.';
 
--- Each call is planned with its values. SQL with a sum is not inlined, and its plan would take every chunk into account,
--- as the plan of PL/pgSQL would after five calls of a session.
+-- Each call is planned with its values. SQL with a sum is not inlined, and its plan would take every chunk into
+-- account, as the plan of PL/pgSQL would after five calls of a session.
 create or replace function market.vwap(
   category market.category, symbol text, from_time timestamptz, to_time timestamptz
 )

@@ -1,6 +1,6 @@
 -- Functions for studies: returns and volatility, books as figures, bars, and joins by time. Logarithms are of double
--- precision, because as decimals they would not be exact either. Quotients are rounded, after 16 digits at least. All other
--- results are exact to the last digit.
+-- precision, because as decimals they would not be exact either. Quotients are rounded, after 16 digits at least. All
+-- other results are exact to the last digit.
 
 create or replace function market.universe_at(moment timestamptz)
 returns setof market.instrument_history language sql stable parallel safe as $$

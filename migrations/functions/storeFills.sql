@@ -2,9 +2,9 @@
 -- which run of fills the page proves, and has it claimed.
 --
 -- A page is an unbroken run of fills. Several fills may share a millisecond, so a run ends before the newest one of its
--- page and begins after the oldest one. Runs that overlap are one run: a page that lacks a stored fill of its time proves
--- nothing, so two such pages show the same fills there. Neither the size of a page nor its request counts. The verdict
--- is therefore the same after a restart, a replay or a change of recorders, and for any order of pages.
+-- page and begins after the oldest one. Runs that overlap are one run: a page that lacks a stored fill of its time
+-- proves nothing, so two such pages show the same fills there. Neither the size of a page nor its request counts. The
+-- verdict is therefore the same after a restart, a replay or a change of recorders, and for any order of pages.
 --
 -- An example in which a page has four fills, one fill happens every ten milliseconds, and all is settled:
 --
@@ -44,7 +44,8 @@ create type recorder.compared_page as (
 );
 
 -- Judges a whole page with fills. run: what it proves with all that it joins, settled or not; gap: what it shows to be
--- missing before it. Each may be null. unsettled, tail: what stays proven and unclaimed, and is seen after the newest run.
+-- missing before it. Each may be null. unsettled, tail: what stays proven and unclaimed, and is seen after the newest
+-- run.
 create or replace function recorder.judge_fills(
   p recorder.compared_page, out run tstzrange, out gap tstzrange, out unsettled tstzmultirange, out tail tstzrange
 )
@@ -106,8 +107,8 @@ create or replace function recorder.store_fills(
   -- stored; null if they are not known.
   page_category market.category[], page_symbol text[], page_requested timestamptz[], page_received timestamptz[],
   page_after text[], page_unread tstzmultirange[],
-  -- Times of the oldest and the newest fill of each page, null if it has none; the last millisecond for which the oldest
-  -- one stands; by how much times run against the order of the fills; their number.
+  -- Times of the oldest and the newest fill of each page, null if it has none; the last millisecond for which the
+  -- oldest one stands; by how much times run against the order of the fills; their number.
   page_oldest timestamptz[], page_newest timestamptz[], page_edge timestamptz[], page_disorder interval[],
   page_fills integer[],
   -- One element for each fill. row_page: the place of its page, from 1. A page holds each of its fills once.
@@ -173,8 +174,8 @@ begin
           and (t.ts >= a.oldest or t.ts = date_trunc('second', a.oldest))
           -- Tells the planner of a table in chunks which chunks count. It neither reads nor locks others.
           and t.ts between oldest_of_all and newest_of_all
-        -- One more than it shows tells of a page that leaves out fills, but not of all that it leaves out. Ties are needed. In a
-        -- millisecond with more fills than a page, others could hide those of the page.
+        -- One more than it shows tells of a page that leaves out fills, but not of all that it leaves out. Ties are
+        -- needed. In a millisecond with more fills than a page, others could hide those of the page.
         order by t.ts desc fetch first (10 * a.fills + 1000) rows with ties
       ) k
     ), compared as materialized (
@@ -275,8 +276,8 @@ begin
         (select array_agg(r) from unnest(conflicts) as r), conflict_reason);
     end if;
     if p.left_out > 0 then
-      -- A page that leaves out stored fills of its time is no unbroken run. Pages of weeks may leave out thousands each, and
-      -- each fill would become two rows of the ledger.
+      -- A page that leaves out stored fills of its time is no unbroken run. Pages of weeks may leave out thousands
+      -- each, and each fill would become two rows of the ledger.
       perform recorder.note_evidence('fills', p.category, p.symbol, '', '',
         array(select r from unnest(p.hidden) as r order by r desc limit 100), hidden_reason);
     elsif p.oldest is not null then
