@@ -240,7 +240,7 @@ function csvOf({ category, symbol, type, interval }: View, candles: readonly Can
 }
 
 interface NothingProps extends Pick<Props, 'view' | 'instrument'> {
-  /** What the chart shows instead. */
+  /** Candles that the chart shows instead. */
   readonly candles: readonly Candle[]
 }
 
