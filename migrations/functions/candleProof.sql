@@ -103,6 +103,20 @@ begin
     where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
       and k.verdict = 'recorded' and k.part = '-infinity' for update;
     has_fills := found;
+    if not has_fills then
+      -- Another transaction may have its first fills, and not show them yet: this waits for it. A row of its own makes
+      -- others wait, and leaves again.
+      insert into recorder.ledger (stream, category, symbol, verdict, ranges)
+      values ('fills', of_category, of_symbol, 'recorded', '{}') on conflict do nothing;
+      if found then
+        delete from recorder.ledger k
+        where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
+          and k.verdict = 'recorded' and k.part = '-infinity';
+      else
+        perform recorder.lock_fills(array[of_category], array[of_symbol]);
+        has_fills := true;
+      end if;
+    end if;
   end if;
   -- The row also holds the service time of the newest live response, and the oldest candle that this one shows. An
   -- older response does not overwrite closed candles from there on.

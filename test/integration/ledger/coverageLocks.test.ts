@@ -3,10 +3,12 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { callFunction } from '../../../src/db/database.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { addMs, serviceMs } from '../../../src/market/values.js'
 import { createRandom } from '../../../src/simulator/world/hash.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { insertFills } from '../../support/insertFills.js'
 import { untilSomebodyWaits } from '../../support/lockWait.js'
 import { aCandle, aFill, anInstrument, someTime } from '../../support/marketRows.js'
 
@@ -81,3 +83,30 @@ test('the fills of instruments that leave the list are locked before a gap of th
   })
   await leaving
 })
+
+test.each([[true], [false]])(
+  'a candle is compared with the first fills of a series beside it; it comes first: %s',
+  async (isFirst) => {
+    const { db } = created.database
+    const key = { category: 'SPOT', symbol: `NEW${isFirst}` } as const
+    const minute = `{[${new Date(someTime).toISOString()},${new Date(someTime + 60_000).toISOString()})}`
+    const storeCandle = (trx: typeof db) =>
+      storeCandles(trx, [aCandle({ ...key, openTime: someTime, baseVolume: '2' })])
+    const coverFills = async (trx: typeof db) => {
+      await insertFills(trx, [aFill({ ...key, ts: someTime + 1_000, size: '1' })])
+      await callFunction(trx, 'recorder.cover_fills', key.category, key.symbol, minute)
+    }
+    const [one, other] = isFirst ? [storeCandle, coverFills] : [coverFills, storeCandle]
+    let storing: Promise<unknown> | undefined
+    await db.transaction().execute(async (trx) => {
+      await one(trx)
+      storing = other(db)
+      await Promise.race([storing, untilSomebodyWaits(trx)])
+    })
+    await storing
+    const { rows } = await sql`select from market.coverage where stream = 'fills' and symbol = ${key.symbol}`.execute(
+      db,
+    )
+    expect(rows).toEqual([])
+  },
+)
