@@ -112,6 +112,8 @@ async function insertNewCandles(
     .where(ofCandles(series))
     .where('open_time', '>=', instant(times[0] as ServiceMs))
     .where('open_time', '<=', instant(times.at(-1) as ServiceMs))
+    // By its key. For any row of a series that is most of the table, the planner would read the table from its beginning.
+    .orderBy('open_time')
     .limit(1)
     .executeTakeFirst()
   if (known !== undefined) return null
