@@ -81,6 +81,7 @@ const rows: Readonly<
     'the one that is silent for longest is closed',
     'connections_refused_total',
   ],
+  parameters: ['parameters of a request to the page', 'serve/connections.ts', 'the request is refused', null],
   locksOfSession: [
     'locks of a session of another login',
     'db/locks.ts',

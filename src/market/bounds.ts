@@ -38,6 +38,8 @@ export const bounds = {
   locksOfSession: 200,
   /** Connections to the page and its API. `maxPages` limits open pages, so that some are left for requests. */
   connections: 512,
+  /** Parameters of a request to them. The library that reads them takes the square of their number. */
+  parameters: 32,
   /** Milliseconds of the event loop without a turn for others, whatever comes in. The fuzz of responses measures it. */
   turnMs: 500,
 } as const

@@ -22,6 +22,9 @@ const maxRenderings = 200
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void
 
+/** Paths that probes ask. They go ahead of whatever else waits. */
+const probed = new Set(['/healthz', '/readyz'])
+
 /**
  * Creates a server that limits its connections: their number, how long one may be idle, and how much waits for it. Beyond
  * the number, the connection that has been silent for longest is closed. So a probe finds a place, because it asks at once.
@@ -32,7 +35,7 @@ export function createBoundedServer(listener: Listener, onRefused: () => void): 
   const inHand = new Map<Socket, Set<ServerResponse>>()
   /** Connections without a request in hand. The one that has been silent for longest is the first. */
   const silent = new Set<Socket>()
-  const server = createServer(timeouts, oneRequestAtATime(listener, inHand, silent))
+  const server = createServer(timeouts, oneRequestAtATime(oneRequestATurn(listener), inHand, silent))
   server.on('connection', (socket) => {
     silent.add(socket)
     socket.once('close', () => silent.delete(socket))
@@ -100,9 +103,36 @@ function oneRequestAtATime(
     let unsentBytes = 0
     for (const { writableLength } of inHand.keys()) unsentBytes += writableLength
     if (unsentBytes <= maxUnsentBytes) return listener(request, response)
-    response.writeHead(503, { 'Content-Type': 'application/json', 'Retry-After': '5', Connection: 'close' })
-    response.end(JSON.stringify({ error: 'too many responses wait for their readers; try again in a few seconds' }))
+    refuse(response, 503, 'too many responses wait for their readers; try again in a few seconds')
   }
+}
+
+/**
+ * Passes on one request in a turn of the event loop, so that the recording has its turns however many ask at once. Probes
+ * go first. Requests with more parameters than any path takes are refused unread.
+ */
+function oneRequestATurn(listener: Listener): Listener {
+  const waiting: [IncomingMessage, ServerResponse][] = []
+  return (request, response) => {
+    const { url = '' } = request
+    if (url.split('&', bounds.parameters + 1).length > bounds.parameters)
+      return refuse(response, 400, `no path takes more than ${bounds.parameters} parameters`)
+    if (probed.has(url)) return listener(request, response)
+    if (waiting.push([request, response]) === 1) setImmediate(serve)
+  }
+
+  function serve(): void {
+    const [next] = waiting
+    if (next !== undefined && !next[1].destroyed) listener(...next)
+    waiting.shift()
+    if (waiting.length > 0) setImmediate(serve)
+  }
+}
+
+function refuse(response: ServerResponse, status: 400 | 503, error: string): void {
+  const retry = status === 503 && { 'Retry-After': '5' }
+  response.writeHead(status, { 'Content-Type': 'application/json', Connection: 'close', ...retry })
+  response.end(JSON.stringify({ error }))
 }
 
 interface Rendered {

@@ -126,3 +126,42 @@ test('all spellings of the encodings that a client takes are two renderings: wit
   )
   expect(encodings).toEqual([...withGzip.map(() => 'gzip'), ...without.map(() => null)])
 })
+
+test('requests take turns, probes go first, and one with very many parameters is not read', async () => {
+  let turn = 0
+  let isOver = false
+  const countTurns = () => {
+    turn++
+    if (!isOver) setImmediate(countTurns)
+  }
+  const served: { readonly url: string; readonly turn: number }[] = []
+  const server = createBoundedServer(
+    ({ url = '' }, response) => {
+      served.push({ url, turn })
+      const untilMs = performance.now() + 20
+      while (performance.now() < untilMs);
+      response.end('ok')
+    },
+    () => undefined,
+  ).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  countTurns()
+  try {
+    const asked = Array.from({ length: 50 }, (_, place) => fetch(`${address}/api/candles?x=${place}`))
+    await vi.waitFor(() => expect(served.length).toBeGreaterThan(2))
+    const health = await fetch(`${address}/healthz`)
+    expect(health.status).toBe(200)
+    expect(served.length).toBeLessThan(50)
+    expect((await Promise.all(asked)).map(({ status }) => status)).toEqual(asked.map(() => 200))
+    const pages = served.filter(({ url }) => url !== '/healthz')
+    expect(new Set(pages.map((each) => each.turn)).size).toBe(pages.length)
+    const many = await fetch(`${address}/api/candles?${Array.from({ length: 2_000 }, (_, n) => `a${n}`).join('&')}`)
+    expect(many.status).toBe(400)
+    expect(await many.json()).toEqual({ error: 'no path takes more than 32 parameters' })
+    expect(served).toHaveLength(51)
+  } finally {
+    isOver = true
+    server.close()
+  }
+})
