@@ -183,9 +183,10 @@ $$;
 
 -- Returns the minutes of a range that have a closed candle or a fill. The range begins and ends with a minute. volume:
 -- of the candle; null without one, or if the service does not tell it. size: of the stored fills. are_within: no fill
--- is priced outside of the candle. do_meet: the first and the last fill have the candle's open and close. The work
--- grows with the rows of the range, and never with its length. The function has no settings, so that the planner
--- inlines it, and every name in it has its schema.
+-- is priced outside of the candle. do_meet: the first and the last fill have the candle's open and close. Fills are not
+-- restated, so that the candle is taken as it was before its first restatement. The work grows with the rows of the
+-- range, and never with its length. The function has no settings, so that the planner inlines it, and every name in it
+-- has its schema.
 create or replace function recorder.fill_minutes(
   of_category market.category, of_symbol text, since timestamptz, until timestamptz
 )
@@ -203,11 +204,20 @@ language sql stable as $$
         and t.ts >= since and t.ts < until)
   from (
     -- Fills of coin futures have their size in quote coin, so that it is compared with the turnover.
-    select open_time, case when of_category = 'COIN-FUTURES' then quote_turnover else base_volume end as volume,
-      open, high, low, close
-    from market.candles
-    where category = of_category and symbol = of_symbol and type = 'market' and interval = '1m'
-      and open_time >= since and open_time < until and is_closed
+    select c.open_time, coalesce(r.old_open, c.open) as open, coalesce(r.old_high, c.high) as high,
+      coalesce(r.old_low, c.low) as low, coalesce(r.old_close, c.close) as close,
+      case when of_category = 'COIN-FUTURES'
+        then case when r.id is null then c.quote_turnover else r.old_quote_turnover end
+        else case when r.id is null then c.base_volume else r.old_base_volume end end as volume
+    from market.candles c left join (
+      select distinct on (open_time) *
+      from recorder.candle_revision
+      where category = of_category and symbol = of_symbol and type = 'market' and interval = '1m'
+        and open_time >= since and open_time < until and is_restatement
+      order by open_time, id
+    ) r on r.open_time = c.open_time
+    where c.category = of_category and c.symbol = of_symbol and c.type = 'market' and c.interval = '1m'
+      and c.open_time >= since and c.open_time < until and c.is_closed
   ) c full join (
     select pg_catalog.date_trunc('minute', t.ts, 'UTC') as minute, pg_catalog.sum(t.size) as size,
       pg_catalog.min(t.price) as lowest, pg_catalog.max(t.price) as highest,

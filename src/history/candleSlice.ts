@@ -80,10 +80,11 @@ export class CandleFetcher {
       // Silence that was found below the slice counts as done, so that the next slice does not look there.
       const looked = union(slice.ranges, intersect(normalized(silent), slice.missing))
       return async (trx) => {
+        // It locks the fills of the instrument. Whoever stores fills locks these before the candles.
+        if (slice.again && updated > 0) await this.#followRestatement(trx, series, revisionBefore)
         const shown = { empty, anchor, isUnclear: isUnclear || rejected > 0, now: requests.now() }
         const emptyAtFirst = await concludeMissing(trx, series, looked, shown)
         if (isReview) await concludeReview(trx, series, slice, source.silence, requests.now())
-        if (slice.again && updated > 0) await this.#followRestatement(trx, series, revisionBefore)
         return { done: union(looked, intersect(emptyAtFirst, slice.missing)) }
       }
     } finally {

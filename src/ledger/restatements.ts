@@ -4,9 +4,11 @@ import { type CandleSeries, closeTime } from '../market/candle.js'
 import type { TimeRange } from '../market/timeRange.js'
 import { dayMs } from '../market/values.js'
 import { ago, instant } from '../db/columns.js'
+import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import { ofCandles } from '../db/series.js'
+import { instrumentStream, ofCandles } from '../db/series.js'
 import { commonFactor, explainedBy, type Fraction, type OpenRevision } from './commonFactor.js'
+import { knownOf, multirangeText } from './verdicts.js'
 
 /** Revisions within this time after a restatement belong to it. */
 export const oneEvent = ago(30 * dayMs)
@@ -126,7 +128,10 @@ async function addRestatement(
   return id
 }
 
-/** Marks revisions as part of a restatement, and extends its range to include them. */
+/**
+ * Marks revisions as part of a restatement, and extends its range to include them. Fills are not restated: where the
+ * new candles withdrew claims of fills, the old ones bring them back.
+ */
 async function joinRestatement(
   db: Kysely<Database>,
   series: CandleSeries,
@@ -149,6 +154,18 @@ async function joinRestatement(
     }))
     .where('id', '=', id)
     .execute()
+  if (series.type !== 'market' || series.interval !== '1m') return
+  const lockedFills = await db
+    .selectFrom('recorder.ledger')
+    .select('id')
+    .where(knownOf(instrumentStream('fills', series), 'recorded'))
+    .orderBy('part')
+    .limit(1)
+    .forUpdate()
+    .execute()
+  if (lockedFills.length === 0) return
+  const minutes = revisions.map(({ openTime }) => ({ from: openTime, to: closeTime(openTime, '1m') }))
+  await callFunction(db, 'recorder.weigh_minutes', series.category, series.symbol, multirangeText(minutes), 'history')
 }
 
 /** Returns the range of revised candles, which are in the order of their opening times. */
