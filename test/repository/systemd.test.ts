@@ -14,7 +14,7 @@ const guide = readRepositoryFile('docs/scale.md')
 
 /** Options that say how it is contained. */
 function hardening(text: string): string[] {
-  const names = /^(DynamicUser|NoNew|Protect|Private|Capability|Restrict|UMask|MemoryMax|TimeoutStop|Restart)/
+  const names = /^(DynamicUser|NoNew|Protect|Private|Capability|Restrict|UMask|MemoryMax|OOM|TimeoutStop|Restart)/
   return text.split('\n').filter((line) => names.test(line))
 }
 

@@ -101,7 +101,16 @@ export function clusterPath(path: string, account: Account): string {
 
 /** Returns the environment of the server. It has no PG… variable, which could change the server, and no secret. */
 export function serverEnvironment(): NodeJS.ProcessEnv {
-  return { PATH: process.env.PATH ?? '/usr/bin:/bin', LC_ALL: 'C', TZ: 'UTC' }
+  return {
+    PATH: process.env.PATH ?? '/usr/bin:/bin',
+    LC_ALL: 'C',
+    TZ: 'UTC',
+    // When memory runs out, a session that took too much dies. Neither the recorder nor the server's first process does.
+    ...(process.platform === 'linux' && {
+      PG_OOM_ADJUST_FILE: '/proc/self/oom_score_adj',
+      PG_OOM_ADJUST_VALUE: '500',
+    }),
+  }
 }
 
 /** Returns the last error in the output of a program of the server. */

@@ -134,8 +134,13 @@ describe('the embedded PostgreSQL', () => {
     const dataDir = await dataDirectory()
     const server = await startEmbeddedPostgres({ dataDir })
     expect(await query(server.url, 'show listen_addresses')).toEqual(['127.0.0.1'])
-    const [, , , , socketDirectory] = readFileSync(join(dataDir, 'cluster', 'postmaster.pid'), 'utf8').split('\n')
+    const [pid, , , , socketDirectory] = readFileSync(join(dataDir, 'cluster', 'postmaster.pid'), 'utf8').split('\n')
     expect(socketDirectory).toBe('')
+    if (process.platform === 'linux') {
+      const [child] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ')
+      expect(readFileSync(`/proc/${child}/oom_score_adj`, 'utf8')).toBe('500\n')
+      expect(readFileSync(`/proc/${pid}/oom_score_adj`, 'utf8')).toBe(readFileSync('/proc/self/oom_score_adj', 'utf8'))
+    }
     for (const setting of ['fsync', 'synchronous_commit', 'full_page_writes', 'data_checksums']) {
       expect(await query(server.url, `show ${setting}`)).toEqual(['on'])
     }
