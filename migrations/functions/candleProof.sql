@@ -164,6 +164,11 @@ begin
     where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'recorded' and not k.ranges @> left_out;
   end if;
+  if at is not null then
+    -- It may be stored after the list that its instrument has left.
+    perform recorder.end_candles(i.category, array[i.symbol]) from market.instruments i
+    where i.category = of_category and i.symbol = of_symbol and i.disappeared_at is not null;
+  end if;
   if has_fills and of_interval = '1m' then
     perform recorder.weigh_minutes(of_category, of_symbol, filled + left_out, 'live');
   end if;

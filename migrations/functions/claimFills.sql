@@ -14,6 +14,12 @@ returns text language sql immutable set search_path = pg_catalog, pg_temp as $$
   end
 $$;
 
+-- Returns why the end of an instrument is missing that has left the list.
+create or replace function recorder.reason_for_end()
+returns text language sql immutable as $$
+  select 'the instrument left the list of the service, and no later response shows what came last'
+$$;
+
 -- Returns the time of the first fill that a response showed. asked_since is later than it by the disorder of its
 -- response, which is less than a minute.
 create or replace function recorder.first_fill(
@@ -194,20 +200,16 @@ begin
 end
 $$;
 
--- Notes as gaps what is unproven of fills and candles of instruments that left the list at a time, up to their newest
--- live responses. No later response will join them. A candle that still formed then is no gap.
-create or replace function recorder.end_series(of_category market.category, gone timestamptz)
+-- Notes as gaps what is unproven of fills of instruments that have left the list, up to their newest live responses. No
+-- later response will join them.
+create or replace function recorder.end_fills(of_category market.category, left_list text[])
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
-declare
-  why constant text := 'the instrument left the list of the service, and no later response shows what came last';
-  left_list constant text[] := array(
-    select i.symbol from market.instruments i where i.category = of_category and i.disappeared_at = gone);
 begin
   perform recorder.lock_fills(array_agg(asked.category), array_agg(asked.symbol)) from recorder.ledger asked
   where (asked.stream, asked.category, asked.type, asked.interval) = ('fills', of_category, '', '')
     and asked.symbol = any (left_list) and asked.verdict = 'unsettled';
   perform recorder.note_unknown('fills', of_category, asked.symbol, '', '',
-    tstzmultirange(tstzrange(known.until, asked.noted_at)), why)
+    tstzmultirange(tstzrange(known.until, asked.noted_at)), recorder.reason_for_end())
   from recorder.ledger asked
   cross join lateral (
     select coalesce(max(upper(k.ranges)),
@@ -218,11 +220,19 @@ begin
   ) known
   where (asked.stream, asked.category, asked.type, asked.interval) = ('fills', of_category, '', '')
     and asked.symbol = any (left_list) and asked.verdict = 'unsettled' and known.until < asked.noted_at;
-  perform recorder.note_unknown('candles', of_category, k.symbol, k.type, k.interval, tstzmultirange(tail), why)
+end
+$$;
+
+-- Does the same for their candles. A candle that still formed then is no gap.
+create or replace function recorder.end_candles(of_category market.category, left_list text[])
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  select recorder.note_unknown('candles', of_category, k.symbol, k.type, k.interval, tstzmultirange(tail),
+    recorder.reason_for_end())
   from recorder.ledger k
   cross join lateral (select tstzrange(upper(k.ranges), date_bin(
     market.interval_length(k.interval::market.candle_interval), k.noted_at, upper(k.ranges))) as tail) t
   where (k.stream, k.category) = ('candles', of_category) and k.symbol = any (left_list)
-    and k.verdict = 'recorded' and k.noted_at > upper(k.ranges) and not isempty(tail);
-end
+    and k.verdict = 'recorded' and k.noted_at > upper(k.ranges) and not isempty(tail)
 $$;
+
+drop function if exists recorder.end_series(market.category, timestamptz);

@@ -344,5 +344,10 @@ begin
     conflicting := p.differing;
     return next;
   end loop;
+  -- A page may be stored after the list that its instrument has left.
+  perform recorder.end_fills(q.category, array_agg(q.symbol))
+  from unnest(page_category, page_symbol) as q (category, symbol)
+  join market.instruments i on i.category = q.category and i.symbol = q.symbol and i.disappeared_at is not null
+  group by q.category;
 end
 $$;

@@ -66,7 +66,12 @@ async function describeAnew(trx: Kysely<Database>, category: Category, seenAt: S
     select ${columnNames(history.columns)}, valid_from, valid_from, valid_to from ${changed}
     on conflict (category, symbol) do update
       set ${assignments}, updated_at = excluded.updated_at, disappeared_at = excluded.disappeared_at`.execute(trx)
-  await callFunction(trx, 'recorder.end_series', category, new Date(seenAt))
+  const { rows } = await sql<{ symbol: string }>`
+    select symbol from market.instruments
+    where category = ${category} and disappeared_at = ${instant(seenAt)}`.execute(trx)
+  const leftList = rows.map(({ symbol }) => symbol)
+  await callFunction(trx, 'recorder.end_fills', category, leftList)
+  await callFunction(trx, 'recorder.end_candles', category, leftList)
 }
 
 const rpiSymbols = rowTable<Pick<RpiSymbol, 'category' | 'symbol'>>('market.rpi_symbols', ['category', 'symbol'], {

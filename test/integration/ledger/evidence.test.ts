@@ -21,7 +21,8 @@ beforeAll(async () => {
 })
 afterAll(() => test?.drop())
 beforeEach(async () => {
-  await sql`truncate recorder.ledger, market.fills, market.candles`.execute(test.database.db)
+  const tables = ['fills', 'candles', 'instruments', 'instrument_history'].map((name) => sql.table(`market.${name}`))
+  await sql`truncate recorder.ledger, ${sql.join(tables)}`.execute(test.database.db)
 })
 
 const start = Math.ceil(someTime / minuteMs) * minuteMs
@@ -311,7 +312,6 @@ describe('an instrument that leaves the list', () => {
     ['its first fill, if none is claimed,', 11, [], [10.501, 12]],
   ])('has a gap from %s to its last response, with that reason', async (_, last, claims, gap) => {
     const { db } = test.database
-    await sql`truncate market.instruments, market.instrument_history`.execute(db)
     const at = serviceMs(start)
     await recordInstruments(db, 'SPOT', [anInstrument(), anInstrument({ symbol: 'ETHUSDT' })], at, { complete: true })
     await storePage(10, last, { requested: last + 1 })

@@ -1,0 +1,43 @@
+import { afterAll, beforeAll, expect, it } from 'vitest'
+import { recordInstruments } from '../../../src/ledger/instruments.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
+import { minuteMs } from '../../../src/market/values.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { at, every, fillPage, fillRanges, storeAll } from '../../support/fillPages.js'
+import { aCandle, anInstrument, someTime } from '../../support/marketRows.js'
+
+let test: TestDatabase
+beforeAll(async () => {
+  test = await createTestDatabase()
+})
+afterAll(() => test?.drop())
+
+it('a response that is stored after the list without its instrument leaves no unproven end', async () => {
+  const { db } = test.database
+  const other = anInstrument({ symbol: 'ETHUSDT' })
+  await recordInstruments(db, 'SPOT', [anInstrument(), other], at(0), { complete: true })
+  const minute = Math.ceil(someTime / minuteMs) * minuteMs
+  const candle = aCandle({ type: 'mark', interval: '1m', openTime: minute })
+  await storeAll(db, [fillPage(every(500, 0, 60_000), { requested: 60_100 })])
+  await storeCandles(db, [candle], [], minute + minuteMs)
+  await recordInstruments(db, 'SPOT', [other], at(62_000), { complete: true })
+  const ends = async () => ({ claimed: await fillRanges(db, 'coverage'), gaps: await fillRanges(db, 'gaps') })
+  expect(await ends()).toEqual({ claimed: [[1, 58_100]], gaps: [[58_100, 60_100]] })
+
+  await storeAll(db, [
+    fillPage(every(500, 50_000, 61_900), { requested: 62_050 }),
+    fillPage(every(500, 0, 60_000), { symbol: 'ETHUSDT', requested: 60_100 }),
+  ])
+  const gone = { claimed: [[1, 60_050]], gaps: [[60_050, 62_050]] }
+  expect(await ends()).toEqual(gone)
+  expect(await fillRanges(db, 'gaps', 'ETHUSDT')).toEqual([])
+
+  await storeCandles(db, [candle], [], minute + 2 * minuteMs + 1)
+  const { rows } = await test.database.pool.query(
+    `select (extract(epoch from from_time) * 1000)::bigint as since, (extract(epoch from to_time) * 1000)::bigint as until
+     from market.gaps where stream = 'candles'`,
+  )
+  expect(rows).toEqual([{ since: minute + minuteMs, until: minute + 2 * minuteMs }])
+  await recordInstruments(db, 'SPOT', [other], at(662_000), { complete: true })
+  expect(await ends()).toEqual(gone)
+})
