@@ -11,6 +11,7 @@ import {
   historyLateMs,
   type JoinRefusal,
   shownFills,
+  standOf,
   type storePastFills,
   type StoredPastFills,
 } from '../ledger/storePastFills.js'
@@ -26,7 +27,7 @@ export const fillRefusals: Readonly<Record<JoinRefusal, string>> = {
 const notShown = 'its history does not show this time twice in the same way'
 const notUnderstood = 'its history holds rows that cannot be understood'
 const hasMore = 'its history gives an empty page, and says that more rows follow'
-const crowded = 'more rows happened in one millisecond than a page holds'
+const crowded = 'more rows happened at one time than a page holds'
 
 const allTime = { from: serviceMs(-Infinity), to: serviceMs(Infinity) }
 
@@ -58,6 +59,8 @@ export interface KnownPages {
   /** The most by which times ran against the order of the rows, and when they did so last. A day later it is forgotten. */
   disorderMs: number
   disorderAt: ServiceMs
+  /** For how long a fill stands. It is a second, as in a history in whole seconds, until a page shows finer times. */
+  standsMs: number
   /** True once a page of an instrument showed a fill by the id that it has live. */
   showsLiveIds: boolean
 }
@@ -149,14 +152,16 @@ class PastFillsWalk {
     const beyond = isNear ? addMs(above, 1) : earlierOf(addMs(range.to, marginAboveMs), settledUntil)
     const top = laterOf(range.to, beyond)
     const windowTo = (from: ServiceMs) => ({ from: laterOf(laterOf(bottom, from), addMs(top, -fillWindowMs)), to: top })
-    const hasShown = this.#last !== null && showsOnlyEdges(this.#last, range, this.#sizes.largest)
+    // A response that is asked for less than a whole second may lack fills of it.
+    const whole = { from: this.#standOf(range.from), to: range.to }
+    const hasShown = this.#last !== null && showsOnlyEdges(this.#last, whole, this.#sizes.largest)
     if (!hasShown && (await this.#ask(windowTo(below ?? addMs(lowest, -marginMs))))) return
     // An older fill proves the silence above it.
     if (below === null && (await this.#ask(windowTo(bottom)))) return
     await this.#askAlone({ from: laterOf(bottom, range.from), to: range.to })
   }
 
-  /** Requests a stretch without fills alone. Refuses the millisecond at its edge if that holds too many fills. */
+  /** Requests a stretch without fills alone. Refuses the time at its edge if that holds too many fills. */
   async #askAlone(stretch: TimeRange): Promise<void> {
     const other = this.#last
     const bottom = addMs(this.#context.now(), -fillReachMs)
@@ -164,7 +169,8 @@ class PastFillsWalk {
       if (end <= bottom) return this.#refuse(this.#left, nothingOlder)
       if (await this.#ask({ from: laterOf(bottom, addMs(end, -fillWindowMs)), to: end })) return
     }
-    const [alone] = other === null ? [] : intersect([stretch], [other.asked])
+    const whole = { from: this.#standOf(stretch.from), to: stretch.to }
+    const [alone] = other === null ? [] : intersect([whole], [other.asked])
     if (alone === undefined) return this.#refuse([stretch], notShown)
     if (await this.#ask(alone, other)) return
     const shown = this.#last as ShownPage
@@ -178,20 +184,34 @@ class PastFillsWalk {
     // Fills beside the stretch hide those in it only where their page may be cut.
     const isEmpty = rows.length === 0 && total < Math.max(1, this.#largestFor(total))
     if (isEmpty || !keepsBounds) return this.#refuse([stretch], notShown)
-    // A page that begins with this millisecond may show all of it. It is then asked for alone, too.
-    const isNewestFirst = other === null || (other.rows[0]?.ts ?? 0) >= (other.rows.at(-1)?.ts ?? 0)
-    // Requests reach a little beyond the stretch. A crowd there hides the millisecond next to it.
-    const beside = newest >= stretch.to ? addMs(stretch.to, -1) : stretch.from
-    const edge = runOf(rows.map(({ ts }) => ts))?.newest ?? beside
-    const millisecond = { from: edge, to: addMs(edge, 1) }
-    const wide = isNewestFirst
-      ? { ...millisecond, from: addMs(edge, -marginMs) }
-      : { ...millisecond, to: addMs(edge, marginMs) }
-    if ((await this.#ask(wide)) || (await this.#ask(millisecond))) return
-    await this.#refuse([millisecond], crowded)
+    await this.#askCrowd(stretch, shown, newest, other)
   }
 
-  /** Resolves to the stored fills next to a range. A crowded millisecond next to it is not requested again. */
+  /** Asks for a time that is too crowded to show what is beside it. Refuses it if it holds too many fills. */
+  async #askCrowd(stretch: TimeRange, { rows }: ShownPage, newest: ServiceMs, other: ShownPage | null) {
+    // A page that begins with this time may show all of it. It is then asked for alone, too.
+    const isNewestFirst = other === null || (other.rows[0]?.ts ?? 0) >= (other.rows.at(-1)?.ts ?? 0)
+    const edge = runOf(rows.map(({ ts }) => ts))?.newest
+    // Requests reach a little beyond the stretch. A crowd there hides the millisecond next to it.
+    const isAbove = edge === undefined && newest >= stretch.to
+    const from = isAbove ? addMs(stretch.to, -1) : this.#standOf(laterOf(edge ?? stretch.from, stretch.from))
+    const lengthMs = isAbove ? 1 : this.#sizes.standsMs
+    // A request for a whole second reaches the next one, which may be crowded, too.
+    for (const askedMs of new Set([lengthMs, Math.max(1, lengthMs - 1), 1])) {
+      const to = addMs(from, askedMs)
+      const wide = isNewestFirst ? { from: addMs(from, -marginMs), to } : { from, to: addMs(to, marginMs) }
+      if ((await this.#ask(wide)) || (await this.#ask({ from, to }))) return
+    }
+    await this.#refuseIn({ from, to: addMs(from, lengthMs) }, this.#left, crowded)
+  }
+
+  /** Returns the beginning of the time that a fill of the history at this time stands for. */
+  #standOf(time: ServiceMs): ServiceMs {
+    const { standsMs } = this.#sizes
+    return serviceMs(Math.floor(time / standsMs) * standsMs)
+  }
+
+  /** Resolves to the stored fills next to a range. A crowded time next to it is not requested again. */
   async #neighbours(range: TimeRange): ReturnType<PastFills['neighbours']> {
     const { above, below } = await this.#source.neighbours(
       this.#series,
@@ -224,7 +244,7 @@ class PastFillsWalk {
     counts.received += fills.length
     if (fills.length === 0 && cursor !== undefined) return this.#refuseIn(window, this.#left, hasMore)
     this.#learn(fills, page.requestTime)
-    const shown = shownFills(window, fills)
+    const shown = shownFills(window, fills, this.#sizes.standsMs)
     // A page with rows that cannot be understood shows no silence.
     const isWhole = missingRows(page) === 0
     this.#last = isWhole ? shown : null
@@ -318,6 +338,8 @@ class PastFillsWalk {
     if (run.disorderMs > 0) this.#sizes.disorderAt = requestTime
     this.#sizes.disorderMs = Math.max(this.#sizes.disorderMs, run.disorderMs)
     this.#roundedMs = Math.max(this.#roundedMs, run.edge - run.oldest)
+    // One fill may be at a whole second by chance.
+    if (fills.length > 1 || standOf(fills) === 1) this.#sizes.standsMs = standOf(fills)
   }
 
   async #refuse(parts: Ranges, reason: string): Promise<void> {

@@ -31,6 +31,7 @@ export function fillHistory(db: Kysely<Database>): EventHistory {
         reachMs: 0,
         disorderMs: 0,
         disorderAt: serviceMs(0),
+        standsMs: secondMs,
         showsLiveIds: false,
       }
       sizes.set(category, known)

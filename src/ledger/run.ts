@@ -1,5 +1,5 @@
 import { normalized, type Ranges, type TimeRange } from '../market/timeRange.js'
-import { addMs, earlierOf, largest, secondMs, type ServiceMs, smallest } from '../market/values.js'
+import { addMs, earlierOf, largest, secondMs, serviceMs, type ServiceMs, smallest } from '../market/values.js'
 
 /**
  * The unbroken run of rows that a response is. It proves the time strictly between its oldest and its newest row. Where
@@ -50,7 +50,7 @@ export interface ShownPage {
   readonly rows: readonly { readonly ts: ServiceMs; readonly key: string }[]
   /** The number of all rows of the response. Requests reach one millisecond beyond the time that they ask for. */
   readonly total: number
-  /** How far beyond, in milliseconds. Times in whole seconds are up to a second earlier than those asked for. */
+  /** For how long a row stands: a millisecond or, where times are whole seconds, a second. So far beyond its rows may be. */
   readonly beyondMs: number
   /** True if rows lie at the beginning of that time or before it, and at its end or after it. */
   readonly touches: { readonly from: boolean; readonly to: boolean }
@@ -89,7 +89,10 @@ function silenceOfPage(
   if (!isWithin || !isOtherwise || !isEdge || (total > 0 && total >= largest)) return []
   const keys = new Set(rows.map(({ key }) => key))
   const others = other.rows.filter(({ ts }) => ts >= asked.from && ts < asked.to)
-  return others.length === rows.length && others.every(({ key }) => keys.has(key)) ? [asked] : []
+  // What is shown at the whole second before the stretch may stand in it, and is not asked for with it.
+  const { beyondMs } = other
+  const silent = { from: serviceMs(Math.ceil(asked.from / beyondMs) * beyondMs), to: asked.to }
+  return others.length === rows.length && others.every(({ key }) => keys.has(key)) ? normalized([silent]) : []
 }
 
 /** Returns what to ask for without the rows at the edges of a stretch and beside it; null if there is nothing else. */

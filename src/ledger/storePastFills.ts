@@ -123,15 +123,22 @@ const besideReason = 'the history of fills showed others beyond this time first'
 /** The service's history may be some seconds behind its newest rows. */
 export const historyLateMs = 20_000
 
-/** Returns what a response shows of the time that it was asked for. Fills beyond it bound nothing. */
-export function shownFills(asked: TimeRange, fills: readonly Fill[]): ShownPage {
+/**
+ * Returns what a response shows of the time that it was asked for. Fills beyond it bound nothing.
+ *
+ * @param beyondMs for how long fills of the history stand, where this response does not tell it
+ */
+export function shownFills(asked: TimeRange, fills: readonly Fill[], beyondMs = standOf(fills)): ShownPage {
   const rows = fills.filter(({ ts }) => ts >= asked.from && ts < asked.to)
-  // A whole second stands for times up to a second later.
-  const beyondMs = areWholeSeconds(fills) ? secondMs : 1
   const keepsBounds = fills.every(({ ts }) => ts >= asked.from - beyondMs && ts <= asked.to)
   const shown = rows.map(({ ts, execId }) => ({ ts, key: execId }))
   const touches = { from: fills.some(({ ts }) => ts <= asked.from), to: fills.some(({ ts }) => ts >= asked.to - 1) }
   return { asked, rows: shown, total: fills.length, beyondMs, touches, keepsBounds }
+}
+
+/** Returns for how long fills stand: a whole second stands for times up to a second later. */
+export function standOf(fills: readonly Fill[]): number {
+  return areWholeSeconds(fills) ? secondMs : 1
 }
 
 const areWholeSeconds = (fills: readonly Fill[]) => fills.every(({ ts }) => ts % secondMs === 0)

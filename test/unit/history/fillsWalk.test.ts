@@ -128,6 +128,7 @@ async function fetchFrom(
     largestOf: new Map([['BTCUSDT', largestBefore]]),
     reachMs: ignoresBounds ? now - base : 0,
     ...disorder,
+    standsMs: 1_000,
     showsLiveIds: false,
   }
   const windowed: Parameters<typeof fetchPastFills>[0] = {
