@@ -244,7 +244,7 @@ interface MissingRange extends InstrumentKey, RepairAttempts {
 
 /**
  * Finds each range that an instrument lacks, between `since` and the end of its proven time or its last gap. Nothing
- * lacks before it was launched.
+ * lacks before it was launched for the first time.
  */
 export async function missingOfStream(
   db: Kysely<Database>,
@@ -255,8 +255,10 @@ export async function missingOfStream(
   const { rows } = await sql<Omit<MissingRange, 'range'> & TimeRange>`
     select k.category, k.symbol, lower(missing) as "from", upper(missing) as "to", w.*
     from recorder.ledger k
-    left join market.instruments i on i.category = k.category and i.symbol = k.symbol
-    cross join lateral (select greatest(${begin}, i.launch_time) as begin) b
+    cross join lateral (
+      select greatest(${begin}, min(i.launch_time)) as begin from market.instrument_history i
+      where i.category = k.category and i.symbol = k.symbol
+    ) b
     cross join lateral (
       select max(g.gap_until) as until from recorder.ledger g where ${sameSeries('g', 'k')} and ${hasVerdict('missing', 'g')}
     ) g
