@@ -77,7 +77,14 @@ export function readDecimal(value: unknown): Decimal | undefined {
   return text === undefined ? undefined : plainDecimalText(text)
 }
 
+/** Reads an integer as a column `integer` holds it. */
 function readInteger(value: unknown): number | undefined {
+  const number = readBigint(value)
+  return number !== undefined && Math.abs(number) < 2 ** 31 ? number : undefined
+}
+
+/** Reads an integer for a column `bigint`, as far as numbers here are exact. */
+function readBigint(value: unknown): number | undefined {
   const text = typeof value === 'string' ? value : textOf(value)
   if (text === undefined || !integer.test(text)) return undefined
   const number = Number(text)
@@ -85,7 +92,7 @@ function readInteger(value: unknown): number | undefined {
 }
 
 function readTime(value: unknown): ServiceMs | undefined {
-  const time = readInteger(value)
+  const time = readBigint(value)
   return time !== undefined && time > 0 && time < endOfTimeMs ? serviceMs(time) : undefined
 }
 
@@ -166,8 +173,9 @@ export const amountOrUnset: Field<Decimal | null> = (value, name, notes) =>
 export const countAmount = optional(anAmount, readAmount, ['-1'])
 /** An amount that cannot be 0. The service also spells "not set" as 0 or -1. */
 export const limitAmount = optional(anAmount, readAmount, ['0', '-1'])
-export const requiredInteger = required(anInteger, readInteger)
+/** For a column `integer`. A wider value would cost its whole row. */
 export const optionalInteger = optional(anInteger, readInteger, ['-1'])
+export const optionalBigint = optional(anInteger, readBigint, ['-1'])
 export const requiredTime = required(aTime, readTime)
 export const optionalTime = optional(aTime, readTime, ['0', '-1'])
 export const optionalBoolean = optional(aBoolean, readBoolean)

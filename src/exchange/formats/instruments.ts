@@ -11,9 +11,9 @@ import {
   countAmount,
   type Field,
   limitAmount,
+  optionalBigint,
   optionalBoolean,
   optionalDecimal,
-  optionalInteger,
   optionalText,
   optionalTime,
   requiredSymbol,
@@ -37,7 +37,7 @@ const exceptions: Partial<Record<InstrumentField, Field<unknown>>> = {
 const fieldOfKind: Readonly<Record<InstrumentFieldKind, Field<unknown>>> = {
   text: optionalText,
   boolean: optionalBoolean,
-  integer: optionalInteger,
+  integer: optionalBigint,
   decimal: countAmount,
   time: optionalTime,
 }

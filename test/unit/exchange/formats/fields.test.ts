@@ -9,6 +9,7 @@ import {
   optionalAmount,
   optionalBoolean,
   optionalDecimal,
+  optionalBigint,
   optionalInteger,
   optionalText,
   optionalTime,
@@ -148,8 +149,10 @@ describe('other values', () => {
   })
 
   it('integers are exact or none', () => {
-    expect(read(optionalInteger, '9007199254740991')).toBe(Number.MAX_SAFE_INTEGER)
-    for (const value of ['9007199254740993', '1.0', '1e3', 'x']) expect(read(optionalInteger, value)).toBe(refused)
+    expect(read(optionalInteger, '2147483647')).toBe(2_147_483_647)
+    expect(read(optionalInteger, '2147483648')).toBe(refused)
+    expect(read(optionalBigint, '9007199254740991')).toBe(Number.MAX_SAFE_INTEGER)
+    for (const value of ['9007199254740993', '1.0', '1e3', 'x']) expect(read(optionalBigint, value)).toBe(refused)
   })
 
   it('booleans are words in any capitals', () => {
