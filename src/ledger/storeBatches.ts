@@ -108,13 +108,15 @@ async function storeWithoutRefused(db: Kysely<Database>, batch: Batch): Promise<
     return await commitOne(db, batch)
   } catch (error) {
     if (!traitsOf(error).isOfRow || batch.rows.length === 0) throw error
-    const { good, refused, untried } = await findRefusedRows(db, batch.rows, (trx, rows) =>
+    const { good, refused, leftOut } = await findRefusedRows(db, batch.rows, (trx, rows) =>
       writerOf(batch.stream)(trx, [{ ...batch, rows, provesNothing: true }]),
     )
     const rejected = [...batch.rejected, ...refused.map(({ row, error: reason }) => refusedRow(batch, row, reason))]
-    const unkept = (batch.unkept ?? 0) + untried
+    const unkept = (batch.unkept ?? 0) + leftOut
     try {
-      return await commitOne(db, { ...batch, rows: good, rejected, unkept, provesNothing: true })
+      const stored = await commitOne(db, { ...batch, rows: good, rejected, unkept, provesNothing: true })
+      const lost = `${leftOut} rows of a response ${placeOf(batch)} were left out: the database refuses too many of it`
+      return leftOut === 0 ? stored : { ...stored, remarks: [...stored.remarks, lost] }
     } catch (secondError) {
       if (!traitsOf(secondError).isOfRow) throw secondError
       // The rows were refused together, although each was accepted alone. They are kept as text instead of being lost.
@@ -189,9 +191,13 @@ function accountOf(batch: Batch, written: Written): StoredBatch {
   }
 }
 
-function remarksOn({ target }: Batch, { conflicting = 0, storedFillsLeftOut = 0 }: Partial<StoredFills>): string[] {
+function placeOf({ target }: Batch): string {
   const { category, symbol } = target as { readonly category?: string; readonly symbol?: string }
-  const where = `of ${category ?? ''} ${symbol ?? ''}`
+  return ['of', category ?? 'all categories', ...(symbol === undefined ? [] : [symbol])].join(' ')
+}
+
+function remarksOn(batch: Batch, { conflicting = 0, storedFillsLeftOut = 0 }: Partial<StoredFills>): string[] {
+  const where = placeOf(batch)
   const remarks: string[] = []
   if (conflicting > 0)
     remarks.push(`${conflicting} stored fills ${where} came again with other values; see recorder.rejected_row`)
@@ -241,12 +247,14 @@ async function explained(db: Kysely<Database>, error: unknown): Promise<unknown>
 interface RefusedRows<Row> {
   readonly good: Row[]
   readonly refused: { readonly row: Row; readonly error: unknown }[]
-  /** Number of rows that were not tried. */
-  readonly untried: number
+  /** Number of further rows that were refused, alone or with others. */
+  readonly leftOut: number
 }
 
-/** The search for refused rows stops after this many, because each costs a dozen transactions. */
+/** So many refused rows are kept as text. */
 const maxRefused = 100
+/** Parts that are tried of a batch, each in a transaction. A dozen show one refused row. */
+const maxTrials = 1_500
 
 /** Finds rows that the database refuses for their content, by trying ever smaller parts. Commits nothing. */
 async function findRefusedRows<Row>(
@@ -254,37 +262,37 @@ async function findRefusedRows<Row>(
   rows: readonly Row[],
   write: (trx: Kysely<Database>, part: readonly Row[]) => Promise<unknown>,
 ): Promise<RefusedRows<Row>> {
-  const good: Row[] = []
+  const good = new Set<Row>()
   const refused: { row: Row; error: unknown }[] = []
-  let untried = 0
-  const tryPart = async (part: readonly Row[]): Promise<void> => {
-    if (refused.length >= maxRefused) {
-      untried += part.length
-      return
-    }
-    try {
-      await db.transaction().execute(async (trx) => {
-        await write(trx, part)
-        throw new RolledBack()
-      })
-    } catch (error) {
-      if (error instanceof RolledBack) {
-        good.push(...part)
-        return
-      }
-      if (!traitsOf(error).isOfRow) throw error
-      const [row] = part
-      if (part.length === 1 && row !== undefined) {
-        refused.push({ row, error })
-        return
-      }
-      const middle = part.length >> 1
-      await tryPart(part.slice(0, middle))
-      await tryPart(part.slice(middle))
-    }
+  let leftOut = 0
+  const parts = [rows]
+  for (let trials = 0; parts.length > 0; trials++) {
+    // Small parts first show why rows are refused. Large ones then bring the most good rows.
+    const part = (refused.length < maxRefused ? parts.pop() : parts.shift()) ?? []
+    const error = trials < maxTrials ? await refusalOf(db, (trx) => write(trx, part)) : 'untried'
+    const [row] = part
+    const middle = part.length >> 1
+    if (error === null) for (const one of part) good.add(one)
+    else if (error === 'untried') leftOut += part.length
+    else if (middle > 0) parts.push(part.slice(middle), part.slice(0, middle))
+    else if (row !== undefined && refused.length < maxRefused) refused.push({ row, error })
+    else leftOut += 1
   }
-  await tryPart(rows)
-  return { good, refused, untried }
+  return { good: rows.filter((row) => good.has(row)), refused, leftOut }
+}
+
+/** Returns why the database refuses rows for their content; null if it takes them. Commits nothing. */
+async function refusalOf(db: Kysely<Database>, write: (trx: Kysely<Database>) => Promise<unknown>): Promise<unknown> {
+  try {
+    return await db.transaction().execute(async (trx) => {
+      await write(trx)
+      throw new RolledBack()
+    })
+  } catch (error) {
+    if (error instanceof RolledBack) return null
+    if (!traitsOf(error).isOfRow) throw error
+    return error
+  }
 }
 
 /** Ends a trial transaction without a commit. */

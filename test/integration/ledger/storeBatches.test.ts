@@ -115,3 +115,13 @@ test('a response of fills that takes too long is not stored, and its rows are no
   expect(await storeBatches(db, [batch])).toMatchObject([{ isStored: false }])
   expect(await ofTiring()).toEqual([])
 })
+
+test('rows behind more refused ones than are kept are stored, and the loss of refused ones is named', async () => {
+  const { db } = together.database
+  const refused = (count: number) => Array.from({ length: count }, () => aTicker({ symbol: '' }))
+  const honest = Array.from({ length: 400 }, (_, index) => aTicker({ symbol: `H${index}` }))
+  const rows = [...refused(130), ...honest.slice(0, 200), ...refused(1), ...honest.slice(200)]
+  const outcome = await storeBatch(db, batchOf('tickers', { category: 'SPOT' }, rows, 1_760_000_000_000))
+  expect(outcome).toMatchObject({ inserted: 400, unchanged: 0, rejected: 131 })
+  expect(outcome.remarks).toEqual(['31 rows of a response of SPOT were left out: the database refuses too many of it'])
+})
