@@ -1,3 +1,4 @@
+import type { Kysely } from 'kysely'
 import { type Config, keptMs, storageOf } from '../config/resolve.js'
 import type { CandleSeries } from '../market/candle.js'
 import { type InstrumentKey, instrumentText } from '../market/category.js'
@@ -6,6 +7,7 @@ import type { ServiceMs } from '../market/values.js'
 import { sleepFor, within } from '../runtime/clock.js'
 import type { Batch, CandleTarget } from '../ledger/batch.js'
 import { describeDatabaseError } from '../db/databaseError.js'
+import type { Database } from '../db/schema.js'
 import { recentFillRates } from '../ledger/read/instruments.js'
 import { keepWatchingEvidence } from './watchEvidence.js'
 import { type CandlePoller, candlePoller } from './poll/candlePoller.js'
@@ -15,7 +17,7 @@ import { type FillsPoller, fillsPoller, watchTickers } from './poll/fillsPoller.
 import { categoryOf, categoryText, type PollContext } from './poll/pollAndStore.js'
 import type { Poller } from './poll/poller.js'
 import type { Incidents } from '../runtime/incidents.js'
-import { keepReadingLists } from './fleet/sharedLists.js'
+import { keepReadingLists, takeRecordedLists } from './fleet/sharedLists.js'
 import { allowances } from './plan/plan.js'
 import type { OpenQueue } from './queue/openQueue.js'
 import { onSchedule } from './schedule/cron.js'
@@ -23,7 +25,8 @@ import { keepSteady } from './schedule/pace.js'
 import type { CollectorStats } from './streams/stream.js'
 import { type AnyStream, enabledStreams, streams, tickerWatch } from './streams/streams.js'
 import type { Ownership } from './universe/planUniverse.js'
-import { Universe, WholeLists } from './universe/universe.js'
+import { Universe } from './universe/universe.js'
+import { WholeLists } from './universe/wholeLists.js'
 
 interface CollectorDependencies extends Pick<
   PollContext,
@@ -45,8 +48,8 @@ const triesForMissing = 3
 const rechooseEveryMs = 60_000
 /** Longest wait for work that was aborted to end. */
 const giveUpMs = 1_000
-/** Longest wait for the fill rates of the last days. */
-const ratesWithinMs = 2_000
+/** Longest wait for what the start reads from the database. */
+const readWithinMs = 2_000
 const ratesEveryMs = 600_000
 
 /**
@@ -161,6 +164,7 @@ export class Collector {
   async #start(): Promise<void> {
     const { config, logger } = this.#dependencies
     for (const stream of enabledStreams(config)) this.#pollers.set(stream, this.#createPoller(stream))
+    await this.#readBriefly('recorded lists', (db) => takeRecordedLists(config, db, this.#context))
     // Start in the order of declaration, because later streams choose from the lists of earlier ones.
     for (const [stream, poller] of this.#pollers) {
       this.#retarget(stream)
@@ -176,15 +180,20 @@ export class Collector {
     logger.info(`collecting ${covered.map((name) => `${name} ${this.stats[name].targets}`).join(', ')}`)
   }
 
-  /** Reads how busy instruments were in the last days. Waits for the database only briefly. */
+  /** Reads how busy instruments were in the last days. */
   async #readFillRates(): Promise<void> {
-    const { storing, clock, serviceNow, logger } = this.#dependencies
-    const now = serviceNow()
+    const now = this.#dependencies.serviceNow()
     if (now === null) return
-    const read = recentFillRates(storing.db, now)
-      .then((rates) => this.universe.setFillRates(rates))
-      .catch((error: unknown) => logger.debug(`rates of fills could not be read: ${describeDatabaseError(error)}`))
-    await within(clock, ratesWithinMs, read, undefined)
+    await this.#readBriefly('rates of fills', async (db) => this.universe.setFillRates(await recentFillRates(db, now)))
+  }
+
+  /** Waits for the database only briefly. The collection goes on without what it does not give. */
+  async #readBriefly(what: string, read: (db: Kysely<Database>) => Promise<void>): Promise<void> {
+    const { storing, clock, logger } = this.#dependencies
+    const reading = read(storing.db).catch((error: unknown) =>
+      logger.debug(`${what} could not be read: ${describeDatabaseError(error)}`),
+    )
+    await within(clock, readWithinMs, reading, undefined)
   }
 
   async #keepReadingFillRates(): Promise<void> {
@@ -281,7 +290,9 @@ export class Collector {
       const targets = stream.kind === 'lists' ? this.#listsOf(stream) : this.#instrumentsOf(stream, places)
       if (stream.name === 'candles') this.#candleSeries = targets as readonly CandleTarget[]
       poller.retarget(targets, places)
-      this.incidents.keepOnly(stream.name, new Set(targets.map(categoryText)))
+      const parts = new Set(targets.map(categoryText))
+      this.incidents.keepOnly(stream.name, parts)
+      if (stream.kind === 'lists') this.incidents.keepOnly(`${stream.name} list`, parts)
       this.stats[stream.name].outage.keepOnly(new Set(targets.map(categoryOf)))
     }
   }

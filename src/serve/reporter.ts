@@ -291,8 +291,10 @@ function otherProblems({ time, fleet, streams, budget, spool, database, incident
     add('budget', 'live', `${late}: the limits are exhausted. See the plan command.`)
   }
   for (const { what, message, until } of incidents) {
-    if (until !== null || what !== 'contradicted fills') continue
-    add('gap', 'fills', `${what}: ${message}; they are gaps. See the gaps command.`)
+    if (until !== null) continue
+    if (what === 'contradicted fills') add('gap', 'fills', `${what}: ${message}; they are gaps. See the gaps command.`)
+    if (what === 'instruments list' || what === 'rpi_symbols list')
+      add('stream', what.replace(' list', ''), `${what}: ${message}. It is asked for again within a minute.`)
   }
   if (spool.since !== null && time - spool.since >= spoolAlarmMs && database.isReachable) {
     const going = `Responses have gone to the disk for ${inWords(time - spool.since)}`

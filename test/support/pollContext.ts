@@ -1,6 +1,7 @@
 import { pino } from 'pino'
 import type { PollContext } from '../../src/collect/poll/pollAndStore.js'
-import { Universe, WholeLists } from '../../src/collect/universe/universe.js'
+import { Universe } from '../../src/collect/universe/universe.js'
+import { WholeLists } from '../../src/collect/universe/wholeLists.js'
 import type { ExchangeClient } from '../../src/exchange/client.js'
 import { type Clock, systemClock } from '../../src/runtime/clock.js'
 import { Incidents } from '../../src/runtime/incidents.js'

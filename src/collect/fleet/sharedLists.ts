@@ -10,6 +10,7 @@ import {
 import type { TickerSigns } from '../../market/rows.js'
 import { largest, type ServiceMs } from '../../market/values.js'
 import { type Clock, sleepFor } from '../../runtime/clock.js'
+import { groupBy } from '../../runtime/groupBy.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
@@ -21,6 +22,7 @@ import {
 } from '../../ledger/read/instruments.js'
 import { newestKnownOrNow } from '../../ledger/read/overview.js'
 import { Universe } from '../universe/universe.js'
+import type { WholeLists } from '../universe/wholeLists.js'
 
 interface SharedListsOptions {
   readonly db: Kysely<Database>
@@ -68,6 +70,24 @@ export async function recordedUniverse(db: Kysely<Database>): Promise<Universe |
   // The newest ticker tells the service's time. Without one, turnovers are unknown, too.
   if (tickers.length > 0) universe.setFillRates(await recentFillRates(db, largest(tickers.map(({ ts }) => ts))))
   return universe.planned().instruments.length === 0 ? null : universe
+}
+
+/**
+ * Takes the recorded lists for those before the first ones of this run. One that is cut off is then recognised, and what
+ * it lacks is recorded all the same. Rejects if the database cannot be read.
+ */
+export async function takeRecordedLists(
+  { streams }: Config,
+  db: Kysely<Database>,
+  { universe, wholeLists }: { readonly universe: Universe; readonly wholeLists: WholeLists },
+): Promise<void> {
+  const wanted = streams.instruments.enabled ? streams.instruments.categories : []
+  const listed = groupBy(await listedInstruments(db, wanted), (instrument) => instrument.category)
+  for (const [category, rows] of listed)
+    if (wholeLists.recorded({ stream: 'instruments', target: { category }, rows }))
+      universe.setInstruments(category, rows, true)
+  const rows = streams.rpiSymbols.enabled ? await listedRpiSymbols(db) : []
+  if (wholeLists.recorded({ stream: 'rpi_symbols', target: {}, rows })) universe.setRpiSymbols(rows, true)
 }
 
 interface Lists {

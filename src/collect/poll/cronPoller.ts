@@ -12,7 +12,7 @@ export function cronPoller<Target extends object, Row>(
   expression: string,
   afterPoll: () => void,
 ): Poller<Target> {
-  const { clock, signal, stats } = context
+  const { clock, signal, stats, wholeLists } = context
   const nextRun = nextRunOf(expression)
   const keyOf = (target: Target) => JSON.stringify(target)
   let targets: readonly Target[] = []
@@ -20,15 +20,15 @@ export function cronPoller<Target extends object, Row>(
   const failed = new Map<string, { readonly failures: number; readonly cancelRetry: () => void }>()
 
   return createPoller(context, (wake) => {
-    const noteOutcome = (target: Target, isKept: boolean) => {
+    const noteOutcome = (target: Target, isSettled: boolean) => {
       const key = keyOf(target)
       const before = failed.get(key)
       before?.cancelRetry()
       failed.delete(key)
-      if (isKept || signal.aborted) return
+      if (isSettled || signal.aborted) return
       const failures = (before?.failures ?? 0) + 1
-      // A failed list is requested again before its next time. Streams choose their instruments from it, and would
-      // otherwise lack some for the whole period.
+      // A list that failed, or that the next one has to confirm, is requested again before its next time. Streams choose
+      // their instruments from it, and would otherwise lack some for the whole period.
       const delayMs = backoffMs(failures, retrySoon)
       const dueAt = nextRun(clock.now())
       const isScheduledSooner = dueAt !== null && dueAt <= clock.now() + delayMs
@@ -56,7 +56,7 @@ export function cronPoller<Target extends object, Row>(
         const dueAt = nextRun(clock.now())
         const deadline = dueAt === null ? Infinity : clock.monotonicMs() + dueAt - clock.now()
         const polled = await pollAndStore(context, stream, target, { signal: ending, deadline })
-        noteOutcome(target, polled.batch !== null && polled.isKept)
+        noteOutcome(target, polled.isKept && !wholeLists.isDoubted(stream.name, target))
         if (polled.batch !== null) afterPoll()
         return polled.batch !== null
       },

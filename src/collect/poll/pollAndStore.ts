@@ -9,7 +9,8 @@ import { type Batch, missingRows, withoutOldRows } from '../../ledger/batch.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import type { Queue } from '../queue/queue.js'
 import type { CollectorStats, Requested } from '../streams/stream.js'
-import type { Universe, WholeLists } from '../universe/universe.js'
+import type { Universe } from '../universe/universe.js'
+import type { WholeLists } from '../universe/wholeLists.js'
 import { messageOf } from '../../runtime/text.js'
 
 /** Dependencies that all pollers share. */

@@ -1,10 +1,12 @@
 import { pino } from 'pino'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { keepReadingLists, recordedUniverse } from '../../../src/collect/fleet/sharedLists.js'
+import { keepReadingLists, recordedUniverse, takeRecordedLists } from '../../../src/collect/fleet/sharedLists.js'
 import { Universe } from '../../../src/collect/universe/universe.js'
+import { WholeLists } from '../../../src/collect/universe/wholeLists.js'
 import { loadConfig } from '../../../src/config/resolve.js'
 import type { Instrument } from '../../../src/market/instrument.js'
 import { type Clock, systemClock } from '../../../src/runtime/clock.js'
+import { Incidents } from '../../../src/runtime/incidents.js'
 import type { Batch } from '../../../src/ledger/batch.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -90,5 +92,32 @@ test('the newest tickers count, however far the clock of the database is from th
   await storeBatch(other.db, { ...of, stream: 'tickers', target: { category: 'SPOT' }, rows: [ticker] })
   await storeCandles(other.db, [aCandle({ ...key, openTime: Math.floor(ts / 60_000) * 60_000 })], [], ts)
   expect(Number((await recordedUniverse(other.db))?.tradeSign(key)?.volume24h)).toBe(7)
+  await drop()
+})
+
+test('recorded lists stand for those before the first ones, but for categories and lists that are no longer asked for', async () => {
+  const { database: other, drop } = await createTestDatabase()
+  const at = Date.now()
+  const store = (stream: 'instruments' | 'rpi_symbols', target: object, rows: readonly object[]) =>
+    storeBatch(other.db, { stream, target, rows, requestTime: at, receivedAt: at, rejected: [] })
+  const future = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
+  await store('instruments', { category: 'SPOT' }, [anInstrument(key)])
+  await store('instruments', { category: future.category }, [anInstrument(future)])
+  await store('rpi_symbols', {}, [key])
+  const config = loadConfig({ env: {} })
+  config.streams.instruments.categories = ['SPOT']
+  const take = async () => {
+    const universe = new Universe()
+    const wholeLists = new WholeLists(new Incidents(pino({ level: 'silent' }), systemClock))
+    // Rows that came in the meantime are newer.
+    wholeLists.judge({ stream: 'instruments', target: { category: future.category }, rows: [future], ...moment })
+    await takeRecordedLists(config, other.db, { universe, wholeLists })
+    return universe.planned().instruments.map(({ category, hasRpi }) => `${category} ${hasRpi}`)
+  }
+  const moment = { requestTime: at, receivedAt: at, rejected: [] }
+  expect(await take()).toEqual(['SPOT true'])
+  config.streams.instruments.categories = ['SPOT', 'USDT-FUTURES']
+  config.streams.rpiSymbols.enabled = false
+  expect(await take()).toEqual(['SPOT false'])
   await drop()
 })

@@ -83,6 +83,17 @@ test('candles that contradict many minutes of a category are a problem while the
   expect(shown(now)).toEqual([])
 })
 
+test('a list that the next one has to confirm is a problem until it comes', () => {
+  const incidents = new Incidents(pino({ level: 'silent' }), systemClock)
+  incidents.failed('instruments list', '1 of SPOT after 151: something')
+  const [open] = incidents.recent()
+  const shown = (until: number | null) =>
+    report((source) => (source.state.incidents = open === undefined ? [] : [{ ...open, until }])).problems
+  const message = 'instruments list: 1 of SPOT after 151: something. It is asked for again within a minute.'
+  expect(shown(null)).toEqual([{ about: 'stream', name: 'instruments', message, isBlocking: false }])
+  expect(shown(now)).toEqual([])
+})
+
 test('a disk that takes nothing while the database is away is the first thing that is said', () => {
   const incidents = new Incidents(pino({ level: 'silent' }), systemClock)
   incidents.failed('spool', 'EIO: i/o error, write')

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { WholeLists } from '../../../../src/collect/universe/universe.js'
+import { WholeLists } from '../../../../src/collect/universe/wholeLists.js'
 import { isWholeList } from '../../../../src/ledger/batch.js'
 import { systemClock } from '../../../../src/runtime/clock.js'
 import { Incidents } from '../../../../src/runtime/incidents.js'
@@ -78,4 +78,40 @@ test('a short list may grow by a hundred at once', () => {
   counts([1, 2])
   expect(counts(numbers(1, 103))).toBe(true)
   expect(lists.judge(listOf(numbers(1, 204))).rows).toHaveLength(102)
+})
+
+test('the first list of a run is compared with the recorded one, and removes nothing', () => {
+  const { counts, incidents, lists } = watch()
+  const recorded = (ids: readonly number[]) => lists.recorded(listOf(ids))
+  const isDoubted = () => lists.isDoubted('instruments', { category: 'SPOT' })
+  expect(recorded([])).toBe(false)
+  expect(recorded(numbers(0, 150))).toBe(true)
+  // It is cut off.
+  expect(counts([0])).toBe(false)
+  expect(isDoubted()).toBe(true)
+  expect(incidents.recent()).toMatchObject([{ what: 'instruments list', count: 1 }])
+  expect(incidents.recent()[0]?.message).toContain('1 of SPOT after 150')
+  const honest = lists.judge(listOf(numbers(1, 151)))
+  expect(honest.rows).toHaveLength(150)
+  expect(isDoubted()).toBe(false)
+  // A list of this run is the better measure.
+  expect(recorded(numbers(0, 10))).toBe(false)
+  expect(counts(numbers(2, 151))).toBe(true)
+})
+
+test('a first list that agrees with the recorded one removes nothing, and the next one does', () => {
+  const { counts, lists } = watch()
+  lists.recorded(listOf(numbers(0, 150)))
+  expect(counts(numbers(1, 150))).toBe(false)
+  expect(lists.isDoubted('instruments', { category: 'SPOT' })).toBe(false)
+  expect(counts(numbers(1, 150))).toBe(true)
+})
+
+test('a first list unlike the recorded one counts when the next one agrees', () => {
+  const { counts, lists } = watch()
+  lists.recorded(listOf(numbers(0, 150)))
+  expect(lists.judge(listOf(numbers(500, 800))).rows).toEqual([])
+  expect(lists.isDoubted('instruments', { category: 'SPOT' })).toBe(true)
+  expect(counts(numbers(500, 800))).toBe(true)
+  expect(lists.isDoubted('instruments', { category: 'SPOT' })).toBe(false)
 })
