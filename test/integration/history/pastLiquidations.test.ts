@@ -6,11 +6,13 @@ import { repairFutures as wantMissing } from '../../../src/history/repairs.js'
 import { claimEvents } from '../../../src/ledger/futures.js'
 import { listGaps, loseGaps, recordGap } from '../../../src/ledger/gaps.js'
 import type { Batch } from '../../../src/ledger/batch.js'
+import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
 import { dayMs, hourMs, minuteMs, type TimeMs } from '../../../src/market/values.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { clientOf, repairFutures, repairInVain, wantedRanges } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { anInstrument } from '../../support/marketRows.js'
 
 const start = Date.UTC(2026, 10, 20, 3, 30)
 const key = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
@@ -241,15 +243,11 @@ it('new ones in a claimed silence end it, back to the newest one that was stored
 })
 
 it('time before a future was launched is not asked for', async () => {
-  const { db, pool } = test.database
+  const { db } = test.database
   const hoursAgo = (from: number, to: number) => ({ from: start - from * hourMs, to: start - to * hourMs })
   const future = { category: 'USDT-FUTURES', symbol: 'NEWUSDT' } as const
   const { from: launchTime } = hoursAgo(10, 0)
-  await pool.query(
-    `insert into market.instruments (category, symbol, kind, launch_time, first_seen_at, updated_at)
-     values ($1, $2, 'perpetual', $3, $3, $3)`,
-    [future.category, future.symbol, new Date(launchTime)],
-  )
+  await recordInstruments(db, future.category, [anInstrument({ ...future, launchTime })], launchTime)
   await claimEvents(db, instrumentStream('liquidations', future), [hoursAgo(9, 1)], null)
   const streams = [{ name: 'liquidations', keptMs: null }] as const
   await wantMissing({ db, streams, isOwn: () => true, states: new OperationStates(systemClock) }, start)
