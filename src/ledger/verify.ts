@@ -136,27 +136,21 @@ async function candleSeries(db: Kysely<Database>): Promise<CandleSeries[]> {
     .execute()
 }
 
-/** Finds covered stretches that lack candles and are not known to be silent. */
+/**
+ * Finds covered time that no candle fills and that is not known to be silent. Candles are not counted: where the hour
+ * changed at which days open, they overlap.
+ */
 async function coveredWithoutRows(db: Kysely<Database>, series: CandleSeries): Promise<Disagreement[]> {
   const { rows } = await sql<Found>`
-    with covered as (
-      select lower(r) as from_time, upper(r) as to_time, ${lengthOf(series)} as length
-      from recorder.ledger c
-      cross join lateral unnest(c.ranges - coalesce((
-        select range_agg(silent) from recorder.ledger n cross join lateral unnest(n.ranges) as silent
-        where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade')), '{}')) as r
-      where ${knownOf(candleStream(series), 'recorded', 'c')}
-    ), stored as (
-      select open_time from market.candles c where ${ofCandles(series, 'c')} and is_closed
-    ), pieces as (
-      select covered.from_time, covered.to_time, covered.length,
-        (select count(*) from stored where open_time >= from_time and open_time < to_time) as present
-      from covered
-    )
-    select from_time as "from", to_time as "to",
-      round(extract(epoch from to_time - from_time) / extract(epoch from length))::bigint - present as count
-    from pieces
-    where round(extract(epoch from to_time - from_time) / extract(epoch from length))::bigint <> present
+    select lower(r) as "from", upper(r) as "to",
+      ceil(extract(epoch from upper(r) - lower(r)) / extract(epoch from ${lengthOf(series)}))::bigint as count
+    from recorder.ledger c
+    cross join lateral unnest(c.ranges - coalesce((
+      select range_agg(silent) from recorder.ledger n cross join lateral unnest(n.ranges) as silent
+      where ${ofSeries(candleStream(series), 'n')} and n.verdict in ('silent', 'no trade')), '{}') - coalesce((
+      select range_agg(tstzrange(s.open_time, s.open_time + ${lengthOf(series)})) from market.candles s
+      where ${ofCandles(series, 's')} and s.is_closed), '{}')) as r
+    where ${knownOf(candleStream(series), 'recorded', 'c')}
     order by 1`.execute(db)
   return disagreements(series, rows, 'covered, but not stored')
 }

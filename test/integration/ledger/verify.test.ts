@@ -8,6 +8,7 @@ import { insertFills } from '../../support/insertFills.js'
 import { runBackfill } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { addCoverage } from '../../support/coverage.js'
+import { aCandle } from '../../support/marketRows.js'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
@@ -156,6 +157,22 @@ describe('verify', () => {
     ])
     await sql(`delete from recorder.ledger where verdict = 'no trade' and part = '${hour}'`)
     expect(await verified()).toEqual(sound)
+  })
+
+  it('finds nothing wrong with days that begin to open at another hour, and still what is gone of them', async () => {
+    const days = (from: number, to: number, hour: number) =>
+      Array.from({ length: to - from }, (_, index) => {
+        const openTime = Date.UTC(2026, 4, from + index, hour)
+        return aCandle({ category: 'SPOT', symbol: 'DAYS', type: 'market', interval: '1D', openTime })
+      })
+    await storeCandles(test.database.db, days(1, 4, 16))
+    await storeCandles(test.database.db, days(4, 8, 0))
+    expect(await verified()).toEqual(sound)
+    const candle = `symbol = 'DAYS' and open_time = '2026-05-06Z'`
+    await sql(`create table day as select * from market.candles where ${candle}`)
+    await sql(`delete from market.candles where ${candle}`)
+    expect((await verified())[checks.stored]).toEqual(['DAYS 1D 1 covered, but not stored'])
+    await sql('insert into market.candles select * from day')
   })
 
   it('finds nothing wrong with an hour of which a minute has no volume', async () => {
