@@ -65,7 +65,7 @@ const rows: Readonly<
   ],
   newSymbols: [
     'new symbols of a list',
-    'collect/universe/universe.ts',
+    'collect/universe/wholeLists.ts',
     'they wait until the next list has them, too; an incident says so',
     rejected,
   ],
