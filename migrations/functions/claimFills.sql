@@ -127,7 +127,15 @@ begin
 end
 $$;
 
--- Keeps fills of a page that differ from stored ones, as rejected rows. Returns the milliseconds of these fills.
+-- Returns true if two times of a fill differ, and none is the whole second of the other: responses may give such times.
+create or replace function recorder.is_moved(one timestamptz, other timestamptz)
+returns boolean language sql stable as $$
+  select one <> other
+    and date_trunc('second', greatest(one, other), 'UTC') <> least(one, other)
+$$;
+
+-- Keeps fills of a page that differ from stored ones, as rejected rows. Returns the milliseconds of these fills, as they
+-- are stored and as the page has them.
 -- Only these rows show the other values, so more are kept than of other rejected rows: 10,000 new ones in an hour.
 -- Fills that change all the time would otherwise fill the disk. Beyond that bound they still lose their claim.
 create or replace function recorder.reject_fills(
@@ -137,13 +145,18 @@ create or replace function recorder.reject_fills(
 )
 returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
   with differing as materialized (
-    select t.ts, jsonb_build_object('ts', r.time_ms, 'execId', r.exec_id, 'side', r.side,
+    select t.ts, shown.ts as shown_ts, jsonb_build_object('ts', r.time_ms, 'execId', r.exec_id, 'side', r.side,
       'price', r.price::text, 'size', r.size::text)::text as raw
     from unnest(row_ms, row_exec_id, row_side, row_price, row_size, row_page)
       as r (time_ms, exec_id, side, price, size, page)
-    join market.fills t on t.category = of_category and t.symbol = of_symbol
-      and t.ts = to_timestamp(r.time_ms / 1000) and t.exec_id = r.exec_id
-    where r.page = of_page and (t.price <> r.price or t.size <> r.size or t.side <> r.side)
+    cross join to_timestamp(r.time_ms / 1000) as shown (ts)
+    join market.fills t on t.category = of_category and t.symbol = of_symbol and t.exec_id = r.exec_id
+      and t.ts between (select to_timestamp(min(m) / 1000) from unnest(row_ms, row_page) as o (m, page)
+          where o.page = of_page) - interval '1 second'
+        and (select to_timestamp(max(m) / 1000) from unnest(row_ms, row_page) as o (m, page)
+          where o.page = of_page) + interval '1 second'
+    where r.page = of_page and (t.price <> r.price or t.size <> r.size or t.side <> r.side
+      or recorder.is_moved(t.ts, shown.ts))
   ), kept as (
     insert into recorder.rejected_row as kept
       (digest, operation, parameters, reason, raw, raw_sha256, raw_bytes, first_seen_at, last_seen_at)
@@ -161,7 +174,8 @@ returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
       set last_seen_at = excluded.last_seen_at, times_seen = kept.times_seen + 1
       where excluded.last_seen_at > kept.last_seen_at
   )
-  select range_agg(tstzrange(ts, ts + interval '1 millisecond')) from differing
+  select range_agg(tstzrange(ms, ms + interval '1 millisecond'))
+  from differing cross join lateral (values (ts), (shown_ts)) as both_times (ms)
 $$;
 
 -- Makes other transactions wait that change the proof of these series. It locks the row of each first part, in the

@@ -25,8 +25,7 @@ create type recorder.compared_page as (
   -- What the response came after, as in reason_for_missed.
   after_what text,
   unread tstzmultirange, oldest timestamptz, newest timestamptz, edge timestamptz, disorder interval,
-  -- Number of fills that were not stored yet, and of fills that are stored with other values; true if the history has
-  -- stored some of them at their whole seconds.
+  -- Number of fills that were not stored yet, and of those stored with other values; true if some had whole seconds.
   inserted integer, differing integer, is_finer boolean,
   -- Number and milliseconds of stored fills that the page lacks although it covers their time.
   left_out integer, hidden tstzmultirange,
@@ -133,8 +132,8 @@ declare
   conflict_reason constant text := 'a fill that is stored came again with other values; see recorder.rejected_row';
   hidden_reason constant text := 'a response left out fills that are stored';
   nothing constant tstzmultirange := '{}';
-  oldest_of_all constant timestamptz := (select date_trunc('second', min(t)) from unnest(page_oldest) as t);
-  newest_of_all constant timestamptz := (select max(t) from unnest(page_newest) as t);
+  oldest_of_all constant timestamptz := (select min(t) - a_second from unnest(page_oldest) as t);
+  newest_of_all constant timestamptz := (select max(t) + a_second from unnest(page_newest) as t);
   p recorder.compared_page;
   judged record;
   gap tstzmultirange;
@@ -166,21 +165,31 @@ begin
           and not coalesce(a.unread && tstzrange(k.ts, k.ts + a_second), false) as is_second_inside
       from asked a cross join lateral (
         select t.ts, t.exec_id, t.side, t.price, t.size, t.source,
-          -- The history may give whole seconds.
-          t.source = 'history' and t.ts = date_trunc('second', t.ts) as may_be_second
+          t.ts = date_trunc('second', t.ts) as may_be_second
         from market.fills t
         where t.category = a.category and t.symbol = a.symbol
-          and t.ts between date_trunc('second', a.oldest) and a.newest
-          and (t.ts >= a.oldest or t.ts = date_trunc('second', a.oldest))
+          and t.ts between a.oldest - a_second and a.newest
           -- Tells the planner of a table in chunks which chunks count. It neither reads nor locks others.
           and t.ts between oldest_of_all and newest_of_all
         -- One more than it shows tells of a page that leaves out fills, but not of all that it leaves out. Ties are
         -- needed. In a millisecond with more fills than a page, others could hide those of the page.
         order by t.ts desc fetch first (10 * a.fills + 1000) rows with ties
       ) k
+      union all
+      -- A fill may have come with a later time than the page gives it.
+      select a.page, k.*, false, false
+      from asked a cross join lateral (
+        select t.ts, t.exec_id, t.side, t.price, t.size, t.source, t.ts = date_trunc('second', t.ts)
+        from market.fills t
+        where t.category = a.category and t.symbol = a.symbol
+          and t.ts > a.newest and t.ts <= a.newest + a_second and t.ts between oldest_of_all and newest_of_all
+        order by t.ts fetch first (10 * a.fills + 1000) rows only
+      ) k
     ), compared as materialized (
       select i.*, k.ts as known_ts, k.ts is not null or coalesce(f.ranges @> i.ts, false) as is_known,
-        k.ts is not null and (k.price <> i.price or k.size <> i.size or k.side <> i.side) as differs,
+        k.ts is not null and (k.price <> i.price or k.size <> i.size or k.side <> i.side
+          or recorder.is_moved(k.ts, i.ts)) as differs,
+        k.ts is not null and recorder.is_moved(k.ts, i.ts) as is_moved,
         k.source is distinct from 'history' as is_live
       from (
         select r.page, to_timestamp(r.time_ms / 1000) as ts, r.exec_id, r.exec_link_id, r.side, r.price, r.size,
@@ -189,7 +198,6 @@ begin
           row_extra)
           as r (page, time_ms, exec_id, exec_link_id, side, price, size, is_rpi, extra)
       ) i left join known k on k.page = i.page and k.exec_id = i.exec_id
-        and (k.ts = i.ts or k.may_be_second and k.ts = date_trunc('second', i.ts))
       left join final f on f.page = i.page
     ), stored as (
       insert into market.fills
@@ -200,11 +208,11 @@ begin
       on conflict do nothing
     ), shown as (
       select c.page, count(*) filter (where c.is_known) as fills, count(*) filter (where c.differs) as differing,
-        coalesce(bool_or(c.known_ts <> c.ts), false) as is_finer,
+        coalesce(bool_or(c.known_ts < c.ts and not c.is_moved), false) as is_finer,
         min(c.ts) filter (where c.is_known) as known_from, min(c.ts) filter (where not c.is_known) as new_from,
-        -- A fill that is dated ahead joins nothing.
-        max(c.ts) filter (where c.is_known and c.ts <= a.requested) as shared,
-        bool_or(c.is_live) filter (where c.is_known and c.ts <= a.requested) as is_live
+        -- A fill that is dated ahead joins nothing, nor does one that has another time than the stored one.
+        max(c.ts) filter (where c.is_known and not c.is_moved and c.ts <= a.requested) as shared,
+        bool_or(c.is_live) filter (where c.is_known and not c.is_moved and c.ts <= a.requested) as is_live
       from compared c join asked a using (page) group by c.page
     ), hidden as (
       select k.page, count(*) as fills, range_agg(tstzrange(k.ts,
@@ -256,7 +264,7 @@ begin
       from (select page, to_timestamp(time_ms / 1000) as ts, exec_id
         from unnest(row_page, row_ms, row_exec_id) as r (page, time_ms, exec_id)) r
       where r.page = p.page and t.category = p.category and t.symbol = p.symbol and t.exec_id = r.exec_id
-        and t.source = 'history' and t.ts = date_trunc('second', r.ts) and t.ts < r.ts
+        and t.ts = date_trunc('second', r.ts) and t.ts < r.ts
         and t.ts between date_trunc('second', p.oldest) and p.newest
         and not exists (select from market.fills f
           where (f.category, f.symbol, f.ts, f.exec_id) = (p.category, p.symbol, r.ts, r.exec_id));

@@ -103,11 +103,14 @@ export function repeatsRejected<P extends Pick<FillBatch, 'rows' | 'rejected'>>(
   page: P,
   request: Parameters<typeof rejectedRow>[0],
 ): P {
-  const { others } = withoutRepeats(page)
+  const { rows, others } = withoutRepeats(page)
   if (others.length === 0) return page
   const reason = 'a fill stands in a response twice, with different values'
-  const rejected = others.map((fill) => rejectedRow(request, reason, JSON.stringify(fill)))
   const dropped = new Set(others)
+  const times = new Map(others.map(({ execId, ts }) => [execId, ts]))
+  // The first one is stored. Where the times differ, its own is in doubt, too.
+  const doubted = rows.filter(({ execId, ts }) => (times.get(execId) ?? ts) !== ts)
+  const rejected = [...doubted, ...others].map((fill) => rejectedRow(request, reason, JSON.stringify(fill)))
   return { ...page, rows: page.rows.filter((fill) => !dropped.has(fill)), rejected: [...page.rejected, ...rejected] }
 }
 
@@ -124,11 +127,12 @@ function withoutRepeats({ rows }: Pick<FillBatch, 'rows'>): {
   for (const { execId } of rows) seen.add(execId)
   if (seen.size === rows.length) return { rows, others }
   const first = new Map<string, Fill>()
+  const isOther = (one: Fill, two: Fill) =>
+    one.price !== two.price || one.size !== two.size || one.side !== two.side || one.ts !== two.ts
   for (const fill of rows) {
-    const key = `${fill.ts} ${fill.execId}`
-    const known = first.get(key)
-    if (known === undefined) first.set(key, fill)
-    else if (known.price !== fill.price || known.size !== fill.size || known.side !== fill.side) others.push(fill)
+    const known = first.get(fill.execId)
+    if (known === undefined) first.set(fill.execId, fill)
+    else if (isOther(known, fill)) others.push(fill)
   }
   return { rows: [...first.values()], others }
 }

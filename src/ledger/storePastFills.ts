@@ -93,6 +93,9 @@ interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
   readonly size: string
 }
 
+/** The history may give a stored fill another time. It is looked for so far beside a page. */
+const besideMs = 10 * secondMs
+
 /** A page of a history of fills. */
 interface PastFillsPage {
   readonly asked: TimeRange
@@ -258,7 +261,7 @@ async function claimProven(
   await noteMissing(trx, streamOf(key), beside, besideReason)
 }
 
-/** Reads the stored fills around times. Times of the history may be whole seconds. */
+/** Reads the stored fills around times. Those of the history may be whole seconds, or others than the stored ones. */
 async function storedAround(
   trx: Kysely<Database>,
   key: FillKey,
@@ -269,8 +272,8 @@ async function storedAround(
     .selectFrom('market.fills')
     .select(['exec_id as execId', 'ts', 'side', 'price', 'size', 'source'])
     .where(ofInstrument(key))
-    .where('ts', '>=', instant(addMs(smallest(times), -secondMs)))
-    .where('ts', '<=', instant(addMs(largest(times), secondMs)))
+    .where('ts', '>=', instant(addMs(smallest(times), -besideMs)))
+    .where('ts', '<=', instant(addMs(largest(times), besideMs)))
     .execute()
 }
 

@@ -83,6 +83,7 @@ export class FillModel {
       this.flapping = [
         ...this.flapping.filter(({ fill }) => !agreed.has(fill.id)),
         ...flapping.map(storedOf(this.stored)),
+        ...flapping.map((fill) => ({ fill })),
       ]
     this.leftOut = this.leftOut.filter(({ fill }) => !agreed.has(fill.id))
     // A page of the history that disagrees with what is stored is not believed in anything.
