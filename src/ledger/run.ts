@@ -89,7 +89,7 @@ function silenceOfPage(
   if (!isWithin || !isOtherwise || !isEdge || (total > 0 && total >= largest)) return []
   const keys = new Set(rows.map(({ key }) => key))
   const others = other.rows.filter(({ ts }) => ts >= asked.from && ts < asked.to)
-  // What is shown at the whole second before the stretch may stand in it, and is not asked for with it.
+  // A row that is shown at the whole second before the stretch may stand in it, and is not asked for with it.
   const { beyondMs } = other
   const silent = { from: serviceMs(Math.ceil(asked.from / beyondMs) * beyondMs), to: asked.to }
   return others.length === rows.length && others.every(({ key }) => keys.has(key)) ? normalized([silent]) : []

@@ -251,7 +251,7 @@ interface RefusedRows<Row> {
   readonly leftOut: number
 }
 
-/** So many refused rows are kept as text. */
+/** Refused rows of a response that are kept as text. */
 const maxRefused = 100
 /** Parts that are tried of a batch, each in a transaction. A dozen show one refused row. */
 const maxTrials = 1_500

@@ -9,7 +9,7 @@ const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols'])
 /** A list that differs by more than this share from the list before is probably not that of the market. */
 const believedShare = 0.1
 
-/** What is known of a list. */
+/** A list as far as it is known. */
 interface KnownList {
   /** Symbols of the newest list that counts. */
   readonly symbols: ReadonlySet<string>
