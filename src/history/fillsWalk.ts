@@ -338,8 +338,8 @@ class PastFillsWalk {
     if (run.disorderMs > 0) this.#sizes.disorderAt = requestTime
     this.#sizes.disorderMs = Math.max(this.#sizes.disorderMs, run.disorderMs)
     this.#roundedMs = Math.max(this.#roundedMs, run.edge - run.oldest)
-    // One fill may be at a whole second by chance.
-    if (fills.length > 1 || standOf(fills) === 1) this.#sizes.standsMs = standOf(fills)
+    // Fills may be at whole seconds by chance.
+    if (standOf(fills) === 1) this.#sizes.standsMs = 1
   }
 
   async #refuse(parts: Ranges, reason: string): Promise<void> {

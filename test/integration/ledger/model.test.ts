@@ -40,6 +40,18 @@ const calm: Omit<Sequence, 'steps'> = {
 
 it.each<[string, Sequence]>([
   [
+    'fills of two crowded milliseconds, the first at a whole second',
+    {
+      ...calm,
+      pauses: [...Array<number>(8).fill(0), 1_500, ...Array<number>(21).fill(0)],
+      pageRows: { live: 2, history: 3 },
+      steps: [
+        { after: 90_000, step: { does: 'replay', which: 0 } },
+        { after: 0, step: { does: 'history', lie: { ...lie, leavesOut: 0 } } },
+      ],
+    },
+  ],
+  [
     'each page of a walk, also after one that began before any fill',
     {
       ...calm,
