@@ -1,6 +1,7 @@
 import type { Batch } from '../../ledger/batch.js'
 import { bounds } from '../../market/bounds.js'
 import type { StreamName } from '../../market/stream.js'
+import type { MachineMs } from '../../market/values.js'
 import type { Incidents } from '../../runtime/incidents.js'
 
 /** Streams whose lists are judged, because each names many instruments. */
@@ -13,16 +14,20 @@ const believedShare = 0.1
 interface KnownList {
   /** Symbols of the newest list that counts. */
   readonly symbols: ReadonlySet<string>
-  /** Symbols of a later list that differs too much. */
-  readonly doubted?: ReadonlySet<string>
+  /** Symbols of a later list that differs too much, and when the first one like it came. */
+  readonly doubted?: { readonly symbols: ReadonlySet<string>; readonly since: MachineMs }
   /** The list is that of an earlier run, and none has come since. */
   readonly isRecorded?: true
 }
 
+/** A list is asked for again within seconds. For so long, one that is cut off may come from a cache. */
+const cachedMs = 45_000
+
 /**
  * Decides which lists prove that an instrument is gone, and which may add many. A list that lacks more than a tenth of
- * the list before removes none, and one that adds more than a tenth adds none, until the next one agrees. The first
- * list of a run is compared with the recorded one. It removes none. Without a recorded one it adds all.
+ * the list before removes none until another one agrees that is `cachedMs` younger at least. One that adds more than a
+ * tenth adds none until the next one agrees. The first list of a run is compared with the recorded one. It removes none.
+ * Without a recorded one it adds all.
  */
 export class WholeLists {
   readonly #incidents: Incidents
@@ -50,7 +55,7 @@ export class WholeLists {
    * many, and counts them as not kept. Other batches are left as they are.
    */
   judge<Target, Row>(batch: Batch<Target, Row>): Batch<Target, Row> {
-    const { stream, target, rows } = batch
+    const { stream, target, rows, receivedAt } = batch
     if (!judged.has(stream) || rows.length === 0) return batch
     const key = keyOf(stream, target)
     const symbols = new Set(rows.map(nameOf))
@@ -62,16 +67,18 @@ export class WholeLists {
     const what = `${stream} list` as const
     const { category = '' } = target as { readonly category?: string }
     const change = changeOf(symbols, before.symbols)
-    const agreesWithDoubted = before.doubted !== undefined && isSmall(changeOf(symbols, before.doubted))
-    if (isSmall(change) || agreesWithDoubted) {
+    const { doubted } = before
+    const agrees = doubted !== undefined && isSmall(changeOf(symbols, doubted.symbols))
+    const since = agrees ? doubted.since : receivedAt
+    if (isSmall(change) || (agrees && (!change.lacksMuch || receivedAt - since >= cachedMs))) {
       this.#lists.set(key, { symbols })
       this.#incidents.succeeded(what, category)
       return before.isRecorded ? { ...batch, provesNothing: true } : batch
     }
-    this.#lists.set(key, { symbols: before.symbols, doubted: symbols })
+    this.#lists.set(key, { symbols: before.symbols, doubted: { symbols, since } })
     const { lacksMuch, addsMuch, added } = change
     const effects = [
-      ...(lacksMuch ? ['what is missing counts as gone when the next list lacks it, too'] : []),
+      ...(lacksMuch ? ['what is missing counts as gone when a later list lacks it, too'] : []),
       ...(addsMuch ? [`${added} new symbols are left out until the next list has them, too`] : []),
     ]
     const sizes = `${symbols.size} ${category === '' ? '' : `of ${category} `}after ${before.symbols.size}`

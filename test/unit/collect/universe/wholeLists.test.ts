@@ -19,8 +19,12 @@ const listOf = (ids: readonly number[], stream: 'instruments' | 'rpi_symbols' | 
 function watch() {
   const incidents = new Incidents(createLogger('silent'), systemClock)
   const lists = new WholeLists(incidents)
-  /** Whether what is not on the list is gone. */
-  const counts = (ids: readonly number[]) => isWholeList(lists.judge(listOf(ids)))
+  let now = 0
+  /** Whether what is not on the list is gone. Lists come a minute apart, if nothing else is said. */
+  const counts = (ids: readonly number[], afterMs = 60_000) => {
+    now += afterMs
+    return isWholeList(lists.judge({ ...listOf(ids), receivedAt: now }))
+  }
   return { incidents, lists, counts }
 }
 
@@ -39,6 +43,17 @@ test('a list that lacks more than a tenth of the one before counts only when the
   expect(counts(numbers(300, 600))).toBe(false)
   expect(counts(numbers(300, 598))).toBe(true)
   expect(counts(numbers(300, 598))).toBe(true)
+})
+
+test('a list that is cut off for seconds removes nothing, however often it comes', () => {
+  const { counts } = watch()
+  const all = numbers(0, 150)
+  counts(all)
+  expect([0, 10, 10, 20].map((seconds) => counts([0], seconds * 1_000))).toEqual([false, false, false, false])
+  expect(counts(all, 5_000)).toBe(true)
+  expect(counts([0])).toBe(false)
+  expect(counts([0], 20_000)).toBe(false)
+  expect(counts([0], 30_000)).toBe(true)
 })
 
 test('the first list of a run removes nothing, each category and stream is judged by itself, and one may go of a short list', () => {
