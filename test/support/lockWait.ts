@@ -1,10 +1,15 @@
 import { type Kysely, sql } from 'kysely'
 
-/** Resolves when a session of this database waits for a lock: what was begun beside an open transaction has come as far as that. */
-export async function untilSomebodyWaits<Tables>(db: Kysely<Tables>): Promise<void> {
+/**
+ * Resolves when a session of this database waits for a lock.
+ *
+ * @param kinds the kinds of locks that count, as pg_stat_activity names them; default: all
+ */
+export async function untilSomebodyWaits<Tables>(db: Kysely<Tables>, kinds?: readonly string[]): Promise<void> {
   for (;;) {
     const { rows } = await sql`
-      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db)
+      select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+        and (${kinds ?? null}::text[] is null or wait_event = any(${kinds ?? null}::text[]))`.execute(db)
     if (rows.length > 0) return
   }
 }

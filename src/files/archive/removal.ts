@@ -253,8 +253,9 @@ class TableRemoval {
       for (const { noted } of compared) await this.#keepMoments(trx, noted.day)
       // While somebody reads a chunk it cannot be dropped. Its claims then stay, too.
       await lockChunks('access')
-      // A writer may hold a row of the ledger while it waits for a lock above, so this wait is short.
-      await sql`set local lock_timeout = '1s'`.execute(trx)
+      // A writer may hold a row of the ledger while it waits for a lock above. This wait is over before PostgreSQL sees a
+      // deadlock after a second and may end the writer.
+      await sql`set local lock_timeout = '250ms'`.execute(trx)
       for (const one of compared) await this.#makeFinal(trx, one)
       await this.#requireUnchanged(trx, before)
     }

@@ -152,7 +152,8 @@ test('a writer that needs a new chunk while its claims are removed goes on, and 
     await writer.query('begin')
     await writer.query(`select from recorder.ledger where stream = 'fills' for update`)
     const removing = remove()
-    await untilSomebodyWaits(database.db)
+    // It may wait for VACUUM, too, before it comes to the ledger.
+    await untilSomebodyWaits(database.db, ['transactionid', 'tuple'])
     await writer.query(
       `insert into market.fills (category, symbol, ts, exec_id, side, price, size, is_rpi, received_at)
        select category, symbol, ts + interval '30 days', 'new', side, price, size, is_rpi, received_at
