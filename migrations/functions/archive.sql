@@ -61,7 +61,7 @@ create or replace function recorder.moment_of(
 returns tstzrange language sql stable set search_path = pg_catalog, pg_temp as $$
   select tstzrange(at, at + case when at = date_trunc('second', at) and (source = 'history' or exists (
       select from recorder.ledger k
-      where (k.stream, k.category, k.symbol, k.type, k.interval) = (of_stream, of_category, of_symbol, '', '')
+      where recorder.is_of(k, of_stream, of_category, of_symbol, '', '')
         and k.verdict in ('recorded', 'final') and k.ranges @> at + interval '1 second'
         and not k.ranges @> at + interval '1 second' - interval '1 microsecond'))
     then interval '1 second' else interval '1 millisecond' end)
@@ -120,7 +120,7 @@ $$;
 create or replace function recorder.end_fill_mark(of_category market.category, of_symbol text, shown tstzmultirange)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   delete from recorder.ledger k
-  where (k.stream, k.category, k.symbol, k.type, k.interval) = ('fills', of_category, of_symbol, '', '')
+  where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
     and k.verdict = 'final' and upper(k.ranges) - lower(k.ranges) <= interval '1 second'
     and exists (select from unnest(shown) as r where r @> range_merge(k.ranges) and lower(r) < lower(k.ranges))
     and not exists (select from recorder.archived_day d where d.table_name = 'fills')

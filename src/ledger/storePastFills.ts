@@ -327,8 +327,10 @@ function whyRefused(
   return isAmong && known.every((fill) => compare(fill) === null) ? 'other ids' : 'incomplete'
 }
 
-/** Notes why a range is not stored. The reason goes to the gaps in the range, but for those that evidence left, and
- * to a new gap for the rest. */
+/**
+ * Notes why a range is not stored. The reason goes to the gaps in the range, but for those that evidence left, and to a
+ * new gap for the rest.
+ */
 export async function explainFills(
   db: Kysely<Database>,
   key: FillKey,

@@ -10,10 +10,10 @@ import {
 import type { TickerSigns } from '../../market/rows.js'
 import { largest, type ServiceMs } from '../../market/values.js'
 import { type Clock, sleepFor } from '../../runtime/clock.js'
-import { groupBy } from '../../runtime/groupBy.js'
 import type { Logger } from '../../runtime/logger.js'
 import { describeDatabaseError } from '../../db/databaseError.js'
 import type { Database } from '../../db/schema.js'
+import type { Batch } from '../../ledger/batch.js'
 import {
   listedInstruments,
   listedRpiSymbols,
@@ -81,13 +81,9 @@ export async function takeRecordedLists(
   db: Kysely<Database>,
   { universe, wholeLists }: { readonly universe: Universe; readonly wholeLists: WholeLists },
 ): Promise<void> {
-  const wanted = streams.instruments.enabled ? streams.instruments.categories : []
-  const listed = groupBy(await listedInstruments(db, wanted), (instrument) => instrument.category)
-  for (const [category, rows] of listed)
-    if (wholeLists.recorded({ stream: 'instruments', target: { category }, rows }))
-      universe.setInstruments(category, rows, true)
-  const rows = streams.rpiSymbols.enabled ? await listedRpiSymbols(db) : []
-  if (wholeLists.recorded({ stream: 'rpi_symbols', target: {}, rows })) universe.setRpiSymbols(rows, true)
+  const instruments = streams.instruments.enabled ? streams.instruments.categories : []
+  const lists = { instruments, tickers: [], rpiSymbols: streams.rpiSymbols.enabled }
+  await readLists({ db, universe }, lists, (list) => wholeLists.recorded(list))
 }
 
 interface Lists {
@@ -115,16 +111,23 @@ function foreignLists({ config, serviceNow, universe }: SharedListsOptions): Lis
 
 type Target = Pick<SharedListsOptions, 'db' | 'universe'> & Partial<Pick<SharedListsOptions, 'serviceNow'>>
 
-async function readLists({ db, universe }: Target, foreign: Lists): Promise<void> {
-  const listed = await listedInstruments(db, foreign.instruments)
-  for (const category of foreign.instruments) {
-    const ofCategory = listed.filter((instrument) => instrument.category === category)
-    // An empty result means that no list is stored yet, not that the list is empty.
-    if (ofCategory.length > 0) universe.setInstruments(category, ofCategory, true)
+/** An empty result means that no list is stored yet, not that the list is empty. */
+const isStored = ({ rows }: Pick<Batch, 'rows'>) => rows.length > 0
+
+/** Reads lists, and takes those that count: by default all that are stored. */
+async function readLists(
+  { db, universe }: Target,
+  lists: Lists,
+  counts: (list: Pick<Batch, 'stream' | 'target' | 'rows'>) => boolean = isStored,
+): Promise<void> {
+  const listed = await listedInstruments(db, lists.instruments)
+  for (const category of lists.instruments) {
+    const rows = listed.filter((instrument) => instrument.category === category)
+    if (counts({ stream: 'instruments', target: { category }, rows })) universe.setInstruments(category, rows, true)
   }
-  if (!foreign.rpiSymbols) return
-  const symbols = await listedRpiSymbols(db)
-  if (symbols.length > 0) universe.setRpiSymbols(symbols, true)
+  if (!lists.rpiSymbols) return
+  const rows = await listedRpiSymbols(db)
+  if (counts({ stream: 'rpi_symbols', target: {}, rows })) universe.setRpiSymbols(rows, true)
 }
 
 /** Reads the stored tickers of this recorder's own instruments or, if `isAll`, of all instruments. */

@@ -45,7 +45,7 @@ export class WholeLists {
     return true
   }
 
-  /** Returns true while the newest list differs too much. The next one decides. */
+  /** Returns true while the newest list differs too much. A later one decides. */
   isDoubted(stream: StreamName, target: unknown): boolean {
     return this.#lists.get(keyOf(stream, target))?.doubted !== undefined
   }

@@ -270,13 +270,14 @@ async function takeGaps(db: Kysely<Database>, relation: Relation): Promise<void>
 async function takeEvidence(db: Kysely<Database>, relation: Relation): Promise<void> {
   await sql`
     insert into recorder.ledger (${keyOfRanges}, part, ranges, reason, noted_at)
-    select ${ledgerKey}, e.verdict, lower(e.range), tstzmultirange(e.range), r.reason, r.detected_at
-    from ${relation} as r cross join lateral (
-      select recorder.evidence_of(r.reason) as verdict, case recorder.evidence_of(r.reason)
-        when 'contradicted' then whole else whole * tstzrange(r.from_time, r.to_time) end as range
-      from generate_series(date_trunc('minute', r.from_time, 'UTC'), r.to_time - interval '1 microsecond',
-        interval '1 minute') as minute
-      cross join lateral tstzrange(minute, minute + interval '1 minute') as whole
-    ) as e where r.state in ('open', 'lost') and recorder.evidence_of(r.reason) is not null
+    select ${ledgerKey}, verdict, lower(against), tstzmultirange(against), r.reason, r.detected_at
+    from ${relation} as r
+    cross join lateral recorder.evidence_of(r.reason) as verdict
+    cross join lateral generate_series(date_trunc('minute', r.from_time, 'UTC'), r.to_time - interval '1 microsecond',
+      interval '1 minute') as minute
+    cross join lateral tstzrange(minute, minute + interval '1 minute') as whole
+    cross join lateral (select case verdict when 'contradicted' then whole
+      else whole * tstzrange(r.from_time, r.to_time) end) as e (against)
+    where r.state in ('open', 'lost') and verdict is not null
     on conflict do nothing`.execute(db)
 }
