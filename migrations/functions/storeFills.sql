@@ -38,7 +38,8 @@ create type recorder.compared_page as (
   claimed tstzmultirange,
   -- Ranges that are proven and not claimed yet, and the tail of the newest run; service time of the newest response.
   unsettled tstzmultirange, tail tstzrange, asked timestamptz,
-  -- Time of the first fill of all that responses showed before, if none is claimed before the page.
+  -- Time of the first fill of all that responses showed before, if none is claimed before the page; null if the page
+  -- shares fills and is not older than that one.
   first timestamptz
 );
 
@@ -78,13 +79,14 @@ begin
       tail := tstzrange(least(upper(run), newest - a_ms), newest);
     end if;
   end if;
-  -- Fills of one time prove nothing. If none of them was stored before, others were missed before them.
-  if lower(run) = begins or run is null and p.shared is null then
+  -- Fills of one time prove nothing. If none of them was stored before, others were missed before them. So they were
+  -- between the page and a newer one that came first, also where a page that proves nothing has shown the fills.
+  if lower(run) = begins or run is null and (p.shared is null or p.first > newest) then
     -- The millisecond of a fill that has left ends before the run that begins after this fill.
     before := (
       select max(upper(r)) from unnest(p.claimed) as r
       where upper(r) <= begins and not (p.shared is not null and r @> p.oldest));
-    if p.shared is null then
+    if p.shared is null or p.first > newest then
       before := coalesce(least(before, case when lower(last) < begins then lower(last) end), p.first + a_ms);
     elsif before is null and p.shared <= p.edge then
       before := (
@@ -237,7 +239,8 @@ begin
       -- Needed only where nothing that is stored goes before, because it may look through all chunks.
       case when s.shared is null and o.asked_since is not null
           and coalesce(a.oldest <= coalesce(lower(last.ranges), lower(whole.ranges)), true)
-        then recorder.first_fill(a.category, a.symbol, o.asked_since) end
+        then recorder.first_fill(a.category, a.symbol, o.asked_since)
+        when o.asked_since > a.newest + a_ms then o.asked_since - a_ms end
     from asked a left join shown s using (page) left join hidden h using (page) left join final f using (page)
     left join recorder.ledger o
       on recorder.is_of(o, 'fills', a.category, a.symbol, '', '')

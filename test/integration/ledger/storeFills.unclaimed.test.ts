@@ -60,6 +60,17 @@ describe('what is not claimed', () => {
     await store(page([60_000]))
     expect(await lost()).toEqual([[50_000, 60_001]])
   })
+  it('is what lies between a newer page and an older one that comes after it and shows only stored fills', async () => {
+    const rejected = [rejectedRow({ operation: 'fills', parameters: {} }, 'no price', JSON.stringify({ ts: at(900) }))]
+    await store({ ...page([500]), rejected })
+    await store(page([900]))
+    await store(page([500]))
+    expect(await lost()).toEqual([[501, 901]])
+    await store(page([500, 700, 900, 1_000]))
+    expect(await claimed()).toEqual([[501, 1_000]])
+    expect(await lost()).toEqual([])
+  })
+
   it('is the time before new fills in a claimed silence, from the newest fill stored before', async () => {
     await store(page(every(500, 0, 9_500)))
     // A history that is late shows nothing until then.
