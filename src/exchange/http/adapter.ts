@@ -30,12 +30,12 @@ interface HttpResponse {
 
 type Decode = (body: Buffer, options: { readonly maxOutputLength: number }) => Promise<Buffer>
 const gunzip = promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.gunzip)
-const decoders: Readonly<Record<string, Decode>> = {
-  br: promisify<Buffer, zlib.BrotliOptions, Buffer>(zlib.brotliDecompress),
-  gzip: gunzip,
-  'x-gzip': gunzip,
-  deflate: promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.inflate),
-}
+const decoders = new Map<string, Decode>([
+  ['br', promisify<Buffer, zlib.BrotliOptions, Buffer>(zlib.brotliDecompress)],
+  ['gzip', gunzip],
+  ['x-gzip', gunzip],
+  ['deflate', promisify<Buffer, zlib.ZlibOptions, Buffer>(zlib.inflate)],
+])
 export const acceptEncoding = 'br, gzip, deflate'
 
 /** Error codes of a connection that was ended by the other side, or by something in between. */
@@ -60,7 +60,7 @@ export function adapterOver({ headers: sent, current, broke }: Connections): Axi
     const dispatcher = current()
     try {
       const { status, headers, body } = await receive(dispatcher, sent, config)
-      const data = await decoded(body, headers['content-encoding'], maxBytesOf(config))
+      const data = await decoded(body, headerParts(headers['content-encoding']), maxBytesOf(config))
       return { data, status, statusText: '', headers: new AxiosHeaders(headers as AxiosHeaders), config }
     } catch (error) {
       if (resetCodes.has((error as NodeJS.ErrnoException).code ?? '')) broke(dispatcher)
@@ -156,8 +156,25 @@ function receive(
   })
 }
 
-async function decoded(body: Buffer, encoding = '', maxOutputLength: number): Promise<Buffer> {
-  const decode = decoders[encoding.trim().toLowerCase()]
+/**
+ * Returns the parts of a header that is a list. It may have come several times: HTTP joins these with a comma. A comma
+ * within a date parts nothing.
+ */
+export function headerParts(header: unknown): readonly string[] {
+  const lines = (Array.isArray(header) ? header : [header]).filter((line) => typeof line === 'string')
+  const parts = lines.flatMap((line) => line.split(/(?<!\b(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*),/i))
+  return parts.map((part) => part.trim()).filter((part) => part !== '')
+}
+
+/** Nobody encodes a body more often. Each round costs as much as the largest body may. */
+const mostEncodings = 4
+
+async function decoded(body: Buffer, encodings: readonly string[], maxOutputLength: number): Promise<Buffer> {
+  const names = encodings.map((name) => name.toLowerCase()).filter((name) => name !== 'identity')
+  const decodes = names.flatMap((name) => decoders.get(name) ?? []).toReversed()
   // A body in an unknown encoding is left as it is. It then fails as something that is not JSON.
-  return decode === undefined || body.length === 0 ? body : decode(body, { maxOutputLength })
+  if (body.length === 0 || names.length > mostEncodings || decodes.length < names.length) return body
+  let plain = body
+  for (const decode of decodes) plain = await decode(plain, { maxOutputLength })
+  return plain
 }

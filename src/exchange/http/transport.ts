@@ -8,7 +8,7 @@ import type { Clock } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind } from '../errors.js'
 import { type RawResponse, responseLimits } from '../response.js'
-import { acceptEncoding, adapterOver, NotAllowed, type RequestMoments, tooLargeCode } from './adapter.js'
+import { acceptEncoding, adapterOver, headerParts, NotAllowed, type RequestMoments, tooLargeCode } from './adapter.js'
 import { createLookup, type HostLookup } from './lookup.js'
 
 export interface TransportOptions {
@@ -225,9 +225,9 @@ async function get(instance: Axios, address: string, options: TransportRequest):
     return {
       status,
       body: data,
-      remaining: readCount(headers['x-mbx-used-remain-limit']),
-      retryAfterMs: readRetryAfter(headers['retry-after'], clock),
-      location: readHeader(headers['location']),
+      remaining: readCounts(headers['x-mbx-used-remain-limit'])[0],
+      retryAfterMs: readWaits(headers['retry-after'], clock).at(-1),
+      location: headerParts(headers['location']).join(',') || undefined,
     }
   } catch (error) {
     const [kind, what] = explainFailure(error, isLate, { timeoutMs, maxContentLength })
@@ -291,19 +291,16 @@ function describe(error: unknown): string {
   return oneLine(messageOf(error), 200)
 }
 
-function readHeader(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined
+/** Reads the counts of a header, the smallest first. */
+function readCounts(header: unknown): readonly number[] {
+  const counts = headerParts(header).filter((part) => /^\d{1,9}$/.test(part))
+  return counts.map(Number).toSorted((a, b) => a - b)
 }
 
-function readCount(value: unknown): number | undefined {
-  const text = readHeader(value)
-  return text !== undefined && /^\d{1,9}$/.test(text) ? Number(text) : undefined
-}
-
-/** Reads a Retry-After header, which holds seconds or a date. */
-function readRetryAfter(value: unknown, clock: Clock): number | undefined {
-  const seconds = readCount(value)
-  if (seconds !== undefined) return seconds * 1000
-  const date = Date.parse(readHeader(value) ?? '')
-  return Number.isNaN(date) ? undefined : Math.max(0, date - clock.now())
+/** Reads the times of a Retry-After header, each in seconds or as a date, the shortest first. */
+function readWaits(header: unknown, clock: Clock): readonly number[] {
+  const dates = headerParts(header).filter((part) => /^[a-z]/i.test(part))
+  const untilDates = dates.map((date) => Math.max(0, Date.parse(date) - clock.now()))
+  const waits = [...readCounts(header).map((seconds) => seconds * 1000), ...untilDates]
+  return waits.filter((wait) => !Number.isNaN(wait)).toSorted((a, b) => a - b)
 }
