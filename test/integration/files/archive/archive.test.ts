@@ -10,24 +10,17 @@ import { marketTables } from '../../../../src/market/stream.js'
 import { pruneArchive, verifyArchive } from '../../../../src/files/archive/verify.js'
 import { makeDayDue, withArchiveLock } from '../../../../src/files/archive/state.js'
 import { readPointers } from '../../../../src/files/iceberg/catalog.js'
-import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
-import { addNoTrade } from '../../../support/noTradeRanges.js'
 import { insertFills } from '../../../support/insertFills.js'
-import { recordGap } from '../../../../src/ledger/gaps.js'
 import { archiveAll, everything, filesOf, hintsOf, rowsOf, temporaryArchive } from '../../../support/archives.js'
-import { insertFutures } from '../../../support/insertFutures.js'
-import { loadCookbookMarket } from '../../../support/cookbookMarket.js'
+import { archivedFrom as from, loadArchivedMarket } from '../../../support/archivedMarket.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
-import { aCandle, aFill } from '../../../support/marketRows.js'
-import { runProgram } from '../../../support/program.js'
+import { aFill } from '../../../support/marketRows.js'
 import { addCoverage } from '../../../support/coverage.js'
 
 const hourMs = 3_600_000
 const dayMs = 24 * hourMs
-const from = Date.UTC(2026, 2, 2)
 /** The market of the cookbook ends two days later. */
 const later = from + 3 * dayMs
-const candles = { category: 'SPOT', symbol: 'RAREUSDT', type: 'market', interval: '1H' } as const
 
 let source: TestDatabase
 let archive: Awaited<ReturnType<typeof temporaryArchive>>
@@ -37,25 +30,7 @@ let putBack: () => Promise<void>
 beforeAll(async () => {
   source = await createTestDatabase()
   const { db } = source.database
-  await loadCookbookMarket(db)
-  // Adds what the cookbook's market lacks: silence, a gap over midnight, and a candle that changed later.
-  const hourly = [0, 1, 2, 5, 26].map((hour) => aCandle({ ...candles, openTime: from + hour * hourMs }))
-  await upsertCandles(db, hourly)
-  await addCoverage(db, { stream: 'candles', ...candles }, [{ from, to: from + 3 * hourMs }])
-  await addNoTrade(db, candles, [{ from: from + 3 * hourMs, to: from + 5 * hourMs }])
-  await recordGap(db, {
-    stream: 'candles',
-    ...candles,
-    range: { from: from + 20 * hourMs, to: from + 26 * hourMs },
-    reason: 'the service was away',
-  })
-  await upsertCandles(db, [aCandle({ ...candles, openTime: from + hourMs, close: '3.14000' })])
-  const tickers = { stream: 'tickers', category: 'SPOT', symbol: '*', type: '', interval: '' } as const
-  await recordGap(db, { ...tickers, range: { from: from + 10, to: from + 11 }, reason: 'the spool was full' })
-  await insertFutures(db, from)
-  const future = { category: 'USDT-FUTURES', symbol: 'BTCUSDT', type: '', interval: '' } as const
-  await addCoverage(db, { stream: 'funding_rates', ...future }, [{ from, to: from + 12 * hourMs }])
-  await addCoverage(db, { stream: 'liquidations', ...future }, [{ from, to: from + dayMs }])
+  await loadArchivedMarket(db)
   archive = await temporaryArchive()
   written = [...(await archiveAll(source.database, archive.target, later)).written]
   const kept = await temporaryArchive()
@@ -272,75 +247,4 @@ describe('verify', () => {
     expect((await archive.target.list('market/fills/')).map((one) => one.path)).not.toContain(stray)
     expect((await verified()).problems).toEqual([])
   })
-})
-
-test('the command writes, verifies, certifies, restores and prunes, and says what it did', async () => {
-  const config = join(archive.folder, '.recorder.yaml')
-  await writeFile(config, `archive: { folder: '${archive.folder}', tables: [fills, candles] }\n`)
-  const run = async (...args: string[]) => {
-    const { exitCode, stdout, stderr } = await runProgram(['archive', ...args, '--config', config], {
-      DATABASE_URL: source.url,
-    })
-    // Lines of progress are left out, because their number depends on the time that it takes.
-    return { exitCode, said: stdout + stderr.replaceAll(/^\w+ of [\d-]+, \d+ rows\n/gm, '') }
-  }
-  expect(await run()).toEqual({
-    exitCode: 0,
-    said: `0 days of tables written to ${archive.folder}: a day is due 24 hours after its end, or when it has changed\n`,
-  })
-  const checked = await run('verify', '--table', 'fills')
-  expect(checked.said).toMatch(/^\d+ days? of tables read, \d+ rows, \d+ compared with the database: ok\n$/)
-  const days = ['--from', '2026-03-02', '--to', '2026-03-03']
-  const certificate = await run('certify', '--table', 'candles', '--symbol', 'RARE*', ...days)
-  expect(certificate.said).toContain('| SPOT RAREUSDT market 1H | 20.83 % | 1 | 1 | 0 |')
-  expect(certificate.said).toContain(
-    '- SPOT RAREUSDT market 1H: gap 2026-03-02T20:00:00.000Z to 2026-03-03T00:00:00.000Z, open: the service was away',
-  )
-  const one = await run('certify', '--table', 'fills', '--symbol', 'BTCUSDT', '--category', 'SPOT', ...days)
-  const { rows: counted } = await sql<{ n: number }>`
-    select count(*)::integer as n from market.fills
-    where category = 'SPOT' and symbol = 'BTCUSDT' and ts >= '2026-03-02Z' and ts < '2026-03-03Z'`.execute(
-    source.database.db,
-  )
-  expect(one.said).toContain(`\n${counted[0]?.n} rows in 1 day.\n`)
-  expect(one.said).toContain(`| 2026-03-02 | SPOT | ${counted[0]?.n} | `)
-  expect(one.said).not.toContain('FUTURES')
-  expect(await run('certify', '--table', 'fills', '--symbol', 'NOSUCH', ...days)).toEqual({
-    exitCode: 1,
-    said: 'error: the archive has nothing of what is to be certified\n',
-  })
-  const listed = await run('certify', '--table', 'tickers', '--symbol', 'BTC*', ...days)
-  expect(listed.said).toContain('| SPOT * | not claimed | 1 | 0 | 0 |')
-  expect(listed.said).toContain('open: the spool was full')
-  expect((await run('certify', '--table', 'candles')).exitCode).toBe(2)
-  const into = await createTestDatabase()
-  try {
-    const target = ['restore', '--into', into.url, '--table', 'fills']
-    expect(await run(...target, '--from', '2020-01-01', '--to', '2020-01-02')).toEqual({
-      exitCode: 1,
-      said: `error: the archive in ${archive.folder} has none of these days of fills\n`,
-    })
-    expect((await run(...target, ...days)).said).toMatch(
-      /^1 day of tables restored, \d+ rows\nfills of 2026-03-02: \d+ rows\n$/,
-    )
-  } finally {
-    await into.drop()
-  }
-  expect((await run('restore', '--table', 'fills')).exitCode).toBe(2)
-  expect((await run('prune', '--dry-run')).said).toBe('would remove 0 files of 0 bytes\n')
-  const [file] = await filesOf(archive.target, 'candles')
-  await archive.target.remove(file?.path ?? '')
-  expect(await run('certify', '--table', 'candles', ...days)).toEqual({
-    exitCode: 1,
-    said: `error: ${file?.path} is missing\n`,
-  })
-  const found = await run('verify', '--table', 'candles')
-  expect(found.said).toMatch(/is missing; the next market-recorder archive writes the day anew\n/)
-  expect((await run('--dry-run')).said).toBe(
-    'candles of 2026-03-02 due\n1 day of tables due; nothing was written, and days without rows never are\n',
-  )
-  expect((await run()).said).toMatch(/candles of 2026-03-02: \d+ rows, \d+ bytes in \d files?\n/)
-  expect((await run('verify', '--table', 'candles', '--offline')).said).toMatch(
-    /^the database was not asked which days it has archived\n.*: ok\n$/,
-  )
 })

@@ -13,7 +13,6 @@ import { recordInstruments } from '../../../../src/ledger/instruments.js'
 import { appendRows } from '../../../../src/db/writeRows.js'
 import { type TestDatabase, createTestDatabase } from '../../../support/database.js'
 import { aBook, aCandle, aFill, aTicker, anInstrument } from '../../../support/marketRows.js'
-import { runProgram } from '../../../support/program.js'
 import { addCoverage } from '../../../support/coverage.js'
 
 const dayMs = 86_400_000
@@ -311,40 +310,4 @@ test('more rows than a row group, in bounded memory', async () => {
       'select count(*)::integer, sum(i)::varchar, sum(value)::varchar, max(ts)::varchar from read_parquet(FILES)',
     ),
   ).toEqual([[120_000, '7200060000', '1028580000.00000000000', '2026-03-01 00:02:00+00']])
-})
-
-describe('the command', () => {
-  const run = (...args: string[]) => runProgram(['export', '--out', folder, ...args], { DATABASE_URL: created.url })
-
-  test('exports, and again exports nothing', async () => {
-    const args = ['fills', '--from', '2026-03-01', '--to', '2026-03-03T00:00Z', '--symbol', 'BTC*', 'ETHUSDT']
-    const first = await run(...args)
-    const stderr = '0 % of the time is recorded, 0 gaps: see market.coverage and market.gaps\n'
-    expect(first).toMatchObject({ exitCode: 0, stdout: `200 rows in 4 files in ${folder}\n`, stderr })
-    const second = await run(...args, '--json')
-    expect(JSON.parse(second.stdout)).toMatchObject({ rows: 0, partsSkipped: 2 })
-  })
-
-  test.each([
-    [['fills'], /--from is missing/],
-    [['fills', '--from', 'yesterday'], /Give a time such as/],
-    [['fills', '--from', '2026-03-02', '--to', '2026-03-01'], /--from must be before --to/],
-    [['fills', '--from', '2026-03-01', '--symbol', 'NOPE*'], /no symbol matches NOPE\*/],
-    [['instruments', '--from', '2026-03-01'], /has no category, symbol and time/],
-  ])('says what is wrong with %j', async (args, message) => {
-    const { exitCode, stderr } = await run(...args)
-    expect(exitCode).toBe(2)
-    expect(stderr).toMatch(message)
-  })
-
-  test.each([
-    [['nonsense'], /"?market\.nonsense"?/],
-    [['delete from market.fills returning *'], /syntax error/],
-    [['fills', '--symbol', 'NOSUCH'], /no rows match --symbol NOSUCH there/],
-    [['fills', '--out', '/proc/x/y'], /no folder can be made at \/proc\/x \(ENOENT\)/],
-  ])('ends with one line and 1 after %j', async (args, message) => {
-    const { exitCode, stderr } = await run('--from', '2026-03-01', '--to', '2026-03-04', ...args)
-    expect([exitCode, stderr.trimEnd().split('\n')]).toEqual([1, [expect.stringMatching(message)]])
-    expect(await created.database.db.selectFrom('market.fills').select('ts').execute()).toHaveLength(450)
-  })
 })
