@@ -20,6 +20,9 @@ const longest = [
   'hostile/pipelining',
   'e2e/end',
   'e2e/record',
+  'integration/files/archive/sequences',
+  'integration/ledger/model',
+  'integration/ledger/fillContinuity',
   'integration/files/archive/removal',
   'integration/files/iceberg/tables',
   'integration/files/archive/archive',
@@ -31,7 +34,10 @@ const longest = [
   'integration/history/pastLiquidations',
   'integration/exchange/simulator',
   'e2e/embedded/embedded',
-  'integration/collect/missingCategory',
+  'integration/history/pastFunding',
+  'integration/exchange/standstill',
+  'e2e/recorder/missingCategory',
+  'e2e/recorder/boundedQueries',
 ]
 /** After those, from the longest to the shortest. */
 const folders = ['e2e', 'hostile', 'browser', 'integration', 'repository', 'unit']
