@@ -17,6 +17,6 @@ export async function runSequences({ url }: BenchDatabase, seeds: Seeds): Promis
   await migrated.close()
   await closeDatabase(url, template)
   return trySeeds(seeds, 'that lost, doubled or changed a row, or claimed one that is not there', (seed) =>
-    runSequence({ adminUrl: url, template }, seed, steps),
+    runSequence({ adminUrl: url, template, strategy: '' }, seed, steps),
   )
 }

@@ -2,7 +2,8 @@ import { sql } from 'kysely'
 import type { RecorderDatabase } from '../../src/db/database.js'
 import type { ArchiveTarget } from '../../src/files/layout/target.js'
 import { type ArchiveMarket, candleSeries, fillSeries } from './archiveMarket.js'
-import { rowsOfFolder, type ShownRow } from './archives.js'
+import type { Pointers } from '../../src/files/iceberg/catalog.js'
+import { hintsOf, rowsOfFolder, type ShownRow } from './archives.js'
 
 const hourMs = 3_600_000
 
@@ -33,6 +34,7 @@ export async function archiveViolations(
   truth: Truth,
   isCopy: boolean,
 ): Promise<string | null> {
+  const pointers = await hintsOf(target)
   for (const table of ['fills', 'candles'] as const) {
     const [time, value] = table === 'fills' ? ['ts', 'price'] : ['open_time', 'close']
     const stored = await sql<{ key: string; value: string }>`
@@ -40,7 +42,7 @@ export async function archiveViolations(
       from ${sql.table(`market.${table}`)} where ${sql.raw(table === 'candles' ? 'is_closed' : 'true')}`.execute(db)
     const inDatabase = new Map(stored.rows.map((row) => [row.key, plain(row.value)]))
     const inSnapshot = new Map<string, string>()
-    for (const [key, found] of await archivedRows(target, table, truth)) {
+    for (const [key, found] of await archivedRows(target, table, truth, pointers)) {
       if (inSnapshot.has(key)) return `${table}: the archive has ${key} twice`
       inSnapshot.set(key, found)
     }
@@ -48,7 +50,7 @@ export async function archiveViolations(
     if (wrong !== null) return wrong
     const hole = table === 'fills' && !isCopy ? await findHole(db, market, inDatabase, inSnapshot) : null
     if (hole !== null) return `fills: ${hole} is nowhere, and in no gap`
-    const claims = await readClaims(db, target, table, truth)
+    const claims = await readClaims(db, target, table, truth, pointers)
     for (const [key] of rowsOfMarket(market, table)) {
       for (const [where, rows] of [
         ['database', inDatabase],
@@ -69,9 +71,10 @@ export async function archivedRows(
   target: ArchiveTarget,
   table: 'fills' | 'candles',
   { files }: Truth,
+  pointers: Pointers,
 ): Promise<(readonly [key: string, value: string])[]> {
   const [time, value] = table === 'fills' ? ['ts', 'price'] : ['open_time', 'close']
-  const rows = await rowsOfFolder(target, table, files)
+  const rows = await rowsOfFolder(target, table, files, pointers)
   return rows.map((row) => [`${row['symbol']} ${Number(row[time]) / 1000}`, plain(row[value] ?? '')])
 }
 
@@ -141,10 +144,11 @@ async function readClaims(
   target: ArchiveTarget,
   table: string,
   { files }: Truth,
+  pointers: Pointers,
 ): Promise<Record<'database' | 'archive', ReadonlyMap<string, readonly Range[]>>> {
   const { rows } = await sql<{ symbol: string; from: number; to: number }>`
     select symbol, from_time as "from", to_time as "to" from market.coverage where stream = ${table}`.execute(db)
-  const archived = (await rowsOfFolder(target, 'coverage', files))
+  const archived = (await rowsOfFolder(target, 'coverage', files, pointers))
     .filter((row) => row['stream'] === table)
     .map((row) => ({
       symbol: row['symbol'] ?? '',

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { fileRows } from '../../src/files/archive/file.js'
 import { serverRow } from '../../src/files/layout/rowText.js'
-import { readHints, type ShownFile, shownFiles } from '../../src/files/iceberg/catalog.js'
+import { type Pointers, readHints, type ShownFile, shownFiles } from '../../src/files/iceberg/catalog.js'
 import { publishedTable } from '../../src/files/iceberg/tables.js'
 import { runArchive } from '../../src/files/archive/run.js'
 import { marketTables } from '../../src/market/stream.js'
@@ -43,8 +43,8 @@ export function hintsOf(target: ArchiveTarget) {
 }
 
 /** The files that a table shows, by path. */
-export async function filesOf(target: ArchiveTarget, table: string) {
-  return shownFiles(target, publishedTable(table), await hintsOf(target))
+export async function filesOf(target: ArchiveTarget, table: string, pointers?: Pointers) {
+  return shownFiles(target, publishedTable(table), pointers ?? (await hintsOf(target)))
 }
 
 export type ShownRow = Readonly<Record<string, string | null>>
@@ -57,9 +57,14 @@ export async function rowsOf(target: ArchiveTarget, table: string): Promise<Show
 }
 
 /** The same of a folder, where files that have stayed as they were since an earlier call are not read again. */
-export async function rowsOfFolder(target: ArchiveTarget, table: string, known: Map<string, ShownRow[]>) {
+export async function rowsOfFolder(
+  target: ArchiveTarget,
+  table: string,
+  known: Map<string, ShownRow[]>,
+  pointers: Pointers,
+) {
   const found: ShownRow[] = []
-  for (const file of await filesOf(target, table)) {
+  for (const file of await filesOf(target, table, pointers)) {
     const { mtimeMs, size } = await stat(join(target.name, file.path))
     const key = JSON.stringify([file, mtimeMs, size])
     const rows = known.get(key) ?? (await rowsOfFile(target, file))
