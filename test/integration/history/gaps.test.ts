@@ -34,7 +34,7 @@ async function startService(quirks: Partial<Quirks> = {}, clock = { now }): Prom
   simulator = await startSimulator({
     now: () => clock.now,
     limits: { enforce: false },
-    quirks: { zeroByteCandlesAfterListingMs: 0, candleDepthDays: { '1m': 2 }, ...quirks },
+    quirks: { zeroByteCandlesAfterListingMs: 0, candleDepthDays: { '1m': 1 }, ...quirks },
     customInstruments: [{ category: 'SPOT', symbol: 'BTCUSDT', launchTime: launch, fillsPerHour: 60 }],
   })
   return simulator
@@ -59,16 +59,18 @@ async function expectTruth(service: Simulator, from: number, to = now, interval:
   expect(claimed).toEqual(allowed)
 }
 
-const threeDaysAgo = now - 3 * dayMs
+/** Two pages of `candles` and eight of `history-candles`. */
+const requestedMs = 1.5 * dayMs
+const begin = now - requestedMs
 
 describe('a backfill from a service that', () => {
   it('behaves as it was observed to, with few requests; a second one makes none', async () => {
     const service = await startService()
-    const first = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    await expectTruth(service, threeDaysAgo)
-    const least = Math.ceil((2 * 1440) / 1000) + Math.ceil(1440 / 100)
+    const first = await runBackfill(test, service, request(begin), { serviceNow: now })
+    await expectTruth(service, begin)
+    const least = Math.ceil(1440 / 1000) + Math.ceil(720 / 100)
     expect(first.requests).toBeLessThanOrEqual(least + 10)
-    const second = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    const second = await runBackfill(test, service, request(begin), { serviceNow: now })
     expect(second).toMatchObject({ summary: { requests: 0, left: 0 }, requests: 0 })
   })
 
@@ -80,14 +82,14 @@ describe('a backfill from a service that', () => {
   ]
   it.each(boundaries)('understands boundaries in another way: %j', async (quirks) => {
     const service = await startService(quirks)
-    await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    await expectTruth(service, threeDaysAgo)
+    await runBackfill(test, service, request(begin), { serviceNow: now })
+    await expectTruth(service, begin)
   })
 
   it.each(['400172', '40017', '40020', '45110'])('refuses an old start with code %s', async (candlesRefuseOldStart) => {
     const service = await startService({ candlesRefuseOldStart })
-    await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    await expectTruth(service, threeDaysAgo)
+    await runBackfill(test, service, request(begin), { serviceNow: now })
+    await expectTruth(service, begin)
   })
 
   it.each([true, false])('opens days at 16:00 UTC: %s', async (dailyOpenAt16Utc) => {
@@ -205,44 +207,44 @@ describe('a backfill from a service that', () => {
     const service = await startService({
       emptyAtFirst: { operations: ['candles', 'history-candles'], responses: 2 },
     })
-    const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    const { summary } = await runBackfill(test, service, request(begin), { serviceNow: now })
     expect(summary).toMatchObject({ failed: [], left: 0 })
-    await expectTruth(service, threeDaysAgo)
+    await expectTruth(service, begin)
   })
 
   it('hides rows: they are not claimed, named as a gap, and asked for again by the next run', async () => {
-    const hidden = { from: now - 2.5 * dayMs, to: now - 2.5 * dayMs + 3 * hourMs }
+    const hidden = { from: now - 1.25 * dayMs, to: now - 1.25 * dayMs + 3 * hourMs }
     const from = Math.floor(hidden.from / minuteMs) * minuteMs + minuteMs
     const to = Math.floor(hidden.to / minuteMs) * minuteMs + minuteMs
     const service = await startService({ hiddenCandles: [hidden] })
-    const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    const { summary } = await runBackfill(test, service, request(begin), { serviceNow: now })
     expect(summary.failed).toMatchObject([{ from, to, reason: 'the service does not give these candles' }])
     expect(await listGaps(test.database.db, { verdicts: ['missing'] })).toMatchObject([
       { stream: 'candles', range: { from, to } },
     ])
-    const truth = trueCandles(service, series(), { from: threeDaysAgo, to: now }, now)
+    const truth = trueCandles(service, series(), { from: begin, to: now }, now)
     const shown = truth.filter(([openTime]) => Number(openTime) < hidden.from || Number(openTime) >= hidden.to)
     const stored = await storedCandles(test, series())
-    expect(stored.filter(([openTime]) => Number(openTime) >= threeDaysAgo)).toEqual(shown)
+    expect(stored.filter(([openTime]) => Number(openTime) >= begin)).toEqual(shown)
     const { allowed, claimed } = await claims(test, series())
     expect(claimed).toEqual(allowed)
 
     service.control.setQuirks({ hiddenCandles: [] })
-    const { requests } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    const { requests } = await runBackfill(test, service, request(begin), { serviceNow: now })
     // Two pages of history-candles hold it. From two empty ones of candles the new worker learns how far these reach.
     expect(requests).toBe(4)
-    await expectTruth(service, threeDaysAgo)
+    await expectTruth(service, begin)
     expect(await listGaps(test.database.db, { verdicts: ['missing'] })).toEqual([])
   })
 
   it('hides rows that are not made of trades from one of its operations only', async () => {
-    const hidden = { from: now - 1.5 * dayMs, to: now - 1.4 * dayMs, operation: 'candles' as const }
+    const hidden = { from: now - 0.8 * dayMs, to: now - 0.7 * dayMs, operation: 'candles' as const }
     const service = await startService({ hiddenCandles: [hidden] })
-    const marks = { ...request(threeDaysAgo), types: ['mark'] as const }
+    const marks = { ...request(begin), types: ['mark'] as const }
     await runBackfill(test, service, marks, { serviceNow: now })
     const mark = { ...series(), type: 'mark' as const }
-    const stored = (await storedCandles(test, mark)).filter(([openTime]) => Number(openTime) >= threeDaysAgo)
-    expect(stored).toEqual(trueCandles(service, mark, { from: threeDaysAgo, to: now }, now))
+    const stored = (await storedCandles(test, mark)).filter(([openTime]) => Number(openTime) >= begin)
+    expect(stored).toEqual(trueCandles(service, mark, { from: begin, to: now }, now))
   })
 
   it('goes down for a while', async () => {
@@ -269,18 +271,18 @@ describe('a backfill from a service that', () => {
       { kind: 'errorCode', code: '45001', probability: 0.05 },
       { kind: 'reset', probability: 0.05 },
     ])
-    const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    const { summary } = await runBackfill(test, service, request(begin), { serviceNow: now })
     expect(summary).toMatchObject({ failed: [], left: 0 })
-    await expectTruth(service, threeDaysAgo)
+    await expectTruth(service, begin)
   })
 
   it('changes closed candles later: read again, they are corrected and the change is logged', async () => {
     const clock = { now }
-    const revised = { from: now - 2 * dayMs, to: now - 2 * dayMs + hourMs, after: now + 1 }
+    const revised = { from: now - dayMs, to: now - dayMs + hourMs, after: now + 1 }
     const service = await startService({ revisedCandles: [revised] }, clock)
-    await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
+    await runBackfill(test, service, request(begin), { serviceNow: now })
     clock.now = now + 10
-    const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now, again: true })
+    const { summary } = await runBackfill(test, service, request(begin), { serviceNow: now, again: true })
     expect(summary).toMatchObject({ updated: 60, inserted: 0 })
     const { rows } = await test.database.pool.query<{ count: number; grown: number }>(
       'select count(*), count(*) filter (where new_high > old_high) as grown from recorder.candle_revision',
@@ -302,20 +304,20 @@ describe('a backfill from a service that', () => {
     const service = await startService()
     service.world.amend('SPOT', 'BTCUSDT', { removeTime: now - hourMs })
     for (let run = 0; run < 2; run++) {
-      const { summary } = await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-      expect(summary.left).toBe(3 * 24 * 60 - 1)
+      const { summary } = await runBackfill(test, service, request(begin), { serviceNow: now })
+      expect(summary.left).toBe(requestedMs / minuteMs - 1)
       // A busy machine may fetch it in several slices, and each has a reason of its own.
       const refused = { reason: expect.stringContaining('40309') as string }
       expect(summary.failed.length).toBeGreaterThan(0)
       for (const failed of summary.failed) expect(failed).toMatchObject(refused)
       const gaps = await listGaps(test.database.db)
       for (const gap of gaps) expect(gap).toMatchObject({ state: 'open', ...refused })
-      expect(gaps.reduce((sum, { range }) => sum + range.to - range.from, 0)).toBe((3 * 24 * 60 - 1) * minuteMs)
+      expect(gaps.reduce((sum, { range }) => sum + range.to - range.from, 0)).toBe(requestedMs - minuteMs)
     }
     // It is back, and what it gives now repairs the gap.
     service.world.amend('SPOT', 'BTCUSDT', { removeTime: null })
-    await runBackfill(test, service, request(threeDaysAgo), { serviceNow: now })
-    await expectTruth(service, threeDaysAgo)
+    await runBackfill(test, service, request(begin), { serviceNow: now })
+    await expectTruth(service, begin)
     expect(await listGaps(test.database.db, { verdicts: ['missing', 'lost'] })).toEqual([])
   })
 
