@@ -95,9 +95,10 @@ export function parseTime(text: string): TimeMs | null {
   return Number.isNaN(moment) || !isDay(date) ? null : moment
 }
 
-/** Returns a decimal without its trailing zeros. Equal decimals then have equal texts. */
+/** Returns the shortest text of a decimal, without zeros that tell nothing. Equal decimals then have equal texts. */
 export function trimmed(decimal: Decimal): Decimal {
-  return decimal.includes('.') ? decimal.replace(/\.?0+$/, '') : decimal
+  const short = (decimal.includes('.') ? decimal.replace(/\.?0+$/, '') : decimal).replace(/^(-?)0+(?=\d)/, '$1')
+  return short === '-0' ? '0' : short
 }
 
 /** Returns the number of digits after the point of a decimal. */

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
+import { readDecimal } from '../../../src/exchange/formats/fields.js'
 import { instrumentStream } from '../../../src/db/series.js'
 import { repairOf } from '../../../src/history/repairs.js'
 import { claimEvents } from '../../../src/ledger/futures.js'
@@ -220,6 +221,16 @@ it('a settlement that comes again with another rate is a gap, until it comes wit
   await storeShown(key, rates)
   expect((await gaps()).filter(({ state }) => state === 'open')).toEqual([])
   expect(await coverage()).toBe(1)
+})
+
+it.each(['-0.000000', '0', '0e-8', '-00.0'])('a rate of 0 is the same rate as %s', async (zero) => {
+  const [key] = futures() as [FutureKey]
+  const rates = (fundingRate: string) =>
+    [8, 9, 10, 11].map((hour) => ({ ts: start - dayMs + hour * hourMs, fundingRate: readDecimal(fundingRate) ?? '' }))
+  for (const again of ['0.000', zero, zero]) {
+    await storeShown(key, rates(again))
+    expect(await gaps()).toEqual([])
+  }
 })
 
 it('a settlement that a response leaves out is a gap by the interval, and no gap when it comes', async () => {
