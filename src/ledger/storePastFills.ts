@@ -162,7 +162,7 @@ export async function storePastFills(
     const judgement = await judge(trx, key, page)
     if (judgement === null) return { inserted: 0, showsLive: false, refusal: null, proven: [] }
     const { known, compare, proven, refusal } = judgement
-    await weighValues(trx, key, known, compare)
+    await weighValues(trx, key, judgement)
     const showsLive = known.some((fill) => fill.source === 'live' && compare(fill) === 'same')
     if (refusal !== null) return { inserted: 0, showsLive, refusal, proven }
     const fresh = await freshFills(trx, key, judgement)
@@ -295,18 +295,18 @@ function comparedWith(fills: readonly Fill[]): Compare {
 const disputedReason = 'the history of fills gave a stored one other values'
 
 /**
- * Notes fills that come again with other values as evidence, which ends where they come with the stored values. A page
- * that agrees with no stored fill is of a history that nothing is believed of.
+ * Notes fills that come again with other values as evidence. It ends where a page that is not refused shows all stored
+ * fills of a millisecond. A page that agrees with no stored fill is of a history that nothing is believed of.
  */
-async function weighValues(trx: Kysely<Database>, key: FillKey, known: readonly StoredFill[], compare: Compare) {
-  const timesOf = (verdict: 'same' | 'other') =>
+async function weighValues(trx: Kysely<Database>, key: FillKey, { known, compare, refusal }: Judgement) {
+  const timesOf = (verdict: ReturnType<Compare>) =>
     normalized(known.filter((fill) => compare(fill) === verdict).map(({ ts }) => ({ from: ts, to: addMs(ts, 1) })))
   const [same, other] = [timesOf('same'), timesOf('other')]
   if (same.length === 0) return
   const series = seriesValues(streamOf(key))
-  await callFunction(trx, 'recorder.end_evidence', ...series, 'disputed', multirangeText(subtract(same, other)))
-  if (other.length === 0) return
-  await callFunction(trx, 'recorder.note_evidence', ...series, rangeTexts(other), disputedReason)
+  const shown = multirangeText(subtract(same, timesOf(null)))
+  if (refusal === null) await callFunction(trx, 'recorder.end_evidence', ...series, 'disputed', shown)
+  if (other.length > 0) await callFunction(trx, 'recorder.note_evidence', ...series, rangeTexts(other), disputedReason)
 }
 
 /** Returns why a history disagrees with the stored fills of the same time; null if it agrees. */

@@ -126,6 +126,29 @@ it('a page of the history that gives one another time by seconds is not used', a
   expect((await stored()).filter((row) => row.endsWith(' d'))).toEqual(['4004 d'])
 })
 
+it('a fill with another price is in doubt until a page of the history that is used shows it', async () => {
+  const rows: Told[] = [...first.slice(0, 2), [3_003, 'other'], ...first.slice(2), [5_005, 'e']]
+  await store(rows, 60_000)
+  const wrong = rowsOf(rows).map((fill) => (fill.execId === 'c' ? { ...fill, price: '11' } : fill))
+  await storeAll(test.database.db, [batchOf('fills', key, wrong, at(61_000))])
+  const doubted = async () =>
+    (await test.database.pool.query("select from recorder.ledger where verdict = 'disputed'")).rows.length
+  const told = { other: null, reachesTo: at(0), largest: 1_000, disorderMs: 0, requestTime: at(600_000) }
+  const askFor = (without: string, from = 0) => {
+    const fills = rowsOf(rows.filter(([ms, id]) => id !== without && ms >= from))
+    return storePastFills(test.database.db, key, { asked: { from: at(from), to: at(20_000) }, fills, ...told })
+  }
+  expect(await askFor('c')).toMatchObject({ refusal: 'incomplete' })
+  expect(await doubted()).toBe(1)
+  expect(await askFor('d')).toMatchObject({ refusal: 'incomplete' })
+  expect(await doubted()).toBe(1)
+  // At its edge a page may lack it without being refused.
+  expect(await askFor('c', 3_000)).toMatchObject({ refusal: null })
+  expect(await doubted()).toBe(1)
+  expect(await askFor('')).toMatchObject({ refusal: null })
+  expect(await doubted()).toBe(0)
+})
+
 it('a fill at two times does not stand for another one that is missing', async () => {
   await store(
     [
