@@ -12,7 +12,7 @@ returns tstzmultirange language sql stable set search_path = pg_catalog, pg_temp
 $$;
 
 -- Returns true if candles are stored in ranges that a response leaves out. Then it is no unbroken run, and shows no
--- silence.
+-- silence. A forming candle without volume is left out later, unless something is traded in it.
 create or replace function recorder.leaves_out_candles(
   of_category market.category, of_symbol text, of_type text, of_interval text, left_out tstzmultirange
 )
@@ -23,7 +23,7 @@ begin
   return exists (
     select from market.candles c
     where c.category = of_category and c.symbol = of_symbol and c.type = of_type::market.candle_type
-      and c.interval = of_interval::market.candle_interval and c.is_closed
+      and c.interval = of_interval::market.candle_interval and (c.is_closed or c.base_volume > 0)
       and c.open_time > lower(left_out) - length and c.open_time < upper(left_out)
       and tstzrange(c.open_time, c.open_time + length) && left_out);
 end

@@ -7,6 +7,8 @@ export type CandlePage = {
   to: number
   at: number
   openings: number[]
+  /** True if its candles have no volume. */
+  isQuiet: boolean
 }
 
 const settlingMs = 5_000
@@ -15,6 +17,8 @@ export class CandleModel {
   private own: Span[] = []
   /** Silence between two neighbours of one response. A candle that comes in it ends it, with its own interval. */
   private silences: Span[] = []
+  /** Opening times of forming candles. True for those that have a volume: they cannot be silence. */
+  private formed = new Map<number, boolean>()
   /** Times of stored fills. What lies between two candles was not silent there. */
   private traded: number[] = []
 
@@ -23,11 +27,12 @@ export class CandleModel {
     private readonly stepMs: number,
   ) {}
 
-  receive({ from, to, at, openings }: CandlePage): void {
+  receive({ from, to, at, openings, isQuiet }: CandlePage): void {
     const closed = openings.filter((open) => open + this.stepMs + settlingMs <= at).sort((a, b) => a - b)
     const own = closed.map((open): Span => [open, open + this.stepMs])
     this.own = unite([...this.own, ...own])
     this.silences = subtract(this.silences, own)
+    for (const open of openings) this.formed.set(open, !isQuiet)
     if (!this.isTraded) return
     const inside = openings.filter((open) => open >= from && open < to).sort((a, b) => a - b)
     const left: Span[] = []
@@ -38,7 +43,9 @@ export class CandleModel {
       left.push([before + this.stepMs, Math.min(open, settled)])
     }
     // A response that leaves out a stored candle is no unbroken run: it shows no silence at all.
-    if (intersect(left, this.own).length > 0) return
+    const traded = [...this.formed].filter(([, isTraded]) => isTraded)
+    const stored = unite([...this.own, ...traded.map(([open]): Span => [open, open + this.stepMs])])
+    if (intersect(left, stored).length > 0) return
     this.silences = unite([...this.silences, ...this.withoutTrades(left)])
   }
 

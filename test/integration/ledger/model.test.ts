@@ -81,6 +81,7 @@ const pageOfCandles = fc.record({
   places: fc.uniqueArray(fc.integer({ min: 0, max: 14 }), { minLength: 1, maxLength: 8 }),
   shiftMs: fc.constantFrom(0, 0, 0, 30_000),
   settledPlaces: fc.integer({ min: 1, max: 16 }),
+  isQuiet: fc.boolean(),
 })
 
 const pageOfFills = fc.record({
@@ -112,12 +113,13 @@ it('claims of candles are what a model of the rule claims', async () => {
           expect(await claims()).toEqual(model.claimed())
           continue
         }
-        const { places, shiftMs, settledPlaces } = page
+        const { places, shiftMs, settledPlaces, isQuiet } = page
         const openings = places.map((place) => someTime + place * minuteMs + shiftMs)
         const at = someTime + settledPlaces * minuteMs + 5_000
-        model.receive({ from: -Infinity, to: Infinity, at, openings })
+        model.receive({ from: -Infinity, to: Infinity, at, openings, isQuiet })
         const candles = openings.map((openTime): Candle => {
-          return aCandle({ symbol, type, openTime, isClosed: openTime + minuteMs + 5_000 <= at })
+          const isClosed = openTime + minuteMs + 5_000 <= at
+          return aCandle({ symbol, type, openTime, isClosed, baseVolume: isQuiet ? '0' : '5' })
         })
         const shown = { type, lengthMs: minuteMs, isComplete: true, settledUntil: at - 5_000 }
         await storeCandles(db, candles, silenceBetween(openings, shown))

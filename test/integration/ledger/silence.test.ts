@@ -4,6 +4,7 @@ import { concludeReview } from '../../../src/ledger/reviews.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storePastFills } from '../../../src/ledger/storePastFills.js'
 import { verify } from '../../../src/ledger/verify.js'
+import type { Candle } from '../../../src/market/candle.js'
 import { addMs, dayMs, hourMs, minuteMs, serviceMs } from '../../../src/market/values.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { aCandle, aFill, anInstrument } from '../../support/marketRows.js'
@@ -19,11 +20,14 @@ beforeAll(async () => {
 afterAll(() => test?.drop())
 beforeEach(() => test.database.pool.query('truncate market.candles, market.fills, recorder.ledger'))
 
+const price = { open: '10', high: '10', low: '10', close: '10', baseVolume: '1' }
+const minuteCandle = (minute: number, fields: Partial<Candle> = {}) =>
+  aCandle({ ...price, openTime: addMs(base, minute * minuteMs), ...fields })
+
 /** A live response with the candles of these minutes. */
-async function showMinutes(minutes: readonly number[], atMinute: number) {
+async function showMinutes(minutes: readonly number[], atMinute: number, forming: readonly Candle[] = []) {
   const requestTime = serviceMs(base + atMinute * minuteMs + 6_000)
-  const price = { open: '10', high: '10', low: '10', close: '10', baseVolume: '1' }
-  const rows = minutes.map((minute) => aCandle({ ...price, openTime: base + minute * minuteMs }))
+  const rows = [...minutes.map((minute) => minuteCandle(minute)), ...forming]
   const target = { ...series, settleMs: 5_000, limit: 100 }
   await storeBatch(test.database.db, {
     stream: 'candles',
@@ -68,6 +72,15 @@ describe('silence', () => {
       [3, 6],
       [7, 8],
     ])
+  })
+
+  it.each([
+    ['7', []],
+    ['0', [[1, 2]]],
+  ])('is shown where a forming candle is left out later only if it had no volume: %s', async (baseVolume, silent) => {
+    await showMinutes([0], 1, [minuteCandle(1, { baseVolume, isClosed: false })])
+    await showMinutes([0, 2], 3)
+    expect(await silence()).toEqual(silent)
   })
 
   it('is not confirmed by a review that leaves out a stored candle', async () => {
