@@ -87,6 +87,7 @@ declare
     'the service left these candles out at first, as if nothing had been traded, and gave them later';
   oldest constant timestamptz := case when at is not null then lower(filled) end;
   late tstzmultirange;
+  begun timestamptz;
   has_fills boolean := false;
   whole constant tstzmultirange := filled + left_out;
   against constant tstzmultirange := (
@@ -130,9 +131,13 @@ begin
     set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at),
       asked_since = case when k.noted_at < excluded.noted_at then excluded.asked_since else k.asked_since end
     where not k.ranges @> excluded.ranges or k.noted_at < excluded.noted_at;
-  select range_agg(r) into late from recorder.ledger k cross join lateral unnest(k.ranges * filled) as r
+  select range_agg(r) filter (where k.verdict <> 'before the beginning'),
+    max(upper(k.ranges)) filter (where k.verdict = 'before the beginning')
+    into late, begun
+  from recorder.ledger k left join lateral unnest(k.ranges * filled) as r on true
   where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
-    and k.verdict in ('silent', 'no trade') and k.part < upper(filled) and upper(k.ranges) > lower(filled);
+    and k.verdict in ('silent', 'no trade', 'before the beginning')
+    and k.part < upper(filled) and upper(k.ranges) > lower(filled);
   if late is not null then
     update recorder.ledger k set ranges = k.ranges - late
     where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
@@ -163,6 +168,16 @@ begin
     update recorder.ledger k set ranges = k.ranges + left_out
     where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'recorded' and not k.ranges @> left_out;
+  end if;
+  if begun is not null then
+    -- The series has older candles than those with which it seemed to begin.
+    delete from recorder.ledger k
+    where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
+      and k.verdict = 'before the beginning';
+    perform recorder.note_unknown('candles', of_category, of_symbol, of_type, of_interval,
+      tstzmultirange(tstzrange(lower(filled), begun))
+        - recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded'),
+      'the series seemed to begin after these candles, but older ones came');
   end if;
   if at is not null then
     -- It may be stored after the list that its instrument has left.

@@ -34,6 +34,7 @@ import { addingRanges, ofSeries, type Series, seriesValues } from '../db/series.
  * | missing              | nothing              | `settleGaps`                                    | it is before the beginning                    |
  * | missing, lost        | recorded             | `weigh_minutes`                                 | candles show that no fill was lost            |
  * | before the beginning | nothing              | `recordInstruments`                             | the instrument is listed again                |
+ * | before the beginning | missing              | `storeCandles`                                  | older candles come: what follows them lacks   |
  * | recorded             | final                | `removeArchived`                                | rows leave for the archive                    |
  * | recorded, silent,    | nothing              | `forget`                                        | rows are older than the configuration keeps   |
  * | no trade, missing,   |                      |                                                 |                                               |

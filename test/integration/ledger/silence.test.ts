@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { addEmptyRanges } from '../../../src/ledger/missing.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { concludeReview } from '../../../src/ledger/reviews.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { storePastFills } from '../../../src/ledger/storePastFills.js'
 import { verify } from '../../../src/ledger/verify.js'
 import type { Candle } from '../../../src/market/candle.js'
@@ -207,3 +209,29 @@ it.each([
   await list(['ETHUSDT'], atMinute + 1)
   expect(await minutesOf('gaps', "reason like 'the instrument left the list%'")).toEqual(gaps)
 })
+
+const older = {
+  'a live response': () => showMinutes([5], 22),
+  'a page of the past': () => storeCandles(test.database.db, [minuteCandle(5)]),
+  'many pages': () => {
+    const minutes = Array.from({ length: 800 }, (_, place) => 5 - place)
+    return storeCandles(
+      test.database.db,
+      minutes.map((minute) => minuteCandle(minute)),
+    )
+  },
+}
+it.each(Object.keys(older) as (keyof typeof older)[])(
+  'a series that has older candles by %s began earlier',
+  async (way) => {
+    const { db, pool } = test.database
+    await showMinutes([20, 21], 22)
+    await addEmptyRanges(db, series, [{ from: addMs(base, 10 * minuteMs), to: addMs(base, 20 * minuteMs) }])
+    await showMinutes([20, 21, 22], 23)
+    const beginning = () => pool.query("select from recorder.ledger where verdict = 'before the beginning'")
+    expect((await beginning()).rows).toHaveLength(1)
+    await older[way]()
+    expect((await beginning()).rows).toEqual([])
+    expect(await minutesOf('gaps')).toEqual([[6, 20]])
+  },
+)
