@@ -223,8 +223,13 @@ begin
   where (asked.stream, asked.category, asked.type, asked.interval) = ('fills', of_category, '', '')
     and asked.symbol = any (left_list) and asked.verdict = 'unsettled';
   perform recorder.note_unknown('fills', of_category, asked.symbol, '', '',
-    tstzmultirange(tstzrange(known.until, asked.noted_at)), recorder.reason_for_end())
+    tstzmultirange(tstzrange(known.until, shown.until)), recorder.reason_for_end())
   from recorder.ledger asked
+  cross join lateral (
+    -- A response that proved nothing may have shown later fills.
+    select greatest(asked.noted_at, max(t.ts) + interval '1 millisecond') as until from market.fills t
+    where t.category = of_category and t.symbol = asked.symbol and t.ts >= asked.noted_at
+  ) shown
   cross join lateral (
     select coalesce(max(upper(k.ranges)),
       recorder.first_fill(of_category, asked.symbol, asked.asked_since) + interval '1 millisecond') as until
@@ -233,7 +238,7 @@ begin
       and k.verdict in ('recorded', 'final')
   ) known
   where (asked.stream, asked.category, asked.type, asked.interval) = ('fills', of_category, '', '')
-    and asked.symbol = any (left_list) and asked.verdict = 'unsettled' and known.until < asked.noted_at;
+    and asked.symbol = any (left_list) and asked.verdict = 'unsettled' and known.until < shown.until;
 end
 $$;
 

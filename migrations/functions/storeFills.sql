@@ -80,7 +80,7 @@ begin
     end if;
   end if;
   -- Fills of one time prove nothing. If none of them was stored before, others were missed before them. So they were
-  -- between the page and a newer one that came first, also where a page that proves nothing has shown the fills.
+  -- between the page and a newer one that came first, also where the fills have come from the history.
   if lower(run) = begins or run is null and (p.shared is null or p.first > newest) then
     -- The millisecond of a fill that has left ends before the run that begins after this fill.
     before := (
@@ -280,6 +280,14 @@ begin
           p.received);
       end if;
     end if;
+    if p.claimed && p.unread then
+      -- Such a fill came late, unless one is stored at its time.
+      p.claimed := p.claimed - recorder.withdraw_claims('fills', p.category, p.symbol, '', '',
+        p.unread - (
+          select coalesce(range_agg(tstzrange(t.ts, t.ts + a_ms)), nothing) from market.fills t
+          where t.category = p.category and t.symbol = p.symbol and p.unread @> t.ts
+            and t.ts between lower(p.unread) and upper(p.unread)), unread_reason);
+    end if;
     if p.differing > 0 then
       conflicts := recorder.reject_fills(p.category, p.symbol, conflict_reason, p.received, row_ms, row_exec_id,
         row_side, row_price, row_size, row_page, p.page);
@@ -296,8 +304,11 @@ begin
       if judged.run is not null and p.unread is not null then
         if p.is_disputed then
           perform recorder.end_evidence('fills', p.category, p.symbol, '', '', 'disputed',
-            tstzmultirange(tstzrange(p.edge + a_ms + p.disorder,
-              greatest(p.newest - p.disorder, p.edge + a_ms + p.disorder))) - conflicts);
+            tstzmultirange(tstzrange(p.edge + p.disorder + a_ms, null))
+              -- A fill of a whole second may lie anywhere in it.
+              * tstzmultirange(tstzrange(null, case when p.is_finer
+                then date_trunc('second', p.newest - p.disorder, 'UTC') else p.newest - p.disorder end))
+              - conflicts - p.unread);
         end if;
         unsettled := judged.unsettled + tstzmultirange(judged.run) - p.unread - conflicts;
         tail := case when isempty(p.unread) then judged.tail else 'empty' end;
@@ -326,7 +337,16 @@ begin
     -- Prices of fills that it stored may contradict what is claimed.
     minutes := tstzmultirange(tstzrange(
       date_trunc('minute', least(p.new_from, p.requested), 'UTC'), date_trunc('minute', p.requested, 'UTC')));
-    if p.unread is not null and p.left_out = 0 then
+    if p.oldest is not null and (p.unread is null or p.left_out > 0) then
+      -- It proves nothing, and still shows a fill since which others may be missing.
+      insert into recorder.ledger as k (
+        stream, category, symbol, verdict, ranges, asked_since, noted_at, settled_at
+      )
+      values ('fills', p.category, p.symbol, 'unsettled', nothing,
+        least(p.requested, p.edge + p.disorder + a_ms), p.requested, 'infinity')
+      on conflict (stream, category, symbol, type, interval, verdict, part) do update
+        set asked_since = excluded.asked_since where excluded.asked_since < k.asked_since;
+    elsif p.unread is not null then
       insert into recorder.ledger as k (
         stream, category, symbol, verdict, ranges, asked_since, noted_at, settled_at
       )

@@ -100,6 +100,8 @@ export class FillModel {
       const proven: Span = [run[0], Math.min(run[1], settledBy(page))]
       this.must = unite([...this.must, ...subtract([proven], momentsOf(page.unread))])
     }
+    // A row of claimed time that cannot be understood leaves its millisecond unproven.
+    this.must = subtract(this.must, momentsOf(page.unread))
     this.recount()
   }
 

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
+import { rejectedRow } from '../../../src/market/rows.js'
 import { minuteMs } from '../../../src/market/values.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { at, every, fillPage, fillRanges, storeAll } from '../../support/fillPages.js'
@@ -40,4 +41,16 @@ it('a response that is stored after the list without its instrument leaves no un
   expect(rows).toEqual([{ since: minute + minuteMs, until: minute + 2 * minuteMs }])
   await recordInstruments(db, 'SPOT', [other], at(662_000), { complete: true })
   expect(await ends()).toEqual(gone)
+})
+
+it('fills of a last page that proves nothing are in the gap at the end', async () => {
+  const { db } = test.database
+  const [gone, other] = [anInstrument({ symbol: 'XRPUSDT' }), anInstrument({ symbol: 'ETHUSDT' })]
+  await recordInstruments(db, 'SPOT', [gone, other], at(700_000), { complete: true })
+  const page = (from: number, to: number) => fillPage(every(500, from, to), { symbol: 'XRPUSDT', requested: to + 100 })
+  await storeAll(db, [page(0, 60_000)])
+  const unread = rejectedRow({ operation: 'fills', parameters: {} }, 'no time', '{}')
+  await storeAll(db, [{ ...page(50_000, 90_000), rejected: [unread] }])
+  await recordInstruments(db, 'SPOT', [other], at(800_000), { complete: true })
+  expect(await fillRanges(db, 'gaps', 'XRPUSDT')).toEqual([[58_100, 89_501]])
 })

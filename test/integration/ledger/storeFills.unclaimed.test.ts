@@ -18,6 +18,10 @@ beforeEach(clear)
 
 const store = (...batches: Batch[]) => storeAll(test.database.db, batches)
 const claimed = (symbol?: string) => fillRanges(test.database.db, 'coverage', symbol)
+const evidence = async () => {
+  const { rows } = await sql`select from recorder.ledger where verdict = 'disputed'`.execute(test.database.db)
+  return rows.length
+}
 const lost = (symbol?: string) => fillRanges(test.database.db, 'gaps', symbol)
 describe('what is not claimed', () => {
   it.each([
@@ -69,6 +73,39 @@ describe('what is not claimed', () => {
     await store(page([500, 700, 900, 1_000]))
     expect(await claimed()).toEqual([[501, 1_000]])
     expect(await lost()).toEqual([])
+  })
+
+  it('is the time after a first page that proves nothing', async () => {
+    const unread = rejectedRow({ operation: 'fills', parameters: {} }, 'no time', '{}')
+    await store({ ...page(every(1_000, 0, 10_000)), rejected: [unread] })
+    await store(page(every(1_000, 60_000, 90_000)))
+    expect(await lost()).toEqual([[1, 61_000]])
+  })
+
+  it('is the millisecond of a late fill that could not be understood, unless a fill is stored there', async () => {
+    const whole = page(every(100, 100, 2_000))
+    const refused = (ms: number) =>
+      rejectedRow({ operation: 'fills', parameters: {} }, 'no price', JSON.stringify({ ts: at(ms), price: 'n/a' }))
+    await store(whole)
+    await store({ ...whole, rejected: [refused(550), refused(700)] })
+    expect(await lost()).toEqual([[550, 551]])
+    expect(await claimed()).toEqual([
+      [101, 550],
+      [551, 1_900],
+    ])
+  })
+
+  it('is that of a fill with two values, until a page shows it', async () => {
+    const whole = page(every(100, 100, 1_000))
+    await store(whole)
+    await store({ ...whole, rows: whole.rows.map((row) => (row.ts === at(500) ? { ...row, price: '12' } : row)) })
+    const without = page(every(100, 100, 1_000).filter((ms) => ms !== 500))
+    const refused = rejectedRow({ operation: 'fills', parameters: {} }, 'no price', JSON.stringify({ ts: at(500) }))
+    await store({ ...without, rejected: [refused] })
+    expect(await evidence()).toBe(1)
+    await store(whole)
+    expect(await evidence()).toBe(0)
+    expect(await claimed()).toEqual([[101, 900]])
   })
 
   it('is the time before new fills in a claimed silence, from the newest fill stored before', async () => {
