@@ -66,7 +66,7 @@ const rows: Readonly<
   newSymbols: [
     'new symbols of a list',
     'collect/universe/wholeLists.ts',
-    'they wait until the next list has them, too; an incident says so',
+    'they wait until a later list agrees; an incident says so',
     rejected,
   ],
   knownInstruments: [

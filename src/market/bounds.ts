@@ -30,7 +30,7 @@ export const bounds = {
   openRevisions: 20_000,
   /** Restatements of a series in a day. After each, all of the instrument's past is read again. */
   restatements: 5,
-  /** New symbols of a list that are added before the next list has them, too, or a tenth of the list if that is more. */
+  /** New symbols of a list that are added before a later list agrees, or a tenth of the list if that is more. */
   newSymbols: 100,
   /** Instruments that a part of the program keeps something in mind of, each of them once for each operation. */
   knownInstruments: 50_000,

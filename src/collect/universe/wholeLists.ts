@@ -24,10 +24,10 @@ interface KnownList {
 const cachedMs = 45_000
 
 /**
- * Decides which lists prove that an instrument is gone, and which may add many. A list that lacks more than a tenth of
- * the list before removes none until another one agrees that is `cachedMs` younger at least. One that adds more than a
- * tenth adds none until the next one agrees. The first list of a run is compared with the recorded one. It removes none.
- * Without a recorded one it adds all.
+ * Decides which lists prove that an instrument is gone, and which may add some. A list that lacks more than a tenth of
+ * the list before, or adds more than a tenth, removes none and adds none until a later one agrees. What it lacks is gone
+ * when one agrees that is `cachedMs` younger at least. Lists that are doubted thus add nothing, however many come. The
+ * first list of a run is compared with the recorded one. It removes none. Without a recorded one it adds all.
  */
 export class WholeLists {
   readonly #incidents: Incidents
@@ -51,8 +51,8 @@ export class WholeLists {
   }
 
   /**
-   * Marks a list that does not count: instruments that it lacks are not removed. Leaves out its new rows if they are too
-   * many, and counts them as not kept. Other batches are left as they are.
+   * Marks a list that does not count: instruments that it lacks are not removed. Leaves out its new rows, and counts them
+   * as not kept. Other batches are left as they are.
    */
   judge<Target, Row>(batch: Batch<Target, Row>): Batch<Target, Row> {
     const { stream, target, rows, receivedAt } = batch
@@ -76,14 +76,13 @@ export class WholeLists {
       return before.isRecorded ? { ...batch, provesNothing: true } : batch
     }
     this.#lists.set(key, { symbols: before.symbols, doubted: { symbols, since } })
-    const { lacksMuch, addsMuch, added } = change
+    const { lacksMuch, added } = change
     const effects = [
       ...(lacksMuch ? ['what is missing counts as gone when a later list lacks it, too'] : []),
-      ...(addsMuch ? [`${added} new symbols are left out until the next list has them, too`] : []),
+      ...(added > 0 ? [`${added} new symbols are left out until a later list has them, too`] : []),
     ]
     const sizes = `${symbols.size} ${category === '' ? '' : `of ${category} `}after ${before.symbols.size}`
     this.#incidents.failed(what, `${sizes}: ${effects.join('; ')}`, category)
-    if (!addsMuch) return { ...batch, provesNothing: true }
     const known = rows.filter((row) => before.symbols.has(nameOf(row)))
     const unkept = (batch.unkept ?? 0) + rows.length - known.length
     return { ...batch, rows: known, unkept, provesNothing: true }

@@ -130,3 +130,21 @@ test('a first list unlike the recorded one counts when the next one agrees', () 
   expect(counts(numbers(500, 800))).toBe(true)
   expect(lists.isDoubted('instruments', { category: 'SPOT' })).toBe(false)
 })
+
+test('lists that lack much add nothing, however many come and however often a run begins', () => {
+  const stored = new Set(numbers(0, 8_000))
+  let fresh = 8_000
+  for (let run = 0; run < 3; run++) {
+    const { lists, incidents } = watch()
+    lists.recorded(listOf([...stored]))
+    for (let list = 0; list < 5; list++) {
+      // Another fifth is missing each time, and there are new ones, fewer than a tenth.
+      const ids = [...numbers(0, 8_000).filter((id) => id % 5 !== list), ...numbers(fresh, (fresh += 780))]
+      const { rows, unkept } = lists.judge(listOf(ids))
+      for (const { symbol } of rows as { readonly symbol: string }[]) stored.add(Number(symbol.slice(1)))
+      expect(unkept).toBe(780)
+    }
+    expect(incidents.recent()[0]?.message).toContain('780 new symbols are left out')
+  }
+  expect(stored.size).toBe(8_000)
+})
