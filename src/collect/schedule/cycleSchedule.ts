@@ -1,5 +1,6 @@
 import { hourMs } from '../../market/values.js'
 import type { Moment } from '../../runtime/clock.js'
+import { DueHeap } from './dueHeap.js'
 import { failingWaitMs, type FailureRun, GroupOutcomes } from './failures.js'
 import {
   afterResponse,
@@ -67,6 +68,8 @@ const quietAfter = 5
 const maxCycleWaitMs = hourMs
 /** Requests for quiet targets in a cycle, as a share of the places, but at least one. They take no places. */
 const quietShare = 0.05
+/** Shortest time between two arrangements of one ranking: each looks at all targets, and each response may want one. */
+const arrangeEveryMs = 1000
 
 /**
  * Decides when each target of a ranking is requested. Time is divided into cycles of equal length, and each cycle has a
@@ -88,6 +91,10 @@ export class CycleSchedule<Target> {
   #quietTokens = 0
   #refilledMs = 0
   #isArranged = false
+  #arrangedMs = -Infinity
+  /** Covered targets without a request under way: those that have a place, and quiet ones. */
+  readonly #active = new DueHeap<Entry<Target>>((entry) => isWaiting(entry) && !isQuiet(entry))
+  readonly #quiet = new DueHeap<Entry<Target>>((entry) => isWaiting(entry) && isQuiet(entry))
   readonly #outcomes = new GroupOutcomes()
 
   constructor(options: CycleOptions<Target>) {
@@ -125,23 +132,20 @@ export class CycleSchedule<Target> {
     })
     this.#places = places
     this.#isArranged = false
+    this.#arrangedMs = -Infinity
   }
 
   /** Returns the targets that are due. Each is due again only after a call of `responded` or `failed` for it. */
   take(nowMs: number): Target[] {
     this.#arrange(nowMs)
     this.#refillQuietTokens(nowMs)
-    const due: Target[] = []
-    for (const entry of this.#ranked) {
-      if (!entry.isCovered || entry.isRequested || entry.dueMs > nowMs) continue
-      if (isQuiet(entry)) {
-        if (this.#quietTokens < 1) continue
-        this.#quietTokens--
-      }
+    const due: Entry<Target>[] = []
+    for (let entry = this.#first(); entry !== null && entry.dueMs <= nowMs; entry = this.#first()) {
+      if (isQuiet(entry)) this.#quietTokens--
       entry.isRequested = true
-      due.push(entry.target)
+      due.push(entry)
     }
-    return due
+    return due.sort((a, b) => a.rank - b.rank).map(({ target }) => target)
   }
 
   /**
@@ -169,6 +173,7 @@ export class CycleSchedule<Target> {
     const dueBefore = entry.dueMs
     entry.dueMs = this.#nextPlaceMs(entry, waitMs(entry.pace, this.#limits), now)
     this.#isArranged &&= before.fruitless === entry.pace.fruitless
+    this.#wait(entry)
     return before.fruitless > 0 ? 0 : Math.max(0, Math.round((entry.dueMs - dueBefore) / everyMs) - 1)
   }
 
@@ -182,6 +187,7 @@ export class CycleSchedule<Target> {
     const wait = failingWaitMs(entry.failing, everyMs)
     const placeMs = this.#nextPlaceMs(entry, Math.max(everyMs, wait), now)
     entry.dueMs = wait > everyMs ? placeMs : Math.min(placeMs, now.ms + wait)
+    this.#wait(entry)
   }
 
   /**
@@ -197,6 +203,7 @@ export class CycleSchedule<Target> {
     if (claimedMs >= waitMs(entry.pace, this.#limits)) return
     entry.wasClaimed = true
     entry.dueMs = Math.min(entry.dueMs, this.#nextPlaceMs(entry, Math.max(0, claimedMs - sinceMs), now))
+    this.#wait(entry)
   }
 
   /** Returns true if the target has had a response. */
@@ -213,12 +220,7 @@ export class CycleSchedule<Target> {
     this.#arrange(nowMs)
     // Where all targets are quiet, the growing number of tokens alone makes one due.
     this.#refillQuietTokens(nowMs)
-    let next = Infinity
-    for (const entry of this.#ranked) {
-      if (!entry.isCovered || entry.isRequested) continue
-      if (!isQuiet(entry) || this.#quietTokens >= 1) next = Math.min(next, entry.dueMs)
-    }
-    return Math.max(nowMs, next)
+    return Math.max(nowMs, this.#first()?.dueMs ?? Infinity)
   }
 
   counts(nowMs: number): CycleCounts {
@@ -244,8 +246,11 @@ export class CycleSchedule<Target> {
 
   /** Gives the places to the first targets of the ranking. A target requested every second cycle takes half a place. */
   #arrange(nowMs: number): void {
-    if (this.#isArranged) return
+    if (this.#isArranged || nowMs < this.#arrangedMs + arrangeEveryMs) return
     this.#isArranged = true
+    this.#arrangedMs = nowMs
+    this.#active.clear()
+    this.#quiet.clear()
     const active = this.#ranked.filter((entry) => !isQuiet(entry))
     const costOf = ({ pace }: Entry<Target>) => this.#options.everyMs / waitMs(pace, this.#limits)
     const chosen = new Set(keepSteady(active, costOf, this.#places, ({ isCovered }) => isCovered))
@@ -254,7 +259,18 @@ export class CycleSchedule<Target> {
       const isCovered = isQuiet(entry) || chosen.has(entry)
       if (isCovered && !entry.isCovered) entry.dueMs = Math.max(entry.dueMs, nowMs)
       entry.isCovered = isCovered
+      this.#wait(entry)
     }
+  }
+
+  #wait(entry: Entry<Target>): void {
+    if (isWaiting(entry)) (isQuiet(entry) ? this.#quiet : this.#active).add(entry)
+  }
+
+  /** Returns the target that is due first; null while each has a request under way, or is quiet and no token is left. */
+  #first(): Entry<Target> | null {
+    const [active, quiet] = [this.#active.first(), this.#quietTokens >= 1 ? this.#quiet.first() : null]
+    return active === null || (quiet !== null && quiet.dueMs < active.dueMs) ? quiet : active
   }
 
   #refillQuietTokens(nowMs: number): void {
@@ -275,6 +291,10 @@ export class CycleSchedule<Target> {
 /** How long a request may be overdue. Requests for quiet targets are few, so a quiet target may wait for an hour. */
 function patienceMs(entry: Entry<unknown>): number {
   return isQuiet(entry) ? maxCycleWaitMs : graceMs
+}
+
+function isWaiting({ isCovered, isRequested }: Entry<unknown>): boolean {
+  return isCovered && !isRequested
 }
 
 function isQuiet({ pace }: Entry<unknown>): boolean {
