@@ -46,6 +46,8 @@ const triesForMissing = 3
 
 /** Time between two choices of instruments. An instrument whose ticker claims too much loses its place after it. */
 const rechooseEveryMs = 60_000
+/** Wait after a list for those of the other categories. One choice then takes them all. */
+const listsTogetherMs = 1_000
 /** Longest wait for work that was aborted to end. */
 const giveUpMs = 1_000
 /** Longest wait for what the start reads from the database. */
@@ -72,6 +74,8 @@ export class Collector {
   readonly #loops: Promise<void>[]
   #ownership: Ownership
   #isCollecting = false
+  /** Ends the wait for further lists; null while none is awaited. */
+  #cancelChoice: (() => void) | null = null
   #fillsPoller: FillsPoller | null = null
   #candlePoller: CandlePoller | null = null
   #candleSeries: readonly CandleSeries[] = []
@@ -143,6 +147,7 @@ export class Collector {
   async stop(drainTimeoutMs: number): Promise<boolean> {
     const { clock, client, logger } = this.#dependencies
     this.#stopping.abort()
+    this.#cancelChoice?.()
     const stopped = (async () => {
       await this.#starting
       await Promise.all([...this.#pollers.values()].map((poller) => poller.stop()))
@@ -247,7 +252,8 @@ export class Collector {
 
   #learned(stream: AnyStream): void {
     // Every ticker changes turnovers a little. Choosing after each would change the covered instruments all day.
-    if (this.#isCollecting && stream.name !== 'tickers') this.#retarget()
+    if (this.phase !== 'collecting' || stream.name === 'tickers') return
+    this.#cancelChoice ??= this.#dependencies.clock.after(listsTogetherMs, () => this.#retarget())
   }
 
   #listsOf(stream: AnyStream & { readonly kind: 'lists' }): readonly object[] {
@@ -279,6 +285,8 @@ export class Collector {
   /** Chooses anew the instruments of all streams, or of one stream. */
   #retarget(only?: AnyStream): void {
     const { config } = this.#dependencies
+    this.#cancelChoice?.()
+    this.#cancelChoice = null
     const demands = new Map(
       allowances(config, this.universe.planned()).streams.map((demand) => [demand.stream, demand]),
     )

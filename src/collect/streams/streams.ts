@@ -146,8 +146,15 @@ const candles: InstrumentStream<CandleTarget, Candle> = {
   targetsOf(config, keys, universe) {
     const { settleMs } = config.streams.candles
     const candlesOf = candlesByKind(config)
-    return traded(keys).flatMap((key) =>
-      candlesOf(universe.find(key)?.kind ?? 'other').map((candle) => ({ ...candle, settleMs, limit: 3, ...key })),
+    return traded(keys).flatMap(({ category, symbol }) =>
+      candlesOf(universe.find({ category, symbol })?.kind ?? 'other').map(({ type, interval }) => ({
+        category,
+        symbol,
+        type,
+        interval,
+        settleMs,
+        limit: 3,
+      })),
     )
   },
   fetch: (client, { category, symbol, type, interval, limit, settleMs }, options) =>

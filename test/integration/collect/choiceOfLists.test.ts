@@ -1,0 +1,42 @@
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import { type Recorder, startRecorder } from '../../../src/app.js'
+import { loadConfig } from '../../../src/config/resolve.js'
+import { createLogger } from '../../../src/runtime/logger.js'
+import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
+import { createTestDatabase, type TestDatabase } from '../../support/database.js'
+import { temporaryFolder } from '../../support/temporaryFolder.js'
+
+const patience = { timeout: 60_000 }
+const dataDir = temporaryFolder('choice-of-lists')
+let simulator: Simulator
+let database: TestDatabase
+let recorder: Recorder | undefined
+
+beforeEach(async () => {
+  simulator = await startSimulator({ scale: 'tiny' })
+  database = await createTestDatabase()
+})
+afterEach(async () => {
+  await recorder?.stop()
+  await simulator.close()
+  await database.drop()
+})
+
+test('lists that come together cause one choice of instruments', async () => {
+  const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url } })
+  config.database.dataDir = dataDir
+  config.serve.enabled = false
+  config.streams.instruments.schedule = '*/5 * * * * *'
+  recorder = await startRecorder(config, createLogger('silent'))
+  const { collector } = recorder
+  await expect.poll(() => collector.phase, patience).toBe('collecting')
+  // Each choice tells once which parts of a stream are still covered.
+  const kept = vi.spyOn(collector.incidents, 'keepOnly')
+  const lists = () => collector.stats.instruments.responses + collector.stats.rpi_symbols.responses
+  const before = lists()
+  await expect.poll(() => lists() - before, patience).toBeGreaterThanOrEqual(12)
+  const choices = kept.mock.calls.filter(([stream]) => stream === 'fills').length
+  expect(choices).toBeGreaterThan(0)
+  // Six lists come at once. Another choice may be that of each minute.
+  expect(choices).toBeLessThanOrEqual(lists() / 4)
+})
