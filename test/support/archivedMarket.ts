@@ -11,7 +11,7 @@ import { addNoTrade } from './noTradeRanges.js'
 const hourMs = 3_600_000
 /** The market ends two days later. */
 export const archivedFrom = Date.UTC(2026, 2, 2)
-export const archivedCandles = { category: 'SPOT', symbol: 'RAREUSDT', type: 'market', interval: '1H' } as const
+const archivedCandles = { category: 'SPOT', symbol: 'RAREUSDT', type: 'market', interval: '1H' } as const
 
 /** The cookbook's market, and what it lacks: silence, a gap over midnight, and a candle that changed later. */
 export async function loadArchivedMarket(db: Kysely<Database>): Promise<void> {
