@@ -31,10 +31,12 @@ $$;
 create or replace function recorder.make_final(of_stream text, since timestamptz, until timestamptz)
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  -- Writers of a series wait at its recorded ranges, so that none of them claims more meanwhile.
+  -- Writers of a series wait at its recorded ranges, so that none of them claims more meanwhile. Those of several
+  -- series come to them in the same order.
   perform from recorder.ledger k
   where k.stream = of_stream and k.verdict = 'recorded' and k.ranges && tstzrange(since, until)
-  order by k.category, k.symbol, k.type, k.interval, k.part for update;
+  order by k.category::text collate "C", k.symbol collate "C", k.type collate "C", k.interval collate "C", k.part
+  for update;
   perform recorder.add_final(of_stream, f.category, f.symbol, f.type, f.interval, f.parts) from (
     select r.category, r.symbol, r.type, r.interval, range_agg(p) as parts
     from recorder.ledger r cross join lateral unnest(recorder.part_of_day(r.ranges, r.interval, since, until)) as p

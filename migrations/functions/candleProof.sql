@@ -97,9 +97,9 @@ declare
 begin
   filled := filled - against;
   left_out := left_out - against;
-  if of_type = 'market' and (of_interval = '1m' or not isempty(left_out)) then
+  if of_type = 'market' then
     -- Candles and fills are compared by whichever comes later. The lock makes one of them wait for the other. Writers
-    -- of fills take it before the lock on candles, too.
+    -- of fills take it before the lock on candles of any interval, too.
     perform from recorder.ledger k
     where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
       and k.verdict = 'recorded' and k.part = '-infinity' for update;

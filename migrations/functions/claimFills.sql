@@ -178,26 +178,18 @@ returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
   from differing cross join lateral (values (ts), (shown_ts)) as both_times (ms)
 $$;
 
--- Makes other transactions wait that change the proof of these series. It locks the row of each first part, in the
--- order in which a transaction of several series of candles comes to their fills: that of the bytes of category and
--- symbol. No row is locked before all rows exist. So two transactions never wait for each other.
+-- Makes other transactions wait that change the proof of these series. It locks the row of each first part, or adds it,
+-- one after another in the order in which a transaction of several series of candles comes to their fills: that of the
+-- bytes of category and symbol. So two transactions never wait for each other.
 create or replace function recorder.lock_fills(categories market.category[], symbols text[])
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
+  insert into recorder.ledger as c (stream, category, symbol, type, interval, verdict, ranges)
   select 'fills', k.category, k.symbol, '', '', 'recorded', '{}'
   from unnest(categories, symbols) as k (category, symbol)
-  where not exists (
-    select from recorder.ledger c
-    where recorder.is_of(c, 'fills', k.category, k.symbol, '', '')
-      and c.verdict = 'recorded'
-      and c.part = '-infinity')
-  order by k.category::text collate "C", k.symbol collate "C"
-  on conflict do nothing;
-  perform from unnest(categories, symbols) as k (category, symbol)
-  join recorder.ledger c using (category, symbol)
-  where c.stream = 'fills' and c.type = '' and c.interval = '' and c.verdict = 'recorded' and c.part = '-infinity'
-  order by c.category::text collate "C", c.symbol collate "C" for update of c;
+  group by k.category, k.symbol order by k.category::text collate "C", k.symbol collate "C"
+  -- A row that is there is locked, and stays as it is.
+  on conflict (stream, category, symbol, type, interval, verdict, part) do update set ranges = c.ranges where false;
 end
 $$;
 

@@ -1,12 +1,15 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { callFunction } from '../../../src/db/database.js'
+import { instrumentStream } from '../../../src/db/series.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
+import { writerOf } from '../../../src/ledger/writers.js'
 import { addMs, serviceMs } from '../../../src/market/values.js'
 import { createRandom } from '../../../src/simulator/world/hash.js'
 import { batchOf } from '../../support/batches.js'
+import { addCoverage } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { insertFills } from '../../support/insertFills.js'
 import { untilSomebodyWaits } from '../../support/lockWait.js'
@@ -36,6 +39,40 @@ test('transactions that lock series of which some are new never wait for each ot
   }
 })
 
+test('a new series is not added before those before it are locked', async () => {
+  const { db } = created.database
+  await callFunction(db, 'recorder.lock_fills', ['SPOT'], ['OLD'])
+  let locking: Promise<unknown> | undefined
+  await db.transaction().execute(async (trx) => {
+    await callFunction(trx, 'recorder.lock_fills', ['SPOT'], ['OLD'])
+    locking = callFunction(db, 'recorder.lock_fills', ['SPOT', 'SPOT'], ['YOUNG', 'OLD'])
+    await untilSomebodyWaits(trx)
+    await callFunction(trx, 'recorder.lock_fills', ['SPOT'], ['YOUNG'])
+  })
+  await locking
+})
+
+test('candles of several intervals never wait for fills that end the silence of one', async () => {
+  const { db } = created.database
+  const key = { category: 'SPOT', symbol: 'SILENT' } as const
+  const quarter = { ...key, type: 'market', interval: '15m' } as const
+  const quarterMs = 900_000
+  const candles = [0, 3].map((place) => aCandle({ ...quarter, openTime: someTime + place * quarterMs }))
+  const askedAt = someTime + 4 * quarterMs
+  await storeBatches(db, [batchOf('candles', { ...quarter, settleMs: 0, limit: candles.length }, candles, askedAt)])
+  const { rows } = await sql`select from market.no_trade where symbol = ${key.symbol}`.execute(db)
+  expect(rows).toHaveLength(1)
+  let storing: Promise<unknown> | undefined
+  await db.transaction().execute(async (trx) => {
+    await storeCandles(trx, candles.slice(1))
+    const traded = aFill({ ...key, execId: 'silent', ts: someTime + quarterMs })
+    storing = writerOf('fills')(db, [batchOf('fills', key, [traded], askedAt)])
+    await untilSomebodyWaits(trx)
+    await storeCandles(trx, [aCandle({ ...key, openTime: someTime })])
+  })
+  expect(await storing).toMatchObject([{ inserted: 1 }])
+})
+
 /** Two series in the order in which every transaction of both comes to them, which is not that of their declaration. */
 const first = { category: 'COIN-FUTURES', symbol: 'ab' } as const
 const second = { category: 'SPOT', symbol: 'Z' } as const
@@ -51,21 +88,28 @@ test.each([
         return batchOf('candles', { ...series, settleMs: 0 }, [aCandle(series)], someTime + 120_000)
       }),
   ],
+  ['removals', null],
 ])('%s of several series lock the fills of each in one order', async (_, batches) => {
   const { db } = created.database
+  const range = { from: someTime + 3_600_000, to: someTime + 7_200_000 }
+  for (const key of both) await addCoverage(db, instrumentStream('fills', key), [range])
   const symbols = both.map(({ symbol }) => symbol)
   await callFunction(db, 'recorder.lock_fills', ['SPOT', 'COIN-FUTURES'], symbols)
   let storing: Promise<unknown> | undefined
   await db.transaction().execute(async (trx) => {
     await callFunction(trx, 'recorder.lock_fills', [first.category], [first.symbol])
-    storing = storeBatches(db, batches())
+    storing =
+      batches === null
+        ? callFunction(db, 'recorder.make_final', 'fills', new Date(range.from), new Date(range.to))
+        : storeBatches(db, batches())
     await untilSomebodyWaits(trx)
     const { rows } = await sql`
       select from recorder.ledger where stream = 'fills' and symbol = ${second.symbol} and verdict = 'recorded'
       for update nowait`.execute(trx)
     expect(rows).toHaveLength(1)
   })
-  expect(await storing).toMatchObject([{ isStored: true }, { isStored: true }])
+  const stored = await storing
+  if (batches !== null) expect(stored).toMatchObject([{ isStored: true }, { isStored: true }])
 })
 
 test('the fills of instruments that leave the list are locked before a gap of theirs is noted', async () => {
