@@ -270,9 +270,12 @@ begin
   from recorder.ledger k cross join lateral unnest(k.ranges) as r
   where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
     and k.verdict = 'contradicted' and k.part > lower(minutes) - interval '1 minute' and k.part < upper(minutes);
-  -- Only what is known of candles can speak. A page may reach years back, to where no candle is stored.
-  compared := recorder.whole_minutes(minutes * (claimed + asked + contradicted))
-    * recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'recorded');
+  -- Only what is known of candles can speak. A page may reach years back, to where no candle is stored. Candles of
+  -- contradicted minutes are stored where an archive was adopted, which made them final.
+  compared := recorder.whole_minutes(minutes * (claimed + asked + contradicted)) * (
+    recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'recorded')
+    + case when isempty(contradicted) then '{}' else
+      recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'final') end);
   if isempty(compared) then
     return;
   end if;

@@ -5,6 +5,7 @@ import { movePointer, readHints, readPointers, type ShownFile, shownFiles } from
 import { publishedTables } from '../iceberg/tables.js'
 import { type ArchiveFile, type Day, dayEnd, dayOf, dayStart, proofTables } from '../layout/tables.js'
 import type { ArchiveTarget } from '../layout/target.js'
+import type { FileRow } from '../layout/rowText.js'
 import { fileRows } from './file.js'
 import { requireSameService, takeOwnership } from './owner.js'
 import { ledgerKey, proofTakers, type Relation, relationOf, type Take, valuesOf } from './restore.js'
@@ -26,9 +27,9 @@ export async function adoptArchive(
     await requireSameService(db, target)
     const [before, hints] = [await readPointers(db), await readHints(target)]
     const found: { readonly source: string; readonly day: Day; readonly file: ArchiveFile }[] = []
-    // Coverage comes first: what it holds needs no moments of its own.
-    const isCoverage = ({ name }: { readonly name: string }) => name === 'coverage'
-    for (const table of publishedTables.toSorted((a, b) => Number(isCoverage(b)) - Number(isCoverage(a)))) {
+    // Coverage and gaps come first: what they hold needs no moments of its own.
+    const isProof = ({ divider }: { readonly divider: string }) => divider === 'stream'
+    for (const table of publishedTables.toSorted((a, b) => Number(isProof(b)) - Number(isProof(a)))) {
       for (const shown of await shownFiles(target, table, hints)) {
         const { sha256, day } = await readFile(db, { target, signal }, shown)
         const proof = proofTables.find(({ name }) => name === table.name)
@@ -70,16 +71,55 @@ async function readFile(
   const { table, divider, day } = shown
   if (table === 'gaps' && day !== null) await forgetGaps(db, divider, day)
   let read = { sha256: '', day: day ?? dayOf(0) }
+  const minutes = day === null ? null : await contradictedMinutes(db, { table, divider, day })
   for await (const { footer, rows } of fileRows(reader, shown)) {
     read = { sha256: footer.sha256, day: footer.day }
-    const take = takers[table] ?? (day === null ? takeList(table, footer.columns) : undefined)
-    if (take === undefined) continue
-    for (let i = 0; i < rows.length; i += rowsPerStatement) {
-      const values = valuesOf(footer.columns, rows.slice(i, i + rowsPerStatement))
-      await take(db, relationOf(footer.columns, values))
+    const comesBack = minutes === null ? () => true : isOfMinutes(minutes, shown, footer.columns)
+    const parts = [
+      [takeRows(table, footer.columns), rows.filter(comesBack)],
+      [takers[table], rows.filter((row) => !comesBack(row))],
+    ] as const
+    for (const [take, taken] of parts) {
+      if (take === undefined) continue
+      for (let i = 0; i < taken.length; i += rowsPerStatement) {
+        const values = valuesOf(footer.columns, taken.slice(i, i + rowsPerStatement))
+        await take(db, relationOf(footer.columns, values))
+      }
     }
   }
   return read
+}
+
+const minuteOf = (ms: number) => Math.floor(ms / 60_000)
+
+/**
+ * Resolves to the minutes whose candle contradicts the fills, of a file of either. That ends only when rows agree, so
+ * these rows come back.
+ */
+async function contradictedMinutes(
+  db: Kysely<Database>,
+  { table, divider, day }: Pick<ShownFile, 'table' | 'divider'> & { readonly day: Day },
+): Promise<ReadonlySet<string>> {
+  if (table !== 'fills' && table !== 'candles') return new Set()
+  const { rows } = await sql<{ symbol: string; part: number }>`
+    select symbol, part from recorder.ledger
+    where stream = 'fills' and category = ${divider} and verdict = 'contradicted'
+      and part >= ${new Date(dayStart(day))} and part < ${new Date(dayEnd(day))}`.execute(db)
+  return new Set(rows.map(({ symbol, part }) => `${symbol} ${minuteOf(part)}`))
+}
+
+/** Returns a function that tells fills of these minutes, and their candles. */
+function isOfMinutes(
+  minutes: ReadonlySet<string>,
+  { table }: ShownFile,
+  columns: readonly { readonly name: string }[],
+): (row: FileRow) => boolean {
+  const place = (column: string) => columns.findIndex(({ name }) => name === column)
+  const [symbol, type, interval] = [place('symbol'), place('type'), place('interval')]
+  const time = place(table === 'fills' ? 'ts' : 'open_time')
+  return (row) =>
+    minutes.has(`${String(row[symbol])} ${minuteOf(Number(row[time]) / 1000)}`) &&
+    (table === 'fills' || (row[type] === 'market' && row[interval] === '1m'))
 }
 
 /** Takes a day out of the gaps of a stream, whose archive knows better what came of it. */
@@ -175,8 +215,8 @@ const takers: Readonly<Record<string, Take | undefined>> = {
   liquidations: takeMoments('liquidations'),
 }
 
-/** Returns a function that inserts the rows of a list that the database does not have. */
-function takeList(table: string, columns: readonly { readonly name: string }[]): Take {
+/** Returns a function that inserts the rows that the database does not have. */
+function takeRows(table: string, columns: readonly { readonly name: string }[]): Take {
   const names = sql.join(columns.map(({ name }) => sql.ref(name)))
   return (db, relation) =>
     sql`insert into ${sql.table(`market.${table}`)} (${names}) select ${names} from ${relation} as r

@@ -10,7 +10,7 @@ import { storeBatch } from '../../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../../src/ledger/storeCandles.js'
 import { storePastFills } from '../../../../src/ledger/storePastFills.js'
 import type { Fill } from '../../../../src/market/rows.js'
-import { archiveAll, hintsOf, temporaryArchive } from '../../../support/archives.js'
+import { archiveAll, hintsOf, rowsOf, temporaryArchive } from '../../../support/archives.js'
 import { batchOf } from '../../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../../support/database.js'
 import { aBook, aCandle, aFill } from '../../../support/marketRows.js'
@@ -89,6 +89,15 @@ async function storePast(db: Db, fills: readonly Fill[]): Promise<void> {
   })
 }
 
+/** The gaps of fills that end on the day on which the first fills come or the next, with their states. */
+async function gapsOfFirstDay(db: Db) {
+  const until = new Date(start + daySeconds * secondMs)
+  const { rows } = await sql`
+    select from_time as "from", to_time as "to", state from market.gaps
+    where stream = 'fills' and to_time < ${until} order by 1`.execute(db)
+  return rows
+}
+
 /** Archives an original whose history hides a fill that a candle counts. */
 async function archiveContradicted(): Promise<readonly Fill[]> {
   const { db } = original.database
@@ -109,7 +118,31 @@ test('what a candle counts is missing in a database that adopted the archive, to
   await adoptArchive(db, archive.target)
   await storePast(db, page)
   expect(await secondsIn(db, 'coverage', [130])).toEqual([])
-  expect(await secondsIn(db, 'gaps', [100, 130, 190])).toEqual([130])
+  expect(await gapsOfFirstDay(db)).toEqual([{ from: start + 120_000, to: start + 180_000, state: 'open' }])
+})
+
+test('a gap that a candle shows ends in a database that adopted the archive when what it counts is there', async () => {
+  const page = await archiveContradicted()
+  const { database } = dump
+  await adoptArchive(database.db, archive.target)
+  await storePast(
+    database.db,
+    [...page, fill(130)].toSorted((a, b) => b.ts - a.ts),
+  )
+  expect(await gapsOfFirstDay(database.db)).toEqual([{ from: start + 120_000, to: start + 180_000, state: 'repaired' }])
+
+  const before = await rowsOf(archive.target, 'fills')
+  expect((await archiveAll(database, archive.target, now)).problems).toEqual([])
+  const added = (await rowsOf(archive.target, 'fills')).filter(
+    (row) => !before.some((one) => one['exec_id'] === row['exec_id']),
+  )
+  expect(added).toMatchObject([{ exec_id: '130' }])
+  expect(await rowsOf(archive.target, 'fills')).toHaveLength(before.length + 1)
+  const tables = ['fills', 'candles'].map((name) => ({ name, retentionDays: 4 }))
+  const { kept } = await removeArchived(database, archive.target, tables, { now: () => now })
+  expect(kept).toEqual([])
+  const { rows } = await sql`select from market.fills union all select from market.candles`.execute(database.db)
+  expect(rows).toEqual([])
 })
 
 test.each([[['fills']], [['fills', 'candles']]])(
