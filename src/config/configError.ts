@@ -33,24 +33,24 @@ const maxFileBytes = 524_288
 /** Name of a file that stands for standard input. */
 export const standardInput = '-'
 
-/** Reads a file that the configuration names, or standard input. Throws a `ConfigError` with advice. */
-export function readText(file: string, advice: string): string {
+/** Reads a file that the configuration names, or standard input. Throws a `ConfigError` about `name` with advice. */
+export function readText(file: string, advice: string, name = file): string {
   let text: string | undefined
   try {
     text = readUpTo(file, maxFileBytes)
   } catch (error) {
-    throw unreadable(file, error, advice)
+    throw unreadable(name, error, advice)
   }
-  if (text === undefined) throw new ConfigError([`${file}: it is larger than ${maxFileBytes} bytes; ${advice}`])
+  if (text === undefined) throw new ConfigError([`${name}: it is larger than ${maxFileBytes} bytes; ${advice}`])
   return text
 }
 
 /** Returns an error that says why a file that the configuration names cannot be read. */
-function unreadable(file: string, cause: unknown, advice: string): ConfigError {
-  const { code, message } = cause as NodeJS.ErrnoException
+function unreadable(name: string, error: unknown, advice: string): ConfigError {
+  const { code, message } = error as NodeJS.ErrnoException
   const why =
     code === 'ENOENT' ? 'there is no such file' : code === 'EACCES' ? 'no permission to read it' : (code ?? message)
-  return new ConfigError([`${file}: ${why}; ${advice}`], { cause })
+  return new ConfigError([`${name}: ${why}; ${advice}`])
 }
 
 /** Reads a file; undefined if it is larger than `maxBytes`. Throws for a pipe or a device, which might never end. */

@@ -31,9 +31,10 @@ function withSecretFiles(env: Environment): Environment {
   for (const variable of secretVariables) {
     const file = env[`${variable}_FILE`]
     if (!isSet(file) || isSet(env[variable])) continue
-    const advice = `${variable}_FILE is the path of a file that holds what ${variable} would`
-    const text = readText(file, advice).trim()
-    if (text === '') throw new ConfigError([`${file}: it is empty; ${advice}`])
+    const advice = `give it the path of a file that holds what ${variable} would`
+    // The secret itself may have been given in place of the path.
+    const text = readText(file, advice, `${variable}_FILE`).trim()
+    if (text === '') throw new ConfigError([`${variable}_FILE: it is empty; ${advice}`])
     fromFiles[variable] = text
   }
   return { ...env, ...fromFiles }

@@ -87,18 +87,25 @@ function describeMistake({ issue, unknownKey }: Mistake, input: unknown, place: 
   const { path } = issue
   if (unknownKey !== undefined) {
     const whole = [...path, unknownKey]
-    return `${place(whole)}: ${dotted(whole)} is not an option; options here are ${Object.keys(propertiesOf(nodeAt(path))).join(', ')}; correct or remove it`
+    // Another key may be a whole line, with a password.
+    const named = /^[\w-]{1,40}$/.test(unknownKey) ? dotted(whole) : `a key of ${dotted(path)}`
+    return `${place(whole)}: ${named} is not an option; options here are ${Object.keys(propertiesOf(nodeAt(path))).join(', ')}; correct or remove it`
   }
-  return `${place(path)}: ${dotted(path)} ${requirement(issue)}${received(path, input)}; ${remedy(path)}`
+  return `${place(path)}: ${dotted(path)} ${requirement(issue)}${received(issue, input)}; ${remedy(path)}`
 }
 
-/** Describes the value that was found, without what is secret. A connection string may have its password anywhere. */
-function received(path: Path, input: unknown): string {
-  if (['database', 'database.url', 'database.readUrl', 'serve', 'serve.password'].includes(dotted(path))) return ''
+/**
+ * Describes the value that was found, without what is secret. A connection string may have its password anywhere, and what
+ * is in place of a group may be the secret of one of its options.
+ */
+function received(issue: z.core.$ZodIssue, input: unknown): string {
+  const { path } = issue
+  if (['database.url', 'database.readUrl', 'serve.password'].includes(dotted(path))) return ''
   const value = path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
   if (value === null || value === undefined) return ', but is empty'
   if (Array.isArray(value)) return ', but is a list'
   if (typeof value === 'object') return ', but is a group of options'
+  if (issue.code === 'invalid_type' && issue.expected === 'object') return ''
   const shown = typeof value === 'string' ? withoutLogin(value) : value
   return `, not ${JSON.stringify(shown).slice(0, 80)}`
 }

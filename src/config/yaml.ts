@@ -8,17 +8,19 @@ export interface ConfigSource {
   place(path: readonly PropertyKey[]): string
 }
 
-/** Parses YAML. Throws a `ConfigError` with the syntax errors, one line each. */
+/**
+ * Parses YAML. Throws a `ConfigError` with the syntax errors, one line each. These name the parser's code alone: its
+ * messages repeat parts of the text, which may be of a password.
+ */
 export function parseYaml(text: string, file: string): ConfigSource {
   const lineCounter = new LineCounter()
-  const document = parseDocument(text, { lineCounter, prettyErrors: false })
+  const document = parseDocument(text, { lineCounter, prettyErrors: false, stringKeys: true, logLevel: 'error' })
   if (document.errors.length > 0) {
     throw new ConfigError(
-      problemsOf(
-        document.errors,
-        (error) =>
-          `${file}:${lineCounter.linePos(error.pos[0]).line}: ${error.message.replaceAll('\n', ' ')}; correct the YAML`,
-      ),
+      problemsOf(document.errors, ({ pos, code }) => {
+        const { line, col } = lineCounter.linePos(pos[0])
+        return `${file}:${line}:${col}: ${code.toLowerCase().replaceAll('_', ' ')}; correct the YAML, texts with special signs in quotes`
+      }),
     )
   }
   return {
@@ -36,9 +38,11 @@ export function parseYaml(text: string, file: string): ConfigSource {
 function toValue(convert: () => unknown, file: string): unknown {
   try {
     return convert()
-  } catch (error) {
-    // The library refuses a document whose aliases would expand without limit.
-    throw new ConfigError([`${file}: ${(error as Error).message}; remove the aliases`], { cause: error })
+  } catch {
+    // The library also refuses a document whose aliases would expand without limit.
+    throw new ConfigError([
+      `${file}: an alias has no value; remove the aliases, and put texts that begin with * in quotes`,
+    ])
   }
 }
 

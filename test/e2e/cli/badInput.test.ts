@@ -41,7 +41,7 @@ describe('what is wrong with the configuration is said in one line, exit code 2'
     ],
     ['an unsupported interval', 'streams: { candles: { intervals: [7m] } }', /streams\.candles\.intervals/],
     ['broken YAML', 'streams: [', /recorder\.yaml/],
-    ['a name that turns the line', 'streams: { "fi\u202ells": {} }', /streams\.fi\\u202ells is not an option/],
+    ['a name that turns the line', 'streams: { "fi\u202ells": {} }', /a key of streams is not an option/],
     ['a value that turns the line', 'log: { level: "\u202e" }', /not "\\u202e"/],
     ['no service', 'log: { level: info }', /exchange\.baseUrl.*EXCHANGE_BASE_URL/],
   ] as const)('%s', async ([, yaml, pattern]) => {
