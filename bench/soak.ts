@@ -1,4 +1,6 @@
-import { readFile } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import pg from 'pg'
@@ -17,9 +19,14 @@ const tenths = 10
 const collectsWhenAsked = `import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { isMainThread } from 'node:worker_threads'
+import { renameSync, writeFileSync } from 'node:fs'
 setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc')
-if (isMainThread) process.on('SIGUSR2', () => collect())`
+if (isMainThread) process.on('SIGUSR2', () => {
+  collect()
+  writeFileSync(process.env.MEMORY_FILE + '.new', JSON.stringify(process.memoryUsage()))
+  renameSync(process.env.MEMORY_FILE + '.new', process.env.MEMORY_FILE)
+})`
 
 /** Figures by their names. */
 type Figures = Readonly<Record<string, number>>
@@ -52,9 +59,11 @@ async function watchRecorder(folder: string, tenthMs: number): Promise<Figures[]
   const simulator = await startSimulatorChild({ scale: 'live' })
   const port = await lastingPort()
   const config = await configFile(folder, 'soak', { database: { dataDir: folder }, serve: { port } })
+  const memoryFile = join(folder, 'memory.json')
   const recorder = startProgram(['start', '--config', config], {
     EXCHANGE_BASE_URL: simulator.url,
     LOG_LEVEL: 'warn',
+    MEMORY_FILE: memoryFile,
     NODE_OPTIONS: `--import=data:text/javascript,${encodeURIComponent(collectsWhenAsked)}`,
   })
   const ended = recorder.finished.then(({ stderr }) => {
@@ -70,8 +79,8 @@ async function watchRecorder(folder: string, tenthMs: number): Promise<Figures[]
       while (rows.length < tenths) {
         const samples = await Promise.race([takeSamples(port, tenthMs), ended])
         recorder.process.kill('SIGUSR2')
-        const [collected] = await Promise.race([takeSamples(port, 1), ended])
-        const row = { ...figuresOf(samples, collected), ...(await readServer(server.url)) }
+        const memory = await Promise.race([takeMemory(memoryFile), ended])
+        const row = { ...figuresOf(samples, memory), ...(await readServer(server.url)) }
         rows.push(row)
         console.log(`${new Date().toISOString()} ${rows.length}/${tenths} ${JSON.stringify(row)}`)
       }
@@ -86,6 +95,14 @@ async function watchRecorder(folder: string, tenthMs: number): Promise<Figures[]
   }
 }
 
+/** Takes what the recorder has written of its memory after a collection. */
+async function takeMemory(file: string): Promise<NodeJS.MemoryUsage> {
+  while (!existsSync(file)) await sleep(100)
+  const memory = JSON.parse(await readFile(file, 'utf8')) as NodeJS.MemoryUsage
+  await rm(file)
+  return memory
+}
+
 /** Reads the recorder's metrics for some time. Resolves to nothing if it does not serve them yet. */
 async function takeSamples(port: number, forMs: number): Promise<Figures[]> {
   const samples: Figures[] = []
@@ -94,8 +111,6 @@ async function takeSamples(port: number, forMs: number): Promise<Figures[]> {
     if (metric === null) continue
     samples.push({
       atMs: performance.now(),
-      heap: metric('nodejs_heap_size_used_bytes'),
-      external: metric('nodejs_external_memory_bytes'),
       resident: metric('process_resident_memory_bytes'),
       descriptors: metric('process_open_fds'),
       processor: metric('process_cpu_seconds_total'),
@@ -107,13 +122,13 @@ async function takeSamples(port: number, forMs: number): Promise<Figures[]> {
   return samples
 }
 
-function figuresOf(samples: readonly Figures[], collected: Figures = {}): Figures {
+function figuresOf(samples: readonly Figures[], memory: NodeJS.MemoryUsage): Figures {
   const least = (name: string) => Math.min(...samples.map((sample) => sample[name] ?? Number.NaN))
   const most = (name: string) => Math.max(...samples.map((sample) => sample[name] ?? Number.NaN))
   const gained = (name: string) => most(name) - least(name)
   return {
-    'heap after a collection, MB': (collected['heap'] ?? 0) / 1e6,
-    'external memory after it, MB': (collected['external'] ?? 0) / 1e6,
+    'heap after a collection, MB': memory.heapUsed / 1e6,
+    'external memory after it, MB': memory.external / 1e6,
     'resident memory, highest, MB': most('resident') / 1e6,
     'file descriptors, fewest': least('descriptors'),
     "share of a core, the server's not counted": gained('processor') / (gained('atMs') / 1000),
