@@ -167,13 +167,13 @@ export function headerParts(header: unknown): readonly string[] {
 }
 
 /** Nobody encodes a body more often. Each round costs as much as the largest body may. */
-const mostEncodings = 4
+const maxEncodings = 4
 
 async function decoded(body: Buffer, encodings: readonly string[], maxOutputLength: number): Promise<Buffer> {
   const names = encodings.map((name) => name.toLowerCase()).filter((name) => name !== 'identity')
   const decodes = names.flatMap((name) => decoders.get(name) ?? []).toReversed()
   // A body in an unknown encoding is left as it is. It then fails as something that is not JSON.
-  if (body.length === 0 || names.length > mostEncodings || decodes.length < names.length) return body
+  if (body.length === 0 || names.length > maxEncodings || decodes.length < names.length) return body
   let plain = body
   for (const decode of decodes) plain = await decode(plain, { maxOutputLength })
   return plain
