@@ -26,8 +26,13 @@ const nothing: ConfigSource = { value: {}, place: () => 'configuration' }
 export function resolveConfig(env: Environment, source = nothing): Config {
   const { input, variableAt } = withEnvironment(source.value, env)
   const result = configSchema.safeParse(input)
-  if (result.success) return result.data
   const place = (path: readonly PropertyKey[]) => variableAt(path) ?? source.place(path)
+  if (result.success) {
+    const controlled = controlledTexts(input)
+    if (controlled.length === 0) return result.data
+    const remove = 'must not have control characters; remove them'
+    throw new ConfigError(problemsOf(controlled, (path) => `${place(path)}: ${dotted(path)} ${remove}`))
+  }
   const mistakes = result.error.issues.flatMap((issue) => mistakesOf(issue))
   throw new ConfigError(problemsOf(mistakes, (mistake) => describeMistake(mistake, input, place)))
 }
@@ -60,6 +65,14 @@ export function keptMs(storage: Storage, stream: StreamName): number | null {
 }
 
 type Path = readonly PropertyKey[]
+
+/** Returns the paths of texts with control characters, which files, requests or the database refuse later. */
+function controlledTexts(value: unknown, path: Path = []): readonly Path[] {
+  if (typeof value === 'string') return /\p{Cc}/u.test(value) ? [path] : []
+  if (typeof value !== 'object' || value === null) return []
+  const isList = Array.isArray(value)
+  return Object.entries(value).flatMap(([key, inner]) => controlledTexts(inner, [...path, isList ? Number(key) : key]))
+}
 
 /** The part of a JSON Schema that this module reads. */
 interface SchemaNode {

@@ -16,6 +16,20 @@ z.config({ jitless: true })
 // Number of connections. With fewer, a slow query of a command could hold up the storing of rows.
 const poolSize = 8
 
+/** Returns true if a login with percent signs can be decoded, as whatever opens a connection does. */
+function isDecodable(url: string): boolean {
+  try {
+    return decodeURIComponent(url) !== ''
+  } catch {
+    return false
+  }
+}
+
+const httpUrl = (example: string) =>
+  z
+    .url({ protocol: /^https?$/, error: `must be an http or https URL such as ${example}` })
+    .refine(isDecodable, { error: 'must spell a percent sign as %25' })
+
 const connectionString = (user: string) =>
   z
     .string()
@@ -72,8 +86,7 @@ const exchangeConstants = {
 
 const exchange = z
   .strictObject({
-    baseUrl: z
-      .url({ protocol: /^https?$/, error: 'must be an http or https URL such as https://api.example.com' })
+    baseUrl: httpUrl('https://api.example.com')
       .transform((url) => url.replace(/\/+$/, '').replace(/\/api\/v3$/, ''))
       .exactOptional()
       .describe(
@@ -86,8 +99,7 @@ const exchange = z
       .describe(
         'The IP address of this machine to send from; by default the system chooses. Also EXCHANGE_LOCAL_ADDRESS in the environment.',
       ),
-    proxy: z
-      .url({ protocol: /^https?$/, error: 'must be an http or https URL such as http://proxy.example.com:3128' })
+    proxy: httpUrl('http://proxy.example.com:3128')
       .exactOptional()
       .describe(
         'URL of the HTTP proxy that requests go through; by default they go straight to the service. With a password it is a secret: prefer EXCHANGE_PROXY or EXCHANGE_PROXY_FILE in the environment.',

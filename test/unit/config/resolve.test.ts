@@ -202,6 +202,35 @@ describe('problems', () => {
     expect(problems.every((line) => !line.includes('\n'))).toBe(true)
   })
 
+  test.each([
+    ['collector: {egress: "\\0abc"}', 'recorder.yaml:1: collector.egress must not have control'],
+    [
+      'streams:\n  fills:\n    select:\n      symbols: [A, "B\\e"]',
+      'recorder.yaml:4: streams.fills.select.symbols[1] must',
+    ],
+    ['"a\\nb": 1', 'recorder.yaml:1: a key of the file is not an option; '],
+    ['streams: {"a\\nb": 1}', 'recorder.yaml:1: a key of streams is not an option; '],
+    [
+      'exchange: {proxy: "http://u:p%@h"}',
+      'recorder.yaml:1: exchange.proxy must spell a percent sign as %25, not "http://h"',
+    ],
+    ['exchange: {baseUrl: "http://u%ff@h"}', 'recorder.yaml:1: exchange.baseUrl must spell a percent sign as %25'],
+  ])('what would fail later is said in one line: %s', (yaml, beginning) => {
+    const problems = problemsOf(yaml)
+    expect(problems).toHaveLength(1)
+    expect(problems[0]?.startsWith(beginning), problems[0]).toBe(true)
+    expect(problems[0]).not.toContain('\n')
+  })
+
+  test('in the environment, too', () => {
+    expect(problemsOf('', { COLLECTOR_EGRESS: 'a\u0007b' })).toEqual([
+      'COLLECTOR_EGRESS: collector.egress must not have control characters; remove them',
+    ])
+    expect(problemsOf('', { EXCHANGE_PROXY: 'http://u:p%zz@h' }).join()).toMatch(
+      /^EXCHANGE_PROXY: exchange\.proxy must/,
+    )
+  })
+
   test('broken YAML says where', () => {
     expect(problemsOf('streams:\n  tickers: [1\nlog: {}')[0]).toMatch(/^recorder\.yaml:\d:\d: .*; correct the YAML/)
     expect(problemsOf('log: {}\nlog: {}')).toEqual([
