@@ -89,7 +89,7 @@ const rows: Readonly<
     null,
   ],
   turnMs: [
-    'milliseconds of the event loop without a turn',
+    'milliseconds of the event loop without a turn, while a response is read',
     'exchange/splitRows.ts',
     'shown by the metric',
     'nodejs_eventloop_lag_max_seconds',

@@ -40,6 +40,6 @@ export const bounds = {
   connections: 512,
   /** Parameters of a request to them. The library that reads them takes the square of their number. */
   parameters: 32,
-  /** Milliseconds of the event loop without a turn for others, whatever comes in. The fuzz of responses measures it. */
+  /** Milliseconds of the event loop without a turn for others while a response is read. The fuzz measures it. */
   turnMs: 500,
 } as const
