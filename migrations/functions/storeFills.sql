@@ -212,9 +212,9 @@ begin
       select c.page, count(*) filter (where c.is_known) as fills, count(*) filter (where c.differs) as differing,
         coalesce(bool_or(c.known_ts < c.ts and not c.is_moved), false) as is_finer,
         min(c.ts) filter (where c.is_known) as known_from, min(c.ts) filter (where not c.is_known) as new_from,
-        -- A fill that is dated ahead joins nothing, nor does one that has another time than the stored one.
-        max(c.ts) filter (where c.is_known and not c.is_moved and c.ts <= a.requested) as shared,
-        bool_or(c.is_live) filter (where c.is_known and not c.is_moved and c.ts <= a.requested) as is_live
+        -- A fill that is dated ahead joins nothing, nor does one that has other values than the stored one.
+        max(c.ts) filter (where c.is_known and not c.differs and c.ts <= a.requested) as shared,
+        bool_or(c.is_live) filter (where c.is_known and not c.differs and c.ts <= a.requested) as is_live
       from compared c join asked a using (page) group by c.page
     ), hidden as (
       select k.page, count(*) as fills, range_agg(tstzrange(k.ts,

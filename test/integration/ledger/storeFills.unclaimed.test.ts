@@ -95,6 +95,17 @@ describe('what is not claimed', () => {
     ])
   })
 
+  it('is what lies between two pages that share only a fill with two values', async () => {
+    await store(page(every(100, 100, 1_050)))
+    const next = page(every(100, 1_000, 2_050))
+    await store({ ...next, rows: next.rows.map((row) => (row.ts === at(1_000) ? { ...row, price: '12' } : row)) })
+    expect(await claimed()).toEqual([
+      [101, 1_000],
+      [1_001, 2_000],
+    ])
+    expect(await lost()).toEqual([[1_000, 1_001]])
+  })
+
   it('is that of a fill with two values, until a page shows it', async () => {
     const whole = page(every(100, 100, 1_000))
     await store(whole)
