@@ -72,6 +72,9 @@ export function scanRecords(bytes: Buffer): ScannedRecords {
 /** No recorder writes a longer segment, even if its last records came together. */
 const longestSegmentBytes = 64 * 1024 * 1024
 
+/** Returns what a found file counts. A longer one is set aside unread, and what is recorded makes no room for it. */
+export const countedBytes = (fileBytes: number) => (fileBytes > longestSegmentBytes ? 0 : fileBytes)
+
 export async function readSegment(disk: Disk, file: string): Promise<ScannedRecords> {
   return scanRecords(await readBounded(disk, file, longestSegmentBytes))
 }

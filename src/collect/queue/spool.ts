@@ -7,7 +7,7 @@ import { type Disk, isFullDisk } from '../../runtime/disk.js'
 import { becomeFileOwner, type FileOwner } from '../../runtime/folderLock.js'
 import { messageOf } from '../../runtime/text.js'
 import { type Batch, seriesKey } from '../../ledger/batch.js'
-import { pack, readSegment, SegmentWriter, unpack } from './segmentWriter.js'
+import { countedBytes, pack, readSegment, SegmentWriter, unpack } from './segmentWriter.js'
 import { createdAtOf, parseSegmentName, requireWritable, segmentName } from './spoolFolders.js'
 
 export interface SpoolOptions {
@@ -145,7 +145,8 @@ export class Spool {
       const parsed = parseSegmentName(name)
       if (parsed === null || this.#closed.has(name) || !(await this.#owner.hasEnded(parsed.owner))) continue
       const found = await this.#disk.stat(join(this.#options.root, name)).catch(() => undefined)
-      if (found?.isFile() === true) this.#closed.set(name, { stream: parsed.stream, isOwn: false, bytes: found.size })
+      if (found?.isFile() === true)
+        this.#closed.set(name, { stream: parsed.stream, isOwn: false, bytes: countedBytes(found.size) })
     }
   }
 

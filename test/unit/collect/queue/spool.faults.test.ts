@@ -126,6 +126,16 @@ describe('a segment that cannot be read', () => {
     expect(reads).toBe(0)
   })
 
+  test('because it is longer than any that a recorder writes takes no room from others', async () => {
+    await spool.append(book(nowMs))
+    await spool.close()
+    sparseBytes = 20_000_000_000
+    spool = await open()
+    await Promise.all(Array.from({ length: 20 }, (_, time) => spool.append(book(time))))
+    expect(dropped).toEqual([])
+    expect(reads).toBe(0)
+  })
+
   test('makes no room: what it holds could not be counted', async () => {
     await spool.close()
     spool = await open(800)
