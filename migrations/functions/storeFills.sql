@@ -39,7 +39,7 @@ create type recorder.compared_page as (
   -- Ranges that are proven and not claimed yet, and the tail of the newest run; service time of the newest response.
   unsettled tstzmultirange, tail tstzrange, asked timestamptz,
   -- Time of the first fill of all that responses showed before, if none is claimed before the page; null if the page
-  -- shares fills and is not older than that one.
+  -- shares a fill of a response and is not older than that one.
   first timestamptz
 );
 
@@ -55,6 +55,8 @@ declare
   newest constant timestamptz := least(p.newest, p.requested);
   ends constant timestamptz := newest - p.disorder;
   before timestamptz;
+  -- It shares no fill of an older response. History stores more than it claims.
+  is_apart constant boolean := coalesce(p.shared is null or not p.is_shown_live or p.first > newest, false);
   -- The newest run, as far as it was not claimed when it came. Fills are missing since, or since the first one of all.
   last constant tstzrange := (
     select r from unnest(p.unsettled * tstzmultirange(tstzrange(lower(p.tail) - interval '1 minute', null))
@@ -79,23 +81,20 @@ begin
       tail := tstzrange(least(upper(run), newest - a_ms), newest);
     end if;
   end if;
-  -- Fills of one time prove nothing. If none of them was stored before, others were missed before them. So they were
-  -- between the page and a newer one that came first, also where the fills have come from the history.
-  if lower(run) = begins or run is null and (p.shared is null or p.first > newest) then
+  -- Fills of one time prove nothing. If none of them was shown before, others were missed before them, or between the
+  -- page and a newer one that came first.
+  if lower(run) = begins or run is null and is_apart then
     -- The millisecond of a fill that has left ends before the run that begins after this fill.
     before := (
       select max(upper(r)) from unnest(p.claimed) as r
       where upper(r) <= begins and not (p.shared is not null and r @> p.oldest));
-    if p.shared is null or p.first > newest then
+    if is_apart then
       before := coalesce(least(before, case when lower(last) < begins then lower(last) end), p.first + a_ms);
     elsif before is null and p.shared <= p.edge then
       before := (
         select max(upper(r)) from unnest(p.unsettled + tstzmultirange(p.tail)) as r where upper(r) <= begins);
     end if;
     gap := tstzrange(least(before, begins), greatest(before, begins));
-  elsif run is null and not p.is_shown_live then
-    -- What it shares came from the history, which may have stored more than it claims.
-    gap := tstzrange(least(upper(range_merge(p.claimed + p.unsettled + tstzmultirange(p.tail))), begins), begins);
   elsif upper(last) + a_ms < lower(run) then
     -- It joins what history has claimed since the last run.
     gap := tstzrange(lower(last), lower(run));
@@ -237,10 +236,10 @@ begin
       coalesce(o.ranges * tstzmultirange(tstzrange(null, o.settled_at)), '{}'),
       coalesce(range_merge(o.ranges) * tstzrange(o.settled_at, null), 'empty'), o.noted_at,
       -- Needed only where nothing that is stored goes before, because it may look through all chunks.
-      case when s.shared is null and o.asked_since is not null
+      case when o.asked_since > a.newest + a_ms then o.asked_since - a_ms
+        when s.is_live is not true and o.asked_since is not null
           and coalesce(a.oldest <= coalesce(lower(last.ranges), lower(whole.ranges)), true)
-        then recorder.first_fill(a.category, a.symbol, o.asked_since)
-        when o.asked_since > a.newest + a_ms then o.asked_since - a_ms end
+        then recorder.first_fill(a.category, a.symbol, o.asked_since) end
     from asked a left join shown s using (page) left join hidden h using (page) left join final f using (page)
     left join recorder.ledger o
       on recorder.is_of(o, 'fills', a.category, a.symbol, '', '')

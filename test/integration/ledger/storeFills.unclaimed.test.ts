@@ -23,6 +23,14 @@ const evidence = async () => {
   return rows.length
 }
 const lost = (symbol?: string) => fillRanges(test.database.db, 'gaps', symbol)
+/** Stores a fill as the history does, which may store more than it claims. */
+async function storeAsHistory(ms: number): Promise<void> {
+  const { ts, execId, side, price, size } = aFill({ symbol: 'BTCUSDT', execId: `id ${ms}`, ts: at(ms) })
+  await sql`insert into market.fills (category, symbol, ts, exec_id, side, price, size, received_at, source)
+    values ('SPOT', 'BTCUSDT', ${new Date(ts).toISOString()}, ${execId}, ${side}, ${price}, ${size}, now(), 'history')
+  `.execute(test.database.db)
+}
+
 describe('what is not claimed', () => {
   it.each([
     ['its own time', (own: number) => ({ ts: own, price: 'n/a' }), [[500, 501]]],
@@ -56,11 +64,7 @@ describe('what is not claimed', () => {
       'BTCUSDT',
       `{[${new Date(at(101)).toISOString()},${new Date(at(50_000)).toISOString()})}`,
     )
-    const beyond = aFill({ symbol: 'BTCUSDT', execId: 'id 60000', ts: at(60_000) })
-    await sql`insert into market.fills (category, symbol, ts, exec_id, side, price, size, received_at, source)
-      values ('SPOT', 'BTCUSDT', ${new Date(beyond.ts).toISOString()}, ${beyond.execId}, ${beyond.side}, ${beyond.price}, ${beyond.size}, now(), 'history')`.execute(
-      test.database.db,
-    )
+    await storeAsHistory(60_000)
     await store(page([60_000]))
     expect(await lost()).toEqual([[50_000, 60_001]])
   })
@@ -117,6 +121,13 @@ describe('what is not claimed', () => {
     await store(whole)
     expect(await evidence()).toBe(0)
     expect(await claimed()).toEqual([[101, 900]])
+  })
+
+  it('is what lies before a page that shares only fills of the history', async () => {
+    await store(page([100]))
+    await storeAsHistory(61_005)
+    await store(page([60_005, 61_005, 62_005]))
+    expect(await lost()).toEqual([[101, 60_006]])
   })
 
   it('is the time before new fills in a claimed silence, from the newest fill stored before', async () => {
