@@ -30,6 +30,13 @@ returns timestamptz language sql stable as $$
   where t.category = of_category and t.symbol = of_symbol and t.ts >= asked_since - interval '1 minute'
 $$;
 
+-- Returns the time of the newest fill since a time; null without one.
+create or replace function recorder.last_fill(of_category market.category, of_symbol text, since timestamptz)
+returns timestamptz language sql stable set search_path = pg_catalog, pg_temp as $$
+  select max(t.ts) from market.fills t
+  where t.category = of_category and t.symbol = of_symbol and t.ts >= since
+$$;
+
 -- Claims ranges of fills of a series that the caller has locked. What evidence speaks against is not claimed. Gaps in
 -- the claim are closed, and of a live claim what is left between it and the claims around it is noted as gaps. at, by:
 -- when and by what the fills came, live or history. after_what: what a live response came after, as in
@@ -217,11 +224,9 @@ begin
   perform recorder.note_unknown('fills', of_category, asked.symbol, '', '',
     tstzmultirange(tstzrange(known.until, shown.until)), recorder.reason_for_end())
   from recorder.ledger asked
-  cross join lateral (
-    -- A response that proved nothing may have shown later fills.
-    select greatest(asked.noted_at, max(t.ts) + interval '1 millisecond') as until from market.fills t
-    where t.category = of_category and t.symbol = asked.symbol and t.ts >= asked.noted_at
-  ) shown
+  -- A response that proved nothing may have shown later fills.
+  cross join lateral (select greatest(asked.noted_at,
+    recorder.last_fill(of_category, asked.symbol, asked.noted_at) + interval '1 millisecond') as until) shown
   cross join lateral (
     select coalesce(max(upper(k.ranges)),
       recorder.first_fill(of_category, asked.symbol, asked.asked_since) + interval '1 millisecond') as until
