@@ -10,6 +10,8 @@ export interface Presence {
   readonly visibleSinceMs: number | undefined
   /** Until when it relies on having read that nobody else is there; infinite while it still reads so. */
   readonly aloneUntilMs: number
+  /** The recorder that ran on the machine before; undefined without one. */
+  readonly before?: Pick<Presence, 'startedMs' | 'firstHeardMs'> | undefined
 }
 
 /** A result of the database that a recorder has received. */
@@ -30,6 +32,7 @@ export class LeaseKnowledge {
   #hasHadRight = false
   #visible: { readonly sinceMs: number; readonly untilMs: number } | undefined
   #aloneUntilMs = -Infinity
+  #before: Presence['before']
 
   constructor(egress: string) {
     this.#egress = egress
@@ -46,11 +49,13 @@ export class LeaseKnowledge {
       firstHeardMs: this.#firstHeardMs,
       visibleSinceMs: this.#visible?.sinceMs,
       aloneUntilMs: this.#aloneUntilMs,
+      before: this.#before,
     }
   }
 
   /** Another recorder begins on the machine: it knows nothing yet. */
   begins(nowMs: number): void {
+    if (this.#startedMs !== undefined) this.#before = { startedMs: this.#startedMs, firstHeardMs: this.#firstHeardMs }
     this.#startedMs = nowMs
     this.#firstHeardMs = undefined
     this.#hasHadRight = false

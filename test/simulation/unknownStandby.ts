@@ -33,11 +33,15 @@ export function mayBothSend(
   windowMs: number,
 ): boolean {
   const hasNow = ({ fromMs, toMs }: Stretch) => fromMs <= nowMs && nowMs <= toMs + learnsWithinMs + windowMs
+  // What one sent that has crashed since counts, too.
+  const present = presences.flatMap(({ before, ...now }) =>
+    before !== undefined && (now.startedMs ?? 0) >= nowMs - windowMs ? [now, before] : [now],
+  )
   // A recorder that is started without the database relies on what it last read.
   const beginsWithout = outagesOf(faults).some(
     (outage) =>
       hasNow(outage) &&
-      presences.some(
+      present.some(
         ({ startedMs, firstHeardMs }) =>
           startedMs !== undefined && startedMs <= outage.toMs && (firstHeardMs ?? Infinity) >= outage.fromMs,
       ),

@@ -109,6 +109,18 @@ test.each([
     isExcused: true,
   },
   {
+    what: 'also after it has crashed and begun again, for as long as the window has what it sent',
+    faults: [refusal],
+    other: {
+      ...waiting,
+      startedMs: 120_500,
+      firstHeardMs: 120_600,
+      before: { startedMs: 105_000, firstHeardMs: 120_100 },
+    },
+    nowMs: 121_400,
+    isExcused: true,
+  },
+  {
     what: 'when the database is back it asks',
     faults: [refusal, { ...later, atMs: 128_000 }],
     other: { ...waiting, startedMs: 105_000, firstHeardMs: 121_000 },
@@ -157,5 +169,6 @@ test('what a recorder knows of others follows from what its own questions brough
   await hearing(knowledge, (run) => lookAtRow(run, me), [{ stamp: 'other' }], 9_000)
   expect(knowledge.presence.visibleSinceMs).toBe(9_000)
   knowledge.begins(9_500)
-  expect(knowledge.presence).toEqual({ ...nothing, startedMs: 9_500, aloneUntilMs: 1_300 })
+  const before = { startedMs: 5, firstHeardMs: 10 }
+  expect(knowledge.presence).toEqual({ ...nothing, startedMs: 9_500, aloneUntilMs: 1_300, before })
 })
