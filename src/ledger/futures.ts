@@ -149,7 +149,8 @@ export function liquidationText({
   price,
   amount,
 }: Pick<Liquidation, 'ts' | 'side' | 'price' | 'amount'>): string {
-  return `${ts} ${side} ${trimmed(price)} ${trimmed(amount)}`
+  // Joined, it is one string. Of a template, a walk would hold all of its parts for each of its rows.
+  return [ts, side, trimmed(price), trimmed(amount)].join(' ')
 }
 
 /**
