@@ -101,13 +101,19 @@ describe('what is not claimed', () => {
 
   it('is what lies between two pages that share only a fill with two values', async () => {
     await store(page(every(100, 100, 1_050)))
-    const next = page(every(100, 1_000, 2_050))
-    await store({ ...next, rows: next.rows.map((row) => (row.ts === at(1_000) ? { ...row, price: '12' } : row)) })
+    const next = page([1_300, ...every(100, 1_500, 2_050)])
+    const other = { ...aFill({ symbol: 'BTCUSDT', execId: 'id 900', ts: at(900) }), price: '12' }
+    // Times run against the order by 400 ms, so the page alone proves nothing so close to its oldest fill.
+    await store({ ...next, rows: [...next.rows.slice(0, -1), other, ...next.rows.slice(-1)] })
     expect(await claimed()).toEqual([
-      [101, 1_000],
-      [1_001, 2_000],
+      [101, 900],
+      [901, 1_000],
+      [1_301, 1_600],
     ])
-    expect(await lost()).toEqual([[1_000, 1_001]])
+    expect(await lost()).toEqual([
+      [900, 901],
+      [1_000, 1_301],
+    ])
   })
 
   it('is that of a fill with two values, until a page shows it', async () => {
