@@ -1,5 +1,6 @@
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Database } from '../../db/schema.js'
+import { minuteMs } from '../../market/values.js'
 import { groupBy } from '../../runtime/groupBy.js'
 import { movePointer, readHints, readPointers, type ShownFile, shownFiles } from '../iceberg/catalog.js'
 import { publishedTables } from '../iceberg/tables.js'
@@ -90,7 +91,7 @@ async function readFile(
   return read
 }
 
-const minuteOf = (ms: number) => Math.floor(ms / 60_000)
+const minuteOf = (ms: number) => Math.floor(ms / minuteMs)
 
 /**
  * Resolves to the minutes whose candle contradicts the fills, of a file of either. That ends only when rows agree, so
@@ -114,6 +115,8 @@ function isOfMinutes(
   { table }: ShownFile,
   columns: readonly { readonly name: string }[],
 ): (row: FileRow) => boolean {
+  // Most files have no such minute, and an archive has millions of rows.
+  if (minutes.size === 0) return () => false
   const place = (column: string) => columns.findIndex(({ name }) => name === column)
   const [symbol, type, interval] = [place('symbol'), place('type'), place('interval')]
   const time = place(table === 'fills' ? 'ts' : 'open_time')
