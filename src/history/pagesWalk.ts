@@ -6,15 +6,8 @@ import { addMs, earlierOf, laterOf, type ServiceMs, serviceMs, sum } from '../ma
 import { missingRows } from '../ledger/batch.js'
 import { eventLateMs } from '../ledger/futures.js'
 import { provenBy, runOf } from '../ledger/run.js'
-import { ascends, continueRows, joinPages } from './joinPages.js'
+import { ascends, countRepeated, type PageQuery, ShownRows } from './joinPages.js'
 import { type EventContext, type EventOutcome, type EventSeries, nothingOlder, WalkTooLong } from './sliceWork.js'
-
-/** A request for one page: by its number from 1, or by the name that the page before gave. */
-interface PageQuery {
-  readonly page: number
-  readonly limit: number
-  readonly cursor?: string
-}
 
 /** Part of a history that the pages so far show completely. */
 interface PagedPart<Row> {
@@ -52,27 +45,6 @@ export interface PagedHistory<Row> {
   readonly beyond?: (shown: number, largest: number) => PageQuery
 }
 
-/**
- * Returns the numbered page that shows most new rows and still one of the rows before. New rows move pages down, so a
- * page that only adjoins proves nothing. A smaller limit makes pages overlap.
- */
-export function nextNumbered(shown: number, { limit: largest }: PageQuery): PageQuery | null {
-  if (shown < 2) return null
-  let best: PageQuery = { page: 2, limit: Math.min(largest, shown - 1) }
-  for (let page = 2; page <= shown; page++) {
-    const limit = Math.min(largest, Math.floor((shown - 1) / (page - 1)))
-    if (page * limit > best.page * best.limit) best = { page, limit }
-  }
-  return best
-}
-
-/** Returns the longest numbered page that begins with the row after those shown, with at most `largest` rows. */
-export function beyondNumbered(shown: number, largest: number): PageQuery {
-  let limit = Math.min(shown, largest)
-  while (shown % limit > 0) limit--
-  return { page: shown / limit + 1, limit }
-}
-
 /** Fetches ranges page by page, until everything wanted was shown or nothing new comes. */
 export function fetchPages<Row extends { readonly ts: ServiceMs }>(
   history: PagedHistory<Row>,
@@ -98,11 +70,14 @@ export const fewestRows = 3
 /** The rest of a page that was shown. Its rows would take too much memory until the walk ends. */
 interface PageRest {
   readonly query: PageQuery
-  /** Of each row, the text that tells it from others. */
-  readonly texts: readonly string[]
+  readonly rows: number
+  /** The texts that tell its first and its last row from others. */
+  readonly first: string | undefined
+  readonly last: string | undefined
   readonly requestTime: ServiceMs
   readonly cursor: string | undefined
-  readonly isWhole: boolean
+  /** True if all of it could be understood, and all its rows are joined. */
+  readonly isShown: boolean
 }
 
 interface Sides {
@@ -119,8 +94,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   readonly #context: EventContext
   readonly #pages: PageRest[] = []
   #left: Ranges
-  /** The rows of all joined pages. */
-  #rows: readonly Row[] = []
+  readonly #shown: ShownRows<Row>
   #claimed: Ranges = []
   /** Length of all rows that were shown, as JSON. */
   length = 0
@@ -135,13 +109,14 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     this.#history = history
     this.#series = series
     this.#context = context
+    this.#shown = new ShownRows(history.textOf)
     this.#left = normalized(ranges)
   }
 
   async run(): Promise<EventOutcome> {
     const reason = (await this.#walk()) ?? (await this.#confirm())
     // The newest edge is neither proven nor missing. One or two rows do not tell whether a list has an end.
-    const sides = this.#rows.length < fewestRows ? null : this.#sides()
+    const sides = this.#shown.rows.length < fewestRows ? null : this.#sides()
     const below = sides === null ? [] : subtract(this.#left, [{ from: sides.newest, to: serviceMs(Infinity) }])
     if (below.length > 0) await this.#history.explain(this.#series, below, reason)
     return { refused: this.#left }
@@ -153,18 +128,22 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     let limit = pageRows
     const cursors = new Set<string>()
     for (let query: PageQuery | null = { page: 1, limit: pageRows }; query !== null && this.#isMoreWanted();) {
-      const response: Page<Row> = await this.#ask(query)
+      const response: Page<Row> = await this.#request(query)
+      this.#hold(response)
       // A page with rejected rows cannot be joined to the next page.
       if (missingRows(response) > 0) return notUnderstood
       // Each page is compared with all before it, which are held until the end.
       if (this.length > bounds.walkLength || heldByAllWalks.length > bounds.walksLength) return tooMuch
-      const joined = this.#join(response, query)
-      if (joined === null) return notContinued
-      const hasNew = joined.length > this.#rows.length
-      if (hasNew) await this.#store(joined, response)
+      const further = this.#join(response, query)
+      if (further === null) return notContinued
+      this.#shown.add(further)
+      this.#note(query, response)
+      if (further.length > 0) await this.#store(response)
       // A page that is shorter than its limit is the last one, or limits are cut.
       if (response.rows.length < query.limit) limit = Math.max(response.rows.length, 2)
-      const following: PageQuery | null = hasNew ? next(joined.length, { ...query, limit }, response.cursor) : null
+      const shownRows = this.#shown.rows.length
+      const following: PageQuery | null =
+        further.length > 0 ? next(shownRows, { ...query, limit }, response.cursor) : null
       const shown: PageQuery = query
       query = following
       if (following?.cursor === undefined || !this.#isMoreWanted()) continue
@@ -199,40 +178,49 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     return Math.min(rows, this.#history.pageRows)
   }
 
+  /** Requests a page that joins no further rows. */
   async #ask(query: PageQuery): Promise<Page<Row>> {
     const response = await this.#request(query)
-    const length = sum(response.rows.map((row) => JSON.stringify(row).length))
-    this.length += length
-    heldByAllWalks.length += length
-    const { requestTime, cursor } = response
-    const texts = response.rows.map(this.#history.textOf)
-    this.#pages.push({ query, texts, requestTime, cursor, isWhole: missingRows(response) === 0 })
+    this.#hold(response)
+    this.#note(query, response)
     return response
   }
 
-  /** Returns the rows so far with those of a page; null if the page does not continue them. */
+  #hold({ rows }: Page<Row>): void {
+    const length = sum(rows.map((row) => JSON.stringify(row).length))
+    this.length += length
+    heldByAllWalks.length += length
+  }
+
+  #note(query: PageQuery, response: Page<Row>): void {
+    const { rows, requestTime, cursor } = response
+    const isShown = missingRows(response) === 0 && rows.every((row) => this.#shown.has(row))
+    const [first, last] = [rows[0], rows.at(-1)].map((row) => row && this.#history.textOf(row))
+    this.#pages.push({ query, rows: rows.length, first, last, requestTime, cursor, isShown })
+  }
+
+  /** Returns the rows of a page that follow those so far; null if the page does not continue them. */
   #join({ rows: page }: Page<Row>, { cursor }: PageQuery): readonly Row[] | null {
-    const { textOf } = this.#history
-    const joined = joinPages(this.#rows, page, textOf)
-    const repeated = this.#rows.length + page.length - joined.length
-    const last = this.#rows.at(-1)
-    if (last === undefined || page.length === 0) return joined
-    if (cursor === undefined) return repeated > 0 ? joined : null
-    const continued = continueRows(this.#rows, page, repeated, textOf)
-    const disorderMs = runOf(continued?.map(({ ts }) => ts) ?? [])?.disorderMs ?? 0
+    const { rows } = this.#shown
+    const repeated = countRepeated(rows, page, this.#history.textOf)
+    const last = rows.at(-1)
+    if (last === undefined || page.length === 0) return page.slice(repeated)
+    if (cursor === undefined) return repeated > 0 ? page.slice(repeated) : null
+    const further = this.#shown.furtherOf(page, repeated)
+    const disorderMs = further === null ? 0 : (this.#shown.runWith(further)?.disorderMs ?? 0)
     const seam = { from: addMs(last.ts, -disorderMs), to: addMs(last.ts, disorderMs + 1) }
     const whole = provenBy(runOf(page.map(({ ts }) => ts)), serviceMs(Infinity))
     const open = subtract([seam], whole)
     this.#seams = union(this.#seams, open)
     const [first = last] = page
     if (repeated === 0 || (first.ts >= seam.from && first.ts < seam.to)) this.#cut = union(this.#cut, open)
-    return continued
+    return further
   }
 
-  async #store(joined: readonly Row[], { rows: page, requestTime }: Page<Row>): Promise<void> {
+  async #store({ rows: page, requestTime }: Page<Row>): Promise<void> {
     const { reachMs } = this.#history
-    const [run, pageRun] = [runOf(joined.map(({ ts }) => ts)), runOf(page.map(({ ts }) => ts))]
-    this.#rows = joined
+    const { rows, run } = this.#shown
+    const pageRun = runOf(page.map(({ ts }) => ts))
     if (run === null || pageRun === null) return
     const { category } = this.#series
     reachMs.set(category, Math.max(reachMs.get(category) ?? 0, requestTime - pageRun.oldest))
@@ -243,12 +231,12 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     this.#claimed = union(this.#claimed, proven)
     const from = earlierOf(pageRun.oldest, proven[0]?.from ?? pageRun.oldest)
     const to = laterOf(pageRun.newest, proven.at(-1)?.to ?? pageRun.newest)
-    await this.#claim({ rows: joined.filter(({ ts }) => ts >= from && ts <= to), proven, silent: [], beyond: [] })
+    await this.#claim({ rows: rows.filter(({ ts }) => ts >= from && ts <= to), proven, silent: [], beyond: [] })
   }
 
   async #claim(part: Omit<PagedPart<Row>, 'series'>): Promise<void> {
     this.#stored += part.rows.length
-    if (this.#stored > 2 * this.#rows.length + bounds.walkRepeats) throw new WalkTooLong(tooOften)
+    if (this.#stored > 2 * this.#shown.rows.length + bounds.walkRepeats) throw new WalkTooLong(tooOften)
     const { inserted, proven } = await this.#history.store({ series: this.#series, ...part })
     this.#context.counts.inserted += inserted
     this.#left = subtract(this.#left, proven)
@@ -260,7 +248,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
    * `isOneTime` is true.
    */
   #sides(): Sides | null {
-    const run = runOf(this.#rows.map(({ ts }) => ts))
+    const { rows, run } = this.#shown
     const [requested, latest] = [this.#pages[0], this.#pages.at(-1)].map((page) => page?.requestTime)
     if (run === null || requested === undefined || latest === undefined) return null
     // Rows leave the history with time, so that an age counts and no time.
@@ -269,9 +257,9 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     const above = normalized([{ from: run.newest, to: addMs(requested, -eventLateMs) }])
     const { newest } = run
     const older = [{ from: serviceMs(0), to: addMs(run.edge, 1) }]
-    const isOneTime = this.#rows[0]?.ts === this.#rows.at(-1)?.ts
+    const isOneTime = rows[0]?.ts === rows.at(-1)?.ts
     if (isOneTime) return { newest, isOneTime, first: [], last: union(below, above), end: union(older, above) }
-    return ascends(this.#rows)
+    return ascends(rows)
       ? { newest, isOneTime, first: below, last: above, end: above }
       : { newest, isOneTime, first: above, last: below, end: older }
   }
@@ -287,10 +275,9 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     if (sides === null) return notConfirmed
     const isWanted = (side: Ranges) => intersect(this.#left, side).length > 0
     const reason = isWanted(sides.end) ? await this.#confirmEnd() : notConfirmed
-    const known = new Set(this.#rows.map(this.#history.textOf))
-    const [first] = this.#rows.map(this.#history.textOf)
-    const shown = () => this.#pages.filter(({ texts, isWhole }) => isWhole && texts.every((text) => known.has(text)))
-    const begins = () => shown().filter(({ query, texts }) => query.page === 1 && !query.cursor && texts[0] === first)
+    const [first] = this.#shown.rows.slice(0, 1).map(this.#history.textOf)
+    const begins = () =>
+      this.#pages.filter((page) => page.isShown && page.query.page === 1 && !page.query.cursor && page.first === first)
     const isEnd = reason === nothingOlder
     const isBeginWanted = isWanted(sides.isOneTime && isEnd ? sides.last : sides.first)
     if (isBeginWanted && begins().length < 2) await this.#ask({ page: 1, limit: this.#history.pageRows - 1 })
@@ -298,7 +285,7 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
     for (const beyond of [isBegin ? sides.first : [], isEnd && (isBegin || !sides.isOneTime) ? sides.last : []]) {
       const silent = subtract(intersect(this.#left, beyond), this.#cut)
       // All rows are stored. Those at the edge tell whether another one is stored beyond them.
-      const rows = this.#rows.filter(({ ts }) => beyond.some(({ from, to }) => ts >= from && ts < to))
+      const rows = this.#shown.rows.filter(({ ts }) => beyond.some(({ from, to }) => ts >= from && ts < to))
       if (silent.length > 0) await this.#claim({ rows, proven: [], silent, beyond })
     }
     return reason
@@ -307,14 +294,14 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
   /** Resolves to `nothingOlder` if a page ends with the last row, and another one shows that no further row follows. */
   async #confirmEnd(): Promise<string> {
     const { beyond, textOf } = this.#history
-    const [row, page] = [this.#rows.at(-1), this.#pages.at(-1)]
+    const shown = this.#shown.rows.length
+    const [row, page] = [this.#shown.rows.at(-1), this.#pages.at(-1)]
     // With one or two rows, nothing tells whether more came before them.
-    if (row === undefined || page === undefined || this.#rows.length < fewestRows) return notConfirmed
+    if (row === undefined || page === undefined || shown < fewestRows) return notConfirmed
     const last = textOf(row)
     if (beyond === undefined) return this.#confirmCursor(page, last)
-    const shown = this.#rows.length
-    const wereAsked = this.#pages.some(({ query, texts }) => query.page * query.limit > shown && texts.at(-1) === last)
-    const largest = this.#limitFor(Math.max(...this.#pages.map(({ texts }) => texts.length)))
+    const wereAsked = this.#pages.some((asked) => asked.query.page * asked.query.limit > shown && asked.last === last)
+    const largest = this.#limitFor(Math.max(...this.#pages.map(({ rows }) => rows)))
     const { rows, rejected } = await this.#ask(beyond(shown, largest))
     return wereAsked && rows.length + rejected.length === 0 ? nothingOlder : notConfirmed
   }
@@ -323,9 +310,9 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
    * Requests all rows but one of the last page, which must name a further one. That one must name none: with room for one
    * row, and with room for two, because a cursor that counts by time names no further row of the same one.
    */
-  async #confirmCursor({ query, texts, cursor }: PageRest, last: string): Promise<string> {
-    if (cursor !== undefined || texts.at(-1) !== last) return notConfirmed
-    const before = texts.length === 1 ? query : await this.#ask({ ...query, limit: this.#limitFor(texts.length - 1) })
+  async #confirmCursor({ query, rows, cursor, ...page }: PageRest, last: string): Promise<string> {
+    if (cursor !== undefined || page.last !== last) return notConfirmed
+    const before = rows === 1 ? query : await this.#ask({ ...query, limit: this.#limitFor(rows - 1) })
     if (before.cursor === undefined) return noFurtherPage
     for (const limit of [1, 2]) {
       const end = await this.#ask({ ...query, limit, cursor: before.cursor })

@@ -13,7 +13,8 @@ import type { Database } from '../db/schema.js'
 import { seriesValues } from '../db/series.js'
 import { liquidationText, storeFundingRates, storeLiquidations } from '../ledger/futures.js'
 import { multirangeText } from '../ledger/verdicts.js'
-import { beyondNumbered, fetchPages, nextNumbered, type PagedHistory } from './pagesWalk.js'
+import { beyondNumbered, nextNumbered } from './joinPages.js'
+import { fetchPages, type PagedHistory } from './pagesWalk.js'
 import type { EventHistory } from './sliceWork.js'
 
 export function fundingHistory(db: Kysely<Database>): EventHistory {

@@ -1,5 +1,5 @@
 import { normalized, type Ranges, type TimeRange } from '../market/timeRange.js'
-import { addMs, earlierOf, largest, secondMs, serviceMs, type ServiceMs, smallest } from '../market/values.js'
+import { addMs, earlierOf, laterOf, secondMs, serviceMs, type ServiceMs } from '../market/values.js'
 
 /**
  * The unbroken run of rows that a response is. It proves the time strictly between its oldest and its newest row. Where
@@ -14,6 +14,34 @@ export interface Run {
   readonly disorderMs: number
 }
 
+/** A run that further rows extend, so that those before need no second look. */
+export interface GrowingRun extends Run {
+  readonly rows: number
+  /** The most by which a time runs against the order if the newest rows come first, and if the oldest do. */
+  readonly newestFirst: number
+  readonly oldestFirst: number
+  readonly areSeconds: boolean
+}
+
+/** Returns the run of rows with these times after those before; null if there are none at all. */
+export function extendRun(before: GrowingRun | null, times: readonly ServiceMs[]): GrowingRun | null {
+  const [first] = times
+  if (first === undefined) return before
+  let [oldest, newest] = [before?.oldest ?? first, before?.newest ?? first]
+  let [newestFirst, oldestFirst] = [before?.newestFirst ?? 0, before?.oldestFirst ?? 0]
+  for (const time of times) {
+    newestFirst = Math.max(newestFirst, time - oldest)
+    oldestFirst = Math.max(oldestFirst, newest - time)
+    oldest = earlierOf(oldest, time)
+    newest = laterOf(newest, time)
+  }
+  const rows = (before?.rows ?? 0) + times.length
+  const areSeconds = (before?.areSeconds ?? true) && times.every((time) => time % secondMs === 0)
+  const edge = areSeconds && rows > 1 ? addMs(oldest, secondMs - 1) : oldest
+  const disorderMs = Math.min(newestFirst, oldestFirst)
+  return { oldest, newest, edge, disorderMs, rows, newestFirst, oldestFirst, areSeconds }
+}
+
 /**
  * Returns the run of rows with these times, in the order of the response; null without rows. Rows whose times are all
  * whole seconds stand for their whole seconds.
@@ -21,19 +49,10 @@ export interface Run {
  * @param knownDisorderMs the most by which times ran against the order in other responses
  */
 export function runOf(times: readonly ServiceMs[], knownDisorderMs = 0): Run | null {
-  if (times.length === 0) return null
-  const [oldest, newest] = [smallest(times), largest(times)]
-  let [low, high] = [Infinity, -Infinity]
-  let [newestFirst, oldestFirst] = [0, 0]
-  for (const time of times) {
-    newestFirst = Math.max(newestFirst, time - low)
-    oldestFirst = Math.max(oldestFirst, high - time)
-    low = Math.min(low, time)
-    high = Math.max(high, time)
-  }
-  const areSeconds = times.length > 1 && times.every((time) => time % secondMs === 0)
-  const edge = areSeconds ? addMs(oldest, secondMs - 1) : oldest
-  return { oldest, newest, edge, disorderMs: Math.max(knownDisorderMs, Math.min(newestFirst, oldestFirst)) }
+  const run = extendRun(null, times)
+  if (run === null) return null
+  const { oldest, newest, edge, disorderMs } = run
+  return { oldest, newest, edge, disorderMs: Math.max(knownDisorderMs, disorderMs) }
 }
 
 /** Returns the time that a run proves, as far as it is settled. */
