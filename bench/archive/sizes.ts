@@ -42,9 +42,6 @@ export async function measureBigDay(bench: BenchDatabase, fills: number): Promis
   const { seconds, peakMb } = await runWell(bench, config, ['archive'])
   const after = await copySeconds(bench)
   const { rows, bytes } = await archiveFiles(folder, 'fills')
-  console.log(
-    `archived ${rows} rows in ${seconds.toFixed(0)} s with ${peakMb} MB; COPY took ${before.toFixed(0)} s and ${after.toFixed(0)} s`,
-  )
   const verified = await runWell(bench, config, ['archive', 'verify', '--offline'])
   await pool.query('truncate market.fills, recorder.archived_day; alter table market.fills set logged')
   const copied = (before + after) / 2

@@ -18,8 +18,8 @@ export interface FillMarket {
   ticker(instrument: number, atMs: number): TradeSign
 }
 
-/** How many of these ascending times are not later than `until`. */
-export function countUntil(times: Float64Array, until: number): number {
+/** How many of these ascending numbers, such as times, are not larger than `until`. */
+export function countUntil(times: Float64Array | Int32Array, until: number): number {
   let low = 0
   let high = times.length
   while (low < high) {

@@ -1,6 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { Random } from './market.js'
+import { countUntil, type Random } from './market.js'
 
 /** A recorded run of fills of one instrument, cut into clusters: fills that are no more than a moment apart. */
 export interface Tape {
@@ -64,12 +64,5 @@ export function drawCluster({ times, clusters }: Tape, random: Random): number {
   const from = times[Math.floor(times.length * 0.02)] as number
   const to = times[Math.floor(times.length * 0.98)] as number
   const at = from + (to - from) * 0.97 * random()
-  let low = 0
-  let high = clusters.length - 2
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if ((times[clusters[middle] as number] as number) < at) low = middle + 1
-    else high = middle
-  }
-  return low
+  return Math.min(countUntil(clusters, countUntil(times, at) - 1), clusters.length - 2)
 }
