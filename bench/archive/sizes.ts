@@ -37,7 +37,6 @@ export async function measureBigDay(bench: BenchDatabase, fills: number): Promis
   await loadFills(pool, '2026-02-01', fills)
   await pool.query('vacuum analyze market.fills')
   const { folder, config } = await archiveOf(bench, 'day', 'fills')
-  console.log('archiving them, and giving them to COPY before and after')
   const before = await copySeconds(bench)
   const { seconds, peakMb } = await runWell(bench, config, ['archive'])
   const after = await copySeconds(bench)
