@@ -1,5 +1,5 @@
 import { expect, inject, test } from 'vitest'
-import { runSequence } from '../../../support/archiveSequence.js'
+import { runSequence } from '../../support/archiveSequence.js'
 
 // npm run bench -- archive --only sequences goes on from any seed.
 test.each([1, 2, 3, 2002, 2005])(
