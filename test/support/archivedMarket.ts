@@ -15,7 +15,7 @@ const archivedCandles = { category: 'SPOT', symbol: 'RAREUSDT', type: 'market', 
 
 /** The cookbook's market, and what it lacks: silence, a gap over midnight, and a candle that changed later. */
 export async function loadArchivedMarket(db: Kysely<Database>): Promise<void> {
-  await loadCookbookMarket(db)
+  await loadCookbookMarket(db, 15)
   const from = archivedFrom
   const hourly = [0, 1, 2, 5, 26].map((hour) => aCandle({ ...archivedCandles, openTime: from + hour * hourMs }))
   await upsertCandles(db, hourly)

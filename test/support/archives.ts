@@ -18,6 +18,16 @@ export async function temporaryArchive(): Promise<{ target: ArchiveTarget; folde
   return { target: folderTarget(folder), folder, drop }
 }
 
+/** The tables of which there is anything: to look through all others takes longer than to archive these. */
+async function usedTables({ db }: RecorderDatabase): Promise<string[]> {
+  const isUsed = (name: string) => sql`
+    select ${name} as name where exists (select from ${sql.table(`market.${name}`)})
+      or exists (select from recorder.ledger where stream = ${name})
+      or exists (select from recorder.archived_day where table_name = ${name})`
+  const { rows } = await sql<{ name: string }>`${sql.join(marketTables.map(isUsed), sql` union all `)}`.execute(db)
+  return rows.map(({ name }) => name)
+}
+
 /** Archives everything that has ended by `now`. Days that changed are written as if six hours had passed. */
 export async function archiveAll(
   database: RecorderDatabase,
@@ -30,7 +40,8 @@ export async function archiveAll(
     database.db,
   )
   try {
-    const request = { tables: marketTables, afterHours: 1, snapshotDays: 30, ...options }
+    const tables = options.tables ?? (await usedTables(database))
+    const request = { afterHours: 1, snapshotDays: 30, ...options, tables }
     return await runArchive(database, target, request, { now: () => now })
   } finally {
     await target.close()
