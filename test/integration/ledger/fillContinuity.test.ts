@@ -129,7 +129,7 @@ describe('judging fills', () => {
           if (covered.some((range) => lies(time, range))) expect(stored.has(place)).toBe(true)
         }
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     )
   })
 
@@ -160,7 +160,7 @@ describe('judging fills', () => {
         }
       }),
       {
-        numRuns: 80,
+        numRuns: 40,
         examples: [
           // Two neighbouring milliseconds in which one response ends and the next begins.
           [{ times: neighbours([2, 51, 49, 1, 50]), pollAfter: [53, 102, 153, 153] }, 60_000],
@@ -182,7 +182,7 @@ describe('judging fills', () => {
         expect(again.covered).toEqual(plain.covered)
         expect(normalized([...again.gaps])).toEqual(normalized([...plain.gaps]))
       }),
-      { numRuns: 40 },
+      { numRuns: 20 },
     )
   })
 
@@ -207,7 +207,7 @@ describe('judging fills', () => {
         const plain = await watch(drawn, { askedAfterMs })
         expect(await watch(drawn, { beside, askedAfterMs })).toEqual(plain)
       }),
-      { numRuns: 40 },
+      { numRuns: 20 },
     )
   })
 
