@@ -2,7 +2,10 @@ import { defineConfig } from 'vitest/config'
 import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { FlakyTests } from './test/support/flakyTests.js'
 
-/** Those that take longest, whether they wait or compute: begun first, they are over when the others are. */
+/**
+ * Those that take longest, whether they wait or compute: begun first, they are over when the others are. Of the
+ * integration tests, those that mostly wait (marked) alternate with those that compute, so that neither core idles.
+ */
 const longest = [
   'e2e/wrongClock',
   'e2e/alerts',
@@ -20,24 +23,32 @@ const longest = [
   'hostile/pipelining',
   'e2e/end',
   'e2e/record',
-  'integration/files/archive/sequences',
-  'integration/ledger/model',
-  'integration/ledger/fillContinuity',
-  'integration/files/archive/removal',
-  'integration/files/iceberg/tables',
-  'integration/files/archive/archive',
+  'e2e/archive/sequences',
   'e2e/archive/bucket',
-  'integration/history/gaps',
-  'integration/collect/fleet',
   'e2e/cli/badInput',
-  'integration/lease/lease',
-  'integration/history/pastLiquidations',
-  'integration/exchange/simulator',
   'e2e/embedded/embedded',
-  'integration/history/pastFunding',
-  'integration/exchange/standstill',
   'e2e/recorder/missingCategory',
   'e2e/recorder/boundedQueries',
+  'integration/lease/lease', // waits
+  'integration/exchange/standstill', // waits
+  'integration/ledger/model',
+  'integration/files/archive/archive',
+  'integration/history/gaps',
+  'integration/files/archive/removal',
+  'integration/ledger/fillContinuity',
+  'integration/files/archive/adoptedGaps',
+  'integration/collect/fleet', // waits
+  'integration/collect/positioning', // waits
+  'integration/history/cutPages',
+  'integration/exchange/simulator',
+  'integration/sql/reference',
+  'integration/lease/commands', // waits
+  'integration/collect/queue', // waits
+  'integration/files/iceberg/tables',
+  'integration/ledger/storeBatches',
+  'integration/history/pastFunding',
+  'integration/history/pastLiquidations',
+  'integration/collect/futuresTerms', // waits
 ]
 /** After those, from the longest to the shortest. */
 const folders = ['e2e', 'hostile', 'browser', 'integration', 'repository', 'unit']
