@@ -49,7 +49,6 @@ create or replace function recorder.end_silence(
 returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
   s record;
-  traded tstzmultirange;
 begin
   for s in
     select k.interval, market.interval_length(k.interval::market.candle_interval) as length,
@@ -60,16 +59,28 @@ begin
       and r && tstzrange(oldest, newest, '[]')
     group by k.interval order by k.interval
   loop
-    traded := recorder.traded_places(of_category, of_symbol, s.silence, s.length);
-    if not isempty(traded) then
-      update recorder.ledger k set ranges = k.ranges - traded
-      where recorder.is_of(k, 'candles', of_category, of_symbol, 'market', s.interval)
-        and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && traded;
-      perform recorder.note_unknown('candles', of_category, of_symbol, 'market', s.interval, traded,
-        'the service left these candles out, but fills of their time are stored');
-    end if;
+    perform recorder.withdraw_claims('candles', of_category, of_symbol, 'market', s.interval,
+      recorder.traded_places(of_category, of_symbol, s.silence, s.length),
+      'the service left these candles out, but fills of their time are stored');
   end loop;
 end
+$$;
+
+-- Notes places of candles that could not be understood as evidence against silence, as far as no candle claims them. It
+-- stands until their candles come.
+create or replace function recorder.deny_silence(
+  of_category market.category, of_symbol text, of_type text, of_interval text, shown tstzrange[]
+)
+returns void language sql set search_path = pg_catalog, pg_temp as $$
+  select recorder.note_evidence('candles', of_category, of_symbol, of_type, of_interval, array_agg(place),
+    'a candle could not be understood; see recorder.rejected_row')
+  from unnest(shown) as r cross join lateral (
+    select coalesce(range_agg(s), '{}') as ranges from recorder.ledger k cross join lateral unnest(k.ranges) as s
+    where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
+      and k.verdict in ('silent', 'no trade') and k.ranges && r
+  ) as silent cross join lateral unnest(tstzmultirange(r)
+    - (recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded') - silent.ranges)) as place
+  having count(*) > 0
 $$;
 
 -- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for each
@@ -92,11 +103,15 @@ declare
   whole constant tstzmultirange := filled + left_out;
   against constant tstzmultirange := (
     select e.ranges
-    from recorder.evidence_against('candles', of_category, of_symbol, of_type, of_interval, whole) e)
-    + recorder.final_from('candles', of_category, of_symbol, of_type, of_interval, lower(whole));
+    from recorder.evidence_against('candles', of_category, of_symbol, of_type, of_interval, whole) e);
+  final constant tstzmultirange :=
+    recorder.final_from('candles', of_category, of_symbol, of_type, of_interval, lower(whole));
 begin
-  filled := filled - against;
-  left_out := left_out - against;
+  if against && filled then
+    perform recorder.end_evidence('candles', of_category, of_symbol, of_type, of_interval, 'disputed', filled);
+  end if;
+  filled := filled - final;
+  left_out := left_out - final;
   if of_type = 'market' then
     -- Candles and fills are compared by whichever comes later. The lock makes one of them wait for the other. Writers
     -- of fills take it before the lock on candles of any interval, too.
@@ -149,7 +164,7 @@ begin
     if recorder.leaves_out_candles(of_category, of_symbol, of_type, of_interval, left_out) then
       left_out := '{}';
     else
-      left_out := left_out - recorder.traded_places(of_category, of_symbol, left_out, length);
+      left_out := left_out - against - recorder.traded_places(of_category, of_symbol, left_out, length);
     end if;
   end if;
   if not isempty(left_out) then

@@ -34,7 +34,7 @@ language sql stable set search_path = pg_catalog, pg_temp set enable_seqscan = o
     and k.part < upper(within)
 $$;
 
--- Withdraws what is claimed of ranges, which becomes gaps. Returns what was claimed.
+-- Withdraws what is claimed of ranges, silence too, which becomes gaps. Returns what was claimed.
 create or replace function recorder.withdraw_claims(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
   against tstzmultirange, why text
@@ -49,11 +49,24 @@ begin
   if withdrawn is not null then
     update recorder.ledger k set ranges = k.ranges - withdrawn
     where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
-      and k.verdict = 'recorded' and k.ranges && withdrawn;
+      and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && withdrawn;
     perform recorder.note_unknown(of_stream, of_category, of_symbol, of_type, of_interval, withdrawn, why);
   end if;
   return coalesce(withdrawn, '{}');
 end
+$$;
+
+-- Withdraws what is claimed of the time of rows that could not be understood, each of a length. Such a row came late,
+-- unless one is stored there. Returns what was claimed.
+create or replace function recorder.withdraw_unread(
+  of_stream text, of_category market.category, of_symbol text, unread tstzmultirange, length interval
+)
+returns tstzmultirange language sql set search_path = pg_catalog, pg_temp as $$
+  select recorder.withdraw_claims(of_stream, of_category, of_symbol, '', '', coalesce(range_agg(place), '{}'),
+    'a row of this time could not be understood; see recorder.rejected_row')
+  from unnest(unread) as r cross join lateral generate_series(lower(r), upper(r) - length, length) as begins
+  cross join lateral tstzrange(begins, begins + length) as place
+  where recorder.count_rows(of_stream, of_category, of_symbol, '', '', tstzmultirange(place)) = 0
 $$;
 
 -- Ends a claim in which a response shows rows that no response showed before, and none older than these: others may be
@@ -99,7 +112,8 @@ returns text language sql immutable as $$
       'the prices of the stored fills do not fit the candle of this minute') then 'contradicted'
     when reason in ('a fill that is stored came again with other values; see recorder.rejected_row',
       'a response left out fills that are stored', 'the history of fills gave a stored one other values',
-      'a response gave a stored settlement another rate') then 'disputed' end
+      'a response gave a stored settlement another rate',
+      'a candle could not be understood; see recorder.rejected_row') then 'disputed' end
 $$;
 
 drop function if exists recorder.note_evidence(text, market.category, text, text, text, text, tstzrange[], text);

@@ -129,7 +129,7 @@ declare
   reach constant interval := '1 day';
   -- A response may show a fill this much later than newer fills.
   settling constant interval := '2 seconds';
-  unread_reason constant text := 'a fill could not be understood; see recorder.rejected_row';
+  unread_reason constant text := 'a row of this time could not be understood; see recorder.rejected_row';
   conflict_reason constant text := 'a fill that is stored came again with other values; see recorder.rejected_row';
   hidden_reason constant text := 'a response left out fills that are stored';
   nothing constant tstzmultirange := '{}';
@@ -280,12 +280,7 @@ begin
       end if;
     end if;
     if p.claimed && p.unread then
-      -- Such a fill came late, unless one is stored at its time.
-      p.claimed := p.claimed - recorder.withdraw_claims('fills', p.category, p.symbol, '', '',
-        p.unread - (
-          select coalesce(range_agg(tstzrange(t.ts, t.ts + a_ms)), nothing) from market.fills t
-          where t.category = p.category and t.symbol = p.symbol and p.unread @> t.ts
-            and t.ts between lower(p.unread) and upper(p.unread)), unread_reason);
+      p.claimed := p.claimed - recorder.withdraw_unread('fills', p.category, p.symbol, p.unread, a_ms);
     end if;
     if p.differing > 0 then
       conflicts := recorder.reject_fills(p.category, p.symbol, conflict_reason, p.received, row_ms, row_exec_id,

@@ -5,7 +5,7 @@ import { intersect, normalized, type Ranges, subtract, type TimeRange, union } f
 import { addMs, dayMs, earlierOf, laterOf, minuteMs, serviceMs, type ServiceMs } from '../market/values.js'
 import { missingRows } from '../ledger/batch.js'
 import { insideOf, runOf, type ShownPage, showsOnlyEdges } from '../ledger/run.js'
-import { unreadTimes } from '../ledger/storeFills.js'
+import { unreadFills } from '../ledger/storeFills.js'
 import {
   type fillNeighbours,
   historyLateMs,
@@ -31,7 +31,7 @@ const crowded = 'more rows happened at one time than a page holds'
 
 const allTime = { from: serviceMs(-Infinity), to: serviceMs(Infinity) }
 
-const unreadOf = (page: Page<Fill>) => unreadTimes(page) ?? [allTime]
+const unreadOf = (page: Page<Fill>) => unreadFills(page) ?? [allTime]
 
 /** How far back the service gives fills. */
 export const fillReachMs = 90 * dayMs

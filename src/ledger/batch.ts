@@ -3,7 +3,7 @@ import type { Category, FuturesCategory, InstrumentKey, TradedCategory } from '.
 import type { Fill, RejectedRow } from '../market/rows.js'
 import { isProven, type StreamName } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { largest, type MachineMs, type ServiceMs } from '../market/values.js'
+import { largest, type MachineMs, serviceMs, type ServiceMs, smallest } from '../market/values.js'
 
 /** Everything that one response brings to the database. It is plain data, so that it can wait on disk. */
 export interface Batch<Target = unknown, Row = unknown> {
@@ -34,6 +34,30 @@ export type FillBatch = Batch<InstrumentKey, Fill>
 /** Returns the number of rows of the response that are not stored, whether they are rejected or only counted. */
 export function missingRows({ rejected, unkept = 0 }: Pick<Batch, 'rejected' | 'unkept'>): number {
   return unkept + rejected.filter(({ isRowStored }) => isRowStored !== true).length
+}
+
+/**
+ * Returns the times of rows that are not stored, as far as they can be read and lie between those of the others. A time
+ * outside of them may itself be the mistake in its row.
+ */
+export function unreadTimes(rejected: readonly RejectedRow[], times: readonly ServiceMs[]): ServiceMs[] {
+  if (rejected.length === 0) return []
+  const [oldest, newest] = [smallest(times), largest(times)]
+  const lost = rejected.filter(({ isRowStored }) => isRowStored !== true)
+  return lost.map(({ raw }) => timeInText(raw)).filter((ts) => ts >= oldest && ts <= newest)
+}
+
+/** Returns the time of a row that could not be understood; NaN where its text is cut, or names more than one. */
+function timeInText(raw: string): ServiceMs {
+  // A candle is a list that begins with its time.
+  const [name = '"0"', ...others] = raw.match(/"(?:ts|fundingRateTimestamp|openTime)"/g) ?? []
+  try {
+    const row = JSON.parse(raw) as Readonly<Record<string, unknown>>
+    const time = others.length > 0 ? '' : String(row[name.slice(1, -1)])
+    return serviceMs(/^\d{13}$/.test(time) ? Number(time) : Number.NaN)
+  } catch {
+    return serviceMs(Number.NaN)
+  }
 }
 
 /**

@@ -27,7 +27,7 @@ import { callFunction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
 import { instrumentStream, ofInstrument, sameSeries, type Series, seriesValues } from '../db/series.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
-import { type Batch, missingRows } from './batch.js'
+import { type Batch, missingRows, unreadTimes } from './batch.js'
 import { withoutFinal } from './missing.js'
 import { provenBy, runOf } from './run.js'
 import { hasVerdict, multirangeText, rangeTexts } from './verdicts.js'
@@ -236,6 +236,27 @@ export async function missEvents(
   const oldest = Math.min(...times, requestTime - eventLateMs)
   const reached = new Date(requestTime - requestedReachMs[stream])
   await callFunction(trx, 'recorder.miss_events', stream, category, symbol, new Date(oldest), reached, after ?? null)
+}
+
+/**
+ * Withdraws what is claimed of the time of rows that could not be understood.
+ *
+ * @param lengthMs what a row of the stream proves by itself
+ */
+export async function withdrawUnread(
+  trx: Kysely<Database>,
+  stream: keyof typeof requestedReachMs,
+  { target: { category, symbol }, rows, rejected }: Batch<FutureKey, { readonly ts: ServiceMs }>,
+  lengthMs: number,
+): Promise<void> {
+  const times = unreadTimes(
+    rejected,
+    rows.map(({ ts }) => ts),
+  )
+  if (times.length === 0) return
+  const nominal = times.map((ts) => (stream === 'funding_rates' ? nominalSettlement(ts) : ts))
+  const places = multirangeText(normalized(nominal.map((ts) => ({ from: ts, to: addMs(ts, lengthMs) }))))
+  await callFunction(trx, 'recorder.withdraw_unread', stream, category, symbol, places, `${lengthMs} ms`)
 }
 
 /** A missing range of an instrument, with the repairs that were tried in vain. */

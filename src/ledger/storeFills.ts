@@ -1,13 +1,13 @@
 import { type Kysely, sql } from 'kysely'
 import { type Fill, rejectedRow } from '../market/rows.js'
 import { normalized, type Ranges } from '../market/timeRange.js'
-import { addMs, type Extra, type MachineMs, serviceMs, type ServiceMs } from '../market/values.js'
+import { addMs, type Extra, type MachineMs, type ServiceMs } from '../market/values.js'
 import { arrayText, type ColumnValue } from '../db/columns.js'
 import type { Database } from '../db/schema.js'
 import type { WriteResult } from '../db/writeRows.js'
 import { runOf } from './run.js'
 import { multirangeText } from './verdicts.js'
-import { type FillBatch, missingRows, seriesKey } from './batch.js'
+import { type FillBatch, missingRows, seriesKey, unreadTimes } from './batch.js'
 
 export interface StoredFills extends WriteResult {
   readonly gapsFound: number
@@ -59,7 +59,7 @@ export async function storeFills(db: Kysely<Database>, batches: readonly FillBat
 }
 
 function unreadText(batch: FillBatch): string | null {
-  const unread = unreadTimes(batch)
+  const unread = unreadFills(batch)
   return unread && multirangeText(unread)
 }
 
@@ -67,15 +67,12 @@ function unreadText(batch: FillBatch): string | null {
  * Returns the milliseconds of a page's fills that are not stored. They could not be understood, or the database refused
  * them, so their time must not be claimed. Returns null if the time of one is unknown.
  */
-export function unreadTimes(batch: Pick<FillBatch, 'rows' | 'rejected' | 'unkept'>): Ranges | null {
-  if (missingRows(batch) === 0) return []
-  const lost = batch.rejected.filter(({ isRowStored }) => isRowStored !== true)
-  const run = runOf(batch.rows.map(({ ts }) => ts))
-  if (lost.length < missingRows(batch) || run === null) return null
-  const times = lost.map(({ raw }) => serviceMs(timeInText(raw)))
-  // A time outside of the times of the other fills may itself be the mistake in the row.
-  if (!times.every((ts) => ts >= run.oldest && ts <= run.newest)) return null
-  return normalized(times.map((ts) => ({ from: ts, to: addMs(ts, 1) })))
+export function unreadFills(batch: Pick<FillBatch, 'rows' | 'rejected' | 'unkept'>): Ranges | null {
+  const times = unreadTimes(
+    batch.rejected,
+    batch.rows.map(({ ts }) => ts),
+  )
+  return times.length < missingRows(batch) ? null : normalized(times.map((ts) => ({ from: ts, to: addMs(ts, 1) })))
 }
 
 function timeText(time: ServiceMs | MachineMs): string {
@@ -85,17 +82,6 @@ function timeText(time: ServiceMs | MachineMs): string {
 function isEmpty(extra: Extra): boolean {
   for (const _ in extra) return false
   return true
-}
-
-/** Returns the time of a fill that could not be understood; NaN where its text is cut, or names more than one. */
-function timeInText(raw: string): number {
-  if (raw.split('"ts"').length !== 2) return Number.NaN
-  try {
-    const ts = String((JSON.parse(raw) as { readonly ts?: unknown }).ts)
-    return /^\d{13}$/.test(ts) ? Number(ts) : Number.NaN
-  } catch {
-    return Number.NaN
-  }
 }
 
 /** Moves repeated fills with different values to the rejected rows. A response may contain a fill twice. */

@@ -6,11 +6,11 @@ import type { RpiSymbol } from '../market/rows.js'
 import type { Instrument } from '../market/instrument.js'
 import type { MomentStream, RowOf, StreamName, VersionStream } from '../market/stream.js'
 import type { TimeRange } from '../market/timeRange.js'
-import { addMs } from '../market/values.js'
+import { addMs, secondMs } from '../market/values.js'
 import type { Database } from '../db/schema.js'
 import { callFunction } from '../db/database.js'
 import { appendRows, type WriteResult } from '../db/writeRows.js'
-import { missEvents, provenByBatch, storeFundingRates, storeLiquidations } from './futures.js'
+import { missEvents, provenByBatch, storeFundingRates, storeLiquidations, withdrawUnread } from './futures.js'
 import { recordInstruments, recordRpiSymbols } from './instruments.js'
 import {
   type Batch,
@@ -19,10 +19,12 @@ import {
   type FuturesTarget,
   isWholeList,
   missingRows,
+  unreadTimes,
 } from './batch.js'
 import { storeCandles, type StoredCandles } from './storeCandles.js'
 import { runOf } from './run.js'
 import { type StoredFills, storeFills } from './storeFills.js'
+import { rangeTexts } from './verdicts.js'
 import { storeVersions } from './versions.js'
 
 /** Result of a writer. Fills, liquidations and funding rates may have gaps, and candles may come late. */
@@ -39,19 +41,24 @@ const writers = {
     recordRpiSymbols(db, batch.rows, batch.requestTime, { complete: isWholeList(batch) }),
   ),
   fills: storeFills,
-  candles: oneByOne((db, batch: Batch<CandleTarget, Candle>) => {
+  candles: oneByOne(async (db, batch: Batch<CandleTarget, Candle>) => {
     const { rows, requestTime } = batch
-    return storeCandles(db, rows, silenceInside(batch), batch.silence === undefined ? requestTime : null, requestTime)
+    const at = batch.silence === undefined ? requestTime : null
+    const stored = await storeCandles(db, rows, silenceInside(batch), at, requestTime)
+    await denySilence(db, batch)
+    return stored
   }),
   funding_rates: oneByOne(async (db, batch: Batch<FutureKey, FundingRate>) => {
     const stored = await storeFundingRates(db, batch.target, batch.rows, provenByBatch(batch))
     if (stored.proven.length === 0) await missEvents(db, 'funding_rates', batch)
+    await withdrawUnread(db, 'funding_rates', batch, secondMs)
     return stored
   }),
   liquidations: oneByOne(async (db, batch: Batch<FutureKey, Liquidation>) => {
     await endClaimOfLiquidations(db, batch)
     const stored = await storeLiquidations(db, batch.target, batch.rows, provenByBatch(batch), [], batch.after)
     if (stored.proven.length === 0) await missEvents(db, 'liquidations', batch)
+    await withdrawUnread(db, 'liquidations', batch, 1)
     return stored
   }),
   index_components: byVersions('index_components'),
@@ -66,6 +73,18 @@ async function endClaimOfLiquidations(db: Kysely<Database>, batch: Batch<FutureK
   const until = addMs(isUnbroken ? addMs(run.edge, run.disorderMs) : run.newest, 1)
   const times = [new Date(run.oldest), new Date(until)] as const
   await callFunction(db, 'recorder.end_claim', 'liquidations', category, symbol, ...times)
+}
+
+/** Notes that a response shows candles in places of silence, although they could not be understood. */
+async function denySilence(db: Kysely<Database>, { target, rows, rejected }: Batch<CandleTarget, Candle>) {
+  const times = rows.map(({ openTime }) => openTime)
+  const { category, symbol, type, interval } = target
+  const lengthMs = intervalMs[interval]
+  // A time that leaves the grid of the others may itself be the mistake in its row.
+  const shown = unreadTimes(rejected, times).filter((time) => (time - (times[0] ?? 0)) % lengthMs === 0)
+  if (type !== 'market' || shown.length === 0) return
+  const places = rangeTexts(shown.map((from) => ({ from, to: addMs(from, lengthMs) })))
+  await callFunction(db, 'recorder.deny_silence', category, symbol, type, interval, places)
 }
 
 /** Returns true for a stream whose rows depend on no other rows and claim nothing. */

@@ -7,6 +7,8 @@ export type CandlePage = {
   to: number
   at: number
   openings: number[]
+  /** Opening times of those that cannot be understood. */
+  unread: number[]
   /** True if its candles have no volume. */
   isQuiet: boolean
 }
@@ -19,6 +21,8 @@ export class CandleModel {
   private silences: Span[] = []
   /** Opening times of forming candles. True for those that have a volume: they cannot be silence. */
   private formed = new Map<number, boolean>()
+  /** Places of candles that were shown and could not be understood. They are no silence before their candles come. */
+  private denied: Span[] = []
   /** Times of stored fills. What lies between two candles was not silent there. */
   private traded: number[] = []
 
@@ -27,13 +31,19 @@ export class CandleModel {
     private readonly stepMs: number,
   ) {}
 
-  receive({ from, to, at, openings, isQuiet }: CandlePage): void {
+  receive({ from, to, at, openings, unread, isQuiet }: CandlePage): void {
     const closed = openings.filter((open) => open + this.stepMs + settlingMs <= at).sort((a, b) => a - b)
     const own = closed.map((open): Span => [open, open + this.stepMs])
     this.own = unite([...this.own, ...own])
     this.silences = subtract(this.silences, own)
     for (const open of openings) this.formed.set(open, !isQuiet)
     if (!this.isTraded) return
+    const [first = 0] = openings
+    const isShown = (open: number) => open > Math.min(...openings) && open < Math.max(...openings)
+    const broken = unread.filter((open) => isShown(open) && (open - first) % this.stepMs === 0)
+    this.denied = subtract([...this.denied, ...broken.map((open): Span => [open, open + this.stepMs])], this.own)
+    this.silences = subtract(this.silences, this.denied)
+    if (unread.length > 0) return
     const inside = openings.filter((open) => open >= from && open < to).sort((a, b) => a - b)
     const left: Span[] = []
     for (const [index, open] of inside.entries()) {
@@ -46,7 +56,7 @@ export class CandleModel {
     const traded = [...this.formed].filter(([, isTraded]) => isTraded)
     const stored = unite([...this.own, ...traded.map(([open]): Span => [open, open + this.stepMs])])
     if (intersect(left, stored).length > 0) return
-    this.silences = unite([...this.silences, ...this.withoutTrades(left)])
+    this.silences = unite([...this.silences, ...this.withoutTrades(subtract(left, this.denied))])
   }
 
   /** Fills are stored. They end the silence of the candles in which they happened. */

@@ -3,9 +3,10 @@ import { afterAll, beforeAll, expect, it } from 'vitest'
 import { CandleModel } from '../../model/candles.js'
 import { disagreement, rangesOfSeries, sequence, type Sequence } from '../../model/driveFills.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
-import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { type Candle, silenceBetween } from '../../../src/market/candle.js'
+import { rejectedRow } from '../../../src/market/rows.js'
 import { hourMs, minuteMs } from '../../../src/market/values.js'
+import { batchOf } from '../../support/batches.js'
 import { aCandle, aFill, someTime } from '../../support/marketRows.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
@@ -82,6 +83,8 @@ const pageOfCandles = fc.record({
   shiftMs: fc.constantFrom(0, 0, 0, 30_000),
   settledPlaces: fc.integer({ min: 1, max: 16 }),
   isQuiet: fc.boolean(),
+  /** A candle that cannot be understood. */
+  broken: fc.constantFrom(null, null, 4, 5, 6, 6.5),
 })
 
 const pageOfFills = fc.record({
@@ -113,16 +116,26 @@ it('claims of candles are what a model of the rule claims', async () => {
           expect(await claims()).toEqual(model.claimed())
           continue
         }
-        const { places, shiftMs, settledPlaces, isQuiet } = page
-        const openings = places.map((place) => someTime + place * minuteMs + shiftMs)
+        const { shiftMs, settledPlaces, isQuiet, broken } = page
+        const openTimeOf = (place: number) => someTime + place * minuteMs + shiftMs
+        const openings = page.places.filter((place) => place !== broken).map(openTimeOf)
+        const unread = broken === null ? [] : [openTimeOf(broken)]
         const at = someTime + settledPlaces * minuteMs + 5_000
-        model.receive({ from: -Infinity, to: Infinity, at, openings, isQuiet })
+        model.receive({ from: -Infinity, to: Infinity, at, openings, unread, isQuiet })
         const candles = openings.map((openTime): Candle => {
           const isClosed = openTime + minuteMs + 5_000 <= at
           return aCandle({ symbol, type, openTime, isClosed, baseVolume: isQuiet ? '0' : '5' })
         })
-        const shown = { type, lengthMs: minuteMs, isComplete: true, settledUntil: at - 5_000 }
-        await storeCandles(db, candles, silenceBetween(openings, shown))
+        const target = { category: 'SPOT', symbol, type, interval: '1m', settleMs: 5_000 }
+        // Live ones of an older time would change no candles.
+        const silence = silenceBetween(openings, {
+          type,
+          lengthMs: minuteMs,
+          isComplete: broken === null,
+          settledUntil: at - 5_000,
+        })
+        const rejected = unread.map((ts) => rejectedRow({ operation: 'candles', parameters: {} }, 'x', `["${ts}"]`))
+        await storeBatch(db, { ...batchOf('candles', target, candles, at), silence, rejected })
         expect(await claims()).toEqual(model.claimed())
       }
     }),
