@@ -30,6 +30,13 @@ returns timestamptz language sql stable as $$
   where t.category = of_category and t.symbol = of_symbol and t.ts >= asked_since - interval '1 minute'
 $$;
 
+-- Returns the time before which retention removes the fills of a series; null without it. What left is no gap.
+create or replace function recorder.fills_kept_from(of_category market.category, of_symbol text)
+returns timestamptz language sql stable set search_path = pg_catalog, pg_temp as $$
+  select k.asked_since from recorder.ledger k
+  where recorder.is_of(k, 'fills', of_category, of_symbol, '', '') and k.verdict = 'final' and k.part = '-infinity'
+$$;
+
 -- Returns the time of the newest fill since a time; null without one.
 create or replace function recorder.last_fill(of_category market.category, of_symbol text, since timestamptz)
 returns timestamptz language sql stable set search_path = pg_catalog, pg_temp as $$
@@ -121,6 +128,9 @@ begin
       ), '-infinity')
     union all
     select unnest(final)
+    union all
+    select tstzrange(null, f.kept) from recorder.fills_kept_from(of_category, of_symbol) as f (kept)
+    where f.kept is not null
   ) k;
   if not isempty(against.ranges * claim) then
     perform recorder.note_unknown('fills', of_category, of_symbol, '', '',

@@ -286,7 +286,9 @@ begin
     and k.verdict = 'contradicted' and k.part > lower(minutes) - interval '1 minute' and k.part < upper(minutes);
   -- Only what is known of candles can speak. A page may reach years back, to where no candle is stored. Candles of
   -- contradicted minutes are stored where an archive was adopted, which made them final.
-  compared := recorder.whole_minutes(minutes * (claimed + asked + contradicted)) * (
+  -- What retention left of older minutes says nothing.
+  compared := recorder.whole_minutes(minutes * (claimed + asked + contradicted))
+    * tstzmultirange(tstzrange(recorder.fills_kept_from(of_category, of_symbol), null)) * (
     recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'recorded')
     + case when isempty(contradicted) then '{}' else
       recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'final') end);

@@ -2,8 +2,11 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Batch, type FillBatch, withoutOldRows } from '../../../src/ledger/batch.js'
 import { forget } from '../../../src/ledger/forget.js'
-import { storeBatches } from '../../../src/ledger/storeBatches.js'
+import { storeBatch, storeBatches } from '../../../src/ledger/storeBatches.js'
+import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { storePastFills } from '../../../src/ledger/storePastFills.js'
+import { multirangeText } from '../../../src/ledger/verdicts.js'
+import { callFunction } from '../../../src/db/database.js'
 import { dayMs } from '../../../src/market/values.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -101,3 +104,48 @@ test.each([
     expect(now.days).toHaveLength(21 - days)
   },
 )
+
+test('what retention removed of fills is neither missing nor contradicted where candles of its time are weighed', async () => {
+  const { db } = created.database
+  const key = { category: 'SPOT', symbol: 'KEPTUSDT' } as const
+  const live = (secondsAgo: readonly number[]) => {
+    const rows = secondsAgo.map((s) =>
+      aFill({ ...key, ts: someTime - s * 1_000, execId: `${s}`, price: '10', size: '1' }),
+    )
+    return storeBatch(db, batchOf('fills', key, rows, someTime))
+  }
+  await live([600, 590, 580, 570])
+  await live([10, 20, 300, 570, 580])
+  const ranges = async (view: 'coverage' | 'gaps') => {
+    const { rows } = await sql<{ from: number; to: number }>`
+      select from_time as "from", to_time as "to" from ${sql.table(`market.${view}`)}
+      where symbol = ${key.symbol} and stream = 'fills' order by 1`.execute(db)
+    return rows.map(({ from, to }) => [(from - someTime) / 1_000, (to - someTime) / 1_000])
+  }
+  const claimed = [[-150, -10]]
+  await forget(db, 'fills', new Date(someTime - 150_000))
+  expect(await ranges('coverage')).toEqual(claimed)
+  // A chunk with younger rows stays: the fill of 570 seconds ago, whose candle tells other prices.
+  await sql`delete from market.fills where symbol = ${key.symbol} and ts < ${new Date(someTime - 150_000)}
+    and exec_id <> '570'`.execute(db)
+  const prices = { open: '5', high: '5', low: '5', close: '5' }
+  const candles = [10, 9, 8, 7, 6, 5, 4, 3, 2].map((minute) => {
+    const isTraded = minute === 10 || minute === 5
+    return aCandle({ ...key, openTime: someTime - minute * 60_000, ...prices, baseVolume: isTraded ? '4' : '0' })
+  })
+  await storeCandles(db, candles)
+  expect({ claimed: await ranges('coverage'), gaps: await ranges('gaps') }).toEqual({ claimed, gaps: [] })
+  const { rows } =
+    await sql`select from recorder.ledger where symbol = ${key.symbol} and verdict = 'contradicted'`.execute(db)
+  expect(rows).toHaveLength(0)
+  // Nor is it where the oldest claim begins later.
+  const textOf = (from: number, to: number) =>
+    multirangeText([{ from: someTime + from * 1_000, to: someTime + to * 1_000 }])
+  const of = [key.category, key.symbol] as const
+  await callFunction(db, 'recorder.withdraw_claims', 'fills', ...of, '', '', textOf(-150, -100), 'nobody knows')
+  await callFunction(db, 'recorder.cover_fills', ...of, textOf(-140, -120), new Date(), 'live')
+  expect(await ranges('gaps')).toEqual([
+    [-150, -140],
+    [-120, -100],
+  ])
+})
