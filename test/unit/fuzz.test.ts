@@ -7,7 +7,7 @@ import { describeFigures, fuzz } from '../../scripts/fuzzRun.js'
 import { fuzzTargets } from '../../scripts/fuzzTargets.js'
 
 const seed = 20_261_121
-const rounds = 30
+const rounds = 15
 
 let folder: string
 let targets: readonly FuzzTarget[]

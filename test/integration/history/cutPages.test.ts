@@ -56,14 +56,14 @@ const services = (
 ]
 
 describe('a backfill of fills from a service that gives', () => {
-  const range = { from: now - 5 * hourMs, to: now - hourMs }
+  const range = { from: now - 3.5 * hourMs, to: now - hourMs }
   const request = { stream: 'fills', categories: [category], symbols: [symbol], types: [], intervals: [] } as const
 
   it.each(services('futures-fills-history', 1_000, [999, 100]))('%s has all of them', async (_, quirks, factor) => {
     await startService(quirks)
     const { summary } = await runBackfill(test, simulator, { ...request, ...range }, { serviceNow: now })
     const truth = simulator.world.fills(category, symbol, range.from, range.to)
-    expect(truth.length).toBeGreaterThan(5_000)
+    expect(truth.length).toBeGreaterThan(3_000)
     const { pool, db } = test.database
     expect(await falseFillClaims(pool, { world: simulator.world }, { from: 0, to: now })).toEqual([])
     const { rows } = await pool.query<{ id: string }>(

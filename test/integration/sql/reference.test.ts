@@ -17,8 +17,8 @@ import {
   referenceTo,
 } from '../../support/referenceMarket.js'
 
-/** Random ranges for each function. More take longer: REFERENCE_RANGES=200. */
-const ranges = Number(process.env['REFERENCE_RANGES'] ?? 20)
+/** Ranges for each function, the same each time. More take longer: REFERENCE_RANGES=200. */
+const ranges = Number(process.env['REFERENCE_RANGES'] ?? 10)
 const program = packageFile('test/support/analystsReference.py')
 const hasPython = spawnSync('python3', ['-c', 'import sys; assert sys.version_info >= (3, 11)']).status === 0
 const skipped = hasPython ? '' : ' (SKIPPED: no Python 3.11 here)'
