@@ -69,6 +69,12 @@ const rows: Readonly<
     'they wait until a later list agrees; an incident says so',
     rejected,
   ],
+  recordedInstruments: [
+    'instruments that are recorded; 60 % may be spot, 20 % USDT futures, 10 % margin, and 5 % each other futures',
+    'collect/universe/universe.ts',
+    'those that came first stay, further ones are left out, and such a list removes none; an incident says so',
+    rejected,
+  ],
   knownInstruments: [
     'instruments of which something is kept in mind, once for each operation',
     'runtime/boundedMap.ts',

@@ -32,6 +32,8 @@ export const bounds = {
   restatements: 5,
   /** New symbols of a list that are added before a later list agrees, or a tenth of the list if that is more. */
   newSymbols: 100,
+  /** Instruments that are recorded: three times what the service has. Many a turn of the event loop walks all of them. */
+  recordedInstruments: 10_000,
   /** Instruments that a part of the program keeps something in mind of, each of them once for each operation. */
   knownInstruments: 50_000,
   /** Locks of another login's session. One with more is ended when the server's table of locks is full. */

@@ -154,16 +154,20 @@ function batchOf<Target, Row>(
   page: Page<Row>,
   universe: Universe,
 ): Batch<Target, Row> {
-  const { requestTime, receivedAt, rejected, unkept } = page
-  const rows = page.rows.filter((row) => stream.keeps?.(universe, row) ?? true)
+  const { requestTime, receivedAt, rejected } = page
+  const ofMarket = page.rows.filter((row) => stream.keeps?.(universe, row) ?? true)
+  const rows = stream.bounded?.(universe, target, ofMarket) ?? ofMarket
+  const unkept = page.unkept + ofMarket.length - rows.length
   return { stream: stream.name, target, requestTime, receivedAt, rows, rejected, unkept }
 }
 
 /** Reports rows that are neither stored nor kept as rejected, because they are lost. */
-function reportUnstoredRows(incidents: Incidents, { stream, unkept = 0 }: Batch): void {
+function reportUnstoredRows(incidents: Incidents, { stream, target, unkept = 0 }: Batch): void {
   const what = `${stream} rows` as const
-  if (unkept === 0) return incidents.succeeded(what)
-  incidents.failed(what, `${unkept} rows of a response were left out: too many, or too many that cannot be understood`)
+  const part = categoryText(target)
+  if (unkept === 0) return incidents.succeeded(what, part)
+  const how = 'too many, or too many that cannot be understood'
+  incidents.failed(what, `${unkept} rows of a response were left out: ${how}`, part)
 }
 
 /**

@@ -21,6 +21,8 @@ export interface Requested<Target, Row> {
   fetch(client: ExchangeClient, target: Target, options: RequestOptions): Promise<Page<Row>>
   /** Returns false for a row that is no part of the market. By default all rows are. */
   keeps?(universe: Universe, row: Row): boolean
+  /** Returns the rows of a list that are not beyond a bound. By default all are. */
+  bounded?(universe: Universe, target: Target, rows: readonly Row[]): readonly Row[]
   /** Updates the recorder's own knowledge of the market from a response. */
   learn?(universe: Universe, batch: Batch<Target, Row>): void
 }

@@ -38,6 +38,7 @@ const instruments: ListStream<CategoryTarget, Instrument> = {
   schedule: ({ streams }) => streams.instruments.schedule,
   lists: ({ streams }) => streams.instruments.categories,
   fetch: (client, { category }, options) => client.instruments({ category }, options),
+  bounded: (universe, { category }, rows) => universe.withRoom(category, rows),
   learn: (universe, batch) => universe.setInstruments(batch.target.category, batch.rows, isWholeList(batch)),
   // A row is written only when an instrument changes, which is too rare to count.
   rowsOf: () => 0,

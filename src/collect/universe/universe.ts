@@ -7,6 +7,7 @@ import {
   instrumentText,
   tradedCategories,
 } from '../../market/category.js'
+import { bounds } from '../../market/bounds.js'
 import { type Instrument, kindOf } from '../../market/instrument.js'
 import { type TickerSigns, type TradeSign, turnoverHere } from '../../market/rows.js'
 import { type Decimal, laterOf, type ServiceMs } from '../../market/values.js'
@@ -34,6 +35,18 @@ interface Known extends PlanInstrument {
 /** Properties of an instrument's specification that decide its coverage. */
 type ListedInstrument = Pick<PlanInstrument, 'symbol' | 'status' | 'kind'>
 
+/**
+ * Part of all recorded instruments that may be of a category. Each has room for about twice what the service lists, and
+ * takes none of another's.
+ */
+const roomOf: Readonly<Record<Category, number>> = {
+  SPOT: 0.6,
+  MARGIN: 0.1,
+  'USDT-FUTURES': 0.2,
+  'COIN-FUTURES': 0.05,
+  'USDC-FUTURES': 0.05,
+}
+
 /** Current state of the market as the recorder knows it: the instruments and how busy each is. */
 export class Universe {
   readonly #known = new Map<Category, Map<string, Known>>()
@@ -43,6 +56,13 @@ export class Universe {
 
   /** Part of the market that this recorder covers. It does not limit the state that is kept. */
   ownership: Ownership = ownsEverything
+
+  /** Returns the rows of a list that have room: those that are known, and the first of the others. */
+  withRoom<Row extends Pick<Instrument, 'symbol'>>(category: Category, rows: readonly Row[]): readonly Row[] {
+    const known = this.#known.get(category)
+    let room = bounds.recordedInstruments * roomOf[category] - (known?.size ?? 0)
+    return rows.filter(({ symbol }) => known?.has(symbol) === true || room-- > 0)
+  }
 
   /**
    * Takes the list of a category from the service, or one that another recorder has stored. If the list is whole,
@@ -55,7 +75,7 @@ export class Universe {
       const listed = new Set(instruments.map((instrument) => instrument.symbol))
       for (const symbol of known.keys()) if (!listed.has(symbol)) known.delete(symbol)
     }
-    for (const instrument of instruments) {
+    for (const instrument of this.withRoom(category, instruments)) {
       const { symbol, status } = instrument
       const kind = 'kind' in instrument ? instrument.kind : kindOf(instrument)
       const before = known.get(symbol)

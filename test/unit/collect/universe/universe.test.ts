@@ -2,6 +2,8 @@ import { expect, test } from 'vitest'
 import { streams } from '../../../../src/collect/streams/streams.js'
 import { Universe } from '../../../../src/collect/universe/universe.js'
 import { loadConfig } from '../../../../src/config/resolve.js'
+import { bounds } from '../../../../src/market/bounds.js'
+import { categories } from '../../../../src/market/category.js'
 import { type Instrument, instrumentKinds } from '../../../../src/market/instrument.js'
 import type { Ticker } from '../../../../src/market/rows.js'
 
@@ -31,6 +33,22 @@ test('a list replaces what was known of its category, and tickers stay with thos
   universe.setInstruments('SPOT', [instrument('A'), instrument('C')], true)
   expect(universe.select(select).map(({ symbol }) => symbol)).toEqual(['A', 'C'])
   expect(universe.tradeSign({ category: 'SPOT', symbol: 'A' })).toMatchObject({ volume24h: '5', lastPrice: '1' })
+})
+
+test('no list makes the market too large, and those that were there before keep their places', () => {
+  const universe = new Universe()
+  const listOf = (name: string) => Array.from({ length: 9_000 }, (_, place) => instrument(`${name}${place}`))
+  for (const category of categories) universe.setInstruments(category, [instrument('FIRST')], true)
+  for (const category of categories) universe.setInstruments(category, listOf('A'), false)
+  const { instruments } = universe.planned()
+  expect(instruments).toHaveLength(bounds.recordedInstruments)
+  for (const category of categories) universe.setInstruments(category, [...listOf('B'), ...listOf('A')], false)
+  expect(universe.planned().instruments).toEqual(instruments)
+  expect(instruments.filter(({ symbol }) => symbol === 'FIRST').map(({ category }) => category)).toEqual(categories)
+  // Places become free when a whole list lacks some.
+  universe.setInstruments('MARGIN', [...listOf('B'), ...listOf('A')].slice(8_990), true)
+  expect(universe.find({ category: 'MARGIN', symbol: 'B8990' })).toBeDefined()
+  expect(universe.planned().instruments).toHaveLength(bounds.recordedInstruments)
 })
 
 const hasRpi = (instrument: { readonly hasRpi: boolean }) => instrument.hasRpi
