@@ -170,8 +170,9 @@ export class Collector {
     const { config, logger } = this.#dependencies
     for (const stream of enabledStreams(config)) this.#pollers.set(stream, this.#createPoller(stream))
     await this.#readBriefly('recorded lists', (db) => takeRecordedLists(config, db, this.#context))
-    // Start in the order of declaration, because later streams choose from the lists of earlier ones.
+    // The other streams choose from these lists, all of them once.
     for (const [stream, poller] of this.#pollers) {
+      if (stream.kind !== 'lists') continue
       this.#retarget(stream)
       await this.#firstResponse(stream, poller)
       // The first list tells the time of the service, and fills come after it.
@@ -230,7 +231,8 @@ export class Collector {
    */
   async #firstResponse(stream: AnyStream, poller: Poller<unknown>): Promise<void> {
     const { clock } = this.#dependencies
-    for (let tries = 1; stream.kind === 'lists'; tries++) {
+    if (stream.learn === undefined) return void poller.pollAll()
+    for (let tries = 1; ; tries++) {
       const responded = await poller.pollAll()
       if (stream.name !== 'instruments' || responded === 'all') return
       if (responded === 'some' && tries >= triesForMissing) return
@@ -282,14 +284,13 @@ export class Collector {
     return chosen
   }
 
-  /** Chooses anew the instruments of all streams, or of one stream. */
-  #retarget(only?: AnyStream): void {
+  /** Chooses anew the instruments of all streams, or the lists of one stream. */
+  #retarget(only?: AnyStream & { readonly kind: 'lists' }): void {
     const { config } = this.#dependencies
     this.#cancelChoice?.()
     this.#cancelChoice = null
-    const demands = new Map(
-      allowances(config, this.universe.planned()).streams.map((demand) => [demand.stream, demand]),
-    )
+    const planned = only === undefined ? allowances(config, this.universe.planned()).streams : []
+    const demands = new Map(planned.map((demand) => [demand.stream, demand]))
     for (const [stream, poller] of this.#pollers) {
       if (only !== undefined && stream !== only) continue
       const demand = demands.get(stream.name)
@@ -300,6 +301,7 @@ export class Collector {
       poller.retarget(targets, places)
       const parts = new Set(targets.map(categoryText))
       this.incidents.keepOnly(stream.name, parts)
+      this.incidents.keepOnly(`${stream.name} rows`, parts)
       if (stream.kind === 'lists') this.incidents.keepOnly(`${stream.name} list`, parts)
       this.stats[stream.name].outage.keepOnly(new Set(targets.map(categoryOf)))
     }
