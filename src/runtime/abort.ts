@@ -42,6 +42,9 @@ function actionsBy(signal: AbortSignal): Set<() => void> {
   return actions
 }
 
+/** One reason for all: with a stack of its own for each, the end of thousands of requests at once takes twice as long. */
+const wasAborted = new DOMException('This operation was aborted', 'AbortError')
+
 /** An ending that takes less memory than an AbortController with its signal. */
 export class LightEnding implements OwnEnding {
   #isAborted = false
@@ -59,7 +62,7 @@ export class LightEnding implements OwnEnding {
   abort(): void {
     if (this.#isAborted) return
     this.#isAborted = true
-    this.#reason = new DOMException('This operation was aborted', 'AbortError')
+    this.#reason = wasAborted
     // Actions run one at a time, because an action may cancel another.
     for (let action = this.#actions.shift(); action !== undefined; action = this.#actions.shift()) action()
   }

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Turn } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
 import { minuteMs } from '../../market/values.js'
@@ -52,6 +53,8 @@ interface Strategy<Target> {
 }
 
 const shortestWaitMs = 5
+/** Thousands of requests may begin or end at once. Others have a turn of the event loop after so many. */
+const requestsOfTurn = 100
 
 /**
  * The one loop of all streams: waits until something is due, and requests it. A target has one request at a time. The
@@ -90,13 +93,15 @@ export function createPoller<Target>(
         await sleepFor(clock, maxPauseMs, signal)
         continue
       }
-      const started = strategy.take().filter((target) => {
-        const isRunning = requests.has(keyOf(target))
-        if (isRunning) strategy.skipped(target)
-        else void request(target, turn)
-        return !isRunning
-      })
-      if (started.length > 0) continue
+      let started = 0
+      for (const target of strategy.take()) {
+        if (requests.has(keyOf(target))) strategy.skipped(target)
+        else if (!signal.aborted) {
+          void request(target, turn)
+          if (++started % requestsOfTurn === 0) await nextTurn()
+        }
+      }
+      if (started > 0) continue
       turn?.release()
       await pause(shortestWaitMs)
     }
@@ -104,7 +109,7 @@ export function createPoller<Target>(
   const end = () => {
     ended.abort()
     strategy.end?.()
-    requests.endAllBut(new Set())
+    void requests.endAllBut(new Set())
     wake()
   }
   const stopListening = onAbort(stopping, end)
@@ -113,9 +118,10 @@ export function createPoller<Target>(
 
   return {
     retarget(next, places = Infinity) {
+      if (signal.aborted) return
       targets = next
       strategy.retarget(next, places)
-      requests.endAllBut(new Set(next.map(keyOf)))
+      void requests.endAllBut(new Set(next.map(keyOf)))
       wake()
     },
     async pollAll() {
@@ -140,6 +146,7 @@ export function createPoller<Target>(
 /** Requests under way: one of each target. */
 class Requests {
   readonly #running = new Map<string, { readonly ending: LightEnding; readonly work: Promise<boolean> }>()
+  #wanted: ReadonlySet<string> = new Set()
 
   has(key: string): boolean {
     return this.#running.has(key)
@@ -156,8 +163,16 @@ class Requests {
   }
 
   /** Ends the requests that have not departed, of all targets but these. */
-  endAllBut(keys: ReadonlySet<string>): void {
-    for (const [key, { ending }] of this.#running) if (!keys.has(key)) ending.abort()
+  async endAllBut(keys: ReadonlySet<string>): Promise<void> {
+    this.#wanted = keys
+    let ended = 0
+    for (const [key, { ending }] of this.#running) {
+      // A later call goes on with those that it wants.
+      if (this.#wanted !== keys) return
+      if (keys.has(key)) continue
+      ending.abort()
+      if (++ended % requestsOfTurn === 0) await nextTurn()
+    }
   }
 
   async finished(): Promise<void> {

@@ -86,3 +86,31 @@ test('a request of all targets tells how many were answered', async () => {
   expect(await poller.pollAll()).toBe('none')
   await poller.stop()
 })
+
+test('gives others a turn while thousands of requests begin, and while they end', async () => {
+  const stopping = new AbortController()
+  const { poller, begun, ended } = lasting(stopping)
+  // Requests that began or ended within one turn of the event loop.
+  let most = 0
+  let before = 0
+  const watch = () => {
+    most = Math.max(most, begun.length + ended.length - before)
+    before = begun.length + ended.length
+    watching = setImmediate(watch)
+  }
+  let watching = setImmediate(watch)
+  const targets = Array.from({ length: 3_000 }, (_, place) => `T${place}`)
+  poller.retarget(targets)
+  await expect.poll(() => begun.length).toBe(3_000)
+  // Those that are wanted again meanwhile go on.
+  poller.retarget([])
+  poller.retarget(targets.slice(0, 2_000))
+  await expect.poll(() => ended.length).toBe(1_100)
+  stopping.abort()
+  const stopped = poller.stop()
+  poller.retarget(targets)
+  await stopped
+  clearImmediate(watching)
+  expect(new Set(ended).size).toBe(3_000)
+  expect(most).toBeLessThanOrEqual(400)
+})
