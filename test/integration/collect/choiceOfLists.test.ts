@@ -22,6 +22,23 @@ afterEach(async () => {
   await database.drop()
 })
 
+test('the start chooses instruments only once all lists have come', async () => {
+  const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url } })
+  config.database.dataDir = dataDir
+  config.serve.enabled = false
+  recorder = await startRecorder(config, createLogger('silent'))
+  const { collector } = recorder
+  const chosen: string[] = []
+  const kept = collector.incidents.keepOnly.bind(collector.incidents)
+  vi.spyOn(collector.incidents, 'keepOnly').mockImplementation((what, parts) => {
+    if (collector.phase === 'starting') chosen.push(what)
+    kept(what, parts)
+  })
+  await expect.poll(() => collector.phase, patience).toBe('collecting')
+  expect(chosen).toContain('tickers')
+  expect(chosen).not.toContain('fills')
+})
+
 test('lists that come together cause one choice of instruments', async () => {
   const config = loadConfig({ env: { DATABASE_URL: database.url, EXCHANGE_BASE_URL: simulator.url } })
   config.database.dataDir = dataDir
