@@ -41,29 +41,25 @@ set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
   cross join lateral date_bin(length, t.ts, lower(r)) as place
 $$;
 
+drop function if exists recorder.end_silence(market.category, text, timestamptz, timestamptz);
+
 -- Ends the silence of candles in which fills were just stored, between the oldest and the newest of them. Its claim
--- becomes a gap. The caller has locked the series of the fills, as writers of a silence do.
-create or replace function recorder.end_silence(
+-- becomes a gap. Returns what was claimed of fills by it. The caller has locked the series of the fills, as writers of a
+-- silence do.
+create function recorder.end_silence(
   of_category market.category, of_symbol text, oldest timestamptz, newest timestamptz
 )
-returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
-declare
-  s record;
-begin
-  for s in
-    select k.interval, market.interval_length(k.interval::market.candle_interval) as length,
-      range_agg(r) as silence
+returns tstzmultirange language sql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+  select coalesce(range_agg(claimed), '{}') from (
+    select k.interval, range_agg(r) as silence
     from recorder.ledger k cross join lateral unnest(k.ranges) as r
     where (k.stream, k.category, k.symbol, k.type) = ('candles', of_category, of_symbol, 'market')
       and k.verdict in ('silent', 'no trade') and k.part <= newest and upper(k.ranges) > oldest
       and r && tstzrange(oldest, newest, '[]')
     group by k.interval order by k.interval
-  loop
-    perform recorder.withdraw_claims('candles', of_category, of_symbol, 'market', s.interval,
-      recorder.traded_places(of_category, of_symbol, s.silence, s.length),
-      'the service left these candles out, but fills of their time are stored');
-  end loop;
-end
+  ) s cross join lateral unnest(recorder.withdraw_claims('candles', of_category, of_symbol, 'market', s.interval,
+    recorder.traded_places(of_category, of_symbol, s.silence, market.interval_length(s.interval::market.candle_interval)),
+    'the service left these candles out, but fills of their time are stored')) as claimed
 $$;
 
 -- Notes places of candles that could not be understood as evidence against silence, as far as no candle claims them. It
@@ -83,13 +79,16 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   having count(*) > 0
 $$;
 
+drop function if exists recorder.claim_candles(
+  market.category, text, text, text, tstzmultirange, tstzmultirange, timestamptz, timestamptz);
+
 -- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for each
 -- other at the row with verdict recorded, so that later statements see the claims of others. Silence in which candles
 -- have come is taken back, and noted as repaired gaps. at: service time of a live response. seen: service time of the
--- response in any case. Returns the number of these candles.
+-- response in any case. formed: candles that form, and have a volume. Returns the number of late candles.
 create or replace function recorder.claim_candles(
-  of_category market.category, of_symbol text, of_type text, of_interval text,
-  filled tstzmultirange, left_out tstzmultirange, at timestamptz default null, seen timestamptz default null
+  of_category market.category, of_symbol text, of_type text, of_interval text, filled tstzmultirange,
+  left_out tstzmultirange, at timestamptz default null, seen timestamptz default null, formed tstzmultirange default '{}'
 )
 returns bigint language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
@@ -97,6 +96,7 @@ declare
   late_reason constant text :=
     'the service left these candles out at first, as if nothing had been traded, and gave them later';
   oldest constant timestamptz := case when at is not null then lower(filled) end;
+  shown tstzmultirange;
   late tstzmultirange;
   begun timestamptz;
   has_fills boolean := false;
@@ -112,6 +112,7 @@ begin
   end if;
   filled := filled - final;
   left_out := left_out - final;
+  shown := filled + formed;
   if of_type = 'market' then
     -- Candles and fills are compared by whichever comes later. The lock makes one of them wait for the other. Writers
     -- of fills take it before the lock on candles of any interval, too.
@@ -144,21 +145,29 @@ begin
   )
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at),
-      asked_since = case when k.noted_at < excluded.noted_at then excluded.asked_since else k.asked_since end
+      asked_since = case when k.noted_at < excluded.noted_at then coalesce(excluded.asked_since, k.asked_since)
+        else k.asked_since end
     where not k.ranges @> excluded.ranges or k.noted_at < excluded.noted_at;
   select range_agg(r) filter (where k.verdict <> 'before the beginning'),
     max(upper(k.ranges)) filter (where k.verdict = 'before the beginning')
     into late, begun
-  from recorder.ledger k left join lateral unnest(k.ranges * filled) as r on true
+  from recorder.ledger k left join lateral unnest(k.ranges * shown) as r on true
   where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
     and k.verdict in ('silent', 'no trade', 'before the beginning')
-    and k.part < upper(filled) and upper(k.ranges) > lower(filled);
+    and k.part < upper(shown) and upper(k.ranges) > lower(shown);
   if late is not null then
+    perform recorder.withdraw_claims('candles', of_category, of_symbol, of_type, of_interval, late - filled,
+      'the service left these candles out, but something was traded in them');
+    late := late * filled;
     update recorder.ledger k set ranges = k.ranges - late
     where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict in ('silent', 'no trade') and k.ranges && late;
     perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired',
       late, late_reason, coalesce(seen, at));
+    if of_interval = '1m' then
+      -- A claim of fills may rest on the silence.
+      perform recorder.withdraw_claims('fills', of_category, of_symbol, '', '', late, late_reason);
+    end if;
   end if;
   if not isempty(left_out) and of_type = 'market' then
     if recorder.leaves_out_candles(of_category, of_symbol, of_type, of_interval, left_out) then
@@ -190,7 +199,7 @@ begin
     where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
       and k.verdict = 'before the beginning';
     perform recorder.note_unknown('candles', of_category, of_symbol, of_type, of_interval,
-      tstzmultirange(tstzrange(lower(filled), begun))
+      tstzmultirange(tstzrange(lower(shown), begun))
         - recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded'),
       'the series seemed to begin after these candles, but older ones came');
   end if;

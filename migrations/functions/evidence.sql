@@ -34,7 +34,8 @@ language sql stable set search_path = pg_catalog, pg_temp set enable_seqscan = o
     and k.part < upper(within)
 $$;
 
--- Withdraws what is claimed of ranges, silence too, which becomes gaps. Returns what was claimed.
+-- Withdraws what is claimed of ranges, silence too, which becomes gaps. Returns what was claimed; of candles, what was
+-- claimed of fills: a claim of them may rest on silent minutes, and ends with the silence.
 create or replace function recorder.withdraw_claims(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
   against tstzmultirange, why text
@@ -52,7 +53,9 @@ begin
       and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && withdrawn;
     perform recorder.note_unknown(of_stream, of_category, of_symbol, of_type, of_interval, withdrawn, why);
   end if;
-  return coalesce(withdrawn, '{}');
+  return case when of_stream <> 'candles' then coalesce(withdrawn, '{}') when of_interval = '1m' then
+    recorder.withdraw_claims('fills', of_category, of_symbol, '', '', withdrawn,
+      'the candle of this minute was left out, but something was traded in it') else '{}' end;
 end
 $$;
 
@@ -187,10 +190,10 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   insert into recorder.ledger as k (
     stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, rows_before
   )
-  select stream, category, symbol, type, interval, verdict_now, lower(piece), tstzmultirange(piece), reason, noted_at,
-    case verdict_now when 'lost' then now() end,
+  select stream, category, symbol, type, interval, verdict_now, lower(piece), tstzmultirange(piece),
+    reason, noted_at, case verdict_now when 'lost' then now() end,
     least(rows_before, recorder.count_rows(stream, category, symbol, type, interval, tstzmultirange(piece)))
-  from pieces order by id
+  from pieces p order by id
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
     set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
 $$;
@@ -253,7 +256,8 @@ $$;
 -- Compares whole minutes of fills with their closed candles. A candle that counts more than the fills of a minute that
 -- is claimed whole contradicts that minute, and so do prices that do not fit. Where a candle and the fills agree,
 -- nothing else was traded: evidence ends, and its minute is claimed. Of others, that part is claimed for which a live
--- response was asked later. The caller has locked the series of the fills.
+-- response was asked later. Such a part may rest on a candle that counts more later, which then contradicts it. The
+-- caller has locked the series of the fills.
 create or replace function recorder.weigh_minutes(
   of_category market.category, of_symbol text, minutes tstzmultirange, by text
 )
@@ -306,7 +310,10 @@ begin
       date_trunc('day', lower(r), 'UTC'), upper(r) - interval '1 millisecond', interval '24 hours') as day
   loop
     select agreeing + coalesce(range_agg(whole) filter (where m.volume = m.size and m.are_within and m.do_meet), '{}'),
-      lacking || array_agg(whole) filter (where m.volume > m.size and claimed @> whole),
+      lacking || array_agg(whole) filter (where m.volume > m.size and (claimed @> whole or claimed && whole and exists (
+        select from recorder.candle_revision c
+        where (c.category, c.symbol, c.type, c.interval, c.open_time) = (of_category, of_symbol, 'market', '1m', m.minute)
+          and case of_category when 'COIN-FUTURES' then c.old_quote_turnover else c.old_base_volume end <= m.size))),
       unfit || array_agg(whole) filter (where not m.are_within or (not m.do_meet and claimed @> whole)),
       silent - coalesce(range_agg(whole), '{}')
       into agreeing, lacking, unfit, silent

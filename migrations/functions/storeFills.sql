@@ -272,7 +272,7 @@ begin
           where (f.category, f.symbol, f.ts, f.exec_id) = (p.category, p.symbol, r.ts, r.exec_id));
     end if;
     if p.inserted > 0 then
-      perform recorder.end_silence(p.category, p.symbol, p.oldest, p.newest);
+      p.claimed := p.claimed - recorder.end_silence(p.category, p.symbol, p.oldest, p.newest);
       if p.claimed @> p.oldest and coalesce(p.known_from > p.oldest, true) then
         p.claimed := p.claimed - recorder.end_claim('fills', p.category, p.symbol, p.oldest,
           case when p.left_out > 0 or p.unread is null then p.newest else p.edge + p.disorder end + a_ms,

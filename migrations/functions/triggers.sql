@@ -1,4 +1,5 @@
--- A trigger sees the values that are really replaced, whoever writes.
+-- A trigger sees the values that are really replaced, whoever writes. It runs before the update, so that the claim in
+-- the same statement sees what changed.
 create or replace function recorder.log_candle_revision() returns trigger language plpgsql as $$
 begin
   insert into recorder.candle_revision (
@@ -10,7 +11,7 @@ begin
     old.open, old.high, old.low, old.close, old.base_volume, old.quote_turnover,
     new.open, new.high, new.low, new.close, new.base_volume, new.quote_turnover
   );
-  return null;
+  return new;
 end
 $$;
 comment on function recorder.log_candle_revision is
@@ -19,8 +20,11 @@ comment on function recorder.log_candle_revision is
 -- TimescaleDB knows no "create or replace trigger" for its tables.
 do $$
 begin
-  if not exists (select from pg_trigger where tgrelid = 'market.candles'::regclass and tgname = 'log_revision') then
-    create trigger log_revision after update on market.candles for each row
+  if not exists (select from pg_trigger
+    where tgrelid = 'market.candles'::regclass and tgname = 'log_revision' and tgtype & 2 = 2)
+  then
+    drop trigger if exists log_revision on market.candles;
+    create trigger log_revision before update on market.candles for each row
       when (old.is_closed and
         (old.open, old.high, old.low, old.close, old.base_volume, old.quote_turnover) is distinct from
         (new.open, new.high, new.low, new.close, new.base_volume, new.quote_turnover))

@@ -33,15 +33,17 @@ export async function storeCandles(
   const [series] = candles
   if (series === undefined) return { inserted: 0, updated: 0, lateCandles: 0 }
   if (!candles.every((candle) => isSameSeries(series, candle))) throw new RangeError('candles of several series')
-  const filled = filledBy(
-    candles.filter(({ isClosed }) => isClosed).map(({ openTime }) => openTime),
-    intervalMs[series.interval],
-  )
-  if (filled.length === 0) return { lateCandles: 0, ...(await upsertCandles(db, candles, at, seenAt)) }
-  if (candles.length < bulkRows) return storeAtOnce(db, series, candles, { filled, silence, at, seenAt })
+  const rangesOf = (some: readonly Candle[]) =>
+    filledBy(
+      some.map(({ openTime }) => openTime),
+      intervalMs[series.interval],
+    )
+  const filled = rangesOf(candles.filter(({ isClosed }) => isClosed))
+  const formed = rangesOf(candles.filter(({ isClosed, baseVolume }) => !isClosed && Number(baseVolume) > 0))
+  if (candles.length < bulkRows) return storeAtOnce(db, series, candles, { filled, silence, at, seenAt, formed })
   return inTransaction(db, async (trx) => {
     const written = (await insertNewCandles(trx, series, candles)) ?? (await upsertCandles(trx, candles, at, seenAt))
-    const claim = [filled, silence, at, seenAt] as const
+    const claim = [filled, silence, at, seenAt, formed] as const
     return { lateCandles: await callOfCandles<number>(trx, 'claim_candles', series, ...claim), ...written }
   })
 }
@@ -55,6 +57,8 @@ interface CandleClaim {
   readonly silence: readonly TimeRange[]
   readonly at: ServiceMs | null
   readonly seenAt: ServiceMs | null
+  /** Of candles that are not closed and have a volume: something is traded there. */
+  readonly formed: readonly TimeRange[]
 }
 
 /** Stores candles with their claim in one statement. A transaction has several, which take longer for a few rows. */
@@ -62,7 +66,7 @@ async function storeAtOnce(
   db: Kysely<Database>,
   { category, symbol, type, interval }: CandleSeries,
   candles: readonly Candle[],
-  { filled, silence, at, seenAt }: CandleClaim,
+  { filled, silence, at, seenAt, formed }: CandleClaim,
 ): Promise<StoredCandles> {
   // Writes rows before the claim, in the same order as a transaction. So two writers of a series cannot deadlock.
   const { rows } = await sql<StoredCandles>`
@@ -70,7 +74,7 @@ async function storeAtOnce(
       select count(*) filter (where is_new) as inserted, count(*) filter (where not is_new) as updated from written)
     select inserted, updated, recorder.claim_candles(${category}, ${symbol}, ${type}, ${interval},
       ${multirangeText(filled)}, ${multirangeText(silence)}, ${instantOrNull(at)},
-      ${instantOrNull(seenAt)}) as "lateCandles" from counted`.execute(db)
+      ${instantOrNull(seenAt)}, ${multirangeText(formed)}) as "lateCandles" from counted`.execute(db)
   return rows[0] as StoredCandles
 }
 
@@ -201,7 +205,7 @@ function upsertOf(
     order by ${keyOrder(key)}
     on conflict (${keyOrder(key)}) do update set ${assignments}
     where (excluded.is_closed or not stored.is_closed)
-      and (excluded.is_closed and not stored.is_closed or not exists (
+      and (not stored.is_closed and (excluded.is_closed or excluded.base_volume > stored.base_volume) or not exists (
         select from recorder.ledger k
         where (k.stream, k.category, k.symbol, k.type, k.interval)
             = ('candles', stored.category, stored.symbol, stored.type::text, stored.interval::text)

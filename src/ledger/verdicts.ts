@@ -20,7 +20,7 @@ import { addingRanges, ofSeries, type Series, seriesValues } from '../db/series.
  * | nothing              | silent, and recorded | `storeCandles`                                  | a response leaves candles out between two     |
  * | silent               | no trade             | `confirmNoTrade`                                | a response a day later leaves them out, too   |
  * | silent, no trade     | repaired             | `storeCandles`                                  | candles come after all                        |
- * | silent, no trade     | missing              | `storeFills`, `storePastFills`                  | fills of their time come after all            |
+ * | silent, no trade     | missing              | `storeFills`, `storePastFills`, `storeCandles`  | fills or forming candles of their time come   |
  * | unanswered           | before the beginning | `addEmptyRanges`                                | a response an hour later shows nothing either |
  * | nothing              | unanswered           | `replaceUnanswered`                             | no response shows anything                    |
  * | nothing              | missing              | `storeFills`, `claimEvents`, `recordGap`,       | rows did not come, and may come later         |

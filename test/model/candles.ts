@@ -17,7 +17,7 @@ const settlingMs = 5_000
 
 export class CandleModel {
   private own: Span[] = []
-  /** Silence between two neighbours of one response. A candle that comes in it ends it, with its own interval. */
+  /** Silence between two neighbours of one response. A candle that comes in it ends it, unless it forms and is quiet. */
   private silences: Span[] = []
   /** Opening times of forming candles. True for those that have a volume: they cannot be silence. */
   private formed = new Map<number, boolean>()
@@ -35,7 +35,8 @@ export class CandleModel {
     const closed = openings.filter((open) => open + this.stepMs + settlingMs <= at).sort((a, b) => a - b)
     const own = closed.map((open): Span => [open, open + this.stepMs])
     this.own = unite([...this.own, ...own])
-    this.silences = subtract(this.silences, own)
+    const shown = isQuiet ? own : openings.map((open): Span => [open, open + this.stepMs])
+    this.silences = subtract(this.silences, shown)
     for (const open of openings) this.formed.set(open, !isQuiet)
     if (!this.isTraded) return
     const [first = 0] = openings

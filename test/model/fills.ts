@@ -264,7 +264,7 @@ export class FillModel {
 
   /** Minutes whose candle counts what is stored, at fitting prices: nothing else came in them. */
   private countedMinutes(): Span[] {
-    return this.candles
+    return this.latestCandles()
       .filter((candle) => candle.volume === this.volumeOf(candle.open))
       .map(({ open }): Span => [open, open + minute])
   }
@@ -283,7 +283,11 @@ export class FillModel {
       else if (this.countsMore(candle) && covers(this.must, span)) {
         this.underCounted.add(candle.open)
       } else if (this.countsMore(candle) && !this.perhapsUnderCounted.has(candle.open)) {
-        if (covers(this.mayClaim(span), span)) this.perhapsUnderCounted.add(candle.open)
+        // A part of it may have been claimed because an earlier candle counted what is stored.
+        const mayHaveAgreed = this.candles.some(
+          ({ open, volume }) => open === candle.open && volume <= this.volumeOf(open),
+        )
+        if (mayHaveAgreed || covers(this.mayClaim(span), span)) this.perhapsUnderCounted.add(candle.open)
       }
     }
     const perhaps = [...this.perhapsUnderCounted].map((open): Span => [open, open + minute])

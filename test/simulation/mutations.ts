@@ -219,8 +219,8 @@ export const mutations: readonly Mutation[] = [
     name: 'a candle that counts more contradicts nothing',
     foundBy: 'rule',
     file: 'migrations/functions/evidence.sql',
-    find: 'filter (where m.volume > m.size and claimed @> whole)',
-    replace: 'filter (where m.volume < 0)',
+    find: 'filter (where m.volume > m.size and (claimed @> whole or',
+    replace: 'filter (where m.volume < 0 and (claimed @> whole or',
   },
   {
     name: 'a candle that counts more proves its minute',
