@@ -191,7 +191,11 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     stream, category, symbol, type, interval, verdict, part, ranges, reason, noted_at, settled_at, rows_before
   )
   select stream, category, symbol, type, interval, verdict_now, lower(piece), tstzmultirange(piece),
-    reason, noted_at, case verdict_now when 'lost' then now() end,
+    case verdict_now when 'lost' then (
+      select min(o.reason) from old o
+      where (o.stream, o.category, o.symbol, o.type, o.interval) = (p.stream, p.category, p.symbol, p.type, p.interval)
+        and o.ranges && piece) else reason end,
+    noted_at, case verdict_now when 'lost' then now() end,
     least(rows_before, recorder.count_rows(stream, category, symbol, type, interval, tstzmultirange(piece)))
   from pieces p order by id
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
@@ -256,8 +260,8 @@ $$;
 -- Compares whole minutes of fills with their closed candles. A candle that counts more than the fills of a minute that
 -- is claimed whole contradicts that minute, and so do prices that do not fit. Where a candle and the fills agree,
 -- nothing else was traded: evidence ends, and its minute is claimed. Of others, that part is claimed for which a live
--- response was asked later. Such a part may rest on a candle that counts more later, which then contradicts it. The
--- caller has locked the series of the fills.
+-- response was asked later. Such a part may rest on a candle that counts more later, which then contradicts it. A
+-- dispute that was given up stays lost. The caller has locked the series of the fills.
 create or replace function recorder.weigh_minutes(
   of_category market.category, of_symbol text, minutes tstzmultirange, by text
 )
@@ -331,7 +335,11 @@ begin
     if contradicted && agreeing then
       perform recorder.end_evidence('fills', of_category, of_symbol, '', '', 'contradicted', agreeing);
     end if;
-    perform recorder.claim_fills(of_category, of_symbol, agreeing * (asked + contradicted) - claimed, now(), by);
+    perform recorder.claim_fills(of_category, of_symbol, agreeing * (asked + contradicted) - claimed - coalesce((
+      select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges) as r
+      where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
+        and k.verdict = 'lost' and recorder.evidence_of(k.reason) = 'disputed'
+        and k.part > lower(agreeing) - interval '1 minute' and k.part < upper(agreeing)), '{}'), now(), by);
   end if;
 end
 $$;

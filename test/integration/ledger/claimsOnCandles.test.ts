@@ -1,6 +1,7 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
+import { giveUpOldEvidence } from '../../../src/ledger/verdicts.js'
 import type { Candle } from '../../../src/market/candle.js'
 import { minuteMs } from '../../../src/market/values.js'
 import { batchOf } from '../../support/batches.js'
@@ -83,6 +84,24 @@ describe('a part of a minute of fills that is claimed because its candle says th
     await showCandles(250, candle(0, 2), candle(1, 0), candle(2, 0))
     expect([await claims(), await gaps()]).toEqual([[[11, 79]], []])
   })
+})
+
+it('a dispute that was given up is claimed again by no candle that counts what is stored', async () => {
+  const seconds = every(1, 0, 80)
+  await showFills(seconds, 140)
+  await showCandles(130, candle(0, 60))
+  await showFills(seconds, 141, (second) => (second === 5 ? '11' : '10'))
+  const { db } = test.database
+  await sql`update recorder.ledger set noted_at = noted_at - interval '91 days' where verdict = 'disputed'`.execute(db)
+  await giveUpOldEvidence(db)
+  await showCandles(200, candle(0, 60))
+  expect([await claims(), await gaps()]).toEqual([
+    [
+      [1, 5],
+      [5.001, 79],
+    ],
+    [[5, 5.001]],
+  ])
 })
 
 describe('a forming candle that comes late into a silence', () => {
