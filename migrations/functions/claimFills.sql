@@ -249,16 +249,20 @@ begin
 end
 $$;
 
--- Does the same for their candles. A candle that still formed then is no gap.
+-- Does the same for their candles, from the oldest one on. A candle that still formed then is no gap.
 create or replace function recorder.end_candles(of_category market.category, left_list text[])
 returns void language sql set search_path = pg_catalog, pg_temp as $$
-  select recorder.note_unknown('candles', of_category, k.symbol, k.type, k.interval, tstzmultirange(tail),
-    recorder.reason_for_end())
+  select recorder.note_unknown('candles', of_category, k.symbol, k.type, k.interval, unknown, recorder.reason_for_end())
   from recorder.ledger k
-  cross join lateral (select tstzrange(upper(k.ranges), date_bin(
-    market.interval_length(k.interval::market.candle_interval), k.noted_at, upper(k.ranges))) as tail) t
+  cross join market.interval_length(k.interval::market.candle_interval) as length
+  -- What is too short to hold a candle is none.
+  cross join lateral (
+    select range_agg(r) as unknown
+    from unnest(tstzmultirange(tstzrange(lower(k.ranges), greatest(upper(k.ranges),
+      date_bin(length, k.noted_at, upper(k.ranges))))) - k.ranges) as r
+    where upper(r) - lower(r) >= length) u
   where (k.stream, k.category) = ('candles', of_category) and k.symbol = any (left_list)
-    and k.verdict = 'recorded' and k.noted_at > upper(k.ranges) and not isempty(tail)
+    and k.verdict = 'recorded' and isfinite(k.noted_at) and not isempty(k.ranges) and unknown is not null
 $$;
 
 drop function if exists recorder.end_series(market.category, timestamptz);

@@ -1,7 +1,7 @@
 -- Functions that note, close, lose and reopen gaps of any stream. The columns that a gap keeps when its verdict
 -- changes stand in four statements. `times` is none of them: it counts how often an unanswered range was requested.
 
--- Counts the stored rows of a series within ranges. Streams without claims count none.
+-- Counts the stored rows of a series within ranges. Streams without claims count none, nor do candles that only formed.
 create or replace function recorder.count_rows(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text, within tstzmultirange
 )
@@ -16,7 +16,7 @@ begin
         and t.%2$I >= lower($1) and t.%2$I < upper($1)
       where t.category = $2 and t.symbol = $3 %s
       $count$, of_stream, time_column, case of_stream when 'candles' then
-        'and t.type = $4::market.candle_type and t.interval = $5::market.candle_interval' else '' end)
+        'and t.type = $4::market.candle_type and t.interval = $5::market.candle_interval and t.is_closed' else '' end)
       into found using within, of_category, of_symbol, of_type, of_interval;
   end if;
   return found;

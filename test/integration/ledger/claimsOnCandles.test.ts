@@ -1,13 +1,16 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
+import { repairCandles } from '../../../src/history/repairs.js'
+import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { giveUpOldEvidence } from '../../../src/ledger/verdicts.js'
 import type { Candle } from '../../../src/market/candle.js'
-import { minuteMs } from '../../../src/market/values.js'
+import { addMs, minuteMs, serviceMs } from '../../../src/market/values.js'
+import { createLogger } from '../../../src/runtime/logger.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { at, every, fillPage, fillRanges, storeAll } from '../../support/fillPages.js'
-import { aCandle } from '../../support/marketRows.js'
+import { aCandle, anInstrument } from '../../support/marketRows.js'
 
 let test: TestDatabase
 beforeAll(async () => {
@@ -104,6 +107,19 @@ it('a dispute that was given up is claimed again by no candle that counts what i
   ])
 })
 
+it('a gap of candles that silence closes is not repaired by a candle that only formed', async () => {
+  const options = { db: test.database.db, series: () => [series], settleMs: 5_000, logger: createLogger('silent') }
+  const repairAt = (minute: number) => repairCandles(options, serviceMs(at(minute * minuteMs + 6_000)))
+  await showCandles(65, candle(0, 5))
+  await repairAt(13)
+  await showCandles(750, forming(12, 0))
+  await repairAt(14)
+  expect(await minutesOf('gaps')).toEqual([[1, 13]])
+  await showCandles(970, candle(0, 5), candle(15, 5))
+  await repairAt(16)
+  expect(await minutesOf('gaps')).toEqual([])
+})
+
 describe('a forming candle that comes late into a silence', () => {
   it.each<[string, number, readonly number[][], readonly number[][]]>([
     ['ends it if it has volume', 7, [[2, 3]], [[1, 2]]],
@@ -120,5 +136,26 @@ describe('a forming candle that comes late into a silence', () => {
     // The next response leaves it out again.
     await showCandles(260, candle(0, 2), candle(3, 5))
     expect([await silent(), await minutesOf('gaps')]).toEqual([silence, missing])
+  })
+})
+
+describe('candles of an instrument that leaves the list', () => {
+  it.each<[string, readonly Candle[], number[][]]>([
+    ['its last response shows a forming candle alone', [forming(4, 5)], [[1, 4]]],
+    ['no repair looked at what lies between them', [candle(3, 5), forming(4, 5)], [[1, 3]]],
+  ])('that were not shown are a gap where %s', async (_, last, missing) => {
+    const list = (symbols: readonly string[], second: number) =>
+      recordInstruments(
+        test.database.db,
+        'SPOT',
+        symbols.map((symbol) => anInstrument({ symbol })),
+        addMs(at(0), second * 1_000),
+        { complete: true },
+      )
+    await list(['BTCUSDT', 'ETHUSDT'], 0)
+    await showCandles(65, candle(0, 5), forming(1, 1))
+    await showCandles(250, ...last)
+    await list(['ETHUSDT'], 310)
+    expect(await minutesOf('gaps', `reason like 'the instrument left the list%'`)).toEqual(missing)
   })
 })
