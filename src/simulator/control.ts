@@ -73,7 +73,6 @@ export class Journal {
 export interface Control {
   /** Requests, rejections and highest rates of each source address. */
   report(): Report
-  resetReport(): void
   setFaults(faults: readonly Fault[]): void
   addFault(fault: Fault): void
   clearFaults(): void
@@ -120,7 +119,6 @@ export function createControl(parts: ControlParts): Control {
   }
   return {
     report: () => limiter.report(),
-    resetReport: () => limiter.reset(),
     setFaults,
     addFault(fault) {
       faults.add(fault)
@@ -166,9 +164,6 @@ export async function respondToControl(
   switch (`${request.method} ${path}`) {
     case 'GET /simulator/report':
       return json(response, 200, control.report())
-    case 'POST /simulator/report/reset':
-      control.resetReport()
-      return json(response, 200, {})
     case 'POST /simulator/faults':
       return change(response, body, z.array(faultSchema), (faults) => control.setFaults(faults))
     case 'POST /simulator/quirks':

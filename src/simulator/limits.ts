@@ -85,11 +85,6 @@ class Meter {
     this.highest = Math.max(this.highest, count)
     return count
   }
-  reset(): void {
-    this.requests = 0
-    this.rejected = 0
-    this.highest = 0
-  }
 }
 
 class Source {
@@ -153,14 +148,6 @@ export class Limiter {
       }
     }
     return report
-  }
-
-  /** Forgets the counts, but not the arrivals in the present windows. */
-  reset(): void {
-    for (const source of this.sources.values()) {
-      for (const meter of [...Object.values(source.operations), source.second, source.minute]) meter.reset()
-      source.blocks = 0
-    }
   }
 
   private sourceOf(address: string): Source {
