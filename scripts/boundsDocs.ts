@@ -95,7 +95,7 @@ const rows: Readonly<
     null,
   ],
   turnMs: [
-    'milliseconds of the event loop without a turn, while a response is read',
+    'milliseconds of the event loop without a turn, while a response is read or instruments are chosen',
     'exchange/splitRows.ts',
     'shown by the metric',
     'nodejs_eventloop_lag_max_seconds',

@@ -32,7 +32,7 @@ export const bounds = {
   restatements: 5,
   /** New symbols of a list that are added before a later list agrees, or a tenth of the list if that is more. */
   newSymbols: 100,
-  /** Instruments that are recorded: three times what the service has. Many a turn of the event loop walks all of them. */
+  /** Instruments that are recorded: twice what the service was seen to list. Many a turn of the event loop walks all of them. */
   recordedInstruments: 10_000,
   /** Instruments that a part of the program keeps something in mind of, each of them once for each operation. */
   knownInstruments: 50_000,
@@ -42,6 +42,6 @@ export const bounds = {
   connections: 512,
   /** Parameters of a request to them. The library that reads them takes the square of their number. */
   parameters: 32,
-  /** Milliseconds of the event loop without a turn for others while a response is read. The fuzz measures it. */
+  /** Milliseconds without a turn for others while a response is read (the fuzz measures it), or instruments are chosen. */
   turnMs: 500,
 } as const

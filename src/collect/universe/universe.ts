@@ -36,7 +36,7 @@ interface Known extends PlanInstrument {
 type ListedInstrument = Pick<PlanInstrument, 'symbol' | 'status' | 'kind'>
 
 /**
- * Part of all recorded instruments that may be of a category. Each has room for about twice what the service lists, and
+ * Part of all recorded instruments that may be of a category. Each has room for nearly twice what the service lists, or more, and
  * takes none of another's.
  */
 const roomOf: Readonly<Record<Category, number>> = {
