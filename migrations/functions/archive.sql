@@ -26,9 +26,13 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at)
 $$;
 
--- Makes final what is recorded of a stream on a day, whose rows leave in the same transaction. Silence leaves with
--- them. Gaps stay.
-create or replace function recorder.make_final(of_stream text, since timestamptz, until timestamptz)
+drop function if exists recorder.make_final(text, timestamptz, timestamptz);
+
+-- Ends what is claimed of a stream on days, with silence, and makes it final where its rows leave for the archive in the
+-- same transaction. Gaps stay.
+create or replace function recorder.end_claims(
+  of_stream text, since timestamptz, until timestamptz, is_archived boolean
+)
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
   -- Writers of a series wait at its recorded ranges, so that none of them claims more meanwhile. Those of several
@@ -37,11 +41,13 @@ begin
   where k.stream = of_stream and k.verdict = 'recorded' and k.ranges && tstzrange(since, until)
   order by k.category::text collate "C", k.symbol collate "C", k.type collate "C", k.interval collate "C", k.part
   for update;
-  perform recorder.add_final(of_stream, f.category, f.symbol, f.type, f.interval, f.parts) from (
-    select r.category, r.symbol, r.type, r.interval, range_agg(p) as parts
-    from recorder.ledger r cross join lateral unnest(recorder.part_of_day(r.ranges, r.interval, since, until)) as p
-    where r.stream = of_stream and r.verdict = 'recorded' and r.ranges && tstzrange(since, until)
-    group by r.category, r.symbol, r.type, r.interval) f;
+  if is_archived then
+    perform recorder.add_final(of_stream, f.category, f.symbol, f.type, f.interval, f.parts) from (
+      select r.category, r.symbol, r.type, r.interval, range_agg(p) as parts
+      from recorder.ledger r cross join lateral unnest(recorder.part_of_day(r.ranges, r.interval, since, until)) as p
+      where r.stream = of_stream and r.verdict = 'recorded' and r.ranges && tstzrange(since, until)
+      group by r.category, r.symbol, r.type, r.interval) f;
+  end if;
   update recorder.ledger k
   set ranges = k.ranges - recorder.part_of_day(k.ranges, k.interval, since, until)
   where k.stream = of_stream and k.verdict in ('recorded', 'silent', 'no trade') and k.part < until

@@ -1,7 +1,6 @@
 import { type Kysely, sql } from 'kysely'
 import { callFunction, databaseNow } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import type { StreamName } from '../market/stream.js'
 import { hourMs, type MachineMs, type ServiceMs, serviceMs } from '../market/values.js'
 
 /** Rows that one statement deletes. They are few, so that it ends soon and holds its locks briefly. */
@@ -11,26 +10,7 @@ const rowsPerDelete = 10_000
 export async function forget(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   await deleteGaps(db, stream, before)
   if (stream === 'fills') await callFunction(db, 'recorder.keep_fill_marks', before)
-  // A candle that opens before `kept_from` is removed, even if it ends later. Its coverage must then go up to its end,
-  // where the next candle opens. The subquery finds this time in the range that contains `kept_from`. That range ends
-  // with a candle, so its candles open at whole lengths before its end.
-  await sql`
-    update recorder.ledger set ranges = ranges - tstzmultirange(tstzrange(null, coalesce((
-      select upper(r) - length * floor(extract(epoch from upper(r) - kept_from) / extract(epoch from length))::float8
-      from unnest(ranges) as r
-      cross join market.interval_length(nullif(interval, '')::market.candle_interval) as length
-      where r @> kept_from and length is not null), kept_from)))
-    from (select ${before}::timestamptz as kept_from) as given
-    where stream = ${stream} and verdict in ('recorded', 'silent', 'no trade') and part < kept_from
-      and ranges && tstzmultirange(tstzrange(null, kept_from))`.execute(db)
-  // Keeps the first part of the recorded ranges, because its row is the lock on the series.
-  await db
-    .deleteFrom('recorder.ledger')
-    .where('stream', '=', stream as StreamName)
-    .where('verdict', 'in', ['recorded', 'silent', 'no trade'])
-    .where('part', '>', serviceMs(-Infinity))
-    .where(({ fn }) => fn<boolean>('isempty', ['ranges']))
-    .execute()
+  await callFunction(db, 'recorder.end_claims', stream, '-infinity', before, false)
 }
 
 /** Deletes gaps, and evidence, that end before a time. Nobody repairs a gap in rows that would be removed again. */

@@ -218,7 +218,7 @@ class TableRemoval {
   /** Makes final what was recorded of a day. */
   async #makeFinal(trx: Kysely<Database>, { noted: { day, files } }: ComparedDay): Promise<void> {
     const { name } = this.table
-    await callFunction(trx, 'recorder.make_final', name, new Date(dayStart(day)), new Date(dayEnd(day)))
+    await callFunction(trx, 'recorder.end_claims', name, new Date(dayStart(day)), new Date(dayEnd(day)), true)
     const staysOwned = (table: string) => proofTables.some((one) => one.name === table && one.isOwnedForGood)
     await noteRemovedDay(trx, name, {
       day,

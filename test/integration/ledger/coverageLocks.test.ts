@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { callFunction } from '../../../src/db/database.js'
 import { instrumentStream } from '../../../src/db/series.js'
+import { forget } from '../../../src/ledger/forget.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatches } from '../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
@@ -88,8 +89,10 @@ test.each([
         return batchOf('candles', { ...series, settleMs: 0 }, [aCandle(series)], someTime + 120_000)
       }),
   ],
-  ['removals', null],
-])('%s of several series lock the fills of each in one order', async (_, batches) => {
+  // This one comes first, because what is final is not claimed again.
+  ['removals by age', null],
+  ['removals for the archive', null],
+])('%s of several series lock the fills of each in one order', async (what, batches) => {
   const { db } = created.database
   const range = { from: someTime + 3_600_000, to: someTime + 7_200_000 }
   for (const key of both) await addCoverage(db, instrumentStream('fills', key), [range])
@@ -99,9 +102,11 @@ test.each([
   await db.transaction().execute(async (trx) => {
     await callFunction(trx, 'recorder.lock_fills', [first.category], [first.symbol])
     storing =
-      batches === null
-        ? callFunction(db, 'recorder.make_final', 'fills', new Date(range.from), new Date(range.to))
-        : storeBatches(db, batches())
+      batches !== null
+        ? storeBatches(db, batches())
+        : what === 'removals by age'
+          ? forget(db, 'fills', new Date(range.to))
+          : callFunction(db, 'recorder.end_claims', 'fills', new Date(range.from), new Date(range.to), true)
     await untilSomebodyWaits(trx)
     const { rows } = await sql`
       select from recorder.ledger where stream = 'fills' and symbol = ${second.symbol} and verdict = 'recorded'
