@@ -36,8 +36,8 @@ interface Known extends PlanInstrument {
 type ListedInstrument = Pick<PlanInstrument, 'symbol' | 'status' | 'kind'>
 
 /**
- * Part of all recorded instruments that may be of a category. Each has room for nearly twice what the service lists, or more, and
- * takes none of another's.
+ * Part of all recorded instruments that may be of a category. Each has room for nearly twice what the service lists, or
+ * more, and takes none of another's.
  */
 const roomOf: Readonly<Record<Category, number>> = {
   SPOT: 0.6,
