@@ -1,5 +1,5 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { inUrl, stopSignal } from '../runtime/process.js'
+import { stopSignal } from '../runtime/process.js'
 import type { Config } from '../config/resolve.js'
 import { messageOf, printableValue } from '../runtime/text.js'
 import { readAddress } from '../serve/source.js'
@@ -89,14 +89,10 @@ async function ask(config: Config, options: StatusOptions): Promise<StatusSource
   }
 }
 
-async function knownAddress(config: Config): Promise<string | null> {
-  const { serve, database } = config
+/** Finds the recorder of the data folder. Who else listens at `serve.port` must not get the password. */
+async function knownAddress({ database }: Config): Promise<string | null> {
   const left = await readAddress(database.dataDir)
-  // After a crash, another recorder may respond at the address.
-  if (left !== null) return left.hasEnded ? null : left.url
-  // A recorder with an embedded database writes its address. At the usual port, another recorder may respond.
-  const isHere = database.url === undefined
-  return isHere || serve.port === 0 ? null : `http://${inUrl(serve.host)}:${serve.port}`
+  return left === null || left.hasEnded ? null : left.url
 }
 
 async function readStored(config: Config, whyNoRecorder: string): Promise<StoredState> {

@@ -162,16 +162,20 @@ export async function becomeFileOwner(disk: Disk): Promise<FileOwner> {
     name,
     async hasEnded(other) {
       const described = other.slice(0, other.lastIndexOf('-'))
-      if (described === self) return !inUse.has(other)
-      const pid = Number.parseInt(other, 10)
-      return !isRunning(pid) || described !== (await describeProcess(disk, pid))
+      return described === self ? !inUse.has(other) : hasProcessEnded(disk, described)
     },
     release: () => void inUse.delete(name),
   }
 }
 
-async function describeProcess(disk: Disk, pid: number): Promise<string> {
+/** Resolves to text that tells a process from a later one with the same number: `<pid>-<start of the process>`. */
+export async function describeProcess(disk: Disk, pid: number): Promise<string> {
   return `${pid}-${(await startOf(disk, pid)) ?? 'unknown'}`
+}
+
+export async function hasProcessEnded(disk: Disk, described: string): Promise<boolean> {
+  const pid = Number.parseInt(described, 10)
+  return !isRunning(pid) || described !== (await describeProcess(disk, pid))
 }
 
 /** Resolves to the boot and the start of a process; undefined where the operating system does not tell them. */

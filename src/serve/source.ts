@@ -11,7 +11,7 @@ import type { Collector } from '../collect/collector.js'
 import type { PacerStats } from '../exchange/limits/pacer.js'
 import { type Clock, within } from '../runtime/clock.js'
 import { readNote, replaceNote, systemDisk } from '../runtime/disk.js'
-import { isRunning } from '../runtime/process.js'
+import { describeProcess, hasProcessEnded } from '../runtime/folderLock.js'
 
 /** The running recorder in the view of the server, which only reads it. */
 export interface RecorderSource {
@@ -42,19 +42,21 @@ const patienceMs = 10_000
 
 interface Address {
   readonly url: string
-  /** Id of the process that serves at the address. */
-  readonly pid: number
+  /** The process that serves at the address. Who else listens there must not get the password. */
+  readonly owner: string
 }
 
 /** Writes the server's address to the data folder for the status command. The port may be any free one. */
 export async function writeAddress(dataDir: string, url: string): Promise<void> {
-  await replaceNote(systemDisk, join(dataDir, fileName), { url, pid: process.pid } satisfies Address)
+  const owner = await describeProcess(systemDisk, process.pid)
+  await replaceNote(systemDisk, join(dataDir, fileName), { url, owner } satisfies Address)
 }
 
 /** Reads the address that a server left; null if there is none. */
 export async function readAddress(dataDir: string): Promise<(Address & { readonly hasEnded: boolean }) | null> {
-  const { url = '', pid } = (await readNote<Address>(systemDisk, join(dataDir, fileName))) ?? {}
-  return !url.startsWith('http://') || pid === undefined ? null : { url, pid, hasEnded: !isRunning(pid) }
+  const { url = '', owner = '' } = (await readNote<Address>(systemDisk, join(dataDir, fileName))) ?? {}
+  if (!url.startsWith('http://')) return null
+  return { url, owner, hasEnded: await hasProcessEnded(systemDisk, owner) }
 }
 
 /** Reads the address of a server that still serves there; else null. After a crash, its port may be another's. */

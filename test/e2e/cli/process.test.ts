@@ -14,18 +14,22 @@ test('a simulator says how to record it', async () => {
   expect(stderr).toBe(`record it with: EXCHANGE_BASE_URL=${url} npx market-recorder start\n`)
 })
 
+const note = (owner: string) => ({ 'page-address.json': { owner } })
+
 test.each([
-  ['at the usual port', {}],
-  ['at the address of one that was killed', { 'page-address.json': { pid: 999_999_999 } }],
-])('status of a folder without a recorder asks no other recorder %s', async (_, notes) => {
+  ['at the usual port', {}, {}],
+  ['at the usual port, with a database elsewhere', {}, { DATABASE_URL: 'postgres://x:y@127.0.0.1:1/z' }],
+  ['at the address of one that was killed', note('999999999-unknown'), {}],
+  ['at the address of one whose process number another has', note(`${process.pid}-00000000-1`), {}],
+])('status of a folder without a recorder asks no other recorder %s', async (_, notes, env) => {
   const simulator = startProgram(['simulate', '--port', '0'])
   const [url = ''] = await simulator.printed(/http:\/\/\S+(?=\n)/)
   const folder = temporaryFolder('status')
-  for (const [name, note] of Object.entries(notes))
-    await writeFile(join(folder, name), JSON.stringify({ url, ...note }))
+  for (const [name, noted] of Object.entries(notes))
+    await writeFile(join(folder, name), JSON.stringify({ url, ...noted }))
   const config = join(folder, 'recorder.json')
   await writeFile(config, JSON.stringify({ serve: { port: Number(new URL(url).port) } }))
-  const { exitCode, stderr } = await startProgram(['status', '--config', config, '--data-dir', folder]).finished
+  const { exitCode, stderr } = await startProgram(['status', '--config', config, '--data-dir', folder], env).finished
   simulator.process.kill('SIGTERM')
   await simulator.finished
   expect(stderr).toMatch(
