@@ -63,6 +63,12 @@ const rows: Readonly<
     'further changes stay single revisions, and are no cause to read the past again',
     null,
   ],
+  versions: [
+    'versions of an instrument, or of another row of a list, in a day',
+    'ledger/versions.ts',
+    'the one before the newest is dropped, and the version before it lasts as long',
+    null,
+  ],
   newSymbols: [
     'new symbols of a list',
     'collect/universe/wholeLists.ts',

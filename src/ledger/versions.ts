@@ -4,6 +4,7 @@ import { inTransaction } from '../db/database.js'
 import { lockInTransaction, lockNames } from '../db/locks.js'
 import type { Database } from '../db/schema.js'
 import { keyOrder, type RowTable, streamTable, type WriteResult } from '../db/writeRows.js'
+import { bounds } from '../market/bounds.js'
 import { type RowOf, streamTraits, type VersionStream } from '../market/stream.js'
 import type { ServiceMs } from '../market/values.js'
 import { type Batch, type FuturesTarget, isWholeList } from './batch.js'
@@ -63,8 +64,35 @@ export async function recordVersions<Row>(
         select from ${table} known where ${isSame} and (known.valid_to is null or known.valid_to > ${at})
       )
       on conflict do nothing`)
+    if (opened > 0) await thinOut(trx, table, key, at)
     return { inserted: opened - updated, updated, disappeared }
   })
+}
+
+/**
+ * Bounds the versions of a row in a day: of more than these, the one before the newest is dropped, and the version
+ * before it lasts as long. So the newest is always kept, and no version begins before it was seen.
+ */
+async function thinOut(
+  trx: Kysely<Database>,
+  table: RawBuilder<unknown>,
+  key: readonly string[],
+  at: RawBuilder<ServiceMs>,
+): Promise<void> {
+  const isRowOf = (name: string) =>
+    sql.raw(key.map((column) => `known."${column}" = ${name}."${column}"`).join(' and '))
+  await sql`
+    with recent as (
+      select *, lag(valid_from) over of_row as former, lag(valid_from, ${bounds.versions}) over of_row as excess
+      from ${table} where valid_from > ${at} - interval '1 day'
+      window of_row as (partition by ${keyOrder(key)} order by valid_from)
+    ), dropped as (
+      delete from ${table} known using recent
+      where ${isRowOf('recent')} and known.valid_from = recent.former and recent.valid_from = ${at} and excess is not null
+      returning known.*
+    )
+    update ${table} known set valid_to = ${at} from dropped
+    where ${isRowOf('dropped')} and known.valid_to = dropped.valid_from`.execute(trx)
 }
 
 /** Stores the list of an instrument, or of all instruments of a category. */

@@ -30,6 +30,8 @@ export const bounds = {
   openRevisions: 20_000,
   /** Restatements of a series in a day. After each, all of the instrument's past is read again. */
   restatements: 5,
+  /** Versions of an instrument or of another row of a list in a day. A list that is read each hour has up to 24. */
+  versions: 25,
   /** New symbols of a list that are added before a later list agrees, or a tenth of the list if that is more. */
   newSymbols: 100,
   /** Instruments that are recorded: twice what the service was seen to list. Many a turn of the event loop walks all of them. */

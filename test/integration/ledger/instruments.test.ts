@@ -2,6 +2,7 @@ import fc from 'fast-check'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { type Instrument, instrumentFields } from '../../../src/market/instrument.js'
+import { bounds } from '../../../src/market/bounds.js'
 import { recordInstruments, recordRpiSymbols } from '../../../src/ledger/instruments.js'
 import { listInstruments } from '../../../src/ledger/read/instruments.js'
 import { anInstrument, someTime } from '../../support/marketRows.js'
@@ -125,6 +126,32 @@ describe('instruments', () => {
     expect(await history()).toEqual([{ status: 'online', valid_from: someTime, valid_to: null }])
   })
 
+  it('keep so many versions of a day, of which the newest is what is now', async () => {
+    const { db } = test.database
+    const record = (status: string, at: number) => recordInstruments(db, 'SPOT', [anInstrument({ status })], at)
+    const other = anInstrument({ symbol: 'ETHUSDT' })
+    await recordInstruments(db, 'SPOT', [other], someTime + 1_000)
+    const last = someTime + bounds.versions + 5
+    for (let at = someTime; at < last; at++)
+      expect(await record(`s${at - someTime}`, at)).toMatchObject(at === someTime ? { inserted: 1 } : { updated: 1 })
+    const kept = await history()
+    expect(kept).toHaveLength(bounds.versions)
+    // What is dropped of is told as before it, and never earlier than it was seen.
+    expect(kept.slice(-2)).toEqual([
+      { status: `s${bounds.versions - 2}`, valid_from: someTime + bounds.versions - 2, valid_to: last - 1 },
+      { status: `s${bounds.versions + 4}`, valid_from: last - 1, valid_to: null },
+    ])
+    const { status } = await db
+      .selectFrom('market.instruments')
+      .select('status')
+      .where('symbol', '=', 'BTCUSDT')
+      .executeTakeFirstOrThrow()
+    expect(status).toBe(`s${bounds.versions + 4}`)
+    await record('next day', last + 86_400_000)
+    expect(await history()).toHaveLength(bounds.versions + 1)
+    expect(await history('ETHUSDT')).toHaveLength(1)
+  })
+
   it('take the last one when an answer names an instrument twice', async () => {
     const { db } = test.database
     await recordInstruments(db, 'SPOT', [anInstrument(), anInstrument({ status: 'offline' })], someTime)
@@ -189,6 +216,19 @@ describe('instruments', () => {
 })
 
 describe('RPI symbols', () => {
+  it('that come and go have so many periods in a day', async () => {
+    const { db } = test.database
+    const rows = [{ category: 'SPOT', symbol: 'A' }] as const
+    for (let turn = 0; turn < bounds.versions + 5; turn++) {
+      await recordRpiSymbols(db, rows, someTime + 2 * turn, { complete: true })
+      await recordRpiSymbols(db, [], someTime + 2 * turn + 1, { complete: true })
+    }
+    const kept = await db.selectFrom('market.rpi_symbols').selectAll().orderBy('valid_from').execute()
+    expect(kept).toHaveLength(bounds.versions)
+    const last = someTime + 2 * (bounds.versions + 4)
+    expect(kept.at(-1)).toMatchObject({ valid_from: last, valid_to: last + 1 })
+  })
+
   it('are kept as periods of membership', async () => {
     const { db } = test.database
     const a = { category: 'SPOT', symbol: 'A' } as const

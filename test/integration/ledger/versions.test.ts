@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, expect, it } from 'vitest'
 import type { FuturesCategory } from '../../../src/market/category.js'
+import { bounds } from '../../../src/market/bounds.js'
 import type { RowOf, VersionStream } from '../../../src/market/stream.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
@@ -87,4 +88,17 @@ it('a row that the database refuses takes no other with it', async () => {
   const rows = [component('A', '0.5'), component('', '0.5')]
   expect(await store('index_components', btc, at, rows)).toMatchObject({ inserted: 1 })
   expect(await components()).toEqual(['A 0.5 0-'])
+})
+
+it('a row that changes with each list has so many versions in a day', async () => {
+  for (let turn = 0; turn < bounds.versions + 5; turn++)
+    await store('index_components', btc, at + turn, [component('A', String(turn)), component('B', '0.5')])
+  const kept = await components()
+  expect(kept).toHaveLength(bounds.versions + 1)
+  const newest = bounds.versions + 4
+  expect(kept.slice(-3)).toEqual([
+    `A ${bounds.versions - 2} ${bounds.versions - 2}-${newest}`,
+    `A ${newest} ${newest}-`,
+    'B 0.5 0-',
+  ])
 })
