@@ -68,8 +68,10 @@ export class FillModel {
     const run = runOf(page, disorder)
     // A history may not show yet what is not settled in it.
     const until = operation === 'history' ? Math.min(run[1], settledBy(page)) : run[1]
+    // A page of the history that proves nothing may leave out rows. It is believed in those that it shows.
+    const isWeighed = operation === 'live' || isReadInPart(page)
     const missing = [...this.stored.values()].filter(
-      ({ id, time }) => !ids.has(id) && !page.unread.includes(time) && run[0] <= time && time < until,
+      ({ id, time }) => isWeighed && !ids.has(id) && !page.unread.includes(time) && run[0] <= time && time < until,
     )
     if (operation === 'history' && missing.length > 0 && flapping.length === 0 && disorder < minute) {
       // It may leave out fills near its edges, because times leave their order by more than was shown.

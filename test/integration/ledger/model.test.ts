@@ -74,6 +74,19 @@ it.each<[string, Sequence]>([
       ],
     },
   ],
+  [
+    'that a history which proves nothing may leave out rows, and brings others',
+    {
+      ...calm,
+      pauses: [0, 400, 0, 0, 0, 25_000, 25_000, 0, 0, 0, 0, 0, 0, 25_000, 0, 0, 0, 25_000, 0, 0, 0, 0, 0, 25_000],
+      pageRows: { live: 2, history: 23 },
+      steps: [
+        { after: 90_000, step: { does: 'live', lie, isKilled: false } },
+        { after: 90_000, step: { does: 'history', lie: { ...lie, leavesOut: 0, breaks: 0, isOfStored: true } } },
+        { after: 0, step: { does: 'candle', minute: 1, extra: 0 } },
+      ],
+    },
+  ],
 ])('the model knows %s', async (what, drawn) => {
   expect(await disagreement(test.database.db, drawn, what)).toBeNull()
 })
