@@ -4,6 +4,7 @@ import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Right } from '../runtime/right.js'
 import { type Ending, endedByEither } from '../runtime/abort.js'
+import { nextTurn } from '../runtime/turns.js'
 import { outcomeFor } from './limits/circuit.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
 import { createTransport, type Transport, type TransportOptions } from './http/transport.js'
@@ -78,6 +79,9 @@ interface Admission {
   readonly priority: Priority
   readonly enqueuedMs: number
 }
+
+/** As many bodies of this length as there may be connections are parsed in less than the bound of a turn. */
+const shortBytes = 16_384
 
 /** Sends each request once, at its place within the limits, and reads the envelope. */
 export class Sender {
@@ -179,6 +183,8 @@ export class Sender {
       })
       const receivedAt = clock.now()
       receivedMs = clock.monotonicMs()
+      // Many long bodies may end together. All of them would be parsed before anything else is done.
+      if (raw.body.length > shortBytes) await nextTurn()
       const response = readResponse({ operation, parameters }, raw)
       const times = { receivedAt, receivedMs, roundTripMs: receivedMs - sentMs }
       const requestTime = this.#timeOf(operation, parameters, response, times)

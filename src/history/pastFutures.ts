@@ -8,11 +8,10 @@ import {
   nominalSettlement,
 } from '../market/funding.js'
 import { union } from '../market/timeRange.js'
-import { callFunction, inTransaction } from '../db/database.js'
+import { inTransaction } from '../db/database.js'
 import type { Database } from '../db/schema.js'
-import { seriesValues } from '../db/series.js'
 import { liquidationText, storeFundingRates, storeLiquidations } from '../ledger/futures.js'
-import { multirangeText } from '../ledger/verdicts.js'
+import { noteMissing } from '../ledger/missing.js'
 import { beyondNumbered, nextNumbered } from './joinPages.js'
 import { fetchPages, type PagedHistory } from './pagesWalk.js'
 import type { EventHistory } from './sliceWork.js'
@@ -52,7 +51,7 @@ export function liquidationHistory(db: Kysely<Database>): EventHistory {
 const explainIn =
   (db: Kysely<Database>): PagedHistory<never>['explain'] =>
   (series, ranges, reason) =>
-    callFunction(db, 'recorder.note_unknown', ...seriesValues(series), multirangeText(ranges), reason)
+    noteMissing(db, series, ranges, reason)
 
 function futureOf({ category, symbol }: InstrumentKey): FutureKey {
   const key = { category, symbol }

@@ -114,22 +114,22 @@ export async function findGaps(
   now: ServiceMs,
   { settleMs, respondedAt }: Pick<CandleRepairOptions, 'settleMs' | 'respondedAt'>,
 ): Promise<{ readonly series: CandleSeries; readonly missing: Ranges; readonly older: Ranges }[]> {
-  const requested: SeriesRange[] = series.map((one) => {
-    const lengthMs = intervalMs[one.interval]
-    return {
-      series: one,
-      range: { from: serviceMs(0), to: serviceMs(Math.floor((now - settleMs) / lengthMs) * lengthMs) },
-    }
-  })
+  const range = { from: serviceMs(0), to: addMs(now, -settleMs) }
+  const requested: SeriesRange[] = series.map((one) => ({ series: one, range }))
   const known = await missingCandles(db, requested, { now })
-  return known.flatMap(({ series: one, range, missing, oldestKnown }) => {
+  return known.flatMap(({ series: one, missing, oldestKnown }) => {
     // A series without any known candle was never recorded, so it has no gap.
     if (oldestKnown === null) return []
+    const lengthMs = intervalMs[one.interval]
     const lastResponseAt = respondedAt?.(one) ?? Number.NEGATIVE_INFINITY
     // Live responses came later and showed no newer candle. Probably nothing was traded; the next candle will show it.
     const isQuiet = (since: ServiceMs) => one.type === 'market' && lastResponseAt >= since + overdueMs + settleMs
-    const isOverdue = (gap: TimeRange) => gap.to - gap.from > overdueMs && !isQuiet(gap.from)
-    const after = missing.filter((gap) => gap.from > oldestKnown && (gap.to < range.to || isOverdue(gap)))
+    const isOverdue = (gap: TimeRange) => gap.to - gap.from > lengthMs + overdueMs && !isQuiet(gap.from)
+    // Days need not open at midnight, so that closed candles are counted from the last claim.
+    const withoutForming = ({ from, to }: TimeRange) => ({ from, to: addMs(to, -((to - from) % lengthMs)) })
+    const after = missing
+      .filter((gap) => gap.from > oldestKnown && (gap.to < range.to || isOverdue(gap)))
+      .map((gap) => (gap.to < range.to ? gap : withoutForming(gap)))
     const gaps = withCandles(gridOf(one.interval, oldestKnown), after)
     const isOld = (gap: TimeRange) => gap.from <= now - lookbackMs
     if (gaps.length === 0) return []

@@ -197,11 +197,12 @@ function upsertOf(
       from ${source(candles)} as page where ${isNotFinal(candles)}
       order by ${keyOrder(key)}, is_closed desc, ordinality desc
     ) as incoming
-    where not exists (
-      select from market.candles known
-      where ${ofCandles(candles[0] as Candle, 'known')}
-        and known.open_time >= ${instant(smallest(times))} and known.open_time <= ${instant(largest(times))}
-        and (${columnNames(columns, 'known')}) is not distinct from (${columnNames(columns, 'incoming')}))
+    -- A subquery in an expression is no join: it looks each candle up, however far apart they are.
+    where not coalesce((
+      select (${columnNames(columns, 'known')}) is not distinct from (${columnNames(columns, 'incoming')})
+      from market.candles known
+      where ${ofCandles(candles[0] as Candle, 'known')} and known.open_time = incoming.open_time
+        and known.open_time >= ${instant(smallest(times))} and known.open_time <= ${instant(largest(times))}), false)
     order by ${keyOrder(key)}
     on conflict (${keyOrder(key)}) do update set ${assignments}
     where (excluded.is_closed or not stored.is_closed)

@@ -18,7 +18,7 @@ import {
   type Ticker,
 } from '../../market/rows.js'
 import { type StreamName, streamNames, streamTraits } from '../../market/stream.js'
-import { hourMs, secondsPerDay, sum } from '../../market/values.js'
+import { hourMs, secondsPerDay, serviceMs, sum } from '../../market/values.js'
 import { candlePaceLimits } from '../schedule/candleSchedule.js'
 import { meanWaitMs, plannedFillsPerResponse } from '../schedule/fillShare.js'
 import { expectedFillsPerSecond, fillTurnoverFactor, type PlanInstrument } from '../universe/planUniverse.js'
@@ -158,8 +158,13 @@ const candles: InstrumentStream<CandleTarget, Candle> = {
       })),
     )
   },
-  fetch: (client, { category, symbol, type, interval, limit, settleMs }, options) =>
-    client.candles({ category, symbol, type, interval, limit, settleMs }, options),
+  async fetch(client, { category, symbol, type, interval, limit, settleMs }, options) {
+    const page = await client.candles({ category, symbol, type, interval, limit, settleMs }, options)
+    // More than was asked for may lie anywhere. Each such candle would be a piece of time of its own.
+    const times = page.rows.map(({ openTime }) => openTime).toSorted((a, b) => b - a)
+    const oldest = times[limit - 1] ?? serviceMs(0)
+    return { ...page, rows: page.rows.filter(({ openTime }) => openTime >= oldest) }
+  },
   costOf(config) {
     const candlesOf = candlesByKind(config)
     return (instrument) => {

@@ -1,7 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { repairCandles } from '../../../src/history/repairs.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
-import type { CandleSeries } from '../../../src/market/candle.js'
+import { type CandleSeries, intervalMs } from '../../../src/market/candle.js'
+import { settleGaps } from '../../../src/ledger/missing.js'
+import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
@@ -17,7 +19,8 @@ import {
   wantedRanges,
 } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
-import { closedCandle } from '../../support/marketRows.js'
+import { batchOf } from '../../support/batches.js'
+import { aCandle, closedCandle } from '../../support/marketRows.js'
 import { addCoverage } from '../../support/coverage.js'
 
 const minuteMs = 60_000
@@ -103,4 +106,43 @@ describe('the daemon', () => {
       { range: outage, state: 'open' },
     ])
   })
+})
+
+describe('a candle that still forms', () => {
+  // Days were seen to open at 16:00 UTC, weeks on Sunday at 16:00.
+  it.each([
+    ['mark', '1D', Date.UTC(2026, 10, 2, 16), 12],
+    ['index', '12H', Date.UTC(2026, 10, 2, 16), 9],
+    ['mark', '1W', Date.UTC(2026, 9, 4, 16), 100],
+    ['market', '1D', Date.UTC(2026, 10, 2, 16), 12],
+    ['mark', '1H', Date.UTC(2026, 10, 2, 16), 0.5],
+  ] as const)(
+    'of %s and %s is in no gap after an outage, and is repaired by nothing',
+    async (type, interval, first, hours) => {
+      const { db } = test.database
+      const lengthMs = intervalMs[interval]
+      const own = { category: 'USDT-FUTURES', symbol: 'BTCUSDT', type, interval } as const
+      const closes = (place: number) => first + (place + 1) * lengthMs
+      /** A live response with candles up to a place, of which the last one forms. */
+      const respond = (from: number, to: number, at: number) => {
+        const rows = Array.from({ length: to - from + 1 }, (_, index) =>
+          aCandle({ ...own, openTime: first + (from + index) * lengthMs, isClosed: from + index < to }),
+        )
+        return storeBatch(db, batchOf('candles', { ...own, settleMs, limit: 10 }, rows, at))
+      }
+      const gapsOf = async () => (await listGaps(db)).filter((gap) => gap.type === type && gap.interval === interval)
+      const look = (at: number) =>
+        repairCandles({ db, series: () => [own], settleMs, logger: createLogger('silent') }, at)
+      await respond(0, 5, closes(4) + hours * hourMs)
+      await look(closes(4) + hours * hourMs + minuteMs)
+      expect(await gapsOf()).toEqual([])
+      // It is away while a candle closes, and looks before its first response.
+      await look(closes(5) + hours * hourMs)
+      expect(await gapsOf()).toMatchObject([{ range: { from: closes(4), to: closes(5) } }])
+      await respond(5, 6, closes(5) + hours * hourMs + minuteMs)
+      await respond(6, 7, closes(6) + minuteMs)
+      await settleGaps(db, own)
+      expect((await gapsOf()).filter(({ range }) => range.to > closes(5))).toEqual([])
+    },
+  )
 })

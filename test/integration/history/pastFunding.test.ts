@@ -1,7 +1,9 @@
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest'
 import { readDecimal } from '../../../src/exchange/formats/fields.js'
 import { instrumentStream } from '../../../src/db/series.js'
+import { fundingHistory } from '../../../src/history/pastFutures.js'
 import { repairOf } from '../../../src/history/repairs.js'
+import type { EventSeries } from '../../../src/history/sliceWork.js'
 import { claimEvents } from '../../../src/ledger/futures.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
@@ -12,6 +14,7 @@ import { dayMs, hourMs, type TimeMs } from '../../../src/market/values.js'
 import { type Simulator, startSimulator } from '../../../src/simulator/server.js'
 import { fundingHours } from '../../../src/simulator/world/funding.js'
 import { clientOf, repairFutures } from '../../support/backfill.js'
+import { coveredRanges } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 
 const start = Date.UTC(2026, 10, 20, 3, 30)
@@ -248,4 +251,39 @@ it('a settlement that a response leaves out is a gap by the interval, and no gap
   expect((await intervals()).slice(0, -1)).toEqual(all.slice(0, -1).map(({ hours }) => hours))
   await store(all)
   expect((await gaps()).map(({ state }) => state)).toEqual(['repaired'])
+})
+
+it('a history that is asked once more and cannot be understood makes no gap of what is claimed', async () => {
+  const { db } = test.database
+  const key = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
+  const at = (place: number) => start - (start % (8 * hourMs)) - place * 8 * hourMs
+  const rates = Array.from({ length: 20 }, (_, place) => ({
+    ...key,
+    ts: at(place),
+    fundingRate: '0.0001',
+    receivedAt: start,
+    extra: {},
+  }))
+  const batch = { stream: 'funding_rates', target: key, requestTime: start, receivedAt: start } as const
+  await storeBatch(db, { ...batch, rows: rates, rejected: [] })
+  const claims = () => coveredRanges(db, instrumentStream('funding_rates', key))
+  const claimed = await claims()
+  const fundingRates = ({ cursor = 1, limit }: { cursor?: number; limit: number }) => {
+    const length = Math.min(limit, 10)
+    const rows = rates.slice((cursor - 1) * length, cursor * length)
+    const rejected = rows.filter(({ ts }) => ts === at(14))
+    return Promise.resolve({ rows: rows.filter(({ ts }) => ts !== at(14)), rejected, unkept: 0, requestTime: start })
+  }
+  const context = {
+    client: { fundingRates },
+    request: {},
+    ask: (ask: () => unknown) => ask(),
+    now: () => start,
+    counts: { received: 0, inserted: 0 },
+  }
+  const range = { from: at(19), to: start - 60_000 }
+  await fundingHistory(db).fetch(instrumentStream('funding_rates', key) as EventSeries, [range], context as never)
+  expect(claimed).toHaveLength(1)
+  expect(await claims()).toEqual(claimed)
+  expect(await listGaps(db)).toEqual([])
 })

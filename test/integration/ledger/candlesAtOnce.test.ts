@@ -87,3 +87,27 @@ describe('few candles of one series', () => {
     expect(await covered()).toHaveLength(1)
   })
 })
+
+it('candles far apart are compared with the stored ones of their own times alone', async () => {
+  const { db } = test.database
+  const count = 20_000
+  await storeCandles(db, [at(0)])
+  await sql`
+    insert into market.candles (category, symbol, type, interval, open_time, open, high, low, close, base_volume,
+      quote_turnover, is_closed)
+    select category, symbol, type, interval, open_time + g * interval '1 minute', open, high, low, close, base_volume,
+      quote_turnover, true
+    from market.candles cross join generate_series(1, ${count}) as g`.execute(db)
+  const read = await db.transaction().execute(async (trx) => {
+    await storeCandles(
+      trx,
+      Array.from({ length: 200 }, (_, index) => at(1 + (index * count) / 200, { close: '10.5' })),
+    )
+    const { rows } = await sql<{ rows: number }>`
+      select sum(seq_tup_read + idx_tup_fetch)::float8 as rows from pg_stat_xact_user_tables
+      where relname = 'candles' or relname like '%chunk'`.execute(trx)
+    return rows[0]?.rows ?? 0
+  })
+  expect(read).toBeGreaterThan(100)
+  expect(read).toBeLessThan(20 * 200)
+})

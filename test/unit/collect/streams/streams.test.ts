@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { planConfig } from '../../../../src/collect/plan/plan.js'
-import { tickerWatch, watchesPerSecond } from '../../../../src/collect/streams/streams.js'
+import { streams, tickerWatch, watchesPerSecond } from '../../../../src/collect/streams/streams.js'
 import { assumedUniverse } from '../../../../src/collect/universe/planUniverse.js'
 import { type Config, loadConfig } from '../../../../src/config/resolve.js'
 
@@ -41,4 +41,15 @@ test('where the limits are low, looks are less frequent', () => {
   expect(tickerWatch(config).gapMs).toBeCloseTo(1000 / watchesPerSecond(config))
   // The default is too often for four categories, which share a third of 20 requests a second.
   expect(tickerWatch(loadConfig({ env: {} }))).toMatchObject({ minMs: 100, gapMs: expect.closeTo(165, 0) as number })
+})
+
+test('of a page with more candles than were asked for, the newest are taken, in their order', async () => {
+  const rows = [7, 1, 3, 9, 5].map((openTime) => ({ openTime }))
+  const client = { candles: () => Promise.resolve({ rows, requestTime: 10 }) }
+  const target = { category: 'SPOT', symbol: 'BTCUSDT', type: 'market', interval: '1m', settleMs: 0 } as const
+  const taken = async (limit: number) =>
+    (await streams.candles.fetch(client as never, { ...target, limit }, {})).rows.map(({ openTime }) => openTime)
+  expect(await taken(3)).toEqual([7, 9, 5])
+  expect(await taken(5)).toEqual([7, 1, 3, 9, 5])
+  expect(await taken(13)).toEqual([7, 1, 3, 9, 5])
 })
