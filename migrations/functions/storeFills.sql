@@ -29,9 +29,9 @@ create type recorder.compared_page as (
   inserted integer, differing integer, is_finer boolean,
   -- Number and milliseconds of stored fills that the page lacks although it covers their time.
   left_out integer, hidden tstzmultirange,
-  -- Times of the oldest and the newest fill of the page that was stored before, or has left, and of the oldest new one;
-  -- true if responses dispute fills.
-  known_from timestamptz, shared timestamptz, new_from timestamptz, is_disputed boolean,
+  -- Times of the oldest fill of the page that was stored before, or has left, of the oldest and the newest that was so
+  -- with these values, and of the oldest new one; true if responses dispute fills.
+  known_from timestamptz, shared_from timestamptz, shared timestamptz, new_from timestamptz, is_disputed boolean,
   -- True if one of these fills did not come from the history; null without any.
   is_shown_live boolean,
   -- Claimed ranges of the newest part, or of all parts if the page begins before the newest, and what has left.
@@ -62,9 +62,10 @@ declare
     select r from unnest(p.unsettled * tstzmultirange(tstzrange(lower(p.tail) - interval '1 minute', null))
       + tstzmultirange(p.tail)) as r order by r desc limit 1);
   -- It goes on from the newest run, or from what is proven beyond its own edge.
-  does_join constant boolean := p.shared is not null and exists (
+  does_join constant boolean := exists (
     select from unnest(p.claimed + p.unsettled + tstzmultirange(p.tail)) as r
-    where r @> p.oldest and (r @> p.edge + p.disorder or r @> p.tail and not isempty(p.tail)));
+    -- A page that proved nothing may have stored the fills that it shares.
+    where r @> p.oldest and p.shared_from <= upper(r) and (r @> p.edge + p.disorder or r @> p.tail and not isempty(p.tail)));
   begins constant timestamptz := p.edge + a_ms + case when does_join then interval '0' else p.disorder end;
 begin
   tail := p.tail;
@@ -211,6 +212,7 @@ begin
       select c.page, count(*) filter (where c.is_known) as fills, count(*) filter (where c.differs) as differing,
         coalesce(bool_or(c.known_ts < c.ts and not c.is_moved), false) as is_finer,
         min(c.ts) filter (where c.is_known) as known_from, min(c.ts) filter (where not c.is_known) as new_from,
+        min(c.ts) filter (where c.is_known and not c.differs) as shared_from,
         -- A fill that is dated ahead joins nothing, nor does one that has other values than the stored one.
         max(c.ts) filter (where c.is_known and not c.differs and c.ts <= a.requested) as shared,
         bool_or(c.is_live) filter (where c.is_known and not c.differs and c.ts <= a.requested) as is_live
@@ -226,7 +228,7 @@ begin
     select a.page, a.category, a.symbol, a.requested, a.received, a.after_what, a.unread,
       a.oldest, a.newest, a.edge, a.disorder,
       (a.fills - coalesce(s.fills, 0))::integer, coalesce(s.differing, 0)::integer, coalesce(s.is_finer, false),
-      coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), s.known_from, s.shared, s.new_from,
+      coalesce(h.fills, 0)::integer, coalesce(h.ranges, '{}'), s.known_from, s.shared_from, s.shared, s.new_from,
       exists (
         select from recorder.ledger d
         where recorder.is_of(d, 'fills', a.category, a.symbol, '', '')

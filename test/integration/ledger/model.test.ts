@@ -87,6 +87,29 @@ it.each<[string, Sequence]>([
       ],
     },
   ],
+  [
+    'that a page joins no run by fills of a page that proved nothing',
+    {
+      ...calm,
+      pauses: [
+        ...Array<number>(15).fill(3_000),
+        25_000,
+        400,
+        ...Array<number>(4).fill(3_000),
+        400,
+        3_000,
+        3_000,
+        3_000,
+      ],
+      pageRows: { live: 9, history: 40 },
+      disorderMs: 900,
+      steps: [
+        { after: 72_000, step: { does: 'live', lie: { ...lie, changes: 0 }, isKilled: false } },
+        { after: 9_000, step: { does: 'live', lie: { ...lie, leavesOut: 0, isOfStored: true }, isKilled: false } },
+        { after: 12_000, step: { does: 'live', lie, isKilled: false } },
+      ],
+    },
+  ],
 ])('the model knows %s', async (what, drawn) => {
   expect(await disagreement(test.database.db, drawn, what)).toBeNull()
 })
