@@ -34,7 +34,7 @@ export class ShownRows<Row extends { readonly ts: ServiceMs }> {
   readonly rows: Row[] = []
   run: GrowingRun | null = null
   readonly #textOf: (row: Row) => string
-  /** Of each text, how many rows have it. */
+  /** The number of rows with each text. */
   readonly #counts = new Map<string, number>()
 
   /** @param textOf returns a text that tells rows apart */
