@@ -101,7 +101,8 @@ const withServers = {
  */
 export default defineConfig({
   test: {
-    maxWorkers: 4,
+    // Three for each of two cores, because many files wait.
+    maxWorkers: 6,
     // The server of the run has to stop after the last test.
     teardownTimeout: 120_000,
     ...(isInCi && { reporters: ['dot', new FlakyTests()] }),

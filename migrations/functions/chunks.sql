@@ -58,6 +58,8 @@ do $$
 begin
   if exists (select from pg_roles where rolname = 'recorder_writer') then
     grant execute on function recorder.drop_chunks, recorder.bound_rollups to recorder_writer;
+    -- Of the versions of a row that begin in a day, those beyond a bound go.
+    grant delete on market.instrument_history, market.rpi_symbols, market.index_components to recorder_writer;
   end if;
 end
 $$;

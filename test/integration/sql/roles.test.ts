@@ -91,7 +91,6 @@ describe('recorder_writer', () => {
     "update market.tickers set last_price = '1'",
     'update market.order_books set bid_prices = ask_prices',
     'delete from market.instruments',
-    'delete from market.instrument_history',
     'delete from recorder.candle_revision',
     "update recorder.candle_revision set new_close = '1'",
     'delete from recorder.migration',
