@@ -66,7 +66,7 @@ const rows: Readonly<
   versions: [
     'versions of an instrument, or of another row of a list, in a day',
     'ledger/versions.ts',
-    'the one before the newest is dropped, and the version before it lasts as long',
+    'the one before the newest is dropped; the version before it lasts as long, if it ended when that began',
     null,
   ],
   newSymbols: [

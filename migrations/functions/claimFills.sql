@@ -252,6 +252,11 @@ $$;
 -- Does the same for their candles, from the oldest one on. A candle that still formed then is no gap.
 create or replace function recorder.end_candles(of_category market.category, left_list text[])
 returns void language sql set search_path = pg_catalog, pg_temp as $$
+  -- A response may be being stored. What it claims is seen below.
+  select from recorder.ledger k
+  where (k.stream, k.category) = ('candles', of_category) and k.symbol = any (left_list) and k.verdict = 'recorded'
+  order by k.symbol collate "C", k.type collate "C", k.interval collate "C", k.part
+  for update;
   select recorder.note_unknown('candles', of_category, k.symbol, k.type, k.interval, unknown, recorder.reason_for_end())
   from recorder.ledger k
   cross join market.interval_length(k.interval::market.candle_interval) as length

@@ -315,8 +315,11 @@ begin
             p.unread * tstzmultirange(judged.run) - p.claimed, unread_reason);
         end if;
       end if;
-      -- History may have filled a part of it since the response before.
+      -- History may have filled a part of it since the response before, and retention removed one.
       gap := coalesce(tstzmultirange(judged.gap), nothing) - p.claimed - claim;
+      if not isempty(gap) then
+        gap := gap * tstzmultirange(tstzrange(recorder.fills_kept_from(p.category, p.symbol), null));
+      end if;
       -- Drops the unsettled ends of old runs, because no page will join them any more.
       unsettled := (unsettled - claim - p.claimed)
         * tstzmultirange(tstzrange(least(p.newest, p.requested) - reach, null));

@@ -1,5 +1,7 @@
+import type { EventEmitter } from 'node:events'
 import { statSync } from 'node:fs'
 import type { Socket } from 'node:net'
+import { TLSSocket } from 'node:tls'
 import pg from 'pg'
 
 /** Open connections. Close them once; every query after that fails. */
@@ -36,6 +38,7 @@ export function openPool(options: DatabaseOptions): pg.Pool {
   // The pool waits for the promise, which its types do not say.
   const checked: object = options.check === undefined ? {} : { onConnect: options.check }
   const pool = new pg.Pool({
+    Client: DatabaseClient,
     // Read-only connections turn off jit. The planner overrates many small look-ups, and compiling would take longer.
     connectionString: connectionString(options.url, options.isReadOnly === true ? readOnlySettings : []),
     max: poolSize,
@@ -71,9 +74,30 @@ function giveUpSilent(client: pg.PoolClient, timeoutMs: number): void {
   socket.setTimeout(timeoutMs, () => socket.destroy(new Error(`Connection terminated: silent for ${timeoutMs} ms`)))
 }
 
-/** Returns the socket of a client. The driver's types do not name it. */
+const clearText =
+  'the server asks for the password in clear text, without TLS, so that it may be anybody who listens at this port; ' +
+  'set scram-sha-256 in its pg_hba.conf, or sslmode=require in the URL'
+
+/** A client that gives its password to nobody in clear text. Its server may have died, and another program may listen. */
+export class DatabaseClient extends pg.Client {
+  constructor(config?: pg.ClientConfig) {
+    super(config)
+    connectionOf(this).once('authenticationCleartextPassword', () => {
+      const socket = socketOf(this)
+      // A socket in the file system has no address.
+      if (!(socket instanceof TLSSocket) && socket.remoteAddress !== undefined) socket.destroy(new Error(clearText))
+    })
+  }
+}
+
+/** Returns the socket of a client. */
 export function socketOf(client: pg.ClientBase): Socket {
-  return (client as unknown as { readonly connection: { readonly stream: Socket } }).connection.stream
+  return connectionOf(client).stream
+}
+
+/** Returns the connection of a client. The driver's types do not name it. */
+function connectionOf(client: pg.ClientBase): EventEmitter & { readonly stream: Socket } {
+  return (client as unknown as { readonly connection: EventEmitter & { readonly stream: Socket } }).connection
 }
 
 /**

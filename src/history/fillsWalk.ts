@@ -4,14 +4,12 @@ import type { Fill } from '../market/rows.js'
 import { intersect, normalized, type Ranges, subtract, type TimeRange, union } from '../market/timeRange.js'
 import { addMs, dayMs, earlierOf, laterOf, minuteMs, serviceMs, type ServiceMs } from '../market/values.js'
 import { missingRows } from '../ledger/batch.js'
-import { insideOf, runOf, type ShownPage, showsOnlyEdges } from '../ledger/run.js'
+import { insideOf, runOf, shownFills, type ShownPage, showsOnlyEdges, standOf } from '../ledger/run.js'
 import { unreadFills } from '../ledger/storeFills.js'
 import {
   type fillNeighbours,
   historyLateMs,
   type JoinRefusal,
-  shownFills,
-  standOf,
   type storePastFills,
   type StoredPastFills,
 } from '../ledger/storePastFills.js'

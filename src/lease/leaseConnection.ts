@@ -1,5 +1,5 @@
-import pg from 'pg'
-import { connectionString, socketOf } from '../db/pool.js'
+import type pg from 'pg'
+import { connectionString, DatabaseClient, socketOf } from '../db/pool.js'
 import { type Clock, within } from '../runtime/clock.js'
 
 /** Longest wait for a response of the database. */
@@ -13,7 +13,7 @@ const endWithinMs = 100
 
 /** Makes the connection of a lease. The caller opens it. */
 export function createConnection(url: string, connectWithinMs: number): pg.Client {
-  const client = new pg.Client({
+  const client = new DatabaseClient({
     connectionString: connectionString(url),
     application_name: 'market-recorder lease',
     connectionTimeoutMillis: connectWithinMs,

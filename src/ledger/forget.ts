@@ -9,12 +9,6 @@ const rowsPerDelete = 10_000
 /** Removes what is known of a stream before a time: its coverage, its silence and its gaps. */
 export async function forget(db: Kysely<Database>, stream: string, before: Date): Promise<void> {
   await deleteGaps(db, stream, before)
-  // Rows of a gap that leave count no longer among those that it had before it was noted.
-  await sql`
-    update recorder.ledger k set rows_before = least(k.rows_before, recorder.count_rows(
-      k.stream, k.category, k.symbol, k.type, k.interval, k.ranges * tstzmultirange(tstzrange(${before}, null))))
-    where k.stream = ${stream} and k.verdict in ('missing', 'lost') and k.rows_before > 0
-      and k.part < ${before} and k.gap_until > ${before}`.execute(db)
   if (stream === 'fills') await callFunction(db, 'recorder.keep_fill_marks', before)
   await callFunction(db, 'recorder.end_claims', stream, '-infinity', before, false)
 }

@@ -30,7 +30,7 @@ import { appendRows, type WriteResult } from '../db/writeRows.js'
 import { type Batch, missingRows, unreadTimes } from './batch.js'
 import { withoutFinal } from './missing.js'
 import { provenBy, runOf } from './run.js'
-import { hasVerdict, multirangeText, rangeTexts } from './verdicts.js'
+import { hasVerdict, multirange, multirangeText, rangeTexts } from './verdicts.js'
 import { attemptsWhere, type RepairAttempts } from './wants.js'
 
 /**
@@ -198,6 +198,9 @@ export async function storeLiquidations(
           .where(ofInstrument(key))
           .where('ts', '>=', instant(first.from))
           .where('ts', '<', instant(last.to))
+          .where(sql<boolean>`${multirange(weighed)} @> ts`)
+          // With one more than these, one is left out.
+          .limit(numbered.length + 1)
           .execute()
   const leftOut = stored.filter(
     (row) => !keys.has(keyOf(row)) && weighed.some(({ from, to }) => row.ts >= from && row.ts < to),

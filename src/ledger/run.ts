@@ -1,3 +1,4 @@
+import type { Fill } from '../market/rows.js'
 import { normalized, type Ranges, type TimeRange } from '../market/timeRange.js'
 import { addMs, earlierOf, laterOf, secondMs, serviceMs, type ServiceMs } from '../market/values.js'
 
@@ -76,6 +77,26 @@ export interface ShownPage {
   /** False if rows lie further beyond. The operation then ignores bounds, and what the response lacks proves nothing. */
   readonly keepsBounds: boolean
 }
+
+/**
+ * Returns what a response shows of the time that it was asked for. Fills beyond it bound nothing.
+ *
+ * @param beyondMs for how long fills of the history stand, where this response does not tell it
+ */
+export function shownFills(asked: TimeRange, fills: readonly Fill[], beyondMs = standOf(fills)): ShownPage {
+  const rows = fills.filter(({ ts }) => ts >= asked.from && ts < asked.to)
+  const keepsBounds = fills.every(({ ts }) => ts >= asked.from - beyondMs && ts <= asked.to)
+  const shown = rows.map(({ ts, execId }) => ({ ts, key: execId }))
+  const touches = { from: fills.some(({ ts }) => ts <= asked.from), to: fills.some(({ ts }) => ts >= asked.to - 1) }
+  return { asked, rows: shown, total: fills.length, beyondMs, touches, keepsBounds }
+}
+
+/** Returns for how long fills stand: a whole second stands for times up to a second later. */
+export function standOf(fills: readonly Fill[]): number {
+  return areWholeSeconds(fills) ? secondMs : 1
+}
+
+export const areWholeSeconds = (fills: readonly Fill[]) => fills.every(({ ts }) => ts % secondMs === 0)
 
 /**
  * Returns the time that two responses prove to be silent. `page` was asked for that time alone, and is empty. `other`

@@ -19,7 +19,7 @@ import { callFunction } from '../db/database.js'
 import type { Database, FillSource } from '../db/schema.js'
 import { keyOrder, streamTable } from '../db/writeRows.js'
 import { instrumentStream, ofInstrument, ofSeries, seriesValues } from '../db/series.js'
-import { provenBy, runOf, type ShownPage, provenSilence } from './run.js'
+import { areWholeSeconds, provenBy, provenSilence, runOf, shownFills, type ShownPage } from './run.js'
 import { multirange, multirangeText, rangeTexts } from './verdicts.js'
 import { missingEvents, noteMissing, withoutFinal } from './missing.js'
 
@@ -95,6 +95,8 @@ interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
 
 /** The history may give a stored fill another time. It is looked for so far beside a page. */
 const besideMs = 10 * secondMs
+/** A page has a thousand fills. It lacks some where more than this are stored of its time. */
+const mostStored = 20_000
 
 /** A page of a history of fills. */
 interface PastFillsPage {
@@ -125,26 +127,6 @@ const besideReason = 'the history of fills showed others beyond this time first'
 
 /** The service's history may be some seconds behind its newest rows. */
 export const historyLateMs = 20_000
-
-/**
- * Returns what a response shows of the time that it was asked for. Fills beyond it bound nothing.
- *
- * @param beyondMs for how long fills of the history stand, where this response does not tell it
- */
-export function shownFills(asked: TimeRange, fills: readonly Fill[], beyondMs = standOf(fills)): ShownPage {
-  const rows = fills.filter(({ ts }) => ts >= asked.from && ts < asked.to)
-  const keepsBounds = fills.every(({ ts }) => ts >= asked.from - beyondMs && ts <= asked.to)
-  const shown = rows.map(({ ts, execId }) => ({ ts, key: execId }))
-  const touches = { from: fills.some(({ ts }) => ts <= asked.from), to: fills.some(({ ts }) => ts >= asked.to - 1) }
-  return { asked, rows: shown, total: fills.length, beyondMs, touches, keepsBounds }
-}
-
-/** Returns for how long fills stand: a whole second stands for times up to a second later. */
-export function standOf(fills: readonly Fill[]): number {
-  return areWholeSeconds(fills) ? secondMs : 1
-}
-
-const areWholeSeconds = (fills: readonly Fill[]) => fills.every(({ ts }) => ts % secondMs === 0)
 
 /**
  * Stores a page of a history of fills with its proof: its run, and a silence that it shows with another page. Changes
@@ -191,8 +173,11 @@ async function judge(trx: Kysely<Database>, key: FillKey, page: PastFillsPage): 
     { from: page.reachesTo, to: settledUntil },
   ])
   const aroundIds = new Set(around?.rows.map(({ key: id }) => id))
-  const times = [...fills.map(({ ts }) => ts), ...silence.flatMap(({ from, to }) => [from, to])]
-  const known = (await storedAround(trx, key, times)).filter(({ execId }) => !aroundIds.has(execId))
+  // Rows far from what was asked bound nothing. The time up to them may hold millions of stored fills.
+  const near = fills.filter(({ ts }) => ts >= asked.from - besideMs && ts <= asked.to + besideMs)
+  const times = [...near.map(({ ts }) => ts), ...silence.flatMap(({ from, to }) => [from, to])]
+  const stored = await storedAround(trx, key, times)
+  const known = stored.filter(({ execId }) => !aroundIds.has(execId))
   const knownIds = new Set(known.map(({ execId }) => execId))
   const isNear = fills.some(({ ts }) => ts >= wanted.from - nearMs && ts < wanted.to + nearMs)
   const isJoined = fills.length === 0 || fills.some(({ execId }) => knownIds.has(execId))
@@ -206,7 +191,8 @@ async function judge(trx: Kysely<Database>, key: FillKey, page: PastFillsPage): 
   )
   const proven = subtract(union(provenBy(run, settledUntil), silent), unread)
   const compare = comparedWith(fills)
-  const refusal = whyRefused(known, fills, compare, proven) ?? (isJoined || isProven ? null : 'unproven')
+  const lacks = stored.length > mostStored ? 'incomplete' : whyRefused(known, fills, compare, proven)
+  const refusal = lacks ?? (isJoined || isProven ? null : 'unproven')
   return { known, unknown: fills.filter(({ execId }) => !knownIds.has(execId)), compare, proven, refusal }
 }
 
@@ -274,6 +260,7 @@ async function storedAround(
     .where(ofInstrument(key))
     .where('ts', '>=', instant(addMs(smallest(times), -besideMs)))
     .where('ts', '<=', instant(addMs(largest(times), besideMs)))
+    .limit(mostStored + 1)
     .execute()
 }
 

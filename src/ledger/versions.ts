@@ -71,7 +71,8 @@ export async function recordVersions<Row>(
 
 /**
  * Bounds the versions of a row in a day: of more than these, the one before the newest is dropped, and the version
- * before it lasts as long. So the newest is always kept, and no version begins before it was seen.
+ * before it lasts as long, if nothing lies between them. So the newest is always kept, and no version begins before it
+ * was seen.
  */
 async function thinOut(
   trx: Kysely<Database>,
@@ -91,7 +92,7 @@ async function thinOut(
       where ${isRowOf('recent')} and known.valid_from = recent.former and recent.valid_from = ${at} and excess is not null
       returning known.*
     )
-    update ${table} known set valid_to = ${at} from dropped
+    update ${table} known set valid_to = dropped.valid_to from dropped
     where ${isRowOf('dropped')} and known.valid_to = dropped.valid_from`.execute(trx)
 }
 

@@ -27,7 +27,8 @@ const probed = new Set(['/healthz', '/readyz'])
 
 /**
  * Creates a server that limits its connections: their number, how long one may be idle, and how much waits for it. Beyond
- * the number, the connection that has been silent for longest is closed. So a probe finds a place, because it asks at once.
+ * the number, the connection that has been silent for longest is closed, or one that does not read. So a probe finds a
+ * place, because it asks at once.
  *
  * @param onRefused called for each connection that is closed for another
  */
@@ -39,10 +40,13 @@ export function createBoundedServer(listener: Listener, onRefused: () => void): 
   server.on('connection', (socket) => {
     silent.add(socket)
     socket.once('close', () => silent.delete(socket))
-    const [longest] = silent
-    if (silent.size + inHand.size <= bounds.connections || longest === undefined) return
-    silent.delete(longest)
-    longest.destroy()
+    if (silent.size + inHand.size <= bounds.connections) return
+    const [longest = socket] = silent
+    // Where all others have a request in hand, the first that does not read its response goes.
+    const unread = longest === socket && [...inHand.keys()].find(({ writableLength }) => writableLength > 0)
+    const closed = unread || longest
+    silent.delete(closed)
+    closed.destroy()
     onRefused()
   })
   server.setTimeout(stalledMs)

@@ -34,6 +34,9 @@ export class EventHub {
    * dropped.
    */
   readonly #clients = new Map<EventClient, Taking>()
+  /** Clients that wait for their first data. */
+  readonly #fresh = new Set<EventClient>()
+  #isGreeting = false
   #running: AbortController | undefined
 
   constructor(sources: EventSources, clock: Clock, logger: Logger) {
@@ -52,9 +55,13 @@ export class EventHub {
     if (this.#running === undefined) {
       this.#running = new AbortController()
       void this.#run(this.#running.signal)
-    } else void this.#serve([client], true)
+    } else {
+      this.#fresh.add(client)
+      if (!this.#isGreeting) void this.#greet()
+    }
     return () => {
       this.#clients.delete(client)
+      this.#fresh.delete(client)
       if (this.#clients.size === 0) this.close()
     }
   }
@@ -62,6 +69,17 @@ export class EventHub {
   close(): void {
     this.#running?.abort()
     this.#running = undefined
+  }
+
+  /** Sends the first data. Clients that come meanwhile share the next reads, however many come and go. */
+  async #greet(): Promise<void> {
+    this.#isGreeting = true
+    while (this.#fresh.size > 0) {
+      const clients = [...this.#fresh]
+      this.#fresh.clear()
+      await this.#serve(clients, true)
+    }
+    this.#isGreeting = false
   }
 
   async #run(signal: AbortSignal): Promise<void> {
@@ -81,6 +99,7 @@ export class EventHub {
       if (!withInstruments) return
       const watchers = clients.filter(({ series }) => series !== null)
       for (const [key, watching] of groupBy(watchers, ({ series }) => JSON.stringify(series))) {
+        if (!watching.some((client) => this.#clients.has(client))) continue
         const now = JSON.stringify(await this.#sources.instrument(JSON.parse(key) as CandleSeries))
         for (const client of watching) this.#send(client, 'instrument', now)
       }

@@ -2,9 +2,8 @@ import { existsSync } from 'node:fs'
 import { access } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
 import { traitsOf } from '../../db/databaseError.js'
-import { connectTimeoutMs } from '../../db/pool.js'
+import { connectTimeoutMs, DatabaseClient } from '../../db/pool.js'
 import { makeFolder } from '../../runtime/disk.js'
 import {
   databaseName,
@@ -101,7 +100,7 @@ const restoreAttempts = 10
  */
 async function restoreReader(port: number, passwords: Passwords): Promise<void> {
   const connectionString = serverUrl(port, logins.owner, passwords.owner)
-  const client = new pg.Client({ connectionString, connectionTimeoutMillis: connectTimeoutMs })
+  const client = new DatabaseClient({ connectionString, connectionTimeoutMillis: connectTimeoutMs })
   client.on('error', () => undefined)
   try {
     await client.connect()

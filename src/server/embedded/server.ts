@@ -1,8 +1,9 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import pg from 'pg'
+import type pg from 'pg'
 import { describeDatabaseError } from '../../db/databaseError.js'
+import { DatabaseClient } from '../../db/pool.js'
 import { random } from '../../runtime/randomness.js'
 import { clearWayIn, endOrphans, signalServer, shortenLog, type SpawnedServer, spawnServer } from './keeper.js'
 import {
@@ -155,7 +156,7 @@ export class EmbeddedServer {
   async #canConnect({ pid, port }: ServerState): Promise<boolean> {
     const { owner } = await readPasswords(this.#dataDir)
     const connectionString = serverUrl(port, logins.owner, owner)
-    const client = new pg.Client({ connectionString, connectionTimeoutMillis: connectWithinMs })
+    const client = new DatabaseClient({ connectionString, connectionTimeoutMillis: connectWithinMs })
     client.on('error', () => undefined)
     const clearing = setInterval(() => void clearWayIn(pid), watchEveryMs)
     try {

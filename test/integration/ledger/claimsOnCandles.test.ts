@@ -10,6 +10,7 @@ import { createLogger } from '../../../src/runtime/logger.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { at, every, fillPage, fillRanges, storeAll } from '../../support/fillPages.js'
+import { untilSomebodyWaits } from '../../support/lockWait.js'
 import { aCandle, anInstrument } from '../../support/marketRows.js'
 
 let test: TestDatabase
@@ -157,5 +158,21 @@ describe('candles of an instrument that leaves the list', () => {
     await showCandles(250, ...last)
     await list(['ETHUSDT'], 310)
     expect(await minutesOf('gaps', `reason like 'the instrument left the list%'`)).toEqual(missing)
+  })
+
+  it('are a gap up to a response that is being stored', async () => {
+    const { db } = test.database
+    const listed = (symbol: string) => anInstrument({ symbol })
+    await recordInstruments(db, 'SPOT', [listed('BTCUSDT'), listed('ETHUSDT')], at(0), { complete: true })
+    await showCandles(65, candle(0, 5))
+    let leaving: Promise<unknown> = Promise.resolve()
+    await db.transaction().execute(async (trx) => {
+      const last = batchOf('candles', { ...series, settleMs: 5_000 }, [forming(4, 5)], at(250_000))
+      await storeBatch(trx, last)
+      leaving = recordInstruments(db, 'SPOT', [listed('ETHUSDT')], at(310_000), { complete: true })
+      await untilSomebodyWaits(db)
+    })
+    await leaving
+    expect(await minutesOf('gaps', `reason like 'the instrument left the list%'`)).toEqual([[1, 4]])
   })
 })

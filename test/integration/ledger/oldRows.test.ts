@@ -2,8 +2,6 @@ import { sql } from 'kysely'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type Batch, type FillBatch, withoutOldRows } from '../../../src/ledger/batch.js'
 import { forget } from '../../../src/ledger/forget.js'
-import { storeLiquidations } from '../../../src/ledger/futures.js'
-import { listGaps } from '../../../src/ledger/gaps.js'
 import { storeBatch, storeBatches } from '../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { storePastFills } from '../../../src/ledger/storePastFills.js'
@@ -152,37 +150,19 @@ test('what retention removed of fills is neither missing nor contradicted where 
   ])
 })
 
-test('a gap counts no more as its own what retention removes of it, so that later rows repair it', async () => {
+test('what retention removed of fills is in no gap before a page that joins nothing', async () => {
   const { db } = created.database
-  const key = { category: 'USDT-FUTURES', symbol: 'BTCUSDT' } as const
-  const rows = (...minutes: number[]) =>
-    minutes.map((minute) => ({
-      ...key,
-      ts: someTime + minute * 60_000,
-      side: 'buy' as const,
-      price: '1',
-      amount: '1',
-      receivedAt: someTime,
-      extra: {},
-    }))
-  const batch = (minutes: readonly number[], at: number) =>
-    batchOf('liquidations', key, rows(...minutes), someTime + at * 60_000)
-  await storeBatches(db, [batch([10, 5, 0], 20)])
-  // A page that proves nothing stores rows in what is a gap then.
-  await storeBatches(db, [{ ...batch([70, 68, 66, 64, 62, 60], 80), provesNothing: true }])
-  await storeBatches(db, [batch([210, 205, 200], 220)])
-  const before = new Date(someTime + 100 * 60_000)
-  await forget(db, 'liquidations', before)
-  await sql`delete from market.liquidations where ts < ${before}`.execute(db)
-  const fill = (from: number, to: number, ...minutes: number[]) =>
-    db
-      .transaction()
-      .execute((trx) =>
-        storeLiquidations(trx, key, rows(...minutes), [{ from: someTime + from * 60_000, to: someTime + to * 60_000 }]),
-      )
-  await fill(100, 200, 150, 140, 130, 120)
-  await fill(200, 201, 200)
-  await fill(9, 100)
-  const gaps = (await listGaps(db)).filter(({ stream }) => stream === 'liquidations')
-  expect(gaps).toMatchObject([{ state: 'repaired' }])
+  const key = { category: 'SPOT', symbol: 'APARTUSDT' } as const
+  const show = (times: readonly number[]) => {
+    const fills = times.map((ts) => aFill({ ...key, ts, execId: `${ts}` }))
+    return storeBatch(db, batchOf('fills', key, fills, Math.max(...times) + 60_000))
+  }
+  await show([3, 2, 1, 0].map((second) => someTime + second * 1_000))
+  const before = new Date(someTime + 600_000)
+  await forget(db, 'fills', before)
+  await sql`delete from market.fills where symbol = ${key.symbol}`.execute(db)
+  await show([1_802, 1_801, 1_800].map((second) => someTime + second * 1_000))
+  const { rows } = await sql<{ from: number }>`
+    select from_time as "from" from market.gaps where symbol = ${key.symbol}`.execute(db)
+  expect(rows).toEqual([{ from: before.getTime() }])
 })

@@ -165,3 +165,38 @@ test('requests take turns, probes go first, and one with very many parameters is
     server.close()
   }
 })
+
+test('a client that asks has a place where all others do not read their responses', async () => {
+  const before = bounds.connections
+  Object.assign(bounds, { connections: 3 })
+  let refused = 0
+  const served: Socket[] = []
+  const server = createBoundedServer(
+    ({ url, socket }, response) => {
+      response.end(url === '/healthz' ? 'ok' : Buffer.alloc(8_000_000))
+      served.push(socket)
+    },
+    () => refused++,
+  ).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const others = Array.from({ length: 3 }, () =>
+    connect(port, '127.0.0.1')
+      .on('error', () => undefined)
+      .pause(),
+  )
+  try {
+    for (const other of others) other.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await expect.poll(() => served.filter(({ writableLength }) => writableLength > 0)).toHaveLength(3)
+    const probe = connect(port, '127.0.0.1')
+    probe.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n')
+    const [response] = (await once(probe, 'data')) as [Buffer]
+    expect(response.toString()).toContain('ok')
+    expect(refused).toBe(1)
+    probe.destroy()
+  } finally {
+    Object.assign(bounds, { connections: before })
+    for (const other of others) other.destroy()
+    server.close()
+  }
+})

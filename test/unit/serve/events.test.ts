@@ -96,3 +96,13 @@ test('a page that watches an instrument and takes nothing has two events waiting
   expect([isDropped, slow.size]).toEqual([true, 0])
   slow.close()
 })
+
+test('pages that come and go share the reads of their first data', async () => {
+  page(series)
+  await expect.poll(() => asked.filter((what) => what === 'BTCUSDT').length).toBe(1)
+  for (let count = 0; count < 1_000; count++)
+    hub.add({ series, send: () => Promise.resolve(), drop: () => undefined })()
+  const last = page({ ...series })
+  await expect.poll(() => last).toContain('instrument')
+  expect(asked.filter((what) => what === 'BTCUSDT').length).toBeLessThan(10)
+})
