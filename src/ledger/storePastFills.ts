@@ -96,7 +96,7 @@ interface StoredFill extends Pick<Fill, 'execId' | 'ts' | 'side'> {
 /** The history may give a stored fill another time. It is looked for so far beside a page. */
 const besideMs = 10 * secondMs
 /** A page has a thousand fills. It lacks some where more than this are stored of its time. */
-const mostStored = 20_000
+const maxStored = 20_000
 
 /** A page of a history of fills. */
 interface PastFillsPage {
@@ -191,7 +191,7 @@ async function judge(trx: Kysely<Database>, key: FillKey, page: PastFillsPage): 
   )
   const proven = subtract(union(provenBy(run, settledUntil), silent), unread)
   const compare = comparedWith(fills)
-  const lacks = stored.length > mostStored ? 'incomplete' : whyRefused(known, fills, compare, proven)
+  const lacks = stored.length > maxStored ? 'incomplete' : whyRefused(known, fills, compare, proven)
   const refusal = lacks ?? (isJoined || isProven ? null : 'unproven')
   return { known, unknown: fills.filter(({ execId }) => !knownIds.has(execId)), compare, proven, refusal }
 }
@@ -260,7 +260,7 @@ async function storedAround(
     .where(ofInstrument(key))
     .where('ts', '>=', instant(addMs(smallest(times), -besideMs)))
     .where('ts', '<=', instant(addMs(largest(times), besideMs)))
-    .limit(mostStored + 1)
+    .limit(maxStored + 1)
     .execute()
 }
 

@@ -142,8 +142,8 @@ export const mutations: readonly Mutation[] = [
   {
     name: 'a history of other ids is stored beside the live fills',
     file: 'src/ledger/storePastFills.ts',
-    find: 'const refusal = whyRefused(known, fills, compare, proven)',
-    replace: 'const refusal = null',
+    find: "'incomplete' : whyRefused(known, fills, compare, proven)",
+    replace: "'incomplete' : null",
   },
   {
     name: 'a history that lacks fills is believed',
