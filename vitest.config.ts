@@ -101,7 +101,7 @@ const withServers = {
  */
 export default defineConfig({
   test: {
-    // Three for each of two cores, because many files wait.
+    // Three for each of two cores, because many files wait. Those with whole programs have four (`test:system`).
     maxWorkers: 6,
     // The server of the run has to stop after the last test.
     teardownTimeout: 120_000,
