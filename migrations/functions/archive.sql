@@ -26,8 +26,6 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     set ranges = k.ranges + excluded.ranges, noted_at = greatest(k.noted_at, excluded.noted_at)
 $$;
 
-drop function if exists recorder.make_final(text, timestamptz, timestamptz);
-
 -- Ends what is claimed of a stream on days, with silence, and makes it final where its rows leave for the archive in the
 -- same transaction. Gaps stay.
 create or replace function recorder.end_claims(
@@ -58,8 +56,6 @@ begin
     and isempty(k.ranges);
 end
 $$;
-
-drop function if exists recorder.moment_of(text, market.category, text, timestamptz);
 
 -- Returns the time of a row that no claim has: its millisecond. Where a service gives whole seconds, it is the second:
 -- a claim may begin with the next one, and of a fill of the history a live response may show the finer time later.

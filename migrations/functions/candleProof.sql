@@ -41,12 +41,10 @@ set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
   cross join lateral date_bin(length, t.ts, lower(r)) as place
 $$;
 
-drop function if exists recorder.end_silence(market.category, text, timestamptz, timestamptz);
-
 -- Ends the silence of candles in which fills were just stored, between the oldest and the newest of them. Its claim
 -- becomes a gap. Returns what was claimed of fills by it. The caller has locked the series of the fills, as writers of a
 -- silence do.
-create function recorder.end_silence(
+create or replace function recorder.end_silence(
   of_category market.category, of_symbol text, oldest timestamptz, newest timestamptz
 )
 returns tstzmultirange language sql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
@@ -78,9 +76,6 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     - (recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded') - silent.ranges)) as place
   having count(*) > 0
 $$;
-
-drop function if exists recorder.claim_candles(
-  market.category, text, text, text, tstzmultirange, tstzmultirange, timestamptz, timestamptz);
 
 -- Claims candles that were stored, and the silence between two candles of a response. Writers of a series wait for each
 -- other at the row with verdict recorded, so that later statements see the claims of others. Silence in which candles

@@ -269,5 +269,3 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   where (k.stream, k.category) = ('candles', of_category) and k.symbol = any (left_list)
     and k.verdict = 'recorded' and isfinite(k.noted_at) and not isempty(k.ranges) and unknown is not null
 $$;
-
-drop function if exists recorder.end_series(market.category, timestamptz);

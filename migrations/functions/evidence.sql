@@ -119,8 +119,6 @@ returns text language sql immutable as $$
       'a candle could not be understood; see recorder.rejected_row') then 'disputed' end
 $$;
 
-drop function if exists recorder.note_evidence(text, market.category, text, text, text, text, tstzrange[], text);
-
 -- Notes evidence: one row for each range. Withdraws what is claimed of it, which becomes gaps. Returns what was
 -- claimed.
 create or replace function recorder.note_evidence(

@@ -1,9 +1,9 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Turn } from '../../exchange/sender.js'
 import type { Batch } from '../../ledger/batch.js'
 import { minuteMs } from '../../market/values.js'
 import { type Ending, LightEnding, onAbort } from '../../runtime/abort.js'
 import { type Clock, sleepFor } from '../../runtime/clock.js'
+import { nextTurn } from '../../runtime/turns.js'
 
 /** Keeps requesting its targets until it is stopped. */
 export interface Poller<Target> {

@@ -6,6 +6,7 @@ import { type Context, Hono } from 'hono'
 import { compress } from 'hono/compress'
 import { bounds } from '../../../src/market/bounds.js'
 import { createBoundedServer, renderOnce } from '../../../src/serve/connections.js'
+import { countTurns } from '../../support/turns.js'
 
 /** Sends so many requests at once on one connection. Resolves to the number of responses when it is closed or all are there. */
 async function responsesTo(count: number): Promise<{ responses: number; handled: number }> {
@@ -128,16 +129,11 @@ test('all spellings of the encodings that a client takes are two renderings: wit
 })
 
 test('requests take turns, probes go first, and one with very many parameters is not read', async () => {
-  let turn = 0
-  let isOver = false
-  const countTurns = () => {
-    turn++
-    if (!isOver) setImmediate(countTurns)
-  }
+  const counted = countTurns()
   const served: { readonly url: string; readonly turn: number }[] = []
   const server = createBoundedServer(
     ({ url = '' }, response) => {
-      served.push({ url, turn })
+      served.push({ url, turn: counted.turn })
       const untilMs = performance.now() + 20
       while (performance.now() < untilMs);
       response.end('ok')
@@ -146,7 +142,6 @@ test('requests take turns, probes go first, and one with very many parameters is
   ).listen(0, '127.0.0.1')
   await once(server, 'listening')
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  countTurns()
   try {
     const asked = Array.from({ length: 50 }, (_, place) => fetch(`${address}/api/candles?x=${place}`))
     await vi.waitFor(() => expect(served.length).toBeGreaterThan(2))
@@ -161,7 +156,7 @@ test('requests take turns, probes go first, and one with very many parameters is
     expect(await many.json()).toEqual({ error: 'no path takes more than 32 parameters' })
     expect(served).toHaveLength(51)
   } finally {
-    isOver = true
+    counted.stop()
     server.close()
   }
 })
