@@ -85,8 +85,9 @@ export const sliceLeaseMs = 20_000
 const missingOfWant = sql<string>`(w.ranges - w.done - ${provenOfWant})`
 
 /**
- * Stores wants. An open want of the same kind and series is extended, so that a series is never wanted twice. Each
- * stretch of a review is a want of its own. Resolves to the ids of all wants.
+ * Stores wants. An open want of the same kind and series is extended, so that a series is never wanted twice. What it
+ * was asked for in vain is asked for again. Each stretch of a review is a want of its own. Resolves to the ids of all
+ * wants.
  */
 export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[]): Promise<number[]> {
   if (wants.length === 0) return []
@@ -110,14 +111,15 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
         ) as known
         from ${source} as s
       ), grown as (
-        update recorder.want w set ranges = w.ranges + s.added, floor = least(w.floor, s.floor),
+        update recorder.want w set ranges = w.ranges + s.added, floor = least(w.floor, s.floor), failure = null,
+          done = case when w.again then w.done else w.done - s.added end,
           is_urgent = w.is_urgent or s.is_urgent, has_open_beginning = w.has_open_beginning or s.has_open_beginning
         from (
           select known, range_agg(r) as added, min(floor) as floor, bool_or(is_urgent) as is_urgent,
             bool_or(has_open_beginning) as has_open_beginning
           from source cross join lateral unnest(wanted) as r where known is not null group by known
         ) s
-        where w.id = s.known and not w.ranges @> s.added
+        where w.id = s.known and w.kind <> 'review'
       ), inserted as (
         insert into recorder.want (kind, stream, category, symbol, type, interval, ranges, floor, again, is_urgent,
           has_open_beginning, next_to)

@@ -147,6 +147,20 @@ describe('wants', () => {
     expect(await insertWants(db, [want('A', minutes(20, 60), review)])).not.toEqual([one])
   })
 
+  it('that are asked for anew are requested anew, less what is stored or was read again', async () => {
+    const { db } = test.database
+    await insertWants(db, [want('A', minutes(0, 100))])
+    await settle(await take(newest(40)), { failure: 'the service refuses it' })
+    await addCoverage(db, candleStream(seriesOf('A')), [minutes(0, 10), minutes(95, 100)])
+    const [id = 0] = await insertWants(db, [want('A', minutes(50, 100))])
+    expect(await wantStates(db, { ids: [id] })).toMatchObject([{ failure: null, left: 85 }])
+    await settle(await take())
+    await insertWants(db, [want('B', minutes(0, 100), { again: true })])
+    await settle(await take(newest(40)))
+    await insertWants(db, [want('B', minutes(0, 100), { again: true })])
+    expect((await take()).ranges).toEqual([minutes(0, 60)])
+  })
+
   it('that are cancelled end, and their slices with them', async () => {
     const { db } = test.database
     const ids = await insertWants(db, [
