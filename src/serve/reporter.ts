@@ -290,6 +290,12 @@ function otherProblems({ time, fleet, streams, budget, spool, database, incident
     const late = `Live requests are late by ${inWords(overdueMs)}, waiting for their turn`
     add('budget', 'live', `${late}: the limits are exhausted. See the plan command.`)
   }
+  // Recorders that share the instruments may have none of a stream.
+  const areAlone = fleet.recorders.length <= 1
+  for (const { name, state, lastStoredAt } of streams) {
+    if (state === 'idle' && lastStoredAt !== null && areAlone)
+      add('stream', name, `${name}: no instrument is left to record; the list says that they are offline or gone.`)
+  }
   for (const { what, message, until } of incidents) {
     if (until !== null) continue
     if (what === 'contradicted fills') add('gap', 'fills', `${what}: ${message}; they are gaps. See the gaps command.`)

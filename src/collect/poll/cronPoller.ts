@@ -27,8 +27,8 @@ export function cronPoller<Target extends object, Row>(
       failed.delete(key)
       if (isSettled || signal.aborted) return
       const failures = (before?.failures ?? 0) + 1
-      // A list that failed, or that the next one has to confirm, is requested again before its next time. Streams choose
-      // their instruments from it, and would otherwise lack some for the whole period.
+      // A list that failed, or whose next one is pressing, is requested again before its next time. Streams choose their
+      // instruments from it, and would otherwise lack some for the whole period.
       const delayMs = backoffMs(failures, retrySoon)
       const dueAt = nextRun(clock.now())
       const isScheduledSooner = dueAt !== null && dueAt <= clock.now() + delayMs
@@ -56,7 +56,7 @@ export function cronPoller<Target extends object, Row>(
         const dueAt = nextRun(clock.now())
         const deadline = dueAt === null ? Infinity : clock.monotonicMs() + dueAt - clock.now()
         const polled = await pollAndStore(context, stream, target, { signal: ending, deadline })
-        noteOutcome(target, polled.isKept && !wholeLists.isDoubted(stream.name, target))
+        noteOutcome(target, polled.isKept && !wholeLists.isPressing(stream.name, target))
         if (polled.batch !== null) afterPoll()
         return polled.batch !== null
       },

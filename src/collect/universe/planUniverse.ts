@@ -53,6 +53,10 @@ export interface LeftOut {
 /** Instruments in these states have no market to record. */
 const withoutMarket = new Set(['listed', 'offline'])
 
+export function hasMarket(status: string | null | undefined): boolean {
+  return !withoutMarket.has(status ?? '')
+}
+
 /** Instruments that a selection allows, the busiest first, and the numbers that it leaves out for each reason. */
 interface Ranking {
   readonly ranked: readonly PlanInstrument[]
@@ -90,8 +94,7 @@ function rankListed(instruments: readonly PlanInstrument[], select: Omit<Select,
   const allowed: { readonly instrument: PlanInstrument; readonly turnover: number }[] = []
   for (const instrument of instruments) {
     const { category, symbol, status, kind } = instrument
-    const hasMarket = !withoutMarket.has(status ?? '')
-    if (!among.has(category) || !hasMarket || !included(symbol) || excluded(symbol)) continue
+    if (!among.has(category) || !hasMarket(status) || !included(symbol) || excluded(symbol)) continue
     const turnover = Number(instrument.turnover24h ?? 0)
     if (!kinds.has(kind)) leftOut.kind++
     else if (turnover < least) leftOut.turnover++

@@ -3,6 +3,7 @@ import { bounds } from '../../market/bounds.js'
 import type { StreamName } from '../../market/stream.js'
 import type { MachineMs } from '../../market/values.js'
 import type { Incidents } from '../../runtime/incidents.js'
+import { hasMarket } from './planUniverse.js'
 
 /** Streams whose lists are judged, because each names many instruments. */
 const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols'])
@@ -10,12 +11,17 @@ const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols'])
 /** A list that differs by more than this share from the list before is probably not that of the market. */
 const believedShare = 0.1
 
+/** Symbols of a list, and whether each has a market. One without a market is not recorded. */
+type Symbols = ReadonlyMap<string, boolean>
+
 /** A list as far as it is known. */
 interface KnownList {
   /** Symbols of the newest list that counts. */
-  readonly symbols: ReadonlySet<string>
+  readonly symbols: Symbols
   /** Symbols of a later list that differs too much, and when the first one like it came. */
-  readonly doubted?: { readonly symbols: ReadonlySet<string>; readonly since: MachineMs }
+  readonly doubted?: { readonly symbols: Symbols; readonly since: MachineMs }
+  /** Symbols that had a market before many of them went offline at once. */
+  readonly awaited?: readonly string[]
   /** The list is that of an earlier run, and none has come since. */
   readonly isRecorded?: true
 }
@@ -25,9 +31,10 @@ const cachedMs = 45_000
 
 /**
  * Decides which lists prove that an instrument is gone, and which may add some. A list that lacks more than a tenth of
- * the list before, or adds more than a tenth, removes none and adds none until a later one agrees. What it lacks is gone
- * when one agrees that is `cachedMs` younger at least. Lists that are doubted thus add nothing, however many come. The
- * first list of a run is compared with the recorded one. It removes none. Without a recorded one it adds all.
+ * the list before, or says that they are offline, or adds more than a tenth, removes none and adds none until a later one
+ * agrees. What it takes is gone when one agrees that is `cachedMs` younger at least. Lists that are doubted thus add
+ * nothing, however many come. The first list of a run is compared with the recorded one. It removes none. Without a
+ * recorded one it adds all.
  */
 export class WholeLists {
   readonly #incidents: Incidents
@@ -41,13 +48,17 @@ export class WholeLists {
   recorded({ stream, target, rows }: Pick<Batch, 'stream' | 'target' | 'rows'>): boolean {
     const key = keyOf(stream, target)
     if (rows.length === 0 || this.#lists.has(key)) return false
-    this.#lists.set(key, { symbols: new Set(rows.map(nameOf)), isRecorded: true })
+    this.#lists.set(key, { symbols: symbolsOf(rows), isRecorded: true })
     return true
   }
 
-  /** Returns true while the newest list differs too much. A later one decides. */
-  isDoubted(stream: StreamName, target: unknown): boolean {
-    return this.#lists.get(keyOf(stream, target))?.doubted !== undefined
+  /**
+   * Returns true while the next list is wanted soon: the newest one differs too much and a later one decides, or many
+   * instruments are offline, whose maintenance may end at any time.
+   */
+  isPressing(stream: StreamName, target: unknown): boolean {
+    const { doubted, awaited } = this.#lists.get(keyOf(stream, target)) ?? {}
+    return doubted !== undefined || awaited !== undefined
   }
 
   /**
@@ -58,32 +69,35 @@ export class WholeLists {
     const { stream, target, rows, receivedAt } = batch
     if (!judged.has(stream) || rows.length === 0) return batch
     const key = keyOf(stream, target)
-    const symbols = new Set(rows.map(nameOf))
+    const symbols = symbolsOf(rows)
     const before = this.#lists.get(key)
-    if (before === undefined) {
-      this.#lists.set(key, { symbols })
-      return { ...batch, provesNothing: true }
-    }
-    const what = `${stream} list` as const
     const { category = '' } = target as { readonly category?: string }
-    const change = changeOf(symbols, before.symbols)
-    const { doubted } = before
+    const of = category === '' ? '' : `of ${category} `
+    const what = `${stream} list` as const
+    const change = changeOf(symbols, before?.symbols ?? symbols)
+    const doubted = before?.doubted
     const agrees = doubted !== undefined && isSmall(changeOf(symbols, doubted.symbols))
     const since = agrees ? doubted.since : receivedAt
-    if (isSmall(change) || (agrees && (!change.lacksMuch || receivedAt - since >= cachedMs))) {
-      this.#lists.set(key, { symbols })
-      this.#incidents.succeeded(what, category)
-      return before.isRecorded ? { ...batch, provesNothing: true } : batch
+    if (before === undefined || isSmall(change) || (agrees && (!change.lacksMuch || receivedAt - since >= cachedMs))) {
+      const awaited = awaitedOf(symbols, before)
+      this.#lists.set(key, { symbols, ...(awaited && { awaited }) })
+      if (awaited === undefined) this.#incidents.succeeded(what, category)
+      else
+        this.#incidents.failed(what, `many of the ${awaited.length} ${of}are offline, and are not recorded`, category)
+      return before === undefined || before.isRecorded ? { ...batch, provesNothing: true } : batch
     }
-    this.#lists.set(key, { symbols: before.symbols, doubted: { symbols, since } })
+    const { symbols: counting, awaited } = before
+    this.#lists.set(key, { symbols: counting, doubted: { symbols, since }, ...(awaited && { awaited }) })
     const { lacksMuch, added } = change
     const effects = [
-      ...(lacksMuch ? ['what is missing counts as gone when a later list lacks it, too'] : []),
+      ...(lacksMuch ? ['what is missing or offline counts as gone when a later list says the same'] : []),
       ...(added > 0 ? [`${added} new symbols are left out until a later list has them, too`] : []),
     ]
-    const sizes = `${symbols.size} ${category === '' ? '' : `of ${category} `}after ${before.symbols.size}`
+    const sizeOf = (list: Symbols) => (lacksMuch ? marketsOf(list).length : list.size)
+    const sizes = `${sizeOf(symbols)} ${of}after ${sizeOf(counting)}`
     this.#incidents.failed(what, `${sizes}: ${effects.join('; ')}`, category)
-    const known = rows.filter((row) => before.symbols.has(nameOf(row)))
+    const isTaken = (name: string) => counting.get(name) === true && symbols.get(name) === false
+    const known = rows.filter((row) => counting.has(nameOf(row)) && !isTaken(nameOf(row)))
     const unkept = (batch.unkept ?? 0) + rows.length - known.length
     return { ...batch, rows: known, unkept, provesNothing: true }
   }
@@ -96,19 +110,42 @@ function nameOf(row: unknown): string {
   return JSON.stringify([category, symbol])
 }
 
+function symbolsOf(rows: readonly unknown[]): Symbols {
+  return new Map(rows.map((row) => [nameOf(row), hasMarket((row as { readonly status?: string | null }).status)]))
+}
+
+function marketsOf(symbols: Symbols): string[] {
+  return [...symbols.keys()].filter((name) => symbols.get(name))
+}
+
+/** Returns the symbols that had a market before many of them went offline, and undefined when they are back or gone. */
+function awaitedOf(symbols: Symbols, before: KnownList | undefined): readonly string[] | undefined {
+  const had = before?.awaited ?? marketsOf(before?.symbols ?? symbols)
+  // A recorder may start while all are offline.
+  const awaited = had.length > 0 ? had : [...symbols.keys()]
+  const offline = awaited.filter((name) => symbols.get(name) === false).length
+  return offline > mostBelieved(awaited.length) ? awaited : undefined
+}
+
+/** A short list may lose one instrument at a time. */
+const mostBelieved = (size: number) => Math.max(1, size * believedShare)
+
 interface Change {
   readonly lacksMuch: boolean
   readonly addsMuch: boolean
   readonly added: number
 }
 
-function changeOf(list: ReadonlySet<string>, before: ReadonlySet<string>): Change {
-  let missing = 0
-  for (const name of before) if (!list.has(name)) missing++
+function changeOf(list: Symbols, before: Symbols): Change {
+  const recorded = marketsOf(before)
+  const lost = recorded.filter((name) => list.get(name) !== true).length
+  const missing = [...before.keys()].filter((name) => !list.has(name)).length
   const added = list.size - (before.size - missing)
-  const believed = before.size * believedShare
-  // A short list may lose one instrument at a time.
-  return { lacksMuch: missing > Math.max(1, believed), addsMuch: added > Math.max(bounds.newSymbols, believed), added }
+  return {
+    lacksMuch: lost > mostBelieved(recorded.length) || missing > mostBelieved(before.size),
+    addsMuch: added > Math.max(bounds.newSymbols, before.size * believedShare),
+    added,
+  }
 }
 
 function isSmall({ lacksMuch, addsMuch }: Change): boolean {

@@ -94,6 +94,13 @@ test('a list that the next one has to confirm is a problem until it comes', () =
   expect(shown(now)).toEqual([])
 })
 
+test('a stream that has recorded and covers nothing now is a problem', () => {
+  const shown = (lastStoredAt: number | null) =>
+    report((source) => Object.assign(source.streams.order_books, { targets: 0, lastStoredAt })).problems
+  expect(shown(null)).toEqual([])
+  expect(shown(now)).toMatchObject([{ about: 'stream', name: 'order_books', isBlocking: false }])
+})
+
 test('a disk that takes nothing while the database is away is the first thing that is said', () => {
   const incidents = new Incidents(pino({ level: 'silent' }), systemClock)
   incidents.failed('spool', 'EIO: i/o error, write')

@@ -98,17 +98,17 @@ test('a short list may grow by a hundred at once', () => {
 test('the first list of a run is compared with the recorded one, and removes nothing', () => {
   const { counts, incidents, lists } = watch()
   const recorded = (ids: readonly number[]) => lists.recorded(listOf(ids))
-  const isDoubted = () => lists.isDoubted('instruments', { category: 'SPOT' })
+  const isPressing = () => lists.isPressing('instruments', { category: 'SPOT' })
   expect(recorded([])).toBe(false)
   expect(recorded(numbers(0, 150))).toBe(true)
   // It is cut off.
   expect(counts([0])).toBe(false)
-  expect(isDoubted()).toBe(true)
+  expect(isPressing()).toBe(true)
   expect(incidents.recent()).toMatchObject([{ what: 'instruments list', count: 1 }])
   expect(incidents.recent()[0]?.message).toContain('1 of SPOT after 150')
   const honest = lists.judge(listOf(numbers(1, 151)))
   expect(honest.rows).toHaveLength(150)
-  expect(isDoubted()).toBe(false)
+  expect(isPressing()).toBe(false)
   // A list of this run is the better measure.
   expect(recorded(numbers(0, 10))).toBe(false)
   expect(counts(numbers(2, 151))).toBe(true)
@@ -118,7 +118,7 @@ test('a first list that agrees with the recorded one removes nothing, and the ne
   const { counts, lists } = watch()
   lists.recorded(listOf(numbers(0, 150)))
   expect(counts(numbers(1, 150))).toBe(false)
-  expect(lists.isDoubted('instruments', { category: 'SPOT' })).toBe(false)
+  expect(lists.isPressing('instruments', { category: 'SPOT' })).toBe(false)
   expect(counts(numbers(1, 150))).toBe(true)
 })
 
@@ -126,9 +126,9 @@ test('a first list unlike the recorded one counts when the next one agrees', () 
   const { counts, lists } = watch()
   lists.recorded(listOf(numbers(0, 150)))
   expect(lists.judge(listOf(numbers(500, 800))).rows).toEqual([])
-  expect(lists.isDoubted('instruments', { category: 'SPOT' })).toBe(true)
+  expect(lists.isPressing('instruments', { category: 'SPOT' })).toBe(true)
   expect(counts(numbers(500, 800))).toBe(true)
-  expect(lists.isDoubted('instruments', { category: 'SPOT' })).toBe(false)
+  expect(lists.isPressing('instruments', { category: 'SPOT' })).toBe(false)
 })
 
 test('lists that lack much add nothing, however many come and however often a run begins', () => {
@@ -147,4 +147,45 @@ test('lists that lack much add nothing, however many come and however often a ru
     expect(incidents.recent()[0]?.message).toContain('780 new symbols are left out')
   }
   expect(stored.size).toBe(8_000)
+})
+
+test('a list that says a tenth are offline takes them when a later one agrees, and the next one is pressing until they are back', () => {
+  const { incidents, lists } = watch()
+  const isPressing = () => lists.isPressing('instruments', { category: 'SPOT' })
+  const said = (offline: number, receivedAt: number) => {
+    const rows = numbers(0, 150).map((id) => ({
+      category: 'SPOT',
+      symbol: `S${id}`,
+      status: id < offline ? 'offline' : 'online',
+    }))
+    return lists.judge({ ...listOf([]), rows, receivedAt })
+  }
+  const open = () => incidents.recent().filter(({ until }) => until === null)
+  said(1, 0)
+  // Some are always offline, and a few more are believed at once.
+  expect([isWholeList(said(10, 10_000)), isPressing()]).toEqual([true, false])
+  expect([said(100, 20_000).rows.length, isPressing()]).toEqual([60, true])
+  expect(open()[0]?.message).toContain('50 of SPOT after 140')
+  expect(said(100, 64_000).rows).toHaveLength(60)
+  expect(said(100, 66_000).rows).toHaveLength(150)
+  expect(isPressing()).toBe(true)
+  expect(open()[0]?.message).toBe('many of the 140 of SPOT are offline, and are not recorded')
+  expect([isWholeList(said(60, 130_000)), isPressing()]).toEqual([true, true])
+  expect([isWholeList(said(10, 190_000)), isPressing()]).toEqual([true, false])
+})
+
+test('a run that begins while all are offline waits for their return', () => {
+  const { lists } = watch()
+  const rows = (status: string) => [
+    { category: 'SPOT', symbol: 'S1', status },
+    { category: 'SPOT', symbol: 'S2', status },
+  ]
+  const isPressing = () => lists.isPressing('instruments', { category: 'SPOT' })
+  lists.recorded({ ...listOf([]), rows: rows('offline') })
+  lists.judge({ ...listOf([]), rows: rows('offline') })
+  expect(isPressing()).toBe(true)
+  // What is offline is not gone.
+  expect(isWholeList(lists.judge(listOf([9])))).toBe(false)
+  expect(lists.judge({ ...listOf([]), rows: rows('online') }).rows).toHaveLength(2)
+  expect(isPressing()).toBe(false)
 })
