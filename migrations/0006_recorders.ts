@@ -50,6 +50,7 @@ const tables = {
     ranges tstzmultirange not null check (not isempty(ranges))
       -- Times that are wanted, half-open; of candles, their opening times.
     done tstzmultirange not null default '{}' -- The part of ranges that was requested since, with any result.
+    refused tstzmultirange not null default '{}' -- The part of done that the service refused.
     floor timestamptz not null -- Begin of everything that was asked for. Earlier rows are not needed.
     again boolean not null default false -- True if proven ranges are read once more.
     is_urgent boolean not null default false -- True if the instrument is about to be delisted.

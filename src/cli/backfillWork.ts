@@ -6,6 +6,7 @@ import type { Database, WantKind } from '../db/schema.js'
 import { type PlannedSeries, planSeries, wantsOf } from '../history/request.js'
 import { createEstimator, type Progress, readProgress } from '../history/progress.js'
 import { type BackfillSession, openSession } from '../history/session.js'
+import { unreadRanges } from '../ledger/slices.js'
 import { insertWants, rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import type { OpenStore } from '../openStore.js'
 import { noteResponding } from '../prepareStore.js'
@@ -16,7 +17,7 @@ import { bar, progressLine, writeOut } from './output.js'
 import { rowMs, type Series, streamText } from '../db/series.js'
 import { seriesRanges } from '../ledger/read/coverage.js'
 import { candlesIn } from '../market/candle.js'
-import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
+import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
 import { serviceMs, sum } from '../market/values.js'
 
 const minLookMs = 200
@@ -121,7 +122,10 @@ export interface Summary {
   /** Ranges of sparse series for which no response shows a candle on both sides. Nothing is claimed about them. */
   readonly unanswered: readonly NamedRange[]
   readonly failed: readonly (NamedRange & { readonly reason: string })[]
-  /** Number of requested candles still missing, unanswered ones too; of minutes if rows have times of their own. */
+  /**
+   * Number of requested candles still missing or not read again, unanswered ones too; of minutes if rows have times of
+   * their own.
+   */
   readonly left: number
 }
 
@@ -146,7 +150,11 @@ export async function summarize(
   const growthOf = (count: keyof WantCounts) => total(states, count) - total(options.earlier ?? [], count)
   const reasons = new Map(states.map(({ series, failure, problem }) => [streamText(series), failure ?? problem]))
   const outcomes = await rangeOutcomes(db, planned)
-  const after = await planSeries(db, planned, { again: false })
+  const unread = new Map((await unreadRanges(db, ids)).map((want) => [streamText(want.series), want.unread]))
+  const after = (await planSeries(db, planned, { again: false })).map((one, index) => {
+    const again = intersect(normalized(planned[index]?.missing ?? []), unread.get(streamText(one.series)) ?? [])
+    return { ...one, missing: union(one.missing, again) }
+  })
   const empty: NamedRange[] = []
   const unanswered: NamedRange[] = []
   const failed: (NamedRange & { reason: string })[] = []
@@ -157,7 +165,7 @@ export async function summarize(
       else if (verdict === 'unanswered') unanswered.push({ series, from, to })
       else failed.push({ series, from, to, reason: reason ?? '' })
     }
-    // These ranges are missing and were never requested: the service refused the series, or the work was stopped.
+    // These ranges were never requested, or not read again: the service refused them, or the work was stopped.
     const rest = subtract(after[index]?.missing ?? [], normalized(known))
     const reason = reasons.get(streamText(series)) ?? null
     if (reason === null && options.isStopped === true) continue

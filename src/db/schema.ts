@@ -190,6 +190,7 @@ interface WantTable extends Series {
   kind: WantKind
   ranges: string
   done: Generated<string>
+  refused: Generated<string>
   floor: Instant
   again: Generated<boolean>
   is_urgent: Generated<boolean>

@@ -85,7 +85,8 @@ export class CandleFetcher {
         const shown = { empty, anchor, isUnclear: isUnclear || rejected > 0, now: requests.now() }
         const emptyAtFirst = await concludeMissing(trx, series, looked, shown)
         if (isReview) await concludeReview(trx, series, slice, source.silence, requests.now())
-        return { done: union(looked, intersect(emptyAtFirst, slice.missing)) }
+        const refused = shown.isUnclear ? intersect(slice.ranges, normalized(silent)) : []
+        return { done: union(looked, intersect(emptyAtFirst, slice.missing)), refused }
       }
     } finally {
       await writer.finish().catch(() => undefined)

@@ -2,7 +2,7 @@ import type { Kysely } from 'kysely'
 import { ExchangeError, failureTraits } from '../exchange/errors.js'
 import { isTradedCategory } from '../market/category.js'
 import type { StreamName } from '../market/stream.js'
-import { subtract } from '../market/timeRange.js'
+import { type Ranges, subtract } from '../market/timeRange.js'
 import type { ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { noteMissing } from '../ledger/missing.js'
@@ -121,13 +121,13 @@ export class SliceRunner {
       incidents.failed(operation, refusalOfAll)
     } else if (subtract(ranges, refused).length > 0) incidents.succeeded(operation)
     // All of the slice was requested. Evidence may withhold the claim of what came: it is wanted again in its own time.
-    return concluded(slice, refusalOfAll)
+    return concluded(slice, refusalOfAll, refused)
   }
 }
 
-function concluded({ series, ranges: done, again }: Slice, failure?: string): Concluding {
+function concluded({ series, ranges: done, again }: Slice, failure?: string, refused: Ranges = []): Concluding {
   return async (trx) => {
-    if (failure === undefined) return { done }
+    if (failure === undefined) return { done, refused }
     if (!again) await noteMissing(trx, series, done, failure)
     return { done, failure }
   }

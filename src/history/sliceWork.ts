@@ -63,7 +63,7 @@ export interface EventHistory {
 }
 
 /** Records the result of a slice in the transaction that releases it. */
-export type Concluding = (trx: Kysely<Database>) => Promise<Pick<SliceResult, 'done' | 'failure'>>
+export type Concluding = (trx: Kysely<Database>) => Promise<Pick<SliceResult, 'done' | 'refused' | 'failure'>>
 
 /** Thrown when the service has been away for too long. The slice is then released. */
 class Postponed extends Error {

@@ -35,6 +35,8 @@ export interface SliceResult extends WantCounts {
    * interrupted. `series` stands for the whole series, because the service does not have it.
    */
   readonly done: readonly TimeRange[] | 'series'
+  /** The part of `done` that the service refused. With a `failure`, that is all of it. */
+  readonly refused?: readonly TimeRange[]
   /** Why the work was interrupted. The want is tried again after some seconds. */
   readonly problem?: string
   /** Why the service refuses the slice for good. */
@@ -148,8 +150,9 @@ export async function endSatisfiedWants(db: Kysely<Database>): Promise<void> {
 
 /** Releases a slice and adds its result to all wants that need its ranges, in the transaction of its rows. */
 export async function settleSlice(trx: Kysely<Database>, slice: Slice, result: SliceResult): Promise<void> {
-  const { done, requests, received, inserted, updated, problem = null, failure = null } = result
+  const { done, refused = [], requests, received, inserted, updated, problem = null, failure = null } = result
   const ranges = done === 'series' ? '{(,)}' : multirangeText(done)
+  const inVain = failure === null ? multirangeText(refused) : ranges
   await lockInTransaction(trx, lockNames.wants)
   const released = await trx
     .deleteFrom('recorder.slice')
@@ -167,6 +170,7 @@ export async function settleSlice(trx: Kysely<Database>, slice: Slice, result: S
     .updateTable('recorder.want')
     .set(({ eb, fn, val }) => ({
       done: eb('done', '+', eb('ranges', '*', val(ranges))),
+      refused: eb('refused', '+', eb.parens(eb('ranges', '*', val(inVain)), '-', eb.ref('done'))),
       requests: eb('requests', '+', requests),
       received: eb('received', '+', received),
       inserted: eb('inserted', '+', inserted),
@@ -180,4 +184,16 @@ export async function settleSlice(trx: Kysely<Database>, slice: Slice, result: S
     .where((eb) => eb.or([eb('id', '=', slice.wantId), isOfTime(eb)]))
     .execute()
   await endWants(trx, slice.series)
+}
+
+/** Reads what is left of wants to read proven ranges again: the service refused it, or the want ended or was stopped. */
+export async function unreadRanges(
+  db: Kysely<Database>,
+  wantIds: readonly number[],
+): Promise<{ readonly series: Series; readonly unread: TimeRange[] }[]> {
+  const { rows } = await sql<Series & { unread: [ServiceMs, ServiceMs][] }>`
+    select stream, category, symbol, type, interval, ${rangesAsJson('unread')} as unread
+    from recorder.want w cross join lateral (select w.ranges - (w.done - w.refused) - ${provenOfWant} as unread) as u
+    where again and id = any(${wantIds}::bigint[])`.execute(db)
+  return rows.map(({ unread, ...series }) => ({ series, unread: toRanges(unread) }))
 }

@@ -112,7 +112,7 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
         from ${source} as s
       ), grown as (
         update recorder.want w set ranges = w.ranges + s.added, floor = least(w.floor, s.floor), failure = null,
-          done = case when w.again then w.done else w.done - s.added end,
+          done = w.done - s.added * case when w.again then w.refused else w.done end, refused = w.refused - s.added,
           is_urgent = w.is_urgent or s.is_urgent, has_open_beginning = w.has_open_beginning or s.has_open_beginning
         from (
           select known, range_agg(r) as added, min(floor) as floor, bool_or(is_urgent) as is_urgent,

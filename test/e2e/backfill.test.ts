@@ -185,6 +185,32 @@ describe('the backfill command', () => {
     }
   })
 
+  it('ends with 1 after --again when it was stopped, and when the service refuses it', async () => {
+    const range = ['--from', new Date(from).toISOString(), '--to', new Date(from + dayMs).toISOString()]
+    const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--interval', '1m', ...range]
+    expect((await start(['backfill', '--config', config, ...what]).finished).exitCode).toBe(0)
+    const stopped = start(['backfill', '--config', await configure('crawling', {}, 1), ...what, '--again'])
+    const slices = () => test.database.pool.query('select from recorder.slice')
+    await expect.poll(async () => (await slices()).rowCount, { interval: 50 }).toBe(1)
+    stopped.process.kill('SIGINT')
+    const { exitCode, stdout, stderr } = await stopped.finished
+    expect([exitCode, stdout, stderr]).toEqual([
+      1,
+      expect.stringMatching(/left +1,440\n/),
+      expect.stringMatching(/--again\n/),
+    ])
+    const setFaults = (faults: readonly object[]) =>
+      fetch(`${simulator.url}/simulator/faults`, { method: 'POST', body: JSON.stringify(faults) })
+    await setFaults([{ kind: 'errorCode', code: '40309', operations: ['candles', 'history-candles'] }])
+    try {
+      const refused = await start(['backfill', '--config', config, ...what, '--again']).finished
+      expect(refused.exitCode).toBe(1)
+      expect(refused.stderr).toMatch(/\nmissing: SPOT BTCUSDT 1m candles \S+ to \S+: .*40309/)
+    } finally {
+      await setFaults([])
+    }
+  })
+
   it('hands its work to the daemon of the same host and follows it, without the address of the service', async () => {
     const quiet = { enabled: false }
     const live = { select: { symbols: ['BTCUSDT'], categories: ['SPOT'] } }

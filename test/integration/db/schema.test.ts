@@ -180,6 +180,7 @@ const columns: {
     kind: 'value',
     ranges: 'value',
     done: 'value',
+    refused: 'value',
     floor: 'value',
     again: 'value',
     is_urgent: 'value',

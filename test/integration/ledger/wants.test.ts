@@ -10,6 +10,7 @@ import {
   type OpenWant,
   settleSlice,
   takeSlice,
+  unreadRanges,
 } from '../../../src/ledger/slices.js'
 import { cancelBackfills, insertWants, type NewWant, rangeOutcomes, wantStates } from '../../../src/ledger/wants.js'
 import { recordGap } from '../../../src/ledger/gaps.js'
@@ -157,8 +158,13 @@ describe('wants', () => {
     await settle(await take())
     await insertWants(db, [want('B', minutes(0, 100), { again: true })])
     await settle(await take(newest(40)))
-    await insertWants(db, [want('B', minutes(0, 100), { again: true })])
-    expect((await take()).ranges).toEqual([minutes(0, 60)])
+    await settle(await take(newest(20)), { failure: 'the service refuses it' })
+    await settle(await take(newest(10)), { refused: [minutes(32, 35)] })
+    const [again = 0] = await insertWants(db, [want('B', minutes(0, 50), { again: true })])
+    expect(await unreadRanges(db, [id, again])).toMatchObject([
+      { unread: [minutes(0, 30), minutes(32, 35), minutes(40, 60)] },
+    ])
+    expect((await take()).ranges).toEqual([minutes(0, 30), minutes(32, 35), minutes(40, 50)])
   })
 
   it('that are cancelled end, and their slices with them', async () => {
