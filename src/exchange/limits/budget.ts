@@ -37,7 +37,8 @@ interface BudgetOptions {
  * arrivals and any delay on the way, as long as a request arrives before its place is given up (`silence.ts`). Consider
  * the last departure among the arrivals of a window. At that moment, each of the others either had no response, or is in
  * the log. A late response corrects the log, so a logged departure is at most the jitter before its arrival. Both kinds
- * were counted, and there were fewer than `limit`.
+ * were counted, and there were fewer than `limit`. What is late is judged by the fastest response of a day. In a budget of
+ * a second, the argument therefore fails if even that one waited before it was counted.
  *
  * For example, the service admits 20 arrivals in any second, the jitter is 100 ms, and the guard of the spacing 17 ms:
  *
@@ -172,13 +173,18 @@ export class Budget {
 /** The fastest time counts as the ordinary one after this many responses of about that time. */
 const minResponses = 30
 /**
- * Share by which each slower response raises the fastest time towards its own: half the way in some 1,400 responses. A
- * response counts as at most so many jitters slower, because those of a standstill would raise it at once.
+ * Share by which each slower response raises the fastest time towards its own: half the way in 1.4 million responses,
+ * which take most of a day. A service that is slow for hours would otherwise look as if its way were that long. Once it
+ * is fast again, everything that waits before its counter arrives at once. A response counts as at most so many jitters
+ * slower.
  */
-const forgetting = 0.000_5
+const forgetting = 0.000_000_5
 const maxJitters = 4
 
-/** Measures the time from departure to response without any delay on the way: the fastest of recent responses. */
+/**
+ * Measures the time from departure to response without any delay on the way: the fastest of a day's responses. A
+ * service that is slow from the start looks like a far one.
+ */
 export class RoundTrip {
   readonly #jitterMs: number
   #fastestMs = Number.POSITIVE_INFINITY

@@ -279,12 +279,10 @@ export class Pacer {
     const budget = this.#budgets[operation]
     const tookMs = nowMs - (budget.departedAtMs(number) ?? nowMs)
     const ordinaryMs = this.#respondsWithinMs(operation)
-    if (tookMs > ordinaryMs) {
-      // In the budget of the operation, a request that took more than a second counts as if it had departed now. In the
-      // budget of the minute, every late request does.
-      budget.postpone(number, tookMs > secondMs ? nowMs : nowMs - ordinaryMs)
-      this.#overall.postpone(overallNumber, nowMs)
-    }
+    // In the budget of the operation, a request that took more than a second counts as if it had departed now.
+    if (tookMs > ordinaryMs) budget.postpone(number, tookMs > secondMs ? nowMs : nowMs - ordinaryMs)
+    // In that of the minute, one that took longer than the jitter does: it costs little, and no belief is needed there.
+    if (tookMs > this.#jitterMs) this.#overall.postpone(overallNumber, nowMs)
     budget.close(number)
     this.#overall.close(overallNumber)
   }

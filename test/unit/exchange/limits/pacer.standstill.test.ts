@@ -50,6 +50,56 @@ describe('the limits', () => {
     )
   })
 
+  it('are kept when a service whose requests waited before they were counted gets fast again', async () => {
+    const scenario = fc.record({
+      seed: fc.integer(),
+      limit: fc.integer({ min: 1, max: 20 }),
+      waitMs: fc.integer({ min: 50, max: 950 }),
+      forMs: fc.integer({ min: 5_000, max: 180_000 }),
+      drainMs: fc.constantFrom(0, 100, 250),
+      travelMs: fc.constantFrom(1, 40, 150),
+      isSlowAtFirst: fc.boolean(),
+    })
+    await fc.assert(
+      fc.asyncProperty(scenario, async ({ seed, limit, waitMs, forMs, drainMs, travelMs, isSlowAtFirst }) => {
+        const random = randomFrom(seed)
+        const clock = createFakeClock(() => random() * 4 - 1)
+        const { pacer } = setUp({ limits: limitsOf(limit, 900), latencyJitterMs: 60 }, clock)
+        const fromMs = clock.monotonicMs() + (isSlowAtFirst ? -1_000 : 90_000)
+        const toMs = fromMs + forMs
+        /** What waits before the counter is counted in order. Within `drainMs` after the end, the wait is gone. */
+        const countedMs = (ms: number) => {
+          const waited = ms + Math.min(waitMs, Math.max(0, ms - fromMs))
+          if (waited <= toMs) return waited
+          return Math.max(ms, toMs + ((waited - toMs) * drainMs) / waitMs)
+        }
+        const arrivals: { readonly operation: Operation; readonly atMs: number }[] = []
+        const keepSending = async (operation: Operation) => {
+          for (;;) {
+            const departure = await pacer.acquire(operation)
+            pacer.sent(departure)
+            const atMs = countedMs(departure.atMs + travelMs)
+            arrivals.push({ operation, atMs })
+            await clock.sleep(atMs + travelMs - departure.atMs)
+            pacer.responded(departure)
+            pacer.settle(departure, answered)
+          }
+        }
+        for (const operation of ['fills', 'candles'] as const) for (let i = 0; i < 25; i++) void keepSending(operation)
+        await clock.advance(toMs - clock.monotonicMs() + 62_000)
+        const times = arrivals.map(({ atMs }) => atMs)
+        expect(highestCount(times, 60_000)).toBeLessThanOrEqual(900)
+        // A service that is slow from the start looks like a far one.
+        if (isSlowAtFirst) return
+        for (const operation of ['fills', 'candles']) {
+          const of = arrivals.filter((arrival) => arrival.operation === operation).map(({ atMs }) => atMs)
+          expect(highestCount(of, 1_000)).toBeLessThanOrEqual(limit)
+        }
+      }),
+      { numRuns: 40 },
+    )
+  })
+
   const slow = [1_000, 1_500, 2_000].map((tookMs) => ({
     what: `responses take ${tookMs} ms`,
     tookMs,
