@@ -29,6 +29,7 @@ const tables = {
     epoch bigint not null -- A new number for each owner.
     until timestamptz not null -- When it ends unless it is renewed: 3.5 s after the last renewal.
     waited_until timestamptz -- Until then another recorder waits for it; NULL when none ever did.
+    service_time timestamptz -- The service's clock at the last renewal; NULL when the owner has not heard it yet.
     place text not null -- Where the owner runs: host, process and address that it sends from.
     fleet text
       -- Digest of the configuration of the streams: recorders with the same one share the work. NULL for one that takes

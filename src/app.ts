@@ -147,6 +147,7 @@ export async function startRecorder(config: Config, logger: Logger, options: Sta
     disk,
     folder: config.database.dataDir,
     noteFile: noteFileOf(config.database.dataDir, 'lease', keptFor(config)),
+    serviceNow: () => serviceClock.now(),
     sharing: fleet,
   })
   const requests = observeRequests(metrics, incidents)

@@ -75,6 +75,7 @@ interface LeaseTable {
   epoch: number
   until: Instant<DatabaseMs>
   waited_until: NullableInstant<DatabaseMs>
+  service_time: NullableInstant
   place: string
   fleet: string | null
   weight: number | null

@@ -1,12 +1,11 @@
 import type { ExchangeClient } from '../exchange/client.js'
 import type { TradedCategory } from '../market/category.js'
-import { asIfService, type ServiceMs } from '../market/values.js'
+import type { ServiceMs } from '../market/values.js'
 import { type Clock, longestTimerMs, sleepFor } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Right } from '../runtime/right.js'
-import { newestKnown } from '../ledger/read/overview.js'
 import { Lease } from '../lease/lease.js'
-import { isLeaseHeld } from '../lease/leaseRow.js'
+import { isLeaseHeld, serviceTimeOfOwner } from '../lease/leaseRow.js'
 import { recordInstruments } from '../ledger/instruments.js'
 import { type InstrumentSummary, listInstruments } from '../ledger/read/instruments.js'
 import { OperationStates } from './reach.js'
@@ -33,7 +32,7 @@ export interface BackfillSession {
   isOwner(): boolean
   /**
    * Resolves to the instruments as the service lists them now, with the service's time. If another process owns the
-   * budget, resolves to the recorded instruments, and without a response to the time of the newest recorded row.
+   * budget, resolves to the recorded instruments, and to the time that the other process heard.
    */
   instruments(
     categories: readonly TradedCategory[],
@@ -53,6 +52,10 @@ export interface BackfillSession {
  * only be too busy to renew it, and would have to stop recording. One that ended may be started again.
  */
 const takeAfterMs = 15_000
+
+/** How long a command waits for the owner of the budget to hear from the service. It may have started just now. */
+const ownerHearsWithinMs = 10_000
+const lookEveryMs = 500
 
 /** Time between two requests that only ask for the time of the service. */
 const hearEveryMs = 3_000
@@ -102,7 +105,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
       const listed = await listInstruments(db)
       return {
         instruments: listed.filter(({ category }) => (categories as readonly string[]).includes(category)),
-        serviceNow: serviceNow() ?? (await newestKnown(db)) ?? asIfService(clock.now()),
+        serviceNow: serviceNow() ?? (await hearOwner(options)),
       }
     },
     work: () => (working = fetchWanted()),
@@ -170,7 +173,7 @@ class CommandRight {
   }
 
   #openLease(more: { readonly takeAfterMs?: number }): Lease {
-    const { egress, logger, clock, folder } = this.#options
+    const { egress, logger, clock, folder, serviceNow } = this.#options
     const wanted = new AbortController()
     this.#wanted = wanted
     const giveWay = () => {
@@ -178,7 +181,7 @@ class CommandRight {
       wanted.abort()
       this.givenAway = this.#giveAway()
     }
-    return new Lease(egress, { logger, clock, folder, giveWay, ...more })
+    return new Lease(egress, { logger, clock, folder, serviceNow, giveWay, ...more })
   }
 
   async #giveAway(): Promise<void> {
@@ -204,6 +207,18 @@ async function recordLists(
     // One list may be cut off, so that it removes nothing.
     await recordInstruments(db, category, page.rows, page.requestTime)
   }
+}
+
+/** Waits for the time of the service in the row of the budget's owner. What is recorded is older, and no clock. */
+async function hearOwner({ db, egress, clock, signal }: SessionOptions): Promise<ServiceMs> {
+  for (let ms = 0; ms <= ownerHearsWithinMs; ms += lookEveryMs) {
+    const time = await serviceTimeOfOwner(db, egress)
+    if (time !== null) return time
+    await clock.sleep(lookEveryMs, signal)
+  }
+  throw new Error(
+    `the time of the service is not known: what sends from ${egress} has not heard it yet; try again later`,
+  )
 }
 
 /**

@@ -6,6 +6,7 @@ import { untilUnlocked } from '../runtime/folderLock.js'
 import type { Logger } from '../runtime/logger.js'
 import { randomName } from '../runtime/randomness.js'
 import { Right } from '../runtime/right.js'
+import type { ServiceMs } from '../market/values.js'
 import type { RunQuery } from '../db/database.js'
 import { describeDatabaseError, mayPassLater, traitsOf } from '../db/databaseError.js'
 import { connectTimeoutMs } from '../db/pool.js'
@@ -34,6 +35,7 @@ interface LeaseOptions {
   readonly takeAfterMs?: number
   /** Only commands have it. Called while a recorder waits for the right; the command should then release it soon. */
   readonly giveWay?: () => void
+  readonly serviceNow?: () => ServiceMs | null
   /** This recorder's part in shared work. Without it, the recorder shares no work. */
   readonly sharing?: Sharing
 }
@@ -230,6 +232,7 @@ export class Lease extends Right {
       fleet: sharing?.takesPart() === true && !this.#hasLeft ? sharing.streamsDigest : null,
       weight: sharing?.weight ?? null,
       listedFleet: listsFleet ? sharing.streamsDigest : null,
+      serviceTime: this.#options.serviceNow?.() ?? null,
     }
     const renewed = await renewRow(this.#run, this.#claimant, epoch, part)
     if (renewed === null) {
@@ -299,8 +302,7 @@ export class Lease extends Right {
       return this.#standBy(
         `the database is away, and another recorder was seen for ${this.#egress}; waiting until it is known who may send`,
       )
-    const why = `no other recorder was seen for ${this.#egress}`
-    this.#options.logger.warn(`the database is away; recording to disk, since ${why}`)
+    this.#options.logger.warn(`the database is away; recording to disk: no other recorder seen for ${this.#egress}`)
     this.#lapses.drop()
     this.#right.proven(sentAt, true)
   }

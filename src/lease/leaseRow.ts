@@ -4,6 +4,7 @@ import { isReached } from '../db/columns.js'
 import type { RunQuery } from '../db/database.js'
 import { traitsOf } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
+import type { ServiceMs } from '../market/values.js'
 import { leaseMs } from './right.js'
 
 /** A recorder that wants the row of an address. */
@@ -83,6 +84,7 @@ export async function takeRow(
        or exists (select from recorder.lease where egress = $1)
      on conflict (egress) do update
        set owner = excluded.owner, epoch = excluded.epoch, until = excluded.until, place = excluded.place, fleet = null,
+         service_time = null,
          waited_until = case when ${isCommand('excluded.place')} then null else known.waited_until end
        where ${stampOf('known')} = $4 or (known.owner is null and (not $5::boolean
          or (${isCommand('known.place')} and not ${isWaitedFor('known')})))
@@ -116,6 +118,8 @@ interface Part {
   readonly weight: number | null
   /** Fleet whose recorders the renewal lists; null at most renewals, because a list costs more. */
   readonly listedFleet: string | null
+  /** The time of the service, which commands beside the owner read; null before its first response. */
+  readonly serviceTime: ServiceMs | null
 }
 
 interface Renewed {
@@ -128,11 +132,11 @@ export async function renewRow(
   run: RunQuery,
   { egress, owner }: Claimant,
   epoch: string,
-  { fleet, weight, listedFleet }: Part,
+  { fleet, weight, listedFleet, serviceTime }: Part,
 ): Promise<Renewed | null> {
   const { rows } = await run(
     `with mine as (
-       update recorder.lease set until = ${end}, fleet = $4, weight = $5
+       update recorder.lease set until = ${end}, fleet = $4, weight = $5, service_time = to_timestamp($7::float8 / 1000)
        where egress = $1 and owner = $2 and epoch = $3
        returning ${isWaitedFor('lease')} as waited, set_config('synchronous_commit', 'off', true))
      select waited, (
@@ -140,7 +144,7 @@ export async function renewRow(
          'stamp', ${stampOf('lease')}, 'ageMs', greatest(0, round(extract(epoch from now() - until) * 1000) + ${leaseMs})) order by egress), '[]')
        from recorder.lease where fleet = $6 and until > now() - interval '1 day') as leases
      from mine`,
-    [egress, owner, epoch, fleet, weight, listedFleet],
+    [egress, owner, epoch, fleet, weight, listedFleet, serviceTime],
   )
   const [row] = rows as readonly { readonly waited: boolean; readonly leases: readonly FleetLease[] }[]
   return row === undefined ? null : { isWaitedFor: row.waited, fleet: row.leases }
@@ -169,6 +173,16 @@ export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise
     .where(({ not }) => not(isReached('until', leaseMs)))
     .executeTakeFirst()
   return held !== undefined
+}
+
+/** Reads the time of the service as the owner of the address last heard it; null if it has heard none. */
+export async function serviceTimeOfOwner(db: Kysely<Database>, egress: string): Promise<ServiceMs | null> {
+  const lease = await db
+    .selectFrom('recorder.lease')
+    .select('service_time as time')
+    .where('egress', '=', egress)
+    .executeTakeFirst()
+  return lease?.time ?? null
 }
 
 /** Returns true if the server sent the error and the connection can still be used. */

@@ -42,7 +42,7 @@ export async function storeOverview(db: Kysely<Database>): Promise<StoreOverview
 
 /**
  * Reads the newest time of the market that the database knows of: the end of what is proven to be recorded. It is
- * null before anything is. Clocks do not matter to it.
+ * null before anything is. It shows where to look back from. It is no clock, because recording may have ended long ago.
  */
 export async function newestKnown(db: Kysely<Database>): Promise<ServiceMs | null> {
   const { rows } = await sql<{ end: ServiceMs | null }>`

@@ -289,6 +289,7 @@ const columns: {
     epoch: 'value',
     until: 'value',
     waited_until: 'null',
+    service_time: 'null',
     place: 'value',
     fleet: 'null',
     weight: 'null',

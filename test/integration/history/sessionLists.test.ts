@@ -23,12 +23,9 @@ afterAll(async () => {
   await test?.drop()
 })
 
-it('adds and changes, and removes nothing by one list', async () => {
-  const { db } = test.database
-  const known = anInstrument({ symbol: 'CUTOFFUSDT' })
-  await recordInstruments(db, 'SPOT', [known], Date.now() - 60_000, { complete: true })
-  const session = await openSession({
-    db,
+const open = (more: Pick<Parameters<typeof openSession>[0], 'serviceNow'>) =>
+  openSession({
+    db: test.database.db,
     url: test.url,
     onResponse: () => Promise.resolve(),
     openClient: () => clientOf(simulator.url, 1),
@@ -36,10 +33,16 @@ it('adds and changes, and removes nothing by one list', async () => {
     folder,
     settleMs: 5_000,
     clock: systemClock,
-    serviceNow: () => Date.now(),
     logger,
     signal: new AbortController().signal,
+    ...more,
   })
+
+it('adds and changes, and removes nothing by one list', async () => {
+  const { db } = test.database
+  const known = anInstrument({ symbol: 'CUTOFFUSDT' })
+  await recordInstruments(db, 'SPOT', [known], Date.now() - 60_000, { complete: true })
+  const session = await open({ serviceNow: () => Date.now() })
   try {
     const { instruments } = await session.instruments(['SPOT'])
     expect(instruments.length).toBeGreaterThan(1)
@@ -47,5 +50,27 @@ it('adds and changes, and removes nothing by one list', async () => {
     expect(listed.map(({ symbol }) => symbol)).toContain('CUTOFFUSDT')
   } finally {
     await session.close()
+  }
+})
+
+it('has the time of the service from the owner of the budget, whatever is recorded', async () => {
+  const { pool } = test.database
+  // What was backfilled ended long ago, and the clock of this machine is wrong.
+  await pool.query(
+    `insert into recorder.ledger (stream, category, symbol, type, interval, verdict, ranges)
+     values ('candles', 'SPOT', 'BTCUSDT', 'market', '1H', 'recorded', '{[2026-01-01, 2026-01-02)}')`,
+  )
+  const heard = Date.now() - 8 * 3_600_000
+  let isHeard = false
+  const owner = await open({ serviceNow: () => (isHeard ? heard : null) })
+  const follower = await open({ serviceNow: () => null })
+  try {
+    expect([owner.isOwner(), follower.isOwner()]).toEqual([true, false])
+    const asked = follower.instruments(['SPOT'])
+    isHeard = true
+    expect((await asked).serviceNow).toBe(heard)
+  } finally {
+    await follower.close()
+    await owner.close()
   }
 })

@@ -132,7 +132,7 @@ test.each([
 })
 
 const me = { egress: 'address', owner: 'me', place: 'here', yieldsToRecorders: false }
-const part = { fleet: null, weight: null, listedFleet: null }
+const part = { fleet: null, weight: null, listedFleet: null, serviceTime: null }
 
 /** What a recorder hears when the functions of its lease ask, and the database says this. */
 async function hearing(
