@@ -22,7 +22,7 @@ const maxRenderings = 200
 
 type Listener = (request: IncomingMessage, response: ServerResponse) => void
 
-/** Paths that probes ask. They go ahead of whatever else waits. */
+/** Paths that probes ask. They wait for each other only. */
 const probed = new Set(['/healthz', '/readyz'])
 
 /**
@@ -112,24 +112,29 @@ function oneRequestAtATime(
 }
 
 /**
- * Passes on one request in a turn of the event loop, so that the recording has its turns however many ask at once. Probes
- * go first. Requests with more parameters than any path takes are refused unread.
+ * Passes on one probe and one other request in a turn of the event loop, so that the recording has its turns however many
+ * ask at once, and whatever they ask. A turn accepts one connection, so long turns would keep new ones waiting. Requests
+ * with more parameters than any path takes are refused unread.
  */
 function oneRequestATurn(listener: Listener): Listener {
-  const waiting: [IncomingMessage, ServerResponse][] = []
+  const probes: Parameters<Listener>[] = []
+  const others: Parameters<Listener>[] = []
+  let isServing = false
   return (request, response) => {
     const { url = '' } = request
     if (url.split('&', bounds.parameters + 1).length > bounds.parameters)
       return refuse(response, 400, `no path takes more than ${bounds.parameters} parameters`)
-    if (probed.has(url)) return listener(request, response)
-    if (waiting.push([request, response]) === 1) setImmediate(serve)
+    const waiting = probed.has(url) ? probes : others
+    waiting.push([request, response])
+    if (!isServing) setImmediate(serve)
+    isServing = true
   }
 
   function serve(): void {
-    const [next] = waiting
-    if (next !== undefined && !next[1].destroyed) listener(...next)
-    waiting.shift()
-    if (waiting.length > 0) setImmediate(serve)
+    const served = [...probes.splice(0, 1), ...others.splice(0, 1)]
+    isServing = probes.length + others.length > 0
+    if (isServing) setImmediate(serve)
+    for (const each of served) if (!each[1].destroyed) listener(...each)
   }
 }
 

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
-import { type AddressInfo, connect, type Socket } from 'node:net'
+import { type AddressInfo, connect, type Server, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { expect, test, vi } from 'vitest'
 import { type Context, Hono } from 'hono'
 import { compress } from 'hono/compress'
@@ -128,7 +129,7 @@ test('all spellings of the encodings that a client takes are two renderings: wit
   expect(encodings).toEqual([...withGzip.map(() => 'gzip'), ...without.map(() => null)])
 })
 
-test('requests take turns, probes go first, and one with very many parameters is not read', async () => {
+test('requests take turns, probes pass them, and one with very many parameters is not read', async () => {
   const counted = countTurns()
   const served: { readonly url: string; readonly turn: number }[] = []
   const server = createBoundedServer(
@@ -160,6 +161,37 @@ test('requests take turns, probes go first, and one with very many parameters is
     server.close()
   }
 })
+
+test.each(['/healthz', '/readyz'])('however many ask for %s take turns, and let others have theirs', async (path) => {
+  const counted = countTurns()
+  const served: { readonly url: string; readonly turn: number }[] = []
+  const server = createBoundedServer(
+    ({ url = '' }, response) => {
+      served.push({ url, turn: counted.turn })
+      response.end('ok')
+    },
+    () => undefined,
+  ).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const sockets = Array.from({ length: 50 }, () => connect(port, '127.0.0.1'))
+  try {
+    await Promise.all(sockets.map((socket) => once(socket, 'connect')))
+    await vi.waitFor(async () => expect(await connectionsOf(server)).toBe(50))
+    for (const [place, socket] of sockets.entries())
+      socket.write(`GET ${place === 25 ? '/api/candles' : path} HTTP/1.1\r\nHost: a\r\n\r\n`)
+    await vi.waitFor(() => expect(served).toHaveLength(50))
+    const probes = served.filter(({ url }) => url === path)
+    expect(new Set(probes.map(({ turn }) => turn)).size).toBe(49)
+    expect(served.findIndex(({ url }) => url === '/api/candles')).toBeLessThan(40)
+  } finally {
+    counted.stop()
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  }
+})
+
+const connectionsOf = (server: Server) => promisify(server.getConnections.bind(server))()
 
 test('a client that asks has a place where all others do not read their responses', async () => {
   const before = bounds.connections
