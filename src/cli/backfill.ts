@@ -16,14 +16,14 @@ import { tradedCategories } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { totalMs } from '../market/timeRange.js'
 import { addMs, dayMs, hourMs, laterOf, secondMs, serviceMs, type ServiceMs, smallest, sum } from '../market/values.js'
-import { type Series, streamText } from '../db/series.js'
+import { streamText } from '../db/series.js'
 import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { cancelBackfills } from '../ledger/wants.js'
 import { forecastBackfill } from './backfillForecast.js'
-import { fetchMissing, missingLines, openBackfill, printSummary, timeBetween } from './backfillWork.js'
+import { fetchMissing, gapsOfGone, missingLines, openBackfill, printSummary, timeBetween } from './backfillWork.js'
 import { Failed } from './end.js'
 import {
   acceptNewUrlOption,
@@ -35,9 +35,6 @@ import {
   requireOptions,
 } from './options.js'
 import { tell, writeJson, writeOut } from './output.js'
-import type { Kysely } from 'kysely'
-import type { Database } from '../db/schema.js'
-import { type Gap, listGaps } from '../ledger/gaps.js'
 
 interface BackfillOptions extends CommonOptions {
   readonly stream?: keyof typeof pastStreams
@@ -144,7 +141,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
       tell(goesOn ? goesOnLine : stoppedLines(commandLine()))
     } else for (const line of missingLines(summary)) tell(line)
     if (between !== null) tell(between)
-    const gone = await gapsOfGone(store.database.db, request, series)
+    const gone = await gapsOfGone(store.database.db, request, instruments)
     for (const line of gone) tell(line)
     if (summary.left > 0 || summary.failed.length > 0 || gone.length > 0) throw new Failed()
   } finally {
@@ -250,20 +247,4 @@ async function cancel({ stream, category, symbol, interval, type, ...options }: 
 function commandLine(): string {
   const quoted = process.argv.slice(2).map((word) => (/^[\w:.,/=+-]+$/.test(word) ? word : `'${word}'`))
   return ['npx market-recorder', ...quoted].join(' ')
-}
-
-/** Returns a line for each instrument that left the list with a gap in the requested time: it is not requested. */
-async function gapsOfGone(
-  db: Kysely<Database>,
-  { stream, categories, symbols, from, to }: BackfillRequest,
-  requested: readonly RequestedSeries[],
-): Promise<string[]> {
-  const nameOf = ({ category, symbol }: Pick<Series, 'category' | 'symbol'>) => `${category} ${symbol}`
-  const listed = new Set(requested.map(({ series }) => nameOf(series)))
-  const isSymbol = symbolMatcher(symbols)
-  const gaps = await listGaps(db, { verdicts: ['missing', 'lost'], streams: [stream], categories, isSymbol })
-  const isMeant = ({ range, ...series }: Gap) =>
-    series.symbol !== '*' && !listed.has(nameOf(series)) && range.from < to && (from === 'launch' || range.to > from)
-  const reasons = new Map(gaps.filter(isMeant).map((gap) => [nameOf(gap), gap.reason]))
-  return [...reasons].map(([name, reason]) => `missing: ${name} has gaps and is not listed any more: ${reason}`)
 }

@@ -3,20 +3,23 @@ import { egressOf, openExchange } from '../app.js'
 import { ServiceClock } from '../exchange/serviceClock.js'
 import type { Config } from '../config/resolve.js'
 import type { Database, WantKind } from '../db/schema.js'
-import { type PlannedSeries, planSeries, wantsOf } from '../history/request.js'
+import { type BackfillRequest, type PlannedSeries, planSeries, wantsOf } from '../history/request.js'
 import { createEstimator, type Progress, readProgress } from '../history/progress.js'
 import { type BackfillSession, openSession } from '../history/session.js'
 import { unreadRanges } from '../ledger/slices.js'
 import { insertWants, rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
+import { type Gap, listGaps } from '../ledger/gaps.js'
 import type { OpenStore } from '../openStore.js'
 import { noteResponding } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import { grouped, inWords } from '../runtime/text.js'
 import { bar, progressLine, writeOut } from './output.js'
-import { rowMs, type Series, streamText } from '../db/series.js'
+import { candlesOf, rowMs, type Series, streamText } from '../db/series.js'
 import { seriesRanges } from '../ledger/read/coverage.js'
 import { candlesIn } from '../market/candle.js'
+import { type InstrumentKey, instrumentText } from '../market/category.js'
+import { symbolMatcher } from '../market/instrument.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
 import { serviceMs, sum } from '../market/values.js'
 
@@ -198,6 +201,25 @@ export async function timeBetween(db: Kysely<Database>, planned: readonly Planne
     return `not in it: ${rangeText({ series, from: range.to, to: next.from })}. A recorder fetches what is missing of the last 30 days, and notes the rest as a gap; --to ${to} fetches all of it`
   }
   return null
+}
+
+/** Returns a line for each instrument that left the list with a gap of what is requested: nothing asks for it. */
+export async function gapsOfGone(
+  db: Kysely<Database>,
+  { stream, categories, symbols, intervals, types, from, to }: BackfillRequest,
+  listed: readonly InstrumentKey[],
+): Promise<string[]> {
+  const known = new Set(listed.map(instrumentText))
+  const isSymbol = symbolMatcher(symbols)
+  const gaps = await listGaps(db, { verdicts: ['missing', 'lost'], streams: [stream], categories, isSymbol })
+  const isMeant = ({ range, ...series }: Gap) => {
+    const candles = candlesOf(series)
+    const isAsked = candles === null || (intervals.includes(candles.interval) && types.includes(candles.type))
+    return isAsked && series.symbol !== '*' && range.from < to && (from === 'launch' || range.to > from)
+  }
+  const gone = gaps.filter((gap) => !known.has(instrumentText(gap)) && isMeant(gap))
+  const reasons = new Map(gone.map((gap) => [instrumentText(gap), gap.reason]))
+  return [...reasons].map(([name, reason]) => `missing: ${name} has gaps and is not listed any more: ${reason}`)
 }
 
 export async function printSummary(summary: Summary, stream: string): Promise<void> {
