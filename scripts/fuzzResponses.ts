@@ -8,6 +8,7 @@ import { orderBookFormat, rpiOrderBookFormat, tickerFormat } from '../src/exchan
 import { readRows } from '../src/exchange/formats/rows.js'
 import { ExchangeError } from '../src/exchange/errors.js'
 import { type Operation, operations } from '../src/market/operation.js'
+import { oneLine } from '../src/market/oneLine.js'
 import { broken, cuts, nastyNumber, nastyText, one } from './fuzzInputs.js'
 
 const query = { category: 'SPOT', symbol: 'BTCUSDT' } as const
@@ -109,7 +110,7 @@ export function fuzzResponse(seed: number): () => Promise<'taken' | 'refused'> {
   return async () => {
     try {
       const raw = { status, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
-      const response = readResponse({ operation, parameters }, raw)
+      const response = readResponse(oneLine, { operation, parameters }, raw)
       const read = await readers[operation]?.(response, operation, parameters)
       if (read === undefined) throw new Error(`nothing reads ${operation}`)
       // It has to fit into the spool.

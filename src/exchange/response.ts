@@ -2,7 +2,7 @@ import { isLosslessNumber, parse, stringify } from 'lossless-json'
 import { isUtf8 } from 'node:buffer'
 import { bounds } from '../market/bounds.js'
 import { type Operation, type OperationTraits, operationTraits } from '../market/operation.js'
-import { oneLine } from '../market/oneLine.js'
+import type { Quote } from '../market/quote.js'
 import { serviceMs, type ServiceMs } from '../market/values.js'
 import { messageOf } from '../runtime/text.js'
 import { ExchangeError, type ExchangeErrorKind, kindOfFailure, mayLack } from './errors.js'
@@ -123,8 +123,10 @@ const candleOperations: ReadonlySet<Operation> = new Set<Operation>(['candles', 
 /**
  * Reads the envelope. Its `code` tells success from failure at any HTTP status, because the service sends failures with
  * HTTP 200 as well as 400. Throws an `ExchangeError` for everything that is not rows.
+ *
+ * @param quote takes foreign text into a message
  */
-export function readResponse(request: Request, raw: RawResponse): ServiceResponse {
+export function readResponse(quote: Quote, request: Request, raw: RawResponse): ServiceResponse {
   const fail = (
     kind: ExchangeErrorKind,
     what: string,
@@ -144,7 +146,7 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
     // The service was seen to send an empty body right after a listing. Any other one comes from a proxy.
     if (raw.status === 200 && candleOperations.has(request.operation))
       return { requestTime: null, rows: [], surplusRows: 0 }
-    throw fail(...withoutEnvelope(request.operation, raw, 'an empty body'))
+    throw fail(...withoutEnvelope(quote, request.operation, raw, 'an empty body'))
   }
 
   let split: SplitResponse | undefined
@@ -154,17 +156,17 @@ export function readResponse(request: Request, raw: RawResponse): ServiceRespons
     const findRows = () => (isOneRow === true ? undefined : splitRows(raw.body, rowsField, maxRows))
     ;({ split, envelope } = parseBody(raw.body, findRows))
   } catch (error) {
-    const [kind, what, more] = withoutEnvelope(request.operation, raw, notJson(raw.body, error))
+    const [kind, what, more] = withoutEnvelope(quote, request.operation, raw, notJson(quote, raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
   }
   if (!isRecord(envelope) || typeof envelope['code'] !== 'string') {
     if (isRecord(envelope) && textOf(envelope['code']) === '429')
       throw fail('rate-limited', 'code 429', { code: '429' })
-    throw fail(...withoutEnvelope(request.operation, raw, describeOtherEnvelope(envelope)))
+    throw fail(...withoutEnvelope(quote, request.operation, raw, describeOtherEnvelope(quote, envelope)))
   }
-  const code = oneLine(envelope['code'], 100)
+  const code = quote(envelope['code'], 100)
   if (code !== '00000') {
-    const what = `code ${code} "${oneLine(textOf(envelope['msg']) ?? '', 100)}" (HTTP ${raw.status})`
+    const what = `code ${code} "${quote(textOf(envelope['msg']) ?? '', 100)}" (HTTP ${raw.status})`
     throw fail(kindOfFailure(request, code, raw.status), what, { code })
   }
   const requestTime = serviceMs(Number(textOf(envelope['requestTime']) ?? Number.NaN))
@@ -219,6 +221,7 @@ function rowsOf(rowsField: string | undefined, data: unknown): readonly unknown[
 
 /** Tells the meaning of a response without the service's envelope, by its HTTP status. */
 function withoutEnvelope(
+  quote: Quote,
   operation: Operation,
   { status, body, location }: RawResponse,
   what: string,
@@ -228,7 +231,7 @@ function withoutEnvelope(
   if (status === 403 && isPage(body)) return ['proxy-page', described]
   if (status === 403 || status === 418) return ['blocked', described]
   if (status >= 300 && status < 400)
-    return ['malformed', `a redirect to ${oneLine(location ?? 'nowhere', 200)}`, { retryable: false }]
+    return ['malformed', `a redirect to ${quote(location ?? 'nowhere', 200)}`, { retryable: false }]
   const isMissing = status === 404 || (status === 200 && isPage(body))
   if (isMissing && mayLack(operation)) return ['perhaps-absent', described]
   return [status === 404 ? 'no-such-path' : 'malformed', described]
@@ -239,25 +242,28 @@ function isPage(body: Buffer): boolean {
 }
 
 function startOf(body: Buffer): string {
-  return body.subarray(0, 2_000).toString('utf8').trim()
+  return body.subarray(0, 20_000).toString('utf8').trim()
 }
 
-function notJson(body: Buffer, error: unknown): string {
+function notJson(quote: Quote, body: Buffer, error: unknown): string {
   const start = startOf(body)
   if (start.startsWith('<')) {
     // The text of the page says more than its first tags.
-    const text = oneLine(start.replace(/<(script|style)\b.*?(<\/\1>|$)/gis, ' ').replace(/<[^>]*>?/g, ' '), 100)
-    return `HTML instead of JSON (${text === '' ? oneLine(start, 60) : text})`
+    const text = quote(start.replace(/<(script|style)\b.*?(<\/\1>|$)/gis, ' ').replace(/<[^>]*>?/g, ' '), 100)
+    return `HTML instead of JSON (${text === '' ? quote(start, 60) : text})`
   }
-  return `a body that is not JSON (${oneLine(messageOf(error), 120)})`
+  // The error may quote a piece of the body, in which a secret is no longer known as one.
+  const problem = quote(messageOf(error).replace(/, (\.\.\.)?".*$/s, ''), 120)
+  // Pieces of a list differ from response to response, and messages of one cause should not.
+  return `a body that is not JSON (${problem}${/^[[{]/.test(start) ? '' : `; it starts with "${quote(start, 60)}"`})`
 }
 
-function describeOtherEnvelope(envelope: unknown): string {
+function describeOtherEnvelope(quote: Quote, envelope: unknown): string {
   if (!isRecord(envelope)) return 'JSON that is not an envelope'
   if ('err_code' in envelope || 'err_msg' in envelope)
-    return `an older envelope (err_code ${textOf(envelope['err_code']) ?? ''} "${oneLine(textOf(envelope['err_msg']) ?? '', 80)}")`
+    return `an older envelope (err_code ${quote(textOf(envelope['err_code']) ?? '', 40)} "${quote(textOf(envelope['err_msg']) ?? '', 80)}")`
   if ('code' in envelope)
-    return `a code that is not a string (${textOf(envelope['code']) ?? 'none'} "${oneLine(textOf(envelope['msg']) ?? '', 80)}")`
+    return `a code that is not a string (${textOf(envelope['code']) ?? 'none'} "${quote(textOf(envelope['msg']) ?? '', 80)}")`
   return 'JSON without a code'
 }
 

@@ -1,4 +1,5 @@
 import type { Operation } from '../market/operation.js'
+import { type Quote, quoteWithout } from '../market/quote.js'
 import type { MachineMs, ServiceMs } from '../market/values.js'
 import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
@@ -7,7 +8,7 @@ import { type Ending, endedByEither } from '../runtime/abort.js'
 import { nextTurn } from '../runtime/turns.js'
 import { outcomeFor } from './limits/circuit.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
-import { createTransport, type Transport, type TransportOptions } from './http/transport.js'
+import { createTransport, secretsOf, type Transport, type TransportOptions } from './http/transport.js'
 import type { Departure, Settlement } from './limits/penalty.js'
 import { type AcquireOptions, Pacer, type PacerOptions } from './limits/pacer.js'
 import type { Priority } from './limits/queues.js'
@@ -90,6 +91,7 @@ export class Sender {
   readonly #clock: Clock
   readonly #transport: Transport
   readonly pacer: Pacer
+  readonly #quote: Quote
   /** Ends waiting when the client is closed. The transport aborts the requests under way. */
   readonly #closing = new AbortController()
   readonly #turns = new Map<Turn, Admission>()
@@ -99,6 +101,8 @@ export class Sender {
     this.#options = options
     this.#clock = options.clock
     this.#transport = createTransport(options)
+    const { baseUrl, proxy } = options
+    this.#quote = quoteWithout([baseUrl, ...(proxy === undefined ? [] : [proxy])].flatMap(secretsOf))
     this.pacer = new Pacer({ ...options, right, maxInFlight: options.maxConnections })
   }
 
@@ -185,7 +189,7 @@ export class Sender {
       receivedMs = clock.monotonicMs()
       // Many long bodies may end together. All of them would be parsed before anything else is done.
       if (raw.body.length > shortBytes) await nextTurn()
-      const response = readResponse({ operation, parameters }, raw)
+      const response = readResponse(this.#quote, { operation, parameters }, raw)
       const times = { receivedAt, receivedMs, roundTripMs: receivedMs - sentMs }
       const requestTime = this.#timeOf(operation, parameters, response, times)
       settlement = { outcome: 'response', remaining: raw.remaining }

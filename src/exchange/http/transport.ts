@@ -36,6 +36,20 @@ export interface Transport {
   close(): void
 }
 
+const credentialsOf = ({ username, password }: URL) =>
+  Buffer.from(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`).toString('base64')
+
+/** Returns the parts of an address's login, and what a request sends of it. */
+export function secretsOf(address: string): readonly string[] {
+  const url = new URL(address)
+  if (url.username === '') return []
+  // What echoes them may leave out the padding.
+  return [
+    ...[url.username, url.password].map((part) => decodeURIComponent(part)),
+    credentialsOf(url).replace(/=+$/, ''),
+  ]
+}
+
 const pathPrefix = '/api/v3/market/'
 /** Paths of operations that do not consist of the prefix and the name. */
 const otherPaths: Readonly<Partial<Record<Operation, string>>> = {
@@ -45,10 +59,8 @@ const otherPaths: Readonly<Partial<Record<Operation, string>>> = {
 
 export function createTransport(options: TransportOptions): Transport {
   const { clock } = options
-  const { href, username, password } = new URL(options.baseUrl)
-  const login = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`
-  const base = new URL(href)
-  base.username = base.password = ''
+  const base = new URL(options.baseUrl)
+  const credentials = credentialsOf(base)
   const closing = new AbortController()
   // All dispatchers share the addresses: a resolver is often silent when connections break.
   const family = isIP(options.localAddress ?? '')
@@ -67,13 +79,14 @@ export function createTransport(options: TransportOptions): Transport {
     Accept: 'application/json',
     'Accept-Encoding': acceptEncoding,
     'User-Agent': 'market-recorder',
-    ...(username === '' ? {} : { Authorization: `Basic ${Buffer.from(login).toString('base64')}` }),
+    ...(base.username === '' ? {} : { Authorization: `Basic ${credentials}` }),
   }
   // The defaults of axios are left out: they serve bodies, cookies and forms, and cost a merge with each request.
   const instance = new Axios({
     adapter: options.adapter ?? adapterOver({ headers, current: () => dispatcher, broke }),
     validateStatus: null,
   })
+  base.username = base.password = ''
   const start = base.href.replace(/\/+$/, '')
   const addressOf = (operation: Operation) => `${start}${otherPaths[operation] ?? `${pathPrefix}${operation}`}`
   return {

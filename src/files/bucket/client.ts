@@ -1,4 +1,5 @@
 import { S3Client, type S3ClientConfig } from '@aws-sdk/client-s3'
+import { type Quote, quoteWithout } from '../../market/quote.js'
 import { random } from '../../runtime/randomness.js'
 import { backoffMs, type Clock } from '../../runtime/clock.js'
 
@@ -121,12 +122,13 @@ export async function nullOn<Result>(work: Promise<Result>, ...kinds: readonly E
 
 /** Returns the error as one line that says what to do. Text of the service about keys and signatures is left out. */
 function explained(
+  quote: Quote,
   error: unknown,
   { name, bucket, doing }: { readonly name: string; readonly bucket: string; readonly doing: string },
 ): BucketError {
   const { name: said, message, code, $metadata } = failureOf(error)
   const status = $metadata?.httpStatusCode
-  const problem = said === 'Error' && typeof code === 'string' ? code : said
+  const problem = quote(said === 'Error' && typeof code === 'string' ? code : said, 100)
   const what = status === undefined ? problem : `${status} ${problem}`
   const line = (): string => {
     switch (kindOf(error)) {
@@ -145,7 +147,7 @@ function explained(
       case 'passing':
         return `${name} could not ${doing} for minutes (${what}): look at the service and the network; the same command goes on from here`
       default:
-        return `${name} could not ${doing} (${what}): ${message}`
+        return `${name} could not ${doing} (${what}): ${quote(message, 300)}`
     }
   }
   if (said === 'Error' && /region is missing/i.test(message)) {
@@ -156,6 +158,13 @@ function explained(
     )
   }
   return new BucketError(kindOf(error), line(), error)
+}
+
+/** Returns the credentials that a server got which responded with an error. */
+async function secretsSent(client: S3Client, error: unknown): Promise<readonly string[]> {
+  if (failureOf(error).$metadata?.httpStatusCode === undefined) return []
+  const { accessKeyId, secretAccessKey, sessionToken = '' } = await client.config.credentials()
+  return [accessKeyId, secretAccessKey, sessionToken]
 }
 
 function failureOf(error: unknown): Failure {
@@ -228,7 +237,7 @@ export function openBucket(place: BucketPlace, { clock, signal, patience }: Buck
         return await retrying(clock, () => request(client, { abortSignal }), { signal: abortSignal, patience })
       } catch (error) {
         signal?.throwIfAborted()
-        throw explained(error, { name, bucket: place.bucket, doing })
+        throw explained(quoteWithout(await secretsSent(client, error)), error, { name, bucket: place.bucket, doing })
       }
     },
     close: () => client.destroy(),

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { jsonText, numbersAsText, parseJson, readResponse, textOf } from '../../../src/exchange/response.js'
+import { oneLine } from '../../../src/market/oneLine.js'
 import { jsonNumber } from '../../support/jsonNumber.js'
 
 const parse = (text: string) => parseJson(text)
@@ -71,7 +72,7 @@ describe('lossless parsing', () => {
     const deep = `{"a":${'['.repeat(20_000)}${']'.repeat(20_000)},"a":1.5}`
     const body = Buffer.from(`{"code":"00000","requestTime":1760000000000,"data":[${deep},{"a":1.5}]}`)
     const raw = { status: 200, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
-    const { rows } = readResponse({ operation: 'tickers', parameters: {} }, raw)
+    const { rows } = readResponse(oneLine, { operation: 'tickers', parameters: {} }, raw)
     expect(rows.map(String)).toEqual([deep, '{"a":1.5}'])
     expect(() => parseJson(deep, 2)).toThrow('nested')
   })
@@ -79,14 +80,15 @@ describe('lossless parsing', () => {
   it('refuses bytes that are not UTF-8', () => {
     const body = Buffer.from([0x22, 0xff, 0xfe, 0x22])
     const raw = { status: 200, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
-    expect(() => readResponse({ operation: 'tickers', parameters: {} }, raw)).toThrow('UTF-8')
+    expect(() => readResponse(oneLine, { operation: 'tickers', parameters: {} }, raw)).toThrow('UTF-8')
   })
 })
 
 it('a failure says what to do, however much text the service sends with it', () => {
   const body = Buffer.from(JSON.stringify({ code: '40034', msg: '\u202e'.repeat(40_000), data: null }))
   const raw = { status: 400, body, remaining: undefined, retryAfterMs: undefined, location: undefined }
-  const read = () => readResponse({ operation: 'fills', parameters: { category: 'SPOT', symbol: 'AUSDT' } }, raw)
+  const read = () =>
+    readResponse(oneLine, { operation: 'fills', parameters: { category: 'SPOT', symbol: 'AUSDT' } }, raw)
   expect(read).toThrow(/^fills SPOT AUSDT: unknown-symbol: code 40034 "\u202e{99}…" .*; check the category and symbol$/)
 })
 
