@@ -10,7 +10,7 @@ import type { Incidents } from '../../runtime/incidents.js'
 import type { Queue } from '../queue/queue.js'
 import type { CollectorStats, Requested } from '../streams/stream.js'
 import type { Universe } from '../universe/universe.js'
-import type { WholeLists } from '../universe/wholeLists.js'
+import { isJudged, type WholeLists } from '../universe/wholeLists.js'
 import { messageOf } from '../../runtime/text.js'
 
 /** Dependencies that all pollers share. */
@@ -73,10 +73,7 @@ export async function pollAndStore<Target extends object, Row>(
     stats[stream.name].responses += 1
     // A response with a few readable rows is used, and is a failure all the same.
     if (missingRows(page) > page.rows.length) noteFailure(context, stream.name, target, unreadable(page), startedMs)
-    else {
-      stats[stream.name].outage.responded(categoryOf(target), clock.monotonicMs())
-      incidents.succeeded(stream.name, categoryText(target))
-    }
+    else noteSuccess(context, stream.name, target, stream.contentOf?.(page.rows) === null ? 0 : page.rows.length)
     stream.learn?.(universe, batch)
     return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
@@ -91,6 +88,17 @@ export async function pollAndStore<Target extends object, Row>(
 function afterWhat(last: 'response' | 'failure' | undefined): Pick<Batch, 'after'> {
   if (last === 'response') return {}
   return { after: last ?? 'start' }
+}
+
+/** Counts a usable response. Where all of a category have become empty, that is an incident, too. */
+function noteSuccess({ stats, incidents, clock }: PollContext, name: StreamName, target: unknown, rows: number): void {
+  const { outage } = stats[name]
+  const [category, nowMs] = [categoryOf(target), clock.monotonicMs()]
+  const size = { target: JSON.stringify(target), isList: !isOfInstrument(target), rows }
+  outage.responded(category, nowMs, isJudged(name) ? null : size)
+  const reason = outage.reasonOf(category, nowMs)
+  if (reason === null) incidents.succeeded(name, categoryText(target))
+  else incidents.failed(name, reason, categoryText(target))
 }
 
 /** Counts a failure. One that concerns its target alone is an incident only if the whole category fails. */
@@ -113,7 +121,8 @@ function noteFailure(
   )
   const isOfTarget = kind !== null && failureTraits[kind].about === 'target' && isOfInstrument(target)
   // The lease itself says that nothing may be sent.
-  if (kind === 'not-sent' || (isOfTarget && !outage.isLasting(category, nowMs))) logger.debug(`${name}: ${message}`)
+  if (kind === 'not-sent' || (isOfTarget && outage.reasonOf(category, nowMs) === null))
+    logger.debug(`${name}: ${message}`)
   else incidents.failed(name, message, categoryText(target))
   return kind === null ? noResponse : { ...noResponse, failure: kind }
 }

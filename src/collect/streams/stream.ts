@@ -8,6 +8,7 @@ import type { LeftOut, PlanInstrument, Select } from '../universe/planUniverse.j
 import type { Universe } from '../universe/universe.js'
 import type { MachineMs } from '../../market/values.js'
 import { type ExchangeErrorKind, failureTraits } from '../../exchange/errors.js'
+import { EmptyPages, type PageSize } from './emptyPages.js'
 
 /** Bytes that a row takes with its index, before and after compression. */
 export interface RowBytes {
@@ -25,6 +26,8 @@ export interface Requested<Target, Row> {
   bounded?(universe: Universe, target: Target, rows: readonly Row[]): readonly Row[]
   /** Updates the recorder's own knowledge of the market from a response. */
   learn?(universe: Universe, batch: Batch<Target, Row>): void
+  /** Text to compare two responses by; null when a response is empty. Only for streams requested in a cycle. */
+  contentOf?(rows: readonly Row[]): string | null
 }
 
 /** A stream of lists: each response covers a whole category, or all of them. Requested at times of the wall clock. */
@@ -77,8 +80,6 @@ export interface InstrumentStream<Target extends InstrumentKey, Row> extends Req
    * all, the schedule decides which instruments get them.
    */
   readonly sharesRequests?: number
-  /** Text to compare two responses by; null when a response is empty. Only for streams requested in a cycle. */
-  contentOf?(rows: readonly Row[]): string | null
 }
 
 /** Present state of a stream, and its counts since the process started. */
@@ -171,15 +172,22 @@ const minTargets = 3
 
 /**
  * Finds out if a category of a stream brings nothing at all. It does not matter why: a wrong address, a path that does
- * not exist, rows that nobody understands. A failure of one instrument is none of the stream.
+ * not exist, rows that nobody understands, responses that are all empty. A failure of one instrument is none of the
+ * stream.
  */
 export class Outage {
   readonly #respondedMs = new Map<string, number>()
   readonly #runs = new Map<string, Run>()
+  readonly #pages = new Map<string, EmptyPages>()
 
-  responded(category: string, nowMs: number): void {
+  /** Takes a usable response. `size` is null where an empty one is as good as any. */
+  responded(category: string, nowMs: number, size: PageSize | null = null): void {
     this.#respondedMs.set(category, nowMs)
     this.#runs.delete(category)
+    if (size === null) return
+    const pages = this.#pages.get(category) ?? new EmptyPages()
+    this.#pages.set(category, pages)
+    pages.took(size, nowMs)
   }
 
   failed(category: string, { target, kind, message, startedMs }: FailedPoll, nowMs: number): void {
@@ -200,22 +208,30 @@ export class Outage {
 
   /** Forgets categories that are no longer requested. */
   keepOnly(categories: ReadonlySet<string>): void {
-    for (const category of this.#runs.keys()) if (!categories.has(category)) this.#runs.delete(category)
+    for (const known of [this.#runs, this.#pages])
+      for (const category of known.keys()) if (!categories.has(category)) known.delete(category)
   }
 
-  isLasting(category: string, nowMs: number): boolean {
-    const run = this.#runs.get(category)
-    return run !== undefined && lasts(run, nowMs)
+  /** Returns why a category fails; null if it brings something. */
+  reasonOf(category: string, nowMs: number): string | null {
+    return this.#lasting(nowMs).find((one) => one.category === category)?.message ?? null
   }
 
   /** Returns the categories that fail, and the reason of the first; null if all bring something. */
   lasting(nowMs: number): LastingOutage | null {
-    const lasting = [...this.#runs]
-      .filter(([, run]) => lasts(run, nowMs))
-      .toSorted(([, a], [, b]) => a.sinceMs - b.sinceMs)
-    const [, first] = lasting[0] ?? []
+    const lasting = this.#lasting(nowMs).toSorted((a, b) => a.sinceMs - b.sinceMs)
+    const [first] = lasting
     if (first === undefined) return null
-    return { categories: lasting.map(([category]) => category), forMs: nowMs - first.sinceMs, message: first.message }
+    const { sinceMs, message } = first
+    return { categories: [...new Set(lasting.map(({ category }) => category))], forMs: nowMs - sinceMs, message }
+  }
+
+  #lasting(nowMs: number) {
+    const failing = [...this.#runs].filter(([, run]) => lasts(run, nowMs))
+    const empty = [...this.#pages].flatMap(([category, { proven }]) =>
+      proven === null || nowMs - proven.sinceMs < lastsAfterMs ? [] : [{ category, ...proven }],
+    )
+    return [...failing.map(([category, { sinceMs, message }]) => ({ category, sinceMs, message })), ...empty]
   }
 }
 

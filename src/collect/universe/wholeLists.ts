@@ -8,6 +8,11 @@ import { hasMarket } from './planUniverse.js'
 /** Streams whose lists are judged, because each names many instruments. */
 const judged: ReadonlySet<StreamName> = new Set(['instruments', 'rpi_symbols'])
 
+/** Returns true for a stream whose lists are compared with those before, symbol by symbol. */
+export function isJudged(stream: StreamName): boolean {
+  return judged.has(stream)
+}
+
 /** A list that differs by more than this share from the list before is probably not that of the market. */
 const believedShare = 0.1
 
@@ -67,7 +72,7 @@ export class WholeLists {
    */
   judge<Target, Row>(batch: Batch<Target, Row>): Batch<Target, Row> {
     const { stream, target, rows, receivedAt } = batch
-    if (!judged.has(stream) || rows.length === 0) return batch
+    if (!isJudged(stream) || rows.length === 0) return batch
     const key = keyOf(stream, target)
     const symbols = symbolsOf(rows)
     const before = this.#lists.get(key)

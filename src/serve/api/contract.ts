@@ -19,7 +19,7 @@ const streamStatus = z.strictObject({
   state: z
     .enum(['off', 'idle', 'starting', 'fresh', 'stale', 'failing'])
     .describe(
-      'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs, or many of its targets are late. failing: all requests of a category have failed for 25 s.',
+      'off: not configured. idle: nothing to cover. starting: nothing stored yet and not late. stale: older than freshnessLimitMs, or many of its targets are late. failing: all requests of a category have failed for 25 s, or brought nothing where they usually do.',
     ),
   outage: orNull(
     z

@@ -3,9 +3,10 @@ import { Registry } from 'prom-client'
 import { type PollContext, pollAndStore } from '../../../src/collect/poll/pollAndStore.js'
 import { streams } from '../../../src/collect/streams/streams.js'
 import { loadConfig } from '../../../src/config/resolve.js'
-import type { ExchangeClient } from '../../../src/exchange/client.js'
+import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
 import { ExchangeError, type ExchangeErrorKind, failureTraits } from '../../../src/exchange/errors.js'
 import { outcomeFor } from '../../../src/exchange/limits/circuit.js'
+import type { Fill, OrderBook } from '../../../src/market/rows.js'
 import { systemClock } from '../../../src/runtime/clock.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { statusReport } from '../../../src/serve/reporter.js'
@@ -110,6 +111,7 @@ const key = (symbol: string) => ({ category: 'USDT-FUTURES', symbol }) as const
 const never = new AbortController().signal
 
 type Polled = 'tickers' | 'fills' | 'liquidations'
+type Judged = Polled | 'order_books'
 
 async function poll(context: PollContext, name: Polled, symbol = 'BTCUSDT') {
   // A rejection would hold the next request back.
@@ -123,7 +125,7 @@ async function poll(context: PollContext, name: Polled, symbol = 'BTCUSDT') {
 }
 
 /** What /readyz, the status and the alert's metric say. */
-async function judged(name: Polled) {
+async function judged(name: Judged) {
   const now = Date.now()
   const source = settableSource(now - 60_000)
   freshen(source, now)
@@ -276,6 +278,34 @@ test('a list without a row is a failure, and one of an instrument is none', asyn
   expect(await judged('tickers')).toEqual(loud('empty-list'))
   expect(await poll(context, 'fills')).toMatchObject({ batch: { rows: [] } })
   expect(await judged('fills')).toMatchObject({ ...silent, state: 'fresh' })
+})
+
+test('empty responses of all instruments that had rows are a failure, and those of books without levels, too', async () => {
+  const context = await answering({ body: fixture('fills.json'), status: 200 })
+  client = clientOf(service?.url ?? '')
+  const ofFills = await streams.fills.fetch(client, key('A'), { signal: never })
+  const bookOf = (levels: readonly string[]): Page<OrderBook> => {
+    const book = { ...ofFills.rows[0], bidPrices: levels, bidSizes: levels, askPrices: levels, askSizes: levels }
+    return { ...ofFills, operation: 'orderbook', rows: [book as unknown as OrderBook] }
+  }
+  const round = async (fills: Page<Fill>, books: Page<OrderBook>) => {
+    for (const symbol of ['A', 'B', 'C']) {
+      const [options, target] = [{ signal: never }, key(symbol)]
+      await pollAndStore(context, { ...streams.fills, fetch: () => Promise.resolve(fills) }, target, options)
+      const bookTarget = { ...target, depth: 1 }
+      await pollAndStore(context, { ...streams.order_books, fetch: () => Promise.resolve(books) }, bookTarget, options)
+    }
+    nowMs += 8_000
+  }
+  const states = async () => [(await judged('fills')).state, (await judged('order_books')).state]
+  for (let i = 0; i < 5; i++) await round(ofFills, bookOf(['1']))
+  for (let i = 0; i < 3; i++) await round({ ...ofFills, rows: [] }, bookOf([]))
+  expect(await states()).toEqual(['fresh', 'fresh'])
+  await round({ ...ofFills, rows: [] }, bookOf([]))
+  expect(await states()).toEqual(['failing', 'failing'])
+  expect((await judged('fills')).line).toContain('all responses are empty')
+  await round(ofFills, bookOf(['1']))
+  expect(await states()).toEqual(['fresh', 'fresh'])
 })
 
 test('a request that may not be sent just now is no incident: the lease says so', async () => {

@@ -15,8 +15,8 @@ describe('a category fails', () => {
     failed(9_000, 'malformed', null, 1_000)
     expect(one.lasting(25_999)).toBeNull()
     expect(one.lasting(26_000)).toEqual({ categories: ['SPOT'], forMs: 25_000, message: 'malformed' })
-    expect(one.isLasting('SPOT', 26_000)).toBe(true)
-    expect(one.isLasting('MARGIN', 26_000)).toBe(false)
+    expect(one.reasonOf('SPOT', 26_000)).toBe('malformed')
+    expect(one.reasonOf('MARGIN', 26_000)).toBeNull()
   })
 
   test('no longer than since its last response', () => {
@@ -79,5 +79,58 @@ describe('of single instruments', () => {
     expect(one.lasting(60_000)).toBeNull()
     failed(0, null, 'C')
     expect(one.lasting(60_000)).not.toBeNull()
+  })
+})
+
+describe('empty responses', () => {
+  const watch = () => {
+    const one = new Outage()
+    let now = 0
+    /** Each target has this many rows, one second after the other. */
+    const came = (rows: number, targets: readonly string[], times = 1, isList = false) => {
+      for (let i = 0; i < times; i++)
+        for (const target of targets) one.responded('SPOT', (now += 1_000), { target, isList, rows })
+    }
+    return { came, lasting: () => one.lasting(now), reason: () => one.reasonOf('SPOT', now) }
+  }
+
+  test('of all targets that had rows are a failure after 25 s, until one has rows again', () => {
+    const { came, lasting, reason } = watch()
+    came(100, ['A', 'B', 'C', 'D'], 5)
+    came(0, ['A', 'B', 'C', 'D'], 6)
+    expect(lasting()).toBeNull()
+    came(0, ['A', 'B'])
+    expect(lasting()).toEqual({ categories: ['SPOT'], forMs: 25_000, message: reason() })
+    expect(reason()).toContain('empty')
+    came(1, ['C'])
+    expect(reason()).toBeNull()
+    came(0, ['A', 'B'], 50)
+    expect(reason()).toBeNull()
+  })
+
+  test('are none of quiet targets, of a few, or where others have rows', () => {
+    const { came, reason } = watch()
+    came(100, ['A', 'B'], 5)
+    came(100, ['Q', 'R', 'S'], 4)
+    came(0, ['Q', 'R', 'S'], 50)
+    came(0, ['A', 'B'], 50)
+    expect(reason()).toBeNull()
+    came(100, ['A', 'B', 'C'], 9)
+    for (let i = 0; i < 50; i++) {
+      came(0, ['A', 'B', 'C'])
+      came(2, ['E'])
+    }
+    expect(reason()).toBeNull()
+  })
+
+  test('of a list are a failure when it has lost half of its rows', () => {
+    const { came, reason } = watch()
+    came(12, ['list'], 5, true)
+    came(6, ['list'], 60, true)
+    expect(reason()).toBeNull()
+    came(2, ['list'], 26, true)
+    expect(reason()).toContain('half')
+    came(6, ['list'], 1, true)
+    expect(reason()).toBeNull()
   })
 })
