@@ -7,7 +7,7 @@ import type { Right } from '../runtime/right.js'
 import { Lease } from '../lease/lease.js'
 import { isLeaseHeld, serviceTimeOfOwner } from '../lease/leaseRow.js'
 import { recordInstruments } from '../ledger/instruments.js'
-import { type InstrumentSummary, listInstruments } from '../ledger/read/instruments.js'
+import { type InstrumentSummary, listInstruments, unreadLists } from '../ledger/read/instruments.js'
 import { OperationStates } from './reach.js'
 import type { SliceContext } from './sliceWork.js'
 import { HistoryWorker } from './worker.js'
@@ -32,7 +32,8 @@ export interface BackfillSession {
   isOwner(): boolean
   /**
    * Resolves to the instruments as the service lists them now, with the service's time. If another process owns the
-   * budget, resolves to the recorded instruments, and to the time that the other process heard.
+   * budget, resolves to the recorded instruments, and to the time that the other process heard. Rejects if that time or
+   * a list stays unknown.
    */
   instruments(
     categories: readonly TradedCategory[],
@@ -100,12 +101,13 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
   return {
     isOwner: () => right.isOwner,
     async instruments(categories) {
-      // If another process owns the budget, that process reads the lists.
-      if (right.isOwner) await (asking = recordLists(options, right.client, categories))
+      const asks = right.isOwner
+      if (asks) await (asking = recordLists(options, right.client, categories))
+      const now = (asks ? serviceNow() : null) ?? (await hearOwner(options, categories))
       const listed = await listInstruments(db)
       return {
         instruments: listed.filter(({ category }) => (categories as readonly string[]).includes(category)),
-        serviceNow: serviceNow() ?? (await hearOwner(options)),
+        serviceNow: now,
       }
     },
     work: () => (working = fetchWanted()),
@@ -209,16 +211,27 @@ async function recordLists(
   }
 }
 
-/** Waits for the time of the service in the row of the budget's owner. What is recorded is older, and no clock. */
-async function hearOwner({ db, egress, clock, signal }: SessionOptions): Promise<ServiceMs> {
-  for (let ms = 0; ms <= ownerHearsWithinMs; ms += lookEveryMs) {
+/**
+ * Waits until the owner of the budget has told the time of the service, and has recorded the lists of these categories.
+ * What is recorded is no clock, and a list that nobody has read says nothing about its instruments.
+ */
+async function hearOwner(
+  { db, egress, clock, signal }: SessionOptions,
+  categories: readonly TradedCategory[],
+): Promise<ServiceMs> {
+  for (let ms = 0; ; ms += lookEveryMs) {
     const time = await serviceTimeOfOwner(db, egress)
-    if (time !== null) return time
+    const unread = await unreadLists(db, categories)
+    if (time !== null && unread.length === 0) return time
+    if (ms >= ownerHearsWithinMs) {
+      const unknown = unread.map((category) => `the list of ${category}`)
+      if (time === null) unknown.push('the time of the service')
+      throw new Error(
+        `not known yet: ${unknown.join(', ')}; what sends from ${egress} has not asked for it, so try again later`,
+      )
+    }
     await clock.sleep(lookEveryMs, signal)
   }
-  throw new Error(
-    `the time of the service is not known: what sends from ${egress} has not heard it yet; try again later`,
-  )
 }
 
 /**

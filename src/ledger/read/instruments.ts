@@ -123,6 +123,15 @@ export async function listedInstruments(db: Kysely<Database>, categories: readon
     .execute()
 }
 
+/** Returns the categories of which nobody has recorded a list. A list is recorded as a whole. */
+export async function unreadLists<Asked extends Category>(
+  db: Kysely<Database>,
+  categories: readonly Asked[],
+): Promise<Asked[]> {
+  const read = await db.selectFrom('market.instruments').select('category').distinct().execute()
+  return categories.filter((category) => !read.some((known) => known.category === category))
+}
+
 /** Reads the members of the newest stored RPI list. */
 export async function listedRpiSymbols(db: Kysely<Database>): Promise<InstrumentKey[]> {
   return db.selectFrom('market.rpi_symbols').select(['category', 'symbol']).where('valid_to', 'is', null).execute()

@@ -1,14 +1,16 @@
-import { afterAll, beforeAll, expect, it } from 'vitest'
+import { afterAll, beforeAll, expect, it, vi } from 'vitest'
 import { openSession } from '../../../src/history/session.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { listInstruments } from '../../../src/ledger/read/instruments.js'
 import { createLogger } from '../../../src/runtime/logger.js'
 import { startSimulator, type Simulator } from '../../../src/simulator/server.js'
-import { systemClock } from '../../../src/runtime/clock.js'
+import { type Clock, systemClock } from '../../../src/runtime/clock.js'
 import { clientOf } from '../../support/backfill.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { anInstrument } from '../../support/marketRows.js'
 import { temporaryFolder } from '../../support/temporaryFolder.js'
+
+type Options = Parameters<typeof openSession>[0]
 
 const folder = temporaryFolder('session')
 const logger = createLogger('silent')
@@ -23,7 +25,7 @@ afterAll(async () => {
   await test?.drop()
 })
 
-const open = (more: Pick<Parameters<typeof openSession>[0], 'serviceNow'>) =>
+const open = (more: Pick<Options, 'serviceNow'> & Partial<Options>) =>
   openSession({
     db: test.database.db,
     url: test.url,
@@ -69,6 +71,32 @@ it('has the time of the service from the owner of the budget, whatever is record
     const asked = follower.instruments(['SPOT'])
     isHeard = true
     expect((await asked).serviceNow).toBe(heard)
+  } finally {
+    await follower.close()
+    await owner.close()
+  }
+})
+
+it('waits for a list that nobody has read, and names one that does not come', async () => {
+  const { db } = test.database
+  const asked = ['SPOT', 'USDT-FUTURES'] as const
+  const owner = await open({ serviceNow: () => Date.now() })
+  const looks = { waiting: 0 }
+  const sleep: Clock['sleep'] = (_, signal) => {
+    looks.waiting++
+    return systemClock.sleep(10, signal)
+  }
+  const follower = await open({ serviceNow: () => null, clock: { ...systemClock, sleep } })
+  try {
+    await owner.instruments(['SPOT'])
+    await vi.waitFor(() => follower.instruments(['SPOT']))
+    await expect(follower.instruments(asked)).rejects.toThrow(/^not known yet: the list of USDT-FUTURES; .* test /)
+    looks.waiting = 0
+    const both = follower.instruments(asked)
+    await vi.waitFor(() => expect(looks.waiting).toBeGreaterThan(0))
+    const future = anInstrument({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' })
+    await recordInstruments(db, 'USDT-FUTURES', [future], Date.now())
+    expect((await both).instruments.map(({ category }) => category)).toContain('USDT-FUTURES')
   } finally {
     await follower.close()
     await owner.close()
