@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Database } from '../db/schema.js'
-import { contradictedShares, evidenceAfter, giveUpOldEvidence } from '../ledger/verdicts.js'
+import { contradictedShares, giveUpOldEvidence, mostEvidence, standingEvidence } from '../ledger/verdicts.js'
 import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -20,19 +20,32 @@ interface WatchOptions {
   readonly isOwn: () => boolean
 }
 
-/** Reports evidence against claims every 20 s, until `signal` aborts, and gives up what is too old. */
+/**
+ * Reports evidence against claims every 20 s, until `signal` aborts, and gives up what is too old. Each piece is
+ * reported once, and what stood before the first look in one report. The incident lasts as long as any stands.
+ */
 export async function keepWatchingEvidence(
   db: Kysely<Database>,
   { clock, logger, incidents, signal, isOwn }: WatchOptions,
 ): Promise<void> {
-  let after = 0
+  let known: ReadonlySet<number> | null = null
+  // Older evidence was left out of a full look, and comes into a later one when younger evidence ends.
+  let oldest = 0
   while (await sleepFor(clock, lookEveryMs, signal)) {
-    if (!isOwn()) continue
+    if (!isOwn()) {
+      for (const what of ['evidence', 'contradicted fills'] as const) incidents.keepOnly(what, new Set())
+      known = null
+      oldest = 0
+      continue
+    }
     try {
-      const found = await evidenceAfter(db, after)
-      after = found.at(-1)?.id ?? after
-      if (found.length === 0) incidents.succeeded('evidence')
-      else incidents.failed('evidence', describe(found))
+      const standing = await standingEvidence(db)
+      // Numbers are not in the order of commits, so that a younger one says nothing of an older one.
+      const fresh = standing.filter(({ id }) => id >= oldest && !known?.has(id))
+      if (standing.length === 0) incidents.succeeded('evidence')
+      else if (fresh.length > 0) incidents.failed('evidence', describe(fresh, known === null))
+      known = new Set(standing.map(({ id }) => id))
+      if (standing.length === mostEvidence) oldest = Math.max(oldest, Math.min(...known))
       const contradicted = (await contradictedShares(db)).filter(({ share }) => share > tolerableShare)
       const parts = contradicted.map(
         ({ category, share }) => `${(share * 100).toFixed(1)} % of the minutes of ${category}`,
@@ -47,10 +60,12 @@ export async function keepWatchingEvidence(
   }
 }
 
-function describe(found: Awaited<ReturnType<typeof evidenceAfter>>): string {
+function describe(found: Awaited<ReturnType<typeof standingEvidence>>, isFirst: boolean): string {
   const shown = found.slice(0, 3).map(({ stream, category, symbol, from, reason }) => {
     return `${stream} of ${category} ${symbol} at ${new Date(from).toISOString().slice(0, 19)}Z (${reason})`
   })
-  const others = found.length > shown.length ? ` and ${found.length - shown.length} more` : ''
-  return `rows contradict what was claimed: ${shown.join(', ')}${others}; these ranges are gaps now`
+  const number = found.length < mostEvidence ? found.length : `${mostEvidence} or more`
+  const others = found.length > shown.length ? ` and others, ${number} together` : ''
+  const how = isFirst ? 'rows still contradict what was claimed before' : 'rows contradict what was claimed'
+  return `${how}: ${shown.join(', ')}${others}; these ranges are gaps now`
 }

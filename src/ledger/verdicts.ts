@@ -114,11 +114,14 @@ interface Evidence extends InstrumentKey {
   readonly reason: string
 }
 
-/** Reads evidence with a number above `after`, in the order of its numbers. */
-export async function evidenceAfter(db: Kysely<Database>, after: number): Promise<Evidence[]> {
+/** The most evidence that one look reads. */
+export const mostEvidence = 1000
+
+/** Reads the newest evidence that stands. */
+export async function standingEvidence(db: Kysely<Database>): Promise<Evidence[]> {
   const { rows } = await sql<Evidence>`
     select id, stream, category, symbol, part as "from", reason from recorder.ledger
-    where verdict in ('contradicted', 'disputed') and id > ${after} order by id limit 1000`.execute(db)
+    where verdict in ('contradicted', 'disputed') order by noted_at desc, id desc limit ${mostEvidence}`.execute(db)
   return rows
 }
 

@@ -1,6 +1,6 @@
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
-import { contradictedShares, evidenceAfter, giveUpOldEvidence } from '../../../src/ledger/verdicts.js'
+import { contradictedShares, giveUpOldEvidence, standingEvidence } from '../../../src/ledger/verdicts.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storePastFills } from '../../../src/ledger/storePastFills.js'
@@ -100,7 +100,7 @@ describe('a candle that counts more than the stored fills', () => {
     await storePage(100, 250)
     expect(await claimed()).toEqual([[0.501, 250.5]])
     expect([await open(), await repaired()]).toEqual([[], [[120, 180]]])
-    expect(await evidenceAfter(test.database.db, 0)).toEqual([])
+    expect(await standingEvidence(test.database.db)).toEqual([])
   })
 
   it('also withdraws it where the candle was there before the fills', async () => {
@@ -126,7 +126,7 @@ describe('a candle that counts more than the stored fills', () => {
     await readBack(fills)
     expect(await claimed()).toEqual([[0.501, 180.5]])
     expect([await open(), await repaired()]).toEqual([[], [[120, 180]]])
-    expect(await evidenceAfter(test.database.db, 0)).toEqual([])
+    expect(await standingEvidence(test.database.db)).toEqual([])
   })
 
   it('says nothing of a minute that is claimed in part', async () => {
@@ -153,7 +153,7 @@ describe('a candle that counts more than the stored fills', () => {
     await storePage(0, 200, { without: [130, 190] })
     await store(candle(2))
     expect(await contradictedShares(db)).toEqual([{ category: 'SPOT', share: 1 / 1440 }])
-    expect(await evidenceAfter(db, 0)).toMatchObject([{ stream: 'fills', from: start + 120_000 }])
+    expect(await standingEvidence(db)).toMatchObject([{ stream: 'fills', from: start + 120_000 }])
     await giveUpOldEvidence(db)
     expect(await open()).toEqual([[120, 180]])
     await sql`update recorder.ledger set noted_at = noted_at - interval '91 days' where verdict = 'contradicted'`.execute(
@@ -166,7 +166,7 @@ describe('a candle that counts more than the stored fills', () => {
     await giveUpOldEvidence(db)
     expect(await open()).toEqual([[180, 300]])
     expect(await rangesOf('market.gaps', `state = 'lost'`)).toEqual([[120, 180]])
-    expect(await evidenceAfter(db, 0)).toMatchObject([{ from: start + 180_000 }, { from: start + 240_000 }])
+    expect(await standingEvidence(db)).toMatchObject([{ from: start + 240_000 }, { from: start + 180_000 }])
   })
 })
 

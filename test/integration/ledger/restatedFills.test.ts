@@ -4,7 +4,7 @@ import { inTransaction } from '../../../src/db/database.js'
 import { foldRestatement, lastRevision } from '../../../src/ledger/restatements.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
-import { evidenceAfter } from '../../../src/ledger/verdicts.js'
+import { standingEvidence } from '../../../src/ledger/verdicts.js'
 import { verify } from '../../../src/ledger/verify.js'
 import { minuteMs } from '../../../src/market/values.js'
 import { batchOf } from '../../support/batches.js'
@@ -70,7 +70,7 @@ describe('fills before a split', () => {
     expect(await rangesOf('gaps')).toEqual([[60, 540]])
     expect(await inTransaction(db, (trx) => foldRestatement(trx, series, before))).not.toBeNull()
     expect([await rangesOf('coverage'), await rangesOf('gaps')]).toEqual([whole, []])
-    expect(await evidenceAfter(db, 0)).toEqual([])
+    expect(await standingEvidence(db)).toEqual([])
     expect((await sql`select from market.gaps`.execute(db)).rows).toEqual([])
     const found = []
     for await (const { disagreements } of verify(db, () => true)) found.push(...disagreements)
