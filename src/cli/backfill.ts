@@ -63,7 +63,7 @@ Examples:
   npx market-recorder backfill --cancel --symbol 'BTC*'
 
 Only what is missing is fetched, so running it again continues where it stopped.
-Exit code: 0 when everything is there, 1 when something is still missing.`
+Exit code: 0 when everything is there, 1 when something is still missing, or nothing of it can be fetched.`
 
 export function backfillCommand(): Command {
   // A dry run lists the instruments, which the database holds for one service, but must not move that.
@@ -115,13 +115,15 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     const { series: requested, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
     for (const line of skipped) tell(`left out: ${line}`)
     if (requested.length === 0) {
-      if (skipped.length > 0) throw new Error(nothingLeft(skipped))
+      if (skipped.length > 0) throw new Error('nothing to fetch: all that matches was left out, see above')
       throw new Error(
         `no instrument of ${request.categories.join(', ')} matches ${request.symbols.join(' ')}; see the symbols with: npx market-recorder query "select category, symbol from market.instruments"`,
       )
     }
-    if (request.stream !== 'candles') warnOfReach(request, requested)
+    const isCut = request.stream !== 'candles' && warnOfReach(request, requested)
     const series = withoutRemoved(config, request, requested, serviceNow)
+    if ((isCut || series !== requested) && series.every(({ range }) => range.from >= range.to))
+      throw new Error('nothing to fetch: all of the requested time was left out, see above')
     const again = options.again === true
     const planned = await planSeries(store.database.db, series, { again })
     warnOfFinal(planned)
@@ -186,17 +188,12 @@ function warnOfFinal(planned: readonly PlannedSeries[]): void {
   )
 }
 
-function nothingLeft(skipped: readonly string[]): string {
-  const what =
-    skipped.length === 1 ? 'the only series that matches was' : `all ${skipped.length} series that match were`
-  return `nothing to fetch: ${what} left out, see above; ask for another --interval or --type`
-}
-
-/** Warns if the service has no rows as old as requested. */
-function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries[]): void {
+/** Warns if the service has no rows as old as requested, and then returns true. */
+function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries[]): boolean {
   const begin = smallest(series.map(({ range }) => range.from))
-  if (from !== 'launch' && from < begin)
-    tell(`left out: everything before ${new Date(begin).toISOString()}, which the service does not give`)
+  const isCut = from !== 'launch' && from < begin
+  if (isCut) tell(`left out: everything before ${new Date(begin).toISOString()}, which the service does not give`)
+  return isCut
 }
 
 function stoppedLines(command: string): string {

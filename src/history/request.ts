@@ -57,7 +57,7 @@ export interface RequestedSeries {
 
 interface ResolvedRequest {
   readonly series: readonly RequestedSeries[]
-  /** One line for each series that was left out, with the reason. */
+  /** One line for each series, or category, that was left out, with the reason. */
   readonly skipped: readonly string[]
 }
 
@@ -81,7 +81,10 @@ export function resolveRequest(
   for (const instrument of instruments) {
     const { category, symbol } = instrument
     if (!isTradedCategory(category) || !request.categories.includes(category) || !isWanted(symbol)) continue
-    if (stream === 'funding_rates' && !isFuture(instrument)) continue
+    if (stream === 'funding_rates' && !isFuture(instrument)) {
+      skipped.add(`${category}: only futures have funding rates`)
+      continue
+    }
     if (stream !== 'candles') {
       series.push(requestedEvents(stream, instrument, request, serviceNow))
       continue

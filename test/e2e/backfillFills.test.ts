@@ -63,6 +63,19 @@ async function requests(): Promise<number> {
   )
 }
 
+test.each([
+  ['funding', 'SPOT: only futures have funding rates'],
+  ['fills', 'everything before \\S+, which the service does not give'],
+])('a backfill that can fetch nothing of what it is asked for says why: %s', async (stream, reason) => {
+  const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--from', '2025-01-01', '--to', '2025-01-02']
+  const args = ['backfill', '--config', config, '--stream', stream, ...what]
+  const { exitCode, stderr } = await startProgram(args, { DATABASE_URL: database.url }).finished
+  expect([exitCode, stderr]).toEqual([
+    1,
+    expect.stringMatching(`^left out: ${reason}\nerror: nothing to fetch: all .* left out, see above\n$`),
+  ])
+})
+
 test(
   'the tape of some instruments is whole after a backfill that was killed again and again',
   async () => {

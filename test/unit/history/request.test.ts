@@ -118,6 +118,7 @@ describe('a backfill request', () => {
     expect(funding.series.map(({ series: { stream }, range }) => [stream, range.from])).toEqual([
       ['funding_rates', now - 90 * dayMs + 9 * 3_600_000],
     ])
+    expect(funding.skipped).toEqual(['SPOT: only futures have funding rates'])
     const launched = resolve([instrument('BTCUSDT')], { stream: 'fills', from: 0, to: now - dayMs }).series
     expect(launched[0]?.range).toEqual({ from: now - 30 * dayMs, to: now - dayMs })
   })
