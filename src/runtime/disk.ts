@@ -8,6 +8,7 @@ import type { Logger } from './logger.js'
 export interface OpenFile {
   /** Writes at a position in bytes of a file that was opened with `r+`; appends otherwise. May write only a part. */
   writev(parts: readonly Uint8Array[], position?: number): Promise<{ readonly bytesWritten: number }>
+  truncate(length: number): Promise<void>
   /** Resolves when the written bytes survive a power cut. */
   datasync(): Promise<void>
   sync(): Promise<void>

@@ -106,6 +106,12 @@ export function mountDisk(content: DiskContent, faults: DiskFaults): Disk {
         if (faults.random() < 0.5) return { bytesWritten: some.length }
         throw failure('ENOSPC', 'no space left on device')
       },
+      async truncate(length) {
+        await faults.work('other')
+        file.parts = [Buffer.concat(file.parts).subarray(0, length)]
+        file.length = length
+        file.syncedLength = Math.min(length, file.syncedLength)
+      },
       datasync: sync,
       sync,
       close: () => faults.work('other'),

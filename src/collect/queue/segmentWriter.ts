@@ -129,8 +129,8 @@ interface OpenSegment {
   readonly name: string
   readonly file: OpenFile
   bytes: number
-  /** False until a record in it is on the disk for good. */
-  isUsed: boolean
+  /** Size of the records that are on the disk for good. */
+  soundBytes: number
 }
 
 /** Appends records to segments on the disk. Only closed segments are read, so reading the last one closes it first. */
@@ -210,7 +210,7 @@ export class SegmentWriter {
       throw Object.assign(new Error(message), { code: 'ENOSPC' })
     }
     await current.file.datasync()
-    current.isUsed = true
+    current.soundBytes = current.bytes
     if (current.bytes >= this.#options.segmentBytes) await this.#seal()
     return current.name
   }
@@ -235,7 +235,7 @@ export class SegmentWriter {
     // Somebody may have removed the folder.
     await disk.mkdir(directory, { recursive: true, mode: 0o700 })
     const file = await disk.open(join(directory, name), 'ax', 0o600)
-    const created = (this.#current = { name, file, bytes: 0, isUsed: false })
+    const created = (this.#current = { name, file, bytes: 0, soundBytes: 0 })
     // The file's name has to survive a power cut, too.
     await syncToDisk(disk, directory)
     return created
@@ -252,7 +252,15 @@ export class SegmentWriter {
   /** Ends the segment after a failed write. It is removed if it holds no synced record: the disk may be full. */
   async #giveUp(): Promise<void> {
     const current = this.#current
-    if (current === undefined || current.isUsed) return this.#seal()
+    if (current === undefined) return
+    if (current.soundBytes > 0) {
+      // What was written of the record would be taken for damage.
+      await current.file.truncate(current.soundBytes).then(
+        () => (current.bytes = current.soundBytes),
+        () => undefined,
+      )
+      return this.#seal()
+    }
     const { disk, directory, onClosed } = this.#options
     this.#current = undefined
     await current.file.close()

@@ -57,6 +57,9 @@ const maxSegmentBytes = 4 * 1024 * 1024
 const unreadableForMs = 60_000
 /** Longest time from receiving a response until it is on the disk. */
 const longestToDiskMs = 15_000
+/** Something else may fill the disk for a moment. What is on it makes room only after so many tries. */
+const maxTries = 5
+const retryMs = 500
 
 interface Closed {
   readonly stream: StreamName
@@ -81,8 +84,6 @@ interface SpooledSeries {
  */
 export class Spool {
   readonly #options: SpoolOptions
-  readonly #disk: Disk
-  readonly #clock: Clock
   readonly #owner: FileOwner
   readonly #writers: ReadonlyMap<StreamName, SegmentWriter>
   readonly #closed = new Map<string, Closed>()
@@ -93,7 +94,7 @@ export class Spool {
   readonly #unreadableSince = new Map<string, number>()
   readonly #withReportedDamage = new Set<string>()
   /** A segment is begun for a response, so that the service's time is known by then. */
-  readonly #now = (): ServiceMs => this.#options.serviceNow() ?? asIfService(this.#clock.now())
+  readonly #now = (): ServiceMs => this.#options.serviceNow() ?? asIfService(this.#options.clock.now())
   #sequence = 0
   #appending = 0
   #dropping: Promise<boolean> | undefined
@@ -102,14 +103,12 @@ export class Spool {
 
   private constructor(options: SpoolOptions, owner: FileOwner) {
     this.#options = options
-    this.#disk = options.disk
-    this.#clock = options.clock
     this.#owner = owner
     const writer = (stream: StreamName) =>
       new SegmentWriter({
         directory: options.root,
         segmentBytes: Math.min(maxSegmentBytes, options.maxBytes / 8),
-        disk: this.#disk,
+        disk: options.disk,
         nextName: () => {
           // The clock may have been set back, but the order of names must be that of writing.
           const createdAt = laterOf(this.#now(), addMs(largest([...this.#closed.keys()].map(createdAtOf)), 1))
@@ -141,10 +140,10 @@ export class Spool {
 
   /** Takes over segments of recorders that have ended, without reading them. Rejects if the folder cannot be read. */
   async claimOrphans(): Promise<void> {
-    for (const name of await this.#disk.readdir(this.#options.root)) {
+    for (const name of await this.#options.disk.readdir(this.#options.root)) {
       const parsed = parseSegmentName(name)
       if (parsed === null || this.#closed.has(name) || !(await this.#owner.hasEnded(parsed.owner))) continue
-      const found = await this.#disk.stat(join(this.#options.root, name)).catch(() => undefined)
+      const found = await this.#options.disk.stat(join(this.#options.root, name)).catch(() => undefined)
       if (found?.isFile() === true)
         this.#closed.set(name, { stream: parsed.stream, isOwn: false, bytes: countedBytes(found.size) })
     }
@@ -259,7 +258,7 @@ export class Spool {
   async #read(name: string): Promise<Segment | null> {
     const file = join(this.#options.root, name)
     try {
-      const { records, damagedStretches, damagedBytes } = await readSegment(this.#disk, file)
+      const { records, damagedStretches, damagedBytes } = await readSegment(this.#options.disk, file)
       this.#unreadableSince.delete(name)
       if (damagedStretches > 0 && !this.#withReportedDamage.has(name)) {
         this.#withReportedDamage.add(name)
@@ -274,9 +273,9 @@ export class Spool {
         if (isOwn) this.#options.onDamage({ file, stretches: 1, bytes })
         return null
       }
-      const since = this.#unreadableSince.get(name) ?? this.#clock.monotonicMs()
+      const since = this.#unreadableSince.get(name) ?? this.#options.clock.monotonicMs()
       this.#unreadableSince.set(name, since)
-      if (this.#clock.monotonicMs() - since < unreadableForMs) throw error
+      if (this.#options.clock.monotonicMs() - since < unreadableForMs) throw error
       await this.#setAside(name, error)
       return null
     }
@@ -289,14 +288,14 @@ export class Spool {
     const current = this.#writers.get(stream)?.current?.name ?? name
     const later = [...closed, current].filter((other) => other > name).map(createdAtOf)
     const to = earlierOf(this.#now(), smallest(later))
-    await this.#disk.rename(file, `${file}.unreadable`)
+    await this.#options.disk.rename(file, `${file}.unreadable`)
     this.#closed.delete(name)
     const range = { from: addMs(createdAtOf(name), -longestToDiskMs), to: addMs(laterOf(to, createdAtOf(name)), 1) }
     this.#options.onSetAside({ file: `${file}.unreadable`, stream, range, error })
   }
 
   async #remove(name: string): Promise<void> {
-    await this.#disk.rm(join(this.#options.root, name), { force: true })
+    await this.#options.disk.rm(join(this.#options.root, name), { force: true })
     this.#closed.delete(name)
     if (this.isEmpty) this.#series.clear()
   }
@@ -304,18 +303,18 @@ export class Spool {
   async #appendMakingRoom(batch: Batch): Promise<string> {
     const body = await pack(batch)
     const writer = this.#writers.get(batch.stream) as SegmentWriter
-    const append = async () => {
-      const segment = await writer.append(body)
-      this.#isDroppingInVain = false
-      return segment
-    }
     while (this.bytes + body.length > this.#options.maxBytes && (await this.#makeRoom('bound')));
-    try {
-      return await append()
-    } catch (error) {
-      if (!isFullDisk(error) || this.#isDroppingInVain || !(await this.#makeRoom('disk'))) throw error
-      this.#isDroppingInVain = true
-      return append()
+    for (let tries = 1; ; tries++) {
+      try {
+        const segment = await writer.append(body)
+        this.#isDroppingInVain = false
+        return segment
+      } catch (error) {
+        if (!isFullDisk(error) || this.#isDroppingInVain || this.bytes === 0) throw error
+        if (tries < maxTries) await this.#options.clock.sleep(retryMs)
+        else if (await this.#makeRoom('disk')) this.#isDroppingInVain = true
+        else throw error
+      }
     }
   }
 

@@ -12,8 +12,8 @@ let setAside: SetAside[]
 let isFull: boolean
 /** On a full disk, a number below 0.5 makes a write end early instead of failing. */
 let chance: number
-/** A write left a part of a record. */
-let isTorn: boolean
+/** Called when the spool waits before it tries again. */
+let waits: () => void
 let readFailure: string | undefined
 /** What reading waits for. */
 let isReadable: Promise<void>
@@ -53,10 +53,17 @@ const open = (maxBytes = 1_000_000) => {
     root: '/spool',
     maxBytes,
     disk,
-    clock: { ...systemClock, now: () => nowMs + aheadMs, monotonicMs: () => nowMs },
+    clock: {
+      ...systemClock,
+      now: () => nowMs + aheadMs,
+      monotonicMs: () => nowMs,
+      async sleep() {
+        waits()
+      },
+    },
     serviceNow: () => nowMs,
     onDamage: () => {
-      if (!isTorn) expect.unreachable('nothing is damaged')
+      expect.unreachable('nothing is damaged')
     },
     onDropped: (batches) => dropped.push(...batches),
     onSetAside: (segment) => setAside.push(segment),
@@ -69,7 +76,7 @@ beforeEach(async () => {
   setAside = []
   isFull = false
   chance = 0.5
-  isTorn = false
+  waits = () => undefined
   readFailure = undefined
   unreadable = ''
   sparseBytes = undefined
@@ -308,11 +315,21 @@ describe('a spool that is full', () => {
     chance = drawn
     await spool.append(book(0))
     isFull = true
-    isTorn = true
     await expect(spool.append(book(1))).rejects.toMatchObject({ code: 'ENOSPC' })
     isFull = false
     await spool.append(book(2))
     expect([...dropped.map(nameOf), ...(await drain(spool))]).toEqual([nameOf(book(0)), nameOf(book(2))])
+  })
+
+  test('keeps all that it has while something else fills the disk for a moment', async () => {
+    await spool.append(book(0))
+    isFull = true
+    waits = () => {
+      isFull = false
+    }
+    await spool.append(book(1))
+    expect(dropped).toEqual([])
+    expect(await drain(spool)).toEqual([book(0), book(1)].map(nameOf))
   })
 
   test('is opened although its disk has no room', async () => {
