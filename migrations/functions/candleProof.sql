@@ -49,12 +49,15 @@ create or replace function recorder.end_silence(
 )
 returns tstzmultirange language sql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
   select coalesce(range_agg(claimed), '{}') from (
-    select k.interval, range_agg(r) as silence
-    from recorder.ledger k cross join lateral unnest(k.ranges) as r
-    where (k.stream, k.category, k.symbol, k.type) = ('candles', of_category, of_symbol, 'market')
-      and k.verdict in ('silent', 'no trade') and k.part <= newest and upper(k.ranges) > oldest
-      and r && tstzrange(oldest, newest, '[]')
-    group by k.interval order by k.interval
+    select s.interval, range_agg(r) as silence
+    from unnest(enum_range(null::market.candle_interval)) as i join recorder.ledger s
+      on recorder.is_of(s, 'candles', of_category, of_symbol, 'market', i::text)
+        and s.verdict = 'recorded' and s.part = '-infinity'
+    cross join lateral recorder.rows_within('candles', of_category, of_symbol, 'market', s.interval,
+      '{silent,no trade}', tstzmultirange(tstzrange(oldest, newest, '[]'))) as k
+    cross join lateral unnest(k.ranges) as r
+    where r && tstzrange(oldest, newest, '[]')
+    group by s.interval order by s.interval
   ) s cross join lateral unnest(recorder.withdraw_claims('candles', of_category, of_symbol, 'market', s.interval,
     recorder.traded_places(of_category, of_symbol, s.silence, market.interval_length(s.interval::market.candle_interval)),
     'the service left these candles out, but fills of their time are stored')) as claimed
@@ -69,9 +72,9 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
   select recorder.note_evidence('candles', of_category, of_symbol, of_type, of_interval, array_agg(place),
     'a candle could not be understood; see recorder.rejected_row')
   from unnest(shown) as r cross join lateral (
-    select coalesce(range_agg(s), '{}') as ranges from recorder.ledger k cross join lateral unnest(k.ranges) as s
-    where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
-      and k.verdict in ('silent', 'no trade') and k.ranges && r
+    select coalesce(range_agg(s), '{}') as ranges
+    from recorder.rows_within('candles', of_category, of_symbol, of_type, of_interval,
+      '{silent,no trade}', tstzmultirange(r)) k cross join lateral unnest(k.ranges) as s
   ) as silent cross join lateral unnest(tstzmultirange(r)
     - (recorder.ranges_of(of_category, of_symbol, of_type, of_interval, 'recorded') - silent.ranges)) as place
   having count(*) > 0
@@ -143,20 +146,21 @@ begin
       asked_since = case when k.noted_at < excluded.noted_at then coalesce(excluded.asked_since, k.asked_since)
         else k.asked_since end
     where not k.ranges @> excluded.ranges or k.noted_at < excluded.noted_at;
-  select range_agg(r) filter (where k.verdict <> 'before the beginning'),
-    max(upper(k.ranges)) filter (where k.verdict = 'before the beginning')
-    into late, begun
-  from recorder.ledger k left join lateral unnest(k.ranges * shown) as r on true
+  select range_agg(r) into late
+  from recorder.rows_within('candles', of_category, of_symbol, of_type, of_interval, '{silent,no trade}', shown) k
+  cross join lateral unnest(k.ranges * shown) as r;
+  select max(upper(k.ranges)) into begun from recorder.ledger k
   where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
-    and k.verdict in ('silent', 'no trade', 'before the beginning')
-    and k.part < upper(shown) and upper(k.ranges) > lower(shown);
+    and k.verdict = 'before the beginning' and k.part < upper(shown) and upper(k.ranges) > lower(shown);
   if late is not null then
     perform recorder.withdraw_claims('candles', of_category, of_symbol, of_type, of_interval, late - filled,
       'the service left these candles out, but something was traded in them');
     late := late * filled;
     update recorder.ledger k set ranges = k.ranges - late
     where recorder.is_of(k, 'candles', of_category, of_symbol, of_type, of_interval)
-      and k.verdict in ('silent', 'no trade') and k.ranges && late;
+      and k.verdict in ('silent', 'no trade') and k.ranges && late and k.part = any (array(
+        select w.part from recorder.rows_within('candles', of_category, of_symbol, of_type, of_interval,
+          '{silent,no trade}', late) w));
     perform recorder.note_gaps('candles', of_category, of_symbol, of_type, of_interval, 'repaired',
       late, late_reason, coalesce(seen, at));
     if of_interval = '1m' then

@@ -19,6 +19,13 @@ begin
 end
 $$;
 
+-- Returns the time after which evidence begins that touches ranges. Evidence on fills is a minute long at most, so that
+-- the search of its index is short.
+create or replace function recorder.evidence_from(of_stream text, within tstzmultirange)
+returns timestamptz language sql immutable as $$
+  select lower(within) - case of_stream when 'fills' then interval '1 minute' else interval '1 year' end
+$$;
+
 -- Returns the ranges that evidence speaks against, around some ranges, and one of the reasons.
 create or replace function recorder.evidence_against(
   of_stream text, of_category market.category, of_symbol text, of_type text, of_interval text,
@@ -29,9 +36,7 @@ language sql stable set search_path = pg_catalog, pg_temp set enable_seqscan = o
   from recorder.ledger k cross join lateral unnest(k.ranges) as r
   where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
     and k.verdict in ('contradicted', 'disputed') and k.ranges && within
-    -- Evidence on fills is a minute long at most, so that the search of its index is short.
-    and k.part > lower(within) - case of_stream when 'fills' then interval '1 minute' else interval '1 year' end
-    and k.part < upper(within)
+    and k.part > recorder.evidence_from(of_stream, within) and k.part < upper(within)
 $$;
 
 -- Withdraws what is claimed of ranges, silence too, which becomes gaps. Returns what was claimed; of candles, what was
@@ -43,14 +48,16 @@ create or replace function recorder.withdraw_claims(
 returns tstzmultirange language plpgsql set search_path = pg_catalog, pg_temp as $$
 declare
   withdrawn constant tstzmultirange := (
-    select range_agg(r) from recorder.ledger k cross join lateral unnest(k.ranges * against) as r
-    where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
-      and k.verdict = 'recorded' and k.ranges && against);
+    select range_agg(r)
+    from recorder.rows_within(of_stream, of_category, of_symbol, of_type, of_interval, '{recorded}', against) k
+    cross join lateral unnest(k.ranges * against) as r);
 begin
   if withdrawn is not null then
     update recorder.ledger k set ranges = k.ranges - withdrawn
     where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
-      and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && withdrawn;
+      and k.verdict in ('recorded', 'silent', 'no trade') and k.ranges && withdrawn and k.part = any (array(
+        select w.part from recorder.rows_within(of_stream, of_category, of_symbol, of_type, of_interval,
+          '{recorded,silent,no trade}', withdrawn) w));
     perform recorder.note_unknown(of_stream, of_category, of_symbol, of_type, of_interval, withdrawn, why);
   end if;
   return case when of_stream <> 'candles' then coalesce(withdrawn, '{}') when of_interval = '1m' then
@@ -87,7 +94,9 @@ declare
 begin
   select r into claimed from recorder.ledger k cross join lateral unnest(k.ranges) as r
   where recorder.is_of(k, of_stream, of_category, of_symbol, '', '')
-    and k.verdict = 'recorded' and k.part <= oldest and r @> oldest
+    and k.verdict = 'recorded' and r @> oldest and k.part = (
+      select max(b.part) from recorder.ledger b
+      where recorder.is_of(b, of_stream, of_category, of_symbol, '', '') and b.verdict = 'recorded' and b.part <= oldest)
   for update of k;
   if not found then
     return '{}';
@@ -153,10 +162,12 @@ returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_s
 begin
   update recorder.ledger k set ranges = k.ranges - answered
   where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
-    and k.verdict = of_verdict and k.ranges && answered and k.part < upper(answered);
+    and k.verdict = of_verdict and k.ranges && answered
+    and k.part > recorder.evidence_from(of_stream, answered) and k.part < upper(answered);
   delete from recorder.ledger k
   where recorder.is_of(k, of_stream, of_category, of_symbol, of_type, of_interval)
-    and k.verdict = of_verdict and isempty(k.ranges);
+    and k.verdict = of_verdict and isempty(k.ranges)
+    and k.part > recorder.evidence_from(of_stream, answered) and k.part < upper(answered);
 end
 $$;
 
@@ -280,12 +291,11 @@ declare
   lacking tstzrange[];
   unfit tstzrange[];
 begin
-  select coalesce(range_agg(r) filter (where k.verdict = 'recorded'), '{}'),
-    coalesce(range_agg(tstzrange(k.asked_since, k.noted_at)) filter (where k.verdict = 'unsettled'), '{}')
-    into claimed, asked
-  from recorder.ledger k left join lateral unnest(k.ranges) as r on true
-  where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
-    and k.verdict in ('recorded', 'unsettled') and k.part < upper(minutes);
+  select coalesce(range_agg(r), '{}') into claimed
+  from recorder.rows_within('fills', of_category, of_symbol, '', '', '{recorded}', recorder.whole_minutes(minutes)) k
+  cross join lateral unnest(k.ranges) as r;
+  select coalesce(range_agg(tstzrange(k.asked_since, k.noted_at)), '{}') into asked from recorder.ledger k
+  where recorder.is_of(k, 'fills', of_category, of_symbol, '', '') and k.verdict = 'unsettled';
   select coalesce(range_agg(r), '{}') into contradicted
   from recorder.ledger k cross join lateral unnest(k.ranges) as r
   where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
@@ -302,9 +312,8 @@ begin
     return;
   end if;
   select coalesce(range_agg(r), '{}') * compared into silent
-  from recorder.ledger k cross join lateral unnest(k.ranges) as r
-  where recorder.is_of(k, 'candles', of_category, of_symbol, 'market', '1m')
-    and k.verdict in ('silent', 'no trade') and k.ranges && compared;
+  from recorder.rows_within('candles', of_category, of_symbol, 'market', '1m', '{silent,no trade}', compared) k
+  cross join lateral unnest(k.ranges) as r;
   -- Day by day, so that each statement looks at a chunk or two of a table that has many.
   for since, until in
     select greatest(lower(r), day), least(upper(r), day + interval '24 hours')

@@ -34,7 +34,7 @@ create type recorder.compared_page as (
   known_from timestamptz, shared_from timestamptz, shared timestamptz, new_from timestamptz, is_disputed boolean,
   -- True if one of these fills did not come from the history; null without any.
   is_shown_live boolean,
-  -- Claimed ranges of the newest part, or of all parts if the page begins before the newest, and what has left.
+  -- Claimed ranges of the newest part that begins before the page, and of later ones, and what has left.
   claimed tstzmultirange,
   -- Ranges that are proven and not claimed yet, and the tail of the newest run; service time of the newest response.
   unsettled tstzmultirange, tail tstzrange, asked timestamptz,
@@ -233,33 +233,27 @@ begin
         select from recorder.ledger d
         where recorder.is_of(d, 'fills', a.category, a.symbol, '', '')
           and d.verdict = 'disputed'), s.is_live,
-      coalesce(case when last.is_enough then last.ranges else whole.ranges end, '{}')
-        + coalesce(f.ranges, '{}'),
+      coalesce(c.ranges, '{}') + coalesce(f.ranges, '{}'),
       coalesce(o.ranges * tstzmultirange(tstzrange(null, o.settled_at)), '{}'),
       coalesce(range_merge(o.ranges) * tstzrange(o.settled_at, null), 'empty'), o.noted_at,
       -- Needed only where nothing that is stored goes before, because it may look through all chunks.
       case when o.asked_since > a.newest + a_ms then o.asked_since - a_ms
         when s.is_live is not true and o.asked_since is not null
-          and coalesce(a.oldest <= coalesce(lower(last.ranges), lower(whole.ranges)), true)
+          and coalesce(a.oldest <= lower(c.ranges), true)
         then recorder.first_fill(a.category, a.symbol, o.asked_since) end
     from asked a left join shown s using (page) left join hidden h using (page) left join final f using (page)
     left join recorder.ledger o
       on recorder.is_of(o, 'fills', a.category, a.symbol, '', '')
         and o.verdict = 'unsettled' and o.part = '-infinity'
     left join lateral (
-      select c.ranges, lower(c.ranges) < a.oldest
-        and coalesce(lower(c.ranges) < o.settled_at - interval '1 minute', true) as is_enough
-      from recorder.ledger c
-      where recorder.is_of(c, 'fills', a.category, a.symbol, '', '')
-        and c.verdict = 'recorded'
-      order by c.part desc limit 1
-    ) last on true
-    left join lateral (
       select range_agg(r) as ranges from recorder.ledger c cross join lateral unnest(c.ranges) as r
       where recorder.is_of(c, 'fills', a.category, a.symbol, '', '')
-        and c.verdict = 'recorded'
-        and not coalesce(last.is_enough, false)
-    ) whole on true
+        and c.verdict = 'recorded' and c.part >= coalesce((
+          select b.part from recorder.ledger b
+          where recorder.is_of(b, 'fills', a.category, a.symbol, '', '') and b.verdict = 'recorded'
+            and lower(b.ranges) < least(a.oldest, lower(a.unread), o.settled_at - interval '1 minute')
+          order by b.part desc limit 1), '-infinity')
+    ) c on true
   loop
     claim := nothing; unsettled := p.unsettled; tail := p.tail; gap := nothing; conflicts := nothing;
     if p.is_finer then

@@ -12,6 +12,8 @@ interface PlannedStatement {
   readonly chunks: number
   /** Rows that scans of tables of schema market looked at. */
   readonly rows: number
+  /** Rows of the ledger that it looked at. */
+  readonly ledgerRows: number
 }
 
 interface PlanNode {
@@ -83,12 +85,26 @@ function add(statements: Map<string, PlannedStatement>, message: string): void {
   const read = nodes.filter(({ 'Actual Loops': loops }) => loops !== 0)
   const chunks = new Set(nodes.flatMap(({ 'Relation Name': name }) => (name?.includes('_hyper_') ? [name] : [])))
   const leftOut = nodes.map((node) => (node['Subplans Removed'] ?? 0) + (node['Chunks excluded during startup'] ?? 0))
-  const rows = read
-    .filter((node) => node.Schema === 'market' || node['Relation Name']?.includes('_hyper_'))
-    .map((node) => ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) * (node['Actual Loops'] ?? 1))
-  const found = { text, chunks: chunks.size + sum(leftOut), rows: Math.round(sum(rows)) }
+  const rowsOf = (isCounted: (node: PlanNode) => boolean | undefined) => {
+    const rows = read.filter(isCounted).map((node) => {
+      return ((node['Actual Rows'] ?? 0) + (node['Rows Removed by Filter'] ?? 0)) * (node['Actual Loops'] ?? 1)
+    })
+    return Math.round(sum(rows))
+  }
+  const found = {
+    text,
+    chunks: chunks.size + sum(leftOut),
+    rows: rowsOf((node) => node.Schema === 'market' || node['Relation Name']?.includes('_hyper_')),
+    ledgerRows: rowsOf((node) => node['Relation Name'] === 'ledger'),
+  }
   const before = statements.get(text)
-  if (before === undefined || before.chunks < found.chunks || before.rows < found.rows) statements.set(text, found)
+  if (
+    before === undefined ||
+    before.chunks < found.chunks ||
+    before.rows < found.rows ||
+    before.ledgerRows < found.ledgerRows
+  )
+    statements.set(text, found)
 }
 
 function nodesOf(node: PlanNode): PlanNode[] {
