@@ -81,8 +81,9 @@ create or replace function recorder.close_gaps(
   filled tstzmultirange, filled_at timestamptz default now(), filled_by text default null
 )
 returns void language sql set search_path = pg_catalog, pg_temp
--- Rows are looked up by their keys, however many gaps the series has.
-set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off as $$
+-- Rows are looked up by their keys, however many gaps the series has. A caller may have turned off what PostgreSQL 17
+-- needs to prefer the index of long gaps.
+set enable_seqscan = off set enable_mergejoin = off set enable_hashjoin = off set enable_bitmapscan = on as $$
   with near as (
     -- Short gaps begin within an hour before the ranges or in them. Long ones are few, and have an index of their own.
     select k.part from recorder.ledger k
