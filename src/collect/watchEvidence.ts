@@ -1,6 +1,6 @@
 import type { Kysely } from 'kysely'
 import type { Database } from '../db/schema.js'
-import { contradictedShares, giveUpOldEvidence, mostEvidence, standingEvidence } from '../ledger/verdicts.js'
+import { contradictedShares, giveUpOldEvidence, maxEvidence, standingEvidence } from '../ledger/verdicts.js'
 import { type Clock, sleepFor } from '../runtime/clock.js'
 import type { Incidents } from '../runtime/incidents.js'
 import type { Logger } from '../runtime/logger.js'
@@ -22,7 +22,7 @@ interface WatchOptions {
 
 /**
  * Reports evidence against claims every 20 s, until `signal` aborts, and gives up what is too old. Each piece is
- * reported once, and what stood before the first look in one report. The incident lasts as long as any stands.
+ * reported once, and what stood before the first look in one report. The incident lasts as long as evidence stands.
  */
 export async function keepWatchingEvidence(
   db: Kysely<Database>,
@@ -45,7 +45,7 @@ export async function keepWatchingEvidence(
       if (standing.length === 0) incidents.succeeded('evidence')
       else if (fresh.length > 0) incidents.failed('evidence', describe(fresh, known === null))
       known = new Set(standing.map(({ id }) => id))
-      if (standing.length === mostEvidence) oldest = Math.max(oldest, Math.min(...known))
+      if (standing.length === maxEvidence) oldest = Math.max(oldest, Math.min(...known))
       const contradicted = (await contradictedShares(db)).filter(({ share }) => share > tolerableShare)
       const parts = contradicted.map(
         ({ category, share }) => `${(share * 100).toFixed(1)} % of the minutes of ${category}`,
@@ -64,7 +64,7 @@ function describe(found: Awaited<ReturnType<typeof standingEvidence>>, isFirst: 
   const shown = found.slice(0, 3).map(({ stream, category, symbol, from, reason }) => {
     return `${stream} of ${category} ${symbol} at ${new Date(from).toISOString().slice(0, 19)}Z (${reason})`
   })
-  const number = found.length < mostEvidence ? found.length : `${mostEvidence} or more`
+  const number = found.length < maxEvidence ? found.length : `${maxEvidence} or more`
   const others = found.length > shown.length ? ` and others, ${number} together` : ''
   const how = isFirst ? 'rows still contradict what was claimed before' : 'rows contradict what was claimed'
   return `${how}: ${shown.join(', ')}${others}; these ranges are gaps now`

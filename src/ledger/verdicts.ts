@@ -115,13 +115,13 @@ interface Evidence extends InstrumentKey {
 }
 
 /** The most evidence that one look reads. */
-export const mostEvidence = 1000
+export const maxEvidence = 1000
 
 /** Reads the newest evidence that stands. */
 export async function standingEvidence(db: Kysely<Database>): Promise<Evidence[]> {
   const { rows } = await sql<Evidence>`
     select id, stream, category, symbol, part as "from", reason from recorder.ledger
-    where verdict in ('contradicted', 'disputed') order by noted_at desc, id desc limit ${mostEvidence}`.execute(db)
+    where verdict in ('contradicted', 'disputed') order by noted_at desc, id desc limit ${maxEvidence}`.execute(db)
   return rows
 }
 

@@ -11,7 +11,7 @@ import { temporaryFolder } from '../../support/temporaryFolder.js'
 /** A series has so many gaps, ten minutes apart, in parts of 128, so many silent days, and so much evidence. */
 const past = { gaps: 157 * 128, silentDays: 300, disputes: 300 }
 /** Most rows of the ledger that one statement may look at. */
-const mostRows = 100
+const maxRows = 100
 
 let created: TestDatabase
 const folder = temporaryFolder('long-ledger')
@@ -96,7 +96,7 @@ test.each<[what: string, batch: () => Batch]>([
 ])('however long the ledger of a series is, a response looks at few rows of it: %s', async (_, batch) => {
   await storeAll(created.database.db, [batch()])
   const beyond = [...plans.statements.values()]
-    .filter(({ ledgerRows }) => ledgerRows > mostRows)
+    .filter(({ ledgerRows }) => ledgerRows > maxRows)
     .map(({ text, ledgerRows }) => `${ledgerRows} rows: ${text.trim().replaceAll(/\s+/g, ' ')}`)
   expect(plans.statements.size).toBeGreaterThan(0)
   expect(beyond).toEqual([])
