@@ -92,8 +92,9 @@ begin
     if is_apart then
       before := coalesce(least(before, case when lower(last) < begins then lower(last) end), p.first + a_ms);
     elsif before is null and p.shared <= p.edge then
+      -- No page goes on from what was proven before the edge alone, and no claim.
       before := (
-        select max(upper(r)) from unnest(p.unsettled + tstzmultirange(p.tail)) as r where upper(r) <= begins);
+        select min(lower(r)) from unnest(p.unsettled + tstzmultirange(p.tail)) as r where upper(r) <= begins);
     end if;
     gap := tstzrange(least(before, begins), greatest(before, begins));
   elsif upper(last) + a_ms < lower(run) then

@@ -47,6 +47,17 @@ describe('pages of fills', () => {
     expect(await lost()).toEqual([])
   })
 
+  it('that share only their edge leave a gap from the first fill on, where no claim goes before', async () => {
+    const early = (from: number, to: number, requested = to + 50) => page(every(4, from, to), { requested })
+    for (const from of [0, 396, 600]) await store(early(from, from + 400))
+    expect([await claimed(), await lost()]).toEqual([[], [[1, 397]]])
+    await store(early(900, 9_000, 15_000))
+    expect([await claimed(), await lost()]).toEqual([[[397, 8_996]], [[1, 397]]])
+    // A page that comes late shows that nothing was missing.
+    await store(early(0, 800, 60_000))
+    expect([await claimed(), await lost()]).toEqual([[[1, 8_996]], []])
+  })
+
   it('that show the oldest fill of all, or join what they go on from, leave none before the first claim', async () => {
     await store(page([100], { requested: 200 }))
     await store(page([100, 300], { requested: 400 }))
