@@ -7,7 +7,6 @@ import {
   type RequestedSeries,
   resolveRequest,
 } from '../history/request.js'
-import type { BackfillSession } from '../history/session.js'
 import { ConfigError } from '../config/configError.js'
 import { type Config, storageOf } from '../config/resolve.js'
 import { candleTypes, intervals } from '../market/candle.js'
@@ -23,7 +22,15 @@ import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
 import { cancelBackfills } from '../ledger/wants.js'
 import { forecastBackfill } from './backfillForecast.js'
-import { fetchMissing, gapsOfGone, missingLines, openBackfill, printSummary, timeBetween } from './backfillWork.js'
+import {
+  type Backfill,
+  fetchMissing,
+  gapsOfGone,
+  missingLines,
+  openBackfill,
+  printSummary,
+  timeBetween,
+} from './backfillWork.js'
 import { Failed } from './end.js'
 import {
   acceptNewUrlOption,
@@ -104,7 +111,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
   // Without a service there is nothing to fetch, unless a recorder of this database fetches it.
   const store = await openStore(config, logger, { mayCreate: config.exchange.baseUrl !== undefined })
   const settleMs = config.streams.candles.settleMs
-  let session: BackfillSession | undefined
+  let session: Backfill | undefined
   try {
     await prepareBeside(store, config, createLogger('warn'))
     await requireService(store, config, logger, { accept: options.acceptNewUrl === true })
@@ -135,7 +142,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
       return
     }
     const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
-    const goesOn = stop.signal.aborted && !session.isOwner()
+    const goesOn = stop.signal.aborted && (await session.followsRecorder())
     if (options.json === true) await writeJson(summary)
     // The recorder may still hold rows that the counts lack, so there is no summary yet.
     else if (!goesOn) await printSummary(summary, options.stream ?? 'candles')

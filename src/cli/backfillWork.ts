@@ -9,6 +9,7 @@ import { type BackfillSession, openSession } from '../history/session.js'
 import { unreadRanges } from '../ledger/slices.js'
 import { insertWants, rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import { type Gap, listGaps } from '../ledger/gaps.js'
+import { isLeaseHeld } from '../lease/leaseRow.js'
 import type { OpenStore } from '../openStore.js'
 import { noteResponding } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
@@ -25,20 +26,31 @@ import { serviceMs, sum } from '../market/values.js'
 
 const minLookMs = 200
 
+const followingRecorder = 'the recorder on this host is doing the work; showing its progress'
+const followingCommand =
+  'another command of this host sends, or did until now; showing the progress until this one does'
+
+/** A session that knows if a recorder fetches what is wanted now. Another command does not go on with it for long. */
+export interface Backfill extends BackfillSession {
+  followsRecorder(): Promise<boolean>
+}
+
 /** Opens a session that fetches wants. It ends when `signal` aborts, or when it is closed. */
 export async function openBackfill(
   config: Config,
   store: OpenStore,
   logger: Logger,
   signal: AbortSignal,
-): Promise<BackfillSession> {
+): Promise<Backfill> {
+  const { db } = store.database
+  const egress = egressOf(config)
   const serviceClock = new ServiceClock(systemClock, logger)
-  return openSession({
-    db: store.database.db,
+  const session = await openSession({
+    db,
     url: store.url,
     openClient: (right) => openExchange(right, config, logger, { serviceClock }),
     onResponse: () => noteResponding(store, config, logger),
-    egress: egressOf(config),
+    egress,
     folder: config.database.dataDir,
     settleMs: config.streams.candles.settleMs,
     clock: systemClock,
@@ -46,11 +58,12 @@ export async function openBackfill(
     logger,
     signal,
   })
+  return { ...session, followsRecorder: async () => !session.isOwner() && isLeaseHeld(db, egress, 'recorder') }
 }
 
 /** Fetches missing ranges and shows the progress. Resolves to a summary when all are done, or when `signal` aborts. */
 export async function fetchMissing(
-  session: BackfillSession,
+  session: Backfill,
   db: Kysely<Database>,
   planned: readonly PlannedSeries[],
   options: { readonly kind: WantKind; readonly again: boolean },
@@ -69,16 +82,17 @@ export async function fetchMissing(
   const line = progressLine()
   let tookMs = 0
   let wasOwner = true
-  const noteOwner = () => {
-    if (wasOwner && !session.isOwner()) line.note('the recorder on this host is doing the work; showing its progress')
+  const noteOwner = async () => {
+    const isNew = wasOwner && !session.isOwner()
     wasOwner = session.isOwner()
+    if (isNew) line.note((await session.followsRecorder()) ? followingRecorder : followingCommand)
   }
   try {
-    noteOwner()
+    await noteOwner()
     line.show(describe(progress))
     while (progress.wantsEnded < progress.wants && !signal.aborted) {
       unable.signal.throwIfAborted()
-      noteOwner()
+      await noteOwner()
       // Reading the progress takes longer for a larger backfill, so the pause grows with it.
       await systemClock.sleep(Math.max(minLookMs, 10 * tookMs), signal).catch(() => undefined)
       const startedMs = systemClock.monotonicMs()

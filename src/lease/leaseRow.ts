@@ -163,16 +163,16 @@ function stampOf(row: string): string {
   return `coalesce(${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until), '${free} ' || ${row}.epoch)`
 }
 
-/** Returns true if a recorder holds the address at this moment. */
-export async function isLeaseHeld(db: Kysely<Database>, egress: string): Promise<boolean> {
+/** Returns true if a recorder or a command holds the address at this moment, or only if a recorder does. */
+export async function isLeaseHeld(db: Kysely<Database>, egress: string, by?: 'recorder'): Promise<boolean> {
   const held = await db
     .selectFrom('recorder.lease')
-    .select('egress')
+    .select('place')
     .where('egress', '=', egress)
     .where('owner', 'is not', null)
     .where(({ not }) => not(isReached('until', leaseMs)))
     .executeTakeFirst()
-  return held !== undefined
+  return held !== undefined && (by === undefined || !held.place.startsWith(`${commandPlace} `))
 }
 
 /** Reads the time of the service as the owner of the address last heard it; null if it has heard none. */

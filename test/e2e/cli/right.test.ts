@@ -130,6 +130,25 @@ describe('beside a recorder that has the right to send', () => {
   })
 })
 
+test('a backfill beside another command says nothing of a recorder, and how to go on after Ctrl-C', async () => {
+  await listMany(1)
+  const options = { logger: pino({ level: 'silent' }), clock: systemClock, folder, serviceNow: () => Date.now() }
+  const other = await acquireLease(database.url, egress, { ...options, giveWay: () => undefined })
+  try {
+    const { file } = await configured()
+    const what = ['--category', 'SPOT', '--symbol', 'S0USDT', '--interval', '1m', '--from', '2026-01-01']
+    const following = startProgram(['backfill', '--config', file, ...what], env())
+    await following.printed(/another command of this host sends/)
+    following.process.kill('SIGINT')
+    const { exitCode, stdout, stderr } = await following.finished
+    expect([exitCode, stdout]).toEqual([1, expect.stringMatching(/^candles left +[1-9]/m)])
+    expect(stderr).toMatch(/^stopped; continue with: npx market-recorder backfill /m)
+    expect(stderr).not.toContain('the recorder on this host')
+  } finally {
+    await other.release()
+  }
+})
+
 describe('where nobody has the right to send', () => {
   test.each(['plan', 'doctor'])('%s takes it for as long as it asks', async (command) => {
     const { file } = await configured()
