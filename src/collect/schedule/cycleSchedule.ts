@@ -2,6 +2,7 @@ import { hourMs } from '../../market/values.js'
 import type { Moment } from '../../runtime/clock.js'
 import { DueHeap } from './dueHeap.js'
 import { failingWaitMs, type FailureRun, GroupOutcomes } from './failures.js'
+import { GroupNews } from './groupNews.js'
 import {
   afterResponse,
   fullPace,
@@ -78,7 +79,8 @@ const arrangeEveryMs = 1000
  * The places go to the targets of the highest rank whose responses bring something. A target whose responses bring
  * nothing is requested less and less often, whatever its ticker claims. After five of them it is quiet, and its place
  * goes to the next target of the ranking. Quiet targets together get a twentieth as many requests as there are places.
- * The first response that brings something ends the quiet.
+ * The first response that brings something ends the quiet. While all targets of a group become silent at once, each
+ * keeps its pace.
  *
  * Times are of the monotonic clock. Places are of the wall clock, so that they stay the same after a restart.
  */
@@ -96,6 +98,7 @@ export class CycleSchedule<Target> {
   readonly #active = new DueHeap<Entry<Target>>((entry) => isWaiting(entry) && !isQuiet(entry))
   readonly #quiet = new DueHeap<Entry<Target>>((entry) => isWaiting(entry) && isQuiet(entry))
   readonly #outcomes = new GroupOutcomes()
+  readonly #news = new GroupNews<Entry<Target>>()
 
   constructor(options: CycleOptions<Target>) {
     this.#options = options
@@ -156,10 +159,12 @@ export class CycleSchedule<Target> {
   responded(target: Target, content: string | null, sign: string | null, now: Moment): number {
     const entry = this.#entries.get(this.#options.keyOf(target))
     if (entry === undefined) return 0
-    const { everyMs } = this.#options
+    const { everyMs, groupOf, isSilenceProven } = this.#options
     const brought = content !== null && content !== entry.content
     const before = entry.pace
-    entry.pace = afterResponse(before, { brought, claimed: entry.wasClaimed })
+    const wasLively = entry.hasChanged && before.fruitless < quietAfter
+    const tells = isSilenceProven || this.#news.tells(groupOf(target), entry, { brought, wasLively }, now.ms)
+    if (tells) entry.pace = afterResponse(before, { brought, claimed: entry.wasClaimed })
     if (brought && entry.content !== null) entry.hasChanged = true
     // A target that has never changed becomes quiet after its first response without news, not after the fifth.
     if (!brought && !entry.hasChanged)
@@ -167,7 +172,7 @@ export class CycleSchedule<Target> {
     if (content !== null) entry.content = content
     entry.sign = sign
     entry.respondedMs = now.ms
-    entry.failing = this.#outcomes.responded(this.#options.groupOf(target))
+    entry.failing = this.#outcomes.responded(groupOf(target))
     entry.isRequested = false
     entry.wasClaimed = false
     const dueBefore = entry.dueMs

@@ -122,8 +122,17 @@ export class FillEstimate {
     return this.#unseen + unknownWeight * this.#rates.ahead(Math.max(0, nowMs + this.#offsetMs - this.#atMs))
   }
 
-  /** Takes a response that came at `nowMs` of the monotonic clock; returns the number of new fills in it. */
-  responded(newestFirst: readonly SeenFill[], serviceTime: ServiceMs, nowMs: number): number {
+  /** Returns true if a response has a fill that none before has shown. */
+  isNews([newest]: readonly SeenFill[]): boolean {
+    return newest !== undefined && newest.ts > this.#newestTs
+  }
+
+  /**
+   * Takes a response that came at `nowMs` of the monotonic clock; returns the number of new fills in it.
+   *
+   * @param tells false if it says nothing about how busy the instrument is
+   */
+  responded(newestFirst: readonly SeenFill[], serviceTime: ServiceMs, nowMs: number, tells = true): number {
     const fresh = this.#countFresh(newestFirst)
     const oldest = newestFirst.at(-1)?.ts ?? serviceTime
     const isCut = fresh >= fillsPerPage
@@ -133,17 +142,17 @@ export class FillEstimate {
     const beforeAt = this.#responseAt + stepMs
     const shownFrom = Math.min(isFirst || isCut ? Math.max(oldest, beforeAt) : beforeAt, serviceTime)
     const shownMs = Math.max(0, serviceTime - shownFrom)
-    if (!isFirst) this.#claims.judge(fresh, isCut, this.#sizeCount > 0)
+    if (!isFirst && tells) this.#claims.judge(fresh, isCut, this.#sizeCount > 0)
     this.#learnSizes(newestFirst, fresh)
     if (isFirst) this.#seen.set(this.#firstRate(fresh, shownMs))
-    else {
+    else if (tells) {
       const expected = this.#unseen + this.#rates.ahead(Math.max(0, serviceTime - this.#atMs - stepMs))
       // Fills that a full page hides are assumed to have come at the expected rate. With the rest of the expected
       // number instead, an estimate that is too high would confirm itself.
       const expectedRate = expected / Math.max(1, serviceTime - beforeAt)
       this.#seen.addSpan(expectedRate, Math.max(0, shownFrom - beforeAt))
     }
-    this.#seen.addFills(newestFirst, fresh, serviceTime, shownMs)
+    if (tells) this.#seen.addFills(newestFirst, fresh, serviceTime, shownMs)
     this.#rates.copy(this.#seen)
     this.#offsetMs = serviceTime - nowMs
     this.#atMs = serviceTime

@@ -4,6 +4,7 @@ import { fillsPerPage, type TradeSign } from '../../market/rows.js'
 import { FillEstimate, type SeenFill } from './fillEstimate.js'
 import { type FailureRun, failingWaitMs, GroupOutcomes, isFailingAlone } from './failures.js'
 import { longestWaitMs } from './fillShare.js'
+import { GroupNews } from './groupNews.js'
 import { graceMs } from './pace.js'
 
 interface FillScheduleOptions<Target> {
@@ -24,6 +25,8 @@ interface Entry<Target> {
   respondedMs: number | null
   /** Responses in a row that brought nothing new. */
   empty: number
+  /** When the last response came that had something new since the one before. */
+  broughtMs: number
   /** True when the last response held no fills at all. */
   isQuiet: boolean
   failing: FailureRun
@@ -55,7 +58,8 @@ const missedAtFirst = 0.25
  * instruments this takes 2 n requests. An instrument that has waited for its longest time is overdue. Overdue
  * instruments get every fourth choice, the longest overdue first. Of n instruments, one that trades waits at most for
  * maxPollMs and the time of 4 n requests. The longest time doubles with each response that brings nothing, up to an
- * hour, whatever the ticker claims. The first new fill resets it. Instruments that fail while others have responses
+ * hour, whatever the ticker claims. The first new fill resets it. While all instruments of a group become silent at
+ * once, their rates and longest times stay as they are. Instruments that fail while others have responses
  * share every fiftieth choice, and each of them waits longer after each failure. Times are of the monotonic clock.
  */
 export class FillSchedule<Target> {
@@ -66,6 +70,7 @@ export class FillSchedule<Target> {
   #list: Entry<Target>[] = []
   #choices = 0
   readonly #outcomes = new GroupOutcomes()
+  readonly #news = new GroupNews<Entry<Target>>()
 
   constructor(keyOf: (target: Target) => string, options: FillScheduleOptions<Target>) {
     this.#keyOf = keyOf
@@ -84,6 +89,7 @@ export class FillSchedule<Target> {
         sinceMs: nowMs,
         respondedMs: null,
         empty: 0,
+        broughtMs: -Infinity,
         isQuiet: false,
         failing: this.#outcomes.begin(this.#options.groupOf(target)),
         failedMs: nowMs,
@@ -128,11 +134,18 @@ export class FillSchedule<Target> {
   responded(target: Target, newestFirst: readonly SeenFill[], serviceTime: ServiceMs, atMs: number): void {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
-    const fresh = entry.estimate.responded(newestFirst, serviceTime, atMs)
+    const group = this.#options.groupOf(target)
+    const brought = entry.estimate.isNews(newestFirst)
+    const wasLively = atMs - entry.broughtMs <= this.#options.maxPollMs
+    const tells = this.#news.tells(group, entry, { brought, wasLively }, atMs)
+    entry.estimate.responded(newestFirst, serviceTime, atMs, tells)
+    // A first page has fills of any age.
+    if (brought && entry.respondedMs !== null) entry.broughtMs = atMs
     entry.respondedMs = atMs
-    entry.empty = fresh > 0 ? 0 : entry.empty + 1
+    if (brought) entry.empty = 0
+    else if (tells) entry.empty += 1
     entry.isQuiet = newestFirst.length === 0
-    entry.failing = this.#outcomes.responded(this.#options.groupOf(target))
+    entry.failing = this.#outcomes.responded(group)
     entry.isRequested = false
   }
 
