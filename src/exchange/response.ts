@@ -23,24 +23,29 @@ export function parseJson(text: string, depth = 0): unknown {
     return parse(text, null, { onDuplicateKey: ({ newValue }) => newValue })
   } catch (error) {
     // No look at the value shows how deep another one is that had the same key.
-    throw error instanceof RangeError ? new TooDeep(tooDeep) : error
+    throw error instanceof RangeError ? new SyntaxError(tooDeep) : error
   }
 }
 
 const tooDeep = `it is nested more than ${bounds.jsonDepth} levels deep`
-class TooDeep extends SyntaxError {}
 
 /** Returns true if there is a number below the envelope. Throws a `SyntaxError` if the value is nested too deep. */
 function holdsNumbers(value: unknown, depth: number): boolean {
   if (typeof value === 'number') return depth > 1
   if (typeof value !== 'object' || value === null) return false
-  if (depth >= bounds.jsonDepth) throw new TooDeep(tooDeep)
+  if (depth >= bounds.jsonDepth) throw new SyntaxError(tooDeep)
   let found = false
   // The walk does not stop at the first number, because the depth must be checked everywhere.
   if (Array.isArray(value)) for (const inner of value) found = holdsNumbers(inner, depth + 1) || found
   else
     for (const key in value) found = holdsNumbers((value as Readonly<Record<string, unknown>>)[key], depth + 1) || found
   return found
+}
+
+/** Parses JSON from outside, as `parseJson` does. */
+export function parseText(text: Buffer, depth = 0): unknown {
+  if (!isUtf8(text)) throw new SyntaxError('it is not UTF-8 text')
+  return parseJson(text.toString('utf8'), depth)
 }
 
 /** Returns the JSON text of a parsed value, with its numbers as they were sent. */
@@ -119,6 +124,8 @@ interface Request {
   readonly parameters: Readonly<Record<string, string>>
 }
 
+const byteOrderMark = Buffer.from('\ufeff')
+
 const candleOperations: ReadonlySet<Operation> = new Set<Operation>(['candles', 'history-candles'])
 /**
  * Reads the envelope. Its `code` tells success from failure at any HTTP status, because the service sends failures with
@@ -152,9 +159,9 @@ export function readResponse(quote: Quote, request: Request, raw: RawResponse): 
   let split: SplitResponse | undefined
   let envelope: unknown
   try {
-    if (!isUtf8(raw.body)) throw new SyntaxError('it is not UTF-8 text')
-    const findRows = () => (isOneRow === true ? undefined : splitRows(raw.body, rowsField, maxRows))
-    ;({ split, envelope } = parseBody(raw.body, findRows))
+    const body = raw.body.subarray(byteOrderMark.equals(raw.body.subarray(0, 3)) ? 3 : 0)
+    const findRows = () => (isOneRow === true ? undefined : splitRows(body, rowsField, maxRows))
+    ;({ split, envelope } = parseBody(body, findRows))
   } catch (error) {
     const [kind, what, more] = withoutEnvelope(quote, request.operation, raw, notJson(quote, raw.body, error))
     throw fail(kind, what, { ...more, cause: error })
@@ -190,20 +197,20 @@ export function readResponse(quote: Quote, request: Request, raw: RawResponse): 
 }
 
 /**
- * Parses a response as a whole. One that is too long for that, or in which something is nested too deep, is parsed
- * without its rows. Throws a `SyntaxError` if these cannot be found.
+ * Parses a response as a whole. One that is too long for that, or that is no JSON, is parsed without its rows: one of
+ * them may be at fault. Throws a `SyntaxError` if these cannot be found.
  */
 function parseBody(body: Buffer, findRows: () => SplitResponse | undefined) {
   let problem = new SyntaxError(`its ${body.length} bytes have no whole array of rows`)
   try {
-    if (body.length <= bounds.rowBytes) return { envelope: parseJson(body.toString('utf8')), split: undefined }
+    if (body.length <= bounds.rowBytes) return { envelope: parseText(body), split: undefined }
   } catch (error) {
-    if (!(error instanceof TooDeep)) throw error
+    if (!(error instanceof SyntaxError)) throw error
     problem = error
   }
   const split = findRows()
   if (split === undefined || split.envelope.length > bounds.rowBytes) throw problem
-  return { envelope: parseJson(split.envelope.toString('utf8')), split }
+  return { envelope: parseText(split.envelope), split }
 }
 
 /**

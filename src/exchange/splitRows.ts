@@ -22,7 +22,7 @@ export interface SplitResponse {
 
 /**
  * Finds the rows of a response in its text, so that each can be parsed by itself. Returns undefined if the text has no
- * array at the place of rows. It is correct for JSON. The parts of a text that is no JSON are none either.
+ * array at the place of rows. It is correct for JSON. What is wrong in any other text is in its envelope or in a row.
  *
  * @param rowsField member of the data that is the array, where the data is an object
  */

@@ -66,6 +66,10 @@ function strange(random: Random): string {
         '[]',
         '[[]]',
         '"NaN"',
+        // These are no JSON.
+        'NaN',
+        '01.5',
+        '"a\nb"',
         String.raw`"\u0000\u001b\u202e\ud800"`,
       ]),
     () => number,

@@ -8,7 +8,7 @@ import { clientOf, type FakeService, startFakeService } from './fakeService.js'
 export interface OneResponse {
   readonly service: FakeService
   readonly client: ExchangeClient
-  answering(body: string, status?: number, headers?: Record<string, string>): Promise<ExchangeClient>
+  answering(body: string | Buffer, status?: number, headers?: Record<string, string>): Promise<ExchangeClient>
 }
 
 /** For a test file: what a test has started is closed after it. */

@@ -5,7 +5,7 @@ import { workedMs } from '../../runtime/clock.js'
 import { messageOf } from '../../runtime/text.js'
 import { nextTurn } from '../../runtime/turns.js'
 import { toleranceMs } from '../serviceClock.js'
-import { isRecord, jsonText, numbersAsText, parseJson, type ServiceResponse } from '../response.js'
+import { isRecord, jsonText, numbersAsText, parseText, type ServiceResponse } from '../response.js'
 import { expectedText, isStorable, type Notes } from './fields.js'
 
 /** Depth of a row in its response. */
@@ -170,7 +170,7 @@ class RowReader<Query, Row, Wire> {
   #readText(text: Buffer): Row | undefined {
     if (text.length > bounds.rowBytes) return this.#reject(`a row of ${text.length} bytes`)
     try {
-      return this.read(parseJson(text.toString('utf8'), rowDepth))
+      return this.read(parseText(text, rowDepth))
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error
       return this.#reject(`a row that is not JSON: ${messageOf(error)}`)

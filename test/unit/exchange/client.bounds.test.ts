@@ -51,6 +51,48 @@ describe('what one response may hold', () => {
     expect(page.unkept).toBe(0)
   })
 
+  it.each([
+    ['NaN', '{"symbol":"BAD","lastPrice":NaN}'],
+    ['a raw line feed', '{"symbol":"BA\nD"}'],
+    ['a leading zero', '{"symbol":"BAD","lastPrice":01.5}'],
+    ['a comma too many', '{"symbol":"BAD",}'],
+    ['a byte that is no UTF-8', Buffer.from('{"symbol":"B\xe9D"}', 'latin1')],
+  ])('a row with %s costs none of the others, in short and in long responses', async (_what, bad) => {
+    for (const count of [2, 6_000]) {
+      const sound = Array.from(
+        { length: count },
+        (_, i) => `,${JSON.stringify(instrument({ symbol: `S${i}`, size: 'x'.repeat(60) }))}`,
+      )
+      const [start = '', end = ''] = envelope('[BAD]').split('BAD')
+      await exchange.answering(Buffer.concat([start, bad, ...sound, end].map((piece) => Buffer.from(piece))))
+      const page = await exchange.client.tickers({ category: 'SPOT' })
+      expect(page.rows.map(({ symbol }) => symbol)).toEqual(sound.map((_, i) => `S${i}`))
+      expect(page.rejected).toMatchObject([{ reason: expect.stringMatching(/^a row that is not JSON: /) as string }])
+    }
+  })
+
+  it('what is wrong outside of rows fails the response, and says so', async () => {
+    for (const body of [
+      envelope('[{}]').replace('"success"', 'NaN'),
+      Buffer.from(envelope('[{}]').replace('success', '\xe9'), 'latin1'),
+      envelope('[{"a":NaN}').slice(0, -1),
+      envelope('[{"symbol":"A"B"},{"symbol":"C"}]'),
+      '<html>[{}]</html>',
+    ]) {
+      await exchange.answering(body)
+      const message = /not JSON|HTML instead of JSON.*which proxy is in front/
+      expect(await failure(exchange.client.tickers({ category: 'SPOT' }))).toMatchObject({
+        kind: 'malformed',
+        message: expect.stringMatching(message) as string,
+      })
+    }
+  })
+
+  it('the mark of a byte order before a response is none of it', async () => {
+    await exchange.answering(`\ufeff${envelope(JSON.stringify([instrument({})]))}`)
+    expect((await exchange.client.tickers({ category: 'SPOT' })).rows).toHaveLength(1)
+  })
+
   it.each(['instruments', 'tickers', 'rpiSymbols', 'fundingForecasts'] as const)(
     'a row of %s that is named like all instruments of a category is rejected',
     async (method) => {
