@@ -19,6 +19,8 @@ const tuning = {
   max_locks_per_transaction: '256',
   // A connection without a password holds its place for so long, even a reserved one.
   authentication_timeout: '15s',
+  // Of each process: sorts of readers would fill the disk. Only a superuser can raise it.
+  temp_file_limit: '4GB',
   effective_cache_size: '512MB',
   maintenance_work_mem: '64MB',
   work_mem: '16MB',
@@ -224,6 +226,7 @@ function roleStatements(passwords: Passwords): string[] {
     `alter role ${owner} login createdb createrole password '${passwords.owner}'`,
     `alter role ${logins.page} login connection limit ${maxPageConnections} password '${passwords.page}'`,
     `alter role ${logins.reader} login connection limit ${maxReaders} password '${passwords.reader}'`,
+    `alter role ${owner} set temp_file_limit = -1`,
     // What they ask, and what fails of it, would fill the disk with the server's log.
     ...[logins.page, logins.reader].flatMap((login) => [
       `alter role ${login} set log_min_messages = fatal`,

@@ -230,6 +230,17 @@ describe('the logins of a new embedded server', () => {
     expect(await readFile(join(dataDir, 'postgres', 'server.log'), 'utf8')).not.toMatch('mark of a reader')
   })
 
+  it('bound the temporary files of whoever reads', async () => {
+    await ask(server.url, "create role alice login password 'alice' in role market_reader")
+    const own = new URL(server.readUrl)
+    Object.assign(own, { username: 'alice', password: 'alice' })
+    for (const url of [server.readUrl, server.pageDatabaseUrl, own.href]) {
+      expect(await ask(url, 'show temp_file_limit')).toEqual(['4GB'])
+      await expect(ask(url, 'set temp_file_limit = -1')).rejects.toMatchObject({ code: '42501' })
+    }
+    expect(await ask(server.url, 'show temp_file_limit')).toEqual(['-1'])
+  })
+
   it('refuse statements of others that keep a lock for each savepoint', async () => {
     for (const statement of [
       'grant execute on function pg_catalog.now() to public',
