@@ -236,6 +236,8 @@ function roleStatements(passwords: Passwords): string[] {
     `grant market_reader, recorder_writer, ${logins.reader} to ${owner} with admin option`,
     // Reserved connections remain for the recorder and its page, even if many others log in.
     `grant pg_use_reserved_connections to ${owner}, ${logins.page}`,
+    // It did not get the roles that it creates for analysts, and ends their sessions, too.
+    `grant pg_signal_backend to ${owner}`,
     'revoke connect on database postgres, template1 from public',
     `grant connect on database postgres, template1 to ${owner}`,
     closeToPublic,

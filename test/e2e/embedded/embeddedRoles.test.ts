@@ -241,6 +241,16 @@ describe('the logins of a new embedded server', () => {
     expect(await ask(server.url, 'show temp_file_limit')).toEqual(['-1'])
   })
 
+  it('are ended by the recorder where they are in its way, also those that it made for analysts', async () => {
+    await ask(server.url, "create role bob login password 'bob' in role market_reader")
+    const own = new URL(server.readUrl)
+    Object.assign(own, { username: 'bob', password: 'bob' })
+    const bob = await connected(own.href)
+    const end = "select pg_terminate_backend(pid) from pg_stat_activity where usename = 'bob'"
+    expect(await ask(server.url, end)).toEqual([true])
+    await bob.end().catch(() => undefined)
+  })
+
   it('refuse statements of others that keep a lock for each savepoint', async () => {
     for (const statement of [
       'grant execute on function pg_catalog.now() to public',
