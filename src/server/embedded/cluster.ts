@@ -19,6 +19,8 @@ const tuning = {
   max_locks_per_transaction: '256',
   // A connection without a password holds its place for so long, even a reserved one.
   authentication_timeout: '15s',
+  // A query ends soon after its client.
+  client_connection_check_interval: '5s',
   // Of each process: sorts of readers would fill the disk. Only a superuser can raise it.
   temp_file_limit: '4GB',
   effective_cache_size: '512MB',

@@ -251,6 +251,18 @@ describe('the logins of a new embedded server', () => {
     await bob.end().catch(() => undefined)
   })
 
+  it('end a query whose client is gone', async () => {
+    const reader = new pg.Client({ connectionString: server.readUrl, application_name: 'gone' })
+    reader.on('error', () => undefined)
+    await reader.connect()
+    const asked = reader.query('select pg_sleep(600)').catch(() => 'gone')
+    const underWay = () => ask(server.url, "select state from pg_stat_activity where application_name = 'gone'")
+    await expect.poll(underWay).toEqual(['active'])
+    ;(reader as unknown as { connection: { stream: { destroy(): void } } }).connection.stream.destroy()
+    await expect.poll(underWay, { timeout: 30_000 }).toEqual([])
+    expect(await asked).toBe('gone')
+  })
+
   it('refuse statements of others that keep a lock for each savepoint', async () => {
     for (const statement of [
       'grant execute on function pg_catalog.now() to public',
