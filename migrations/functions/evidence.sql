@@ -171,13 +171,13 @@ begin
 end
 $$;
 
--- Ends evidence that is older. What it kept open of gaps is lost. The rest of a gap has younger evidence, and stays
--- open.
+-- Ends evidence that is older, but for candles, which the service gives for ever. What it kept open of gaps is lost. The
+-- rest of a gap has younger evidence, and stays open.
 create or replace function recorder.give_up_evidence(older interval)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   with old as (
     delete from recorder.ledger k
-    where k.verdict in ('contradicted', 'disputed') and k.noted_at < now() - older
+    where k.verdict in ('contradicted', 'disputed') and k.noted_at < now() - older and k.stream <> 'candles'
     returning k.*
   ), given_up as (
     select stream, category, symbol, type, interval, range_agg(r) as against

@@ -2,7 +2,11 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import type { StreamName } from '../../../src/market/stream.js'
 import { rejectedRow } from '../../../src/market/rows.js'
 import { hourMs, minuteMs } from '../../../src/market/values.js'
+import { repairCandles } from '../../../src/history/repairs.js'
+import { listGaps } from '../../../src/ledger/gaps.js'
 import { storeBatch } from '../../../src/ledger/storeBatches.js'
+import { giveUpOldEvidence } from '../../../src/ledger/verdicts.js'
+import { createLogger } from '../../../src/runtime/logger.js'
 import { batchOf } from '../../support/batches.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { at, every } from '../../support/fillPages.js'
@@ -71,6 +75,19 @@ describe('a row that could not be understood, in time that is claimed,', () => {
     const before = [await rangesOf('coverage'), await rangesOf('no_trade')]
     await showMinutes([0, 2], 5, broken)
     expect([await rangesOf('coverage'), await rangesOf('no_trade')]).toEqual(before)
+  })
+
+  it('never makes a gap of candles lost, because the service gives their whole past', async () => {
+    const { db, pool } = test.database
+    const states = async () => (await listGaps(db)).map(({ state }) => state)
+    await showMinutes([0, 2], 4)
+    await showMinutes([0, 2], 5, minuteMs)
+    await pool.query(`update recorder.ledger set noted_at = noted_at - interval '91 days' where verdict <> 'recorded'`)
+    await giveUpOldEvidence(db)
+    expect(await states()).toEqual(['open'])
+    await showMinutes([0, 1, 2], 6)
+    await repairCandles({ db, series: () => [], settleMs: 5_000, logger: createLogger('silent') }, at(hourMs))
+    expect(await states()).toEqual(['repaired'])
   })
 
   it('leaves its millisecond of liquidations unproven, unless one is stored there', async () => {
