@@ -64,7 +64,8 @@ const tables = {
       -- last time. unsettled, and recorded candles: service time of the newest live response. final: the end of its ranges.
     asked_since timestamptz
       -- unsettled: from when on responses were asked for fills, as far as the oldest of them reaches. recorded candles:
-      -- the oldest one that the newest live response shows. NULL for others.
+      -- the oldest one that the newest live response shows. final fills: from when on retention keeps them. NULL for
+      -- others.
     settled_at timestamptz
       -- Gaps: when it was repaired, or known to be beyond repair. unsettled: ranges after it may lack fills that are not
       -- in the order of their times; the next page that follows on proves them.

@@ -101,8 +101,7 @@ end
 $$;
 
 -- Keeps of each series of fills the moment of the newest one before a time, from which on rows are kept. It is no row
--- any more: the next page that shows it joins there. Where a service gives whole seconds, the moment is one. Minutes
--- from asked_since on keep all of their fills.
+-- any more: the next page that shows it joins there. Where a service gives whole seconds, the moment is one.
 create or replace function recorder.keep_fill_marks(before timestamptz)
 returns void language sql set search_path = pg_catalog, pg_temp as $$
   insert into recorder.ledger as k (stream, category, symbol, verdict, ranges, noted_at)
@@ -118,7 +117,7 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     set noted_at = excluded.noted_at, ranges = excluded.ranges + coalesce((
       select range_agg(r) from unnest(k.ranges) as r where upper(r) - lower(r) > interval '1 second'), '{}')
     where k.noted_at < excluded.noted_at;
-  update recorder.ledger k set asked_since = upper(recorder.whole_minutes(tstzmultirange(tstzrange(null, before))))
+  update recorder.ledger k set asked_since = before
   where k.stream = 'fills' and k.type = '' and k.interval = '' and k.verdict = 'final' and k.part = '-infinity'
 $$;
 

@@ -304,7 +304,8 @@ begin
   -- contradicted minutes are stored where an archive was adopted, which made them final.
   -- What retention left of older minutes says nothing.
   compared := recorder.whole_minutes(minutes * (claimed + asked + contradicted))
-    * tstzmultirange(tstzrange(recorder.fills_kept_from(of_category, of_symbol), null)) * (
+    * tstzmultirange(tstzrange(upper(recorder.whole_minutes(tstzmultirange(tstzrange(null,
+      recorder.fills_kept_from(of_category, of_symbol))))), null)) * (
     recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'recorded')
     + case when isempty(contradicted) then '{}' else
       recorder.ranges_of(of_category, of_symbol, 'market', '1m', 'final') end);

@@ -158,7 +158,7 @@ test('what retention removed of fills is in no gap before a page that joins noth
     return storeBatch(db, batchOf('fills', key, fills, Math.max(...times) + 60_000))
   }
   await show([3, 2, 1, 0].map((second) => someTime + second * 1_000))
-  const before = new Date(someTime + 600_000)
+  const before = new Date(someTime + 630_500)
   await forget(db, 'fills', before)
   await sql`delete from market.fills where symbol = ${key.symbol}`.execute(db)
   await show([1_802, 1_801, 1_800].map((second) => someTime + second * 1_000))
