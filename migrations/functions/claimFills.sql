@@ -44,10 +44,63 @@ returns timestamptz language sql stable set search_path = pg_catalog, pg_temp as
   where t.category = of_category and t.symbol = of_symbol and t.ts >= since
 $$;
 
+-- Notes as gaps what lies between ranges of fills and the claims next to them, or between claims in them. What open
+-- wants ask for is none yet, nor what a later response may join.
+create or replace function recorder.miss_fills(
+  of_category market.category, of_symbol text, around tstzmultirange, by text, after_what text default null
+)
+returns void language plpgsql set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+  unasked_reason constant text := 'not recorded: nobody asked for it, or the recorder or the service was away';
+  within constant tstzrange := range_merge(around);
+  known tstzmultirange;
+  begins timestamptz;
+  ends timestamptz;
+  unknown tstzmultirange;
+begin
+  -- A backfill that is cancelled may still be claiming.
+  perform from recorder.ledger k
+  where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
+    and k.verdict = 'recorded' and k.part = '-infinity' for update;
+  select range_agg(r), coalesce(max(upper(r)) filter (where upper(r) <= lower(within)), min(lower(r * within))),
+    coalesce(min(lower(r)) filter (where lower(r) >= upper(within)), max(upper(r * within)))
+    into known, begins, ends
+  from (
+    select unnest(k.ranges) as r from recorder.ledger k
+    where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
+      and k.verdict = 'recorded' and k.part >= coalesce((
+        select max(b.part) from recorder.ledger b
+        where recorder.is_of(b, 'fills', of_category, of_symbol, '', '')
+          and b.verdict = 'recorded' and b.part <= lower(within)
+          and not isempty(b.ranges) and lower(b.ranges) < lower(within)
+      ), '-infinity')
+    union all
+    select unnest(recorder.final_from('fills', of_category, of_symbol, '', '', lower(within)))
+    union all
+    select tstzrange(null, f.kept) from recorder.fills_kept_from(of_category, of_symbol) as f (kept)
+    where f.kept is not null
+  ) k;
+  -- Without any claim both are null.
+  unknown := case when begins < ends then tstzmultirange(tstzrange(begins, ends)) - known end;
+  if not isempty(unknown) then
+    perform recorder.note_unknown('fills', of_category, of_symbol, '', '', unknown - coalesce(range_agg(r), '{}'),
+      case by when 'live' then recorder.reason_for_missed('fills', after_what) else unasked_reason end)
+    from (
+      select unnest(w.ranges - w.done) as r from recorder.want w
+      where (w.stream, w.category, w.symbol, w.type, w.interval) = ('fills', of_category, of_symbol, '', '')
+        and w.ended_at is null and not w.again
+      union all
+      select unnest(k.ranges) from recorder.ledger k
+      where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
+        and k.verdict = 'unsettled' and by is distinct from 'live'
+    ) awaited;
+  end if;
+end
+$$;
+
 -- Claims ranges of fills of a series that the caller has locked. What evidence speaks against is not claimed. Gaps in
--- the claim are closed, and of a live claim what is left between it and the claims around it is noted as gaps. at, by:
--- when and by what the fills came, live or history. after_what: what a live response came after, as in
--- reason_for_missed.
+-- the claim are closed, and what is left between it and the claims around it is noted as gaps. at, by: when and by what
+-- the fills came, live or history. after_what: what a live response came after, as in reason_for_missed.
 create or replace function recorder.claim_fills(
   of_category market.category, of_symbol text, claim tstzmultirange,
   at timestamptz default now(), by text default null, after_what text default null
@@ -59,10 +112,6 @@ declare
   final constant tstzmultirange := recorder.final_from('fills', of_category, of_symbol, '', '', lower(claim));
   granted tstzmultirange;
   newest record;
-  before timestamptz;
-  after timestamptz;
-  known tstzmultirange;
-  unknown tstzmultirange;
 begin
   if isempty(claim) then
     return;
@@ -113,34 +162,11 @@ begin
     where not c.ranges @> excluded.ranges;
   perform recorder.close_gaps('fills', of_category, of_symbol, '', '', granted + claim * final, at, by);
 
-  -- The claims next to this one: the end of the one before, and the beginning of the one after.
-  select max(upper(r)) filter (where upper(r) <= lower(claim)),
-    min(lower(r)) filter (where lower(r) >= upper(claim)), range_agg(r)
-    into before, after, known
-  from (
-    select unnest(k.ranges) as r from recorder.ledger k
-    where recorder.is_of(k, 'fills', of_category, of_symbol, '', '')
-      and k.verdict = 'recorded' and k.part >= coalesce((
-        select max(b.part) from recorder.ledger b
-        where recorder.is_of(b, 'fills', of_category, of_symbol, '', '')
-          and b.verdict = 'recorded' and b.part <= lower(claim)
-          and not isempty(b.ranges) and lower(b.ranges) < lower(claim)
-      ), '-infinity')
-    union all
-    select unnest(final)
-    union all
-    select tstzrange(null, f.kept) from recorder.fills_kept_from(of_category, of_symbol) as f (kept)
-    where f.kept is not null
-  ) k;
   if not isempty(against.ranges * claim) then
     perform recorder.note_unknown('fills', of_category, of_symbol, '', '',
       against.ranges * claim, against.reason);
   end if;
-  unknown := tstzmultirange(tstzrange(coalesce(before, lower(claim)), coalesce(after, upper(claim)))) - known;
-  if by = 'live' and not isempty(unknown) then
-    perform recorder.note_unknown('fills', of_category, of_symbol, '', '', unknown,
-      recorder.reason_for_missed('fills', after_what));
-  end if;
+  perform recorder.miss_fills(of_category, of_symbol, claim, by, after_what);
 end
 $$;
 

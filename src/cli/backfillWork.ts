@@ -17,12 +17,12 @@ import type { Logger } from '../runtime/logger.js'
 import { grouped, inWords } from '../runtime/text.js'
 import { bar, progressLine, writeOut } from './output.js'
 import { candlesOf, rowMs, type Series, streamText } from '../db/series.js'
-import { seriesRanges } from '../ledger/read/coverage.js'
+import { claimedFrom } from '../ledger/read/coverage.js'
 import { candlesIn } from '../market/candle.js'
 import { type InstrumentKey, instrumentText } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { intersect, normalized, subtract, type TimeRange, union } from '../market/timeRange.js'
-import { serviceMs, sum } from '../market/values.js'
+import { sum } from '../market/values.js'
 
 const minLookMs = 200
 
@@ -204,15 +204,15 @@ function rowsMissing(planned: readonly PlannedSeries[]): number {
 
 const maxNamed = 20
 
-/** Says what lies between requested candles and those recorded later: a recorder makes that a gap. Null without one. */
+/** Says what lies between requested rows and those recorded later: a recorder makes that a gap. Null without one. */
 export async function timeBetween(db: Kysely<Database>, planned: readonly PlannedSeries[]): Promise<string | null> {
   for (const { series, range } of planned.slice(0, maxNamed)) {
-    const later = { from: range.to, to: serviceMs(Date.UTC(9999, 0)) }
-    const { covered } = series.stream === 'candles' ? await seriesRanges(db, series, later) : { covered: [] }
-    const [next] = covered
-    if (next === undefined || next.from <= range.to) continue
-    const to = new Date(next.from).toISOString()
-    return `not in it: ${rangeText({ series, from: range.to, to: next.from })}. A recorder fetches what is missing of the last 30 days, and notes the rest as a gap; --to ${to} fetches all of it`
+    // A recorder asks for all settled rates and liquidations that the service still has.
+    if (series.stream !== 'candles' && series.stream !== 'fills') return null
+    const next = await claimedFrom(db, series, range.to)
+    if (next === null || next <= range.to) continue
+    const to = new Date(next).toISOString()
+    return `not in it: ${rangeText({ series, from: range.to, to: next })}. A recorder fetches what is missing of the last 30 days, and notes the rest as a gap; --to ${to} fetches all of it`
   }
   return null
 }

@@ -61,8 +61,10 @@ interface CandleRepairOptions {
   readonly logger: Logger
 }
 
-/** Gaps that begin longer ago are noted and not repaired. A backfill of their range fills them. */
+/** Gaps that nobody may want filled, and that begin longer ago, are not repaired. A backfill of their range fills them. */
 const lookbackMs = 30 * dayMs
+/** The database gives gaps in fills the same reason. */
+const unaskedReason = 'not recorded: nobody asked for it, or the recorder or the service was away'
 const oldGapReason =
   'not recorded for long: nobody asked for it, or the recorder or the service was away; a backfill of this time fills it'
 /** The live streams have this long to catch up at the end of the coverage. */
@@ -94,7 +96,7 @@ export async function repairCandles(options: CandleRepairOptions, now: ServiceMs
       await recordGap(db, {
         ...stream,
         range,
-        reason: 'not recorded: nobody asked for it, or the recorder or the service was away',
+        reason: unaskedReason,
         detectedAt: now,
       })
     }
@@ -214,6 +216,7 @@ export class FillRepair {
 
   #isDue(gap: FillGap, now: ServiceMs): boolean {
     if (!this.#options.isOwn(gap) || !isOver(gap, now)) return false
+    if (gap.reason === unaskedReason && gap.range.from <= now - lookbackMs) return false
     if (gap.evidenceAgeMs !== null) return isEvidenceDue(gap, gap.evidenceAgeMs)
     return isDueAgain(gap)
   }

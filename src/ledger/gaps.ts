@@ -181,6 +181,7 @@ export interface FillGap extends InstrumentKey, RepairAttempts {
   readonly category: TradedCategory
   readonly id: number
   readonly range: TimeRange
+  readonly reason: string
   /** Time since evidence against a claim of the gap was noted, or since the last repair ended; null without evidence. */
   readonly evidenceAgeMs: number | null
 }
@@ -202,12 +203,12 @@ export async function selectFillGaps(
 ): Promise<FillGap[]> {
   const { rows } = await sql<Omit<FillGap, 'range'> & TimeRange>`
     with due as materialized (
-      select id, category, symbol, ${gapRange} as range from recorder.ledger
+      select id, category, symbol, reason, ${gapRange} as range from recorder.ledger
       where stream = 'fills' and ${hasVerdict(verdict)} and symbol <> '*' and category = any (${categories})
         and id < ${before ?? Number.MAX_SAFE_INTEGER} and gap_until > ${instant(since)}
       order by id desc limit ${limit}
     )
-    select id, category, symbol, lower(range) as "from", upper(range) as "to", w.*, (
+    select id, category, symbol, reason, lower(range) as "from", upper(range) as "to", w.*, (
         select least((min(abs(extract(epoch from now() - e.noted_at))) * 1000)::float8, w."sinceMs")
         from recorder.ledger e
         where e.stream = 'fills' and e.category = due.category and e.symbol = due.symbol and e.type = '' and e.interval = ''

@@ -123,8 +123,6 @@ interface PastFillsPage {
   readonly live?: readonly Pick<Fill, 'execId' | 'ts'>[]
 }
 
-const besideReason = 'the history of fills showed others beyond this time first'
-
 /** The service's history may be some seconds behind its newest rows. */
 export const historyLateMs = 20_000
 
@@ -228,11 +226,11 @@ async function insertFills(trx: Kysely<Database>, key: FillKey, fresh: readonly 
   return Number(numAffectedRows)
 }
 
-/** Claims what a page proves, and notes as gaps what is between that and the wanted time. */
+/** Claims what a page proves. */
 async function claimProven(
   trx: Kysely<Database>,
   key: FillKey,
-  { asked, wanted = asked, requestTime }: PastFillsPage,
+  { requestTime }: PastFillsPage,
   proven: Ranges,
   fresh: readonly Fill[],
 ): Promise<void> {
@@ -240,11 +238,6 @@ async function claimProven(
   const minutes = normalized(fresh.map(({ ts }) => ({ from: minuteOf(ts), to: addMs(minuteOf(ts), minuteMs) })))
   const [claim, stored, at] = [multirangeText(proven), multirangeText(minutes), new Date(requestTime)]
   await callFunction(trx, 'recorder.cover_fills', key.category, key.symbol, claim, at, 'history', stored)
-  // A walk that is broken off comes to the time between only when that is a gap.
-  const parts = union([wanted], proven)
-  const between = parts.slice(1).map(({ from }, place) => ({ from: parts[place]?.to ?? from, to: from }))
-  const beside = between.filter(({ from, to }) => to - from <= nearMs)
-  await noteMissing(trx, streamOf(key), beside, besideReason)
 }
 
 /** Reads the stored fills around times. Those of the history may be whole seconds, or others than the stored ones. */

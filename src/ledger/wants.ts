@@ -163,7 +163,7 @@ interface CancelFilter {
   readonly isSymbol: (symbol: string) => boolean
 }
 
-/** Ends open backfills and takes their slices from the workers. Resolves to their series. */
+/** Ends open backfills and takes their slices from the workers. What is not fetched is a gap. Resolves to their series. */
 export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter): Promise<Series[]> {
   return inTransaction(db, async (trx) => {
     await lockInTransaction(trx, lockNames.wants)
@@ -193,6 +193,11 @@ export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter
       .set(({ fn }) => ({ ended_at: fn('now'), problem: 'cancelled' }))
       .where(({ eb, fn, val }) => eb('id', '=', fn.any(val(ids))))
       .execute()
+    // Of candles, the repair finds what lies between claims.
+    await sql`
+      select recorder.miss_fills(category, symbol, ranges, 'history') from recorder.want
+      where id = any(${ids}) and stream = 'fills'
+      order by category::text collate "C", symbol collate "C"`.execute(trx)
     return meant.map(seriesOf)
   })
 }

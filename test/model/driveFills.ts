@@ -330,7 +330,7 @@ function judge(model: FillModel, claims: readonly Span[], gaps: readonly Span[])
   if (refuted.length > 0) return `claimed against a candle: ${textOf(refuted)}`
   const lacking = subtract(model.mustClaim(), claims)
   if (lacking.length > 0) return `not claimed: ${textOf(lacking)}, only ${textOf(claims)}`
-  const silent = subtract(model.mustAccountFor(), unite([...claims, ...gaps]))
+  const silent = subtract(model.mustAccountFor(claims), unite([...claims, ...gaps]))
   if (silent.length > 0)
     return `neither claimed nor in a gap: ${textOf(silent)}, only ${textOf(claims)} and ${textOf(gaps)}`
   return null

@@ -166,15 +166,19 @@ export class FillModel {
     return this.must
   }
 
-  /** What is claimed or in a gap: all time between live responses that no row joins. */
-  mustAccountFor(): Span[] {
+  /**
+   * What is claimed or in a gap: all time between live responses that no row joins, and between the first and the last
+   * claim. A later response may still join what a live one shows.
+   */
+  mustAccountFor(claims: readonly Span[]): Span[] {
     const live = this.seen.filter(({ page }) => page.operation === 'live' && page.rows.length > 0)
     const hulls = groupsOf(live, (row, other) => other !== undefined && row.id === other.id)
       .filter((group) => group.some(({ isUnbroken }) => isUnbroken))
       .map((group) => group.flatMap(({ page }) => page.rows.map(({ time }) => time)))
       .map((times): Span => [Math.min(...times), Math.max(...times) + 1])
     const shown = unite(hulls)
-    return subtract([[shown[0]?.[0] ?? 0, shown.at(-1)?.[1] ?? 0]], shown)
+    const hullOf = (spans: readonly Span[]): Span => [spans[0]?.[0] ?? 0, spans.at(-1)?.[1] ?? 0]
+    return subtract([hullOf(shown), hullOf(claims)], shown)
   }
 
   /** The milliseconds and minutes that no claim may touch. */

@@ -107,6 +107,14 @@ interface SeriesRanges {
 /** Largest number of ranges, and of gaps, in one response. */
 const maxRanges = 1000
 
+/** Resolves to the first proven time of a series from a time on; null without one. */
+export async function claimedFrom(db: Kysely<Database>, series: Series, from: ServiceMs): Promise<ServiceMs | null> {
+  const { rows } = await sql<{ first: ServiceMs | null }>`
+    select lower(ranges * tstzmultirange(tstzrange(${instant(from)}, null))) as first
+    from recorder_page.coverage where ${ofSeries(series)}`.execute(db)
+  return rows[0]?.first ?? null
+}
+
 /** Reads the proven ranges and the known gaps of one series within a range. Each list has the newest 1,000. */
 export async function seriesRanges(db: Kysely<Database>, series: Series, range: TimeRange): Promise<SeriesRanges> {
   const within = timeRange(range)

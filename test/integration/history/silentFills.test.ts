@@ -3,8 +3,10 @@ import { instrumentStream, type Series } from '../../../src/db/series.js'
 import type { ExchangeClient, Page } from '../../../src/exchange/client.js'
 import { fillRefusals } from '../../../src/history/fillsWalk.js'
 import { fillHistory } from '../../../src/history/pastFills.js'
+import { repairOf } from '../../../src/history/repairs.js'
 import { listGaps } from '../../../src/ledger/gaps.js'
 import { storePastFills } from '../../../src/ledger/storePastFills.js'
+import { insertWants } from '../../../src/ledger/wants.js'
 import type { Fill } from '../../../src/market/rows.js'
 import { dayMs, hourMs, minuteMs } from '../../../src/market/values.js'
 import { addCoverage, coveredRanges } from '../../support/coverage.js'
@@ -142,6 +144,8 @@ it('what lies between fills that a history shows first and the wanted time is a 
     await fillHistory(db).fetch(series, [wanted], context)
   }
   const gaps = async () => (await listGaps(db)).filter(({ symbol }) => symbol === 'FIRSTUSDT')
+  // What is wanted is no gap yet.
+  await insertWants(db, [repairOf(series, [wanted])])
   // The second one shows that the history has the ids of live fills, which no fill of the first one told.
   await expect(fetchPages(2)).rejects.toThrow('broken off')
   const [claim] = await coveredRanges(db, series)

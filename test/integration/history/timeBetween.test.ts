@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { timeBetween } from '../../../src/cli/backfillWork.js'
+import { instrumentStream } from '../../../src/db/series.js'
 import { addCoverage } from '../../support/coverage.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { someTime } from '../../support/marketRows.js'
@@ -25,4 +26,8 @@ test('a backfill of old days says what lies between them and what is recorded', 
   expect(told).toContain(`--to ${iso(someTime)} `)
   expect(await of(old, someTime), 'they meet').toBeNull()
   expect(await of(someTime, someTime + 2 * hour), 'nothing is later').toBeNull()
+  const fills = instrumentStream('fills', { category: 'SPOT', symbol: 'BTCUSDT' })
+  await addCoverage(db, fills, [{ from: someTime, to: someTime + hour }])
+  const ofFills = await timeBetween(db, [{ ...planned, series: fills, range: { from: old, to: old + hour } }])
+  expect(ofFills).toContain(`--to ${iso(someTime)} `)
 })
