@@ -122,18 +122,9 @@ export class FillEstimate {
     return this.#unseen + unknownWeight * this.#rates.ahead(Math.max(0, nowMs + this.#offsetMs - this.#atMs))
   }
 
-  /** Returns true if a response has a fill that none before has shown. */
-  isNews([newest]: readonly SeenFill[]): boolean {
-    return newest !== undefined && newest.ts > this.#newestTs
-  }
-
-  /**
-   * Takes a response that came at `nowMs` of the monotonic clock; returns the number of new fills in it.
-   *
-   * @param tells false if it says nothing about how busy the instrument is
-   */
+  /** Takes a response that came at `nowMs`; returns its number of new fills. Rates stay unless it `tells` of them. */
   responded(newestFirst: readonly SeenFill[], serviceTime: ServiceMs, nowMs: number, tells = true): number {
-    const fresh = this.#countFresh(newestFirst)
+    const fresh = this.countFresh(newestFirst)
     const oldest = newestFirst.at(-1)?.ts ?? serviceTime
     const isCut = fresh >= fillsPerPage
     const isFirst = this.#responseAt === -Infinity
@@ -220,7 +211,7 @@ export class FillEstimate {
     return sum
   }
 
-  #countFresh(newestFirst: readonly SeenFill[]): number {
+  countFresh(newestFirst: readonly SeenFill[]): number {
     let fresh = 0
     while (fresh < newestFirst.length && (newestFirst[fresh] as SeenFill).ts > this.#newestTs) fresh++
     return fresh

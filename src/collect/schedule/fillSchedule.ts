@@ -135,7 +135,7 @@ export class FillSchedule<Target> {
     const entry = this.#entries.get(this.#keyOf(target))
     if (entry === undefined) return
     const group = this.#options.groupOf(target)
-    const brought = entry.estimate.isNews(newestFirst)
+    const brought = entry.estimate.countFresh(newestFirst) > 0
     const wasLively = atMs - entry.broughtMs <= this.#options.maxPollMs
     const tells = this.#news.tells(group, entry, { brought, wasLively }, atMs)
     entry.estimate.responded(newestFirst, serviceTime, atMs, tells)

@@ -3,7 +3,7 @@ import { hourMs } from '../../market/values.js'
 /** The latest responses of so many targets show whether a group is silent. */
 const watched = 20
 /** In smaller groups all may be quiet by chance. */
-const leastTargets = 10
+const minTargets = 10
 /** Part of the targets that bring nothing in a silent group. Others may still show what came before the silence. */
 const silentShare = 0.85
 /** A group that has been silent for longer counts as one of quiet targets. */
@@ -41,7 +41,7 @@ export class GroupNews<Target extends object> {
       recent.brought.set(target, brought)
       for (const oldest of recent.brought.keys()) if (recent.brought.size > watched) recent.brought.delete(oldest)
       const silent = [...recent.brought.values()].filter((one) => !one).length
-      const isSilent = recent.brought.size >= leastTargets && silent >= silentShare * recent.brought.size
+      const isSilent = recent.brought.size >= minTargets && silent >= silentShare * recent.brought.size
       recent.silentSinceMs = isSilent ? (recent.silentSinceMs ?? nowMs) : null
     }
     return brought || recent.silentSinceMs === null || nowMs - recent.silentSinceMs > longestSilenceMs

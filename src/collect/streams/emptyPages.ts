@@ -18,7 +18,7 @@ interface Run {
 /** After so many responses with rows, an empty one is unusual for its target. */
 const usualAfter = 5
 /** A list has to be short twice. Of instruments, so many responses of so many targets have to be empty. */
-const enough = { ofList: 2, ofInstruments: 10, targets: 3 }
+const needed = { ofList: 2, ofInstruments: 10, targets: 3 }
 
 /**
  * Finds out if all responses for a category have become empty. One quiet instrument tells nothing, so that only targets
@@ -48,8 +48,8 @@ export class EmptyPages {
     if (this.#run === null) return null
     const { sinceMs, isOfList, responses, targets } = this.#run
     const isProven = isOfList
-      ? responses >= enough.ofList
-      : responses >= enough.ofInstruments && targets.size >= enough.targets
+      ? responses >= needed.ofList
+      : responses >= needed.ofInstruments && targets.size >= needed.targets
     if (!isProven) return null
     const what = isOfList
       ? 'the list has lost more than half of its rows'

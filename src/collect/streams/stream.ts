@@ -180,7 +180,7 @@ export class Outage {
   readonly #runs = new Map<string, Run>()
   readonly #pages = new Map<string, EmptyPages>()
 
-  /** Takes a usable response. `size` is null where an empty one is as good as any. */
+  /** Takes a usable response. `size` is null where an empty one is as good as one with rows. */
   responded(category: string, nowMs: number, size: PageSize | null = null): void {
     this.#respondedMs.set(category, nowMs)
     this.#runs.delete(category)

@@ -77,7 +77,7 @@ export class WholeLists {
     const symbols = symbolsOf(rows)
     const before = this.#lists.get(key)
     const { category = '' } = target as { readonly category?: string }
-    const of = category === '' ? '' : `of ${category} `
+    const ofCategory = category === '' ? '' : `of ${category} `
     const what = `${stream} list` as const
     const change = changeOf(symbols, before?.symbols ?? symbols)
     const doubted = before?.doubted
@@ -88,7 +88,11 @@ export class WholeLists {
       this.#lists.set(key, { symbols, ...(awaited && { awaited }) })
       if (awaited === undefined) this.#incidents.succeeded(what, category)
       else
-        this.#incidents.failed(what, `many of the ${awaited.length} ${of}are offline, and are not recorded`, category)
+        this.#incidents.failed(
+          what,
+          `many of the ${awaited.length} ${ofCategory}are offline, and are not recorded`,
+          category,
+        )
       return before === undefined || before.isRecorded ? { ...batch, provesNothing: true } : batch
     }
     const { symbols: counting, awaited } = before
@@ -99,7 +103,7 @@ export class WholeLists {
       ...(added > 0 ? [`${added} new symbols are left out until a later list has them, too`] : []),
     ]
     const sizeOf = (list: Symbols) => (lacksMuch ? marketsOf(list).length : list.size)
-    const sizes = `${sizeOf(symbols)} ${of}after ${sizeOf(counting)}`
+    const sizes = `${sizeOf(symbols)} ${ofCategory}after ${sizeOf(counting)}`
     this.#incidents.failed(what, `${sizes}: ${effects.join('; ')}`, category)
     const isTaken = (name: string) => counting.get(name) === true && symbols.get(name) === false
     const known = rows.filter((row) => counting.has(nameOf(row)) && !isTaken(nameOf(row)))
@@ -129,11 +133,11 @@ function awaitedOf(symbols: Symbols, before: KnownList | undefined): readonly st
   // A recorder may start while all are offline.
   const awaited = had.length > 0 ? had : [...symbols.keys()]
   const offline = awaited.filter((name) => symbols.get(name) === false).length
-  return offline > mostBelieved(awaited.length) ? awaited : undefined
+  return offline > believedOf(awaited.length) ? awaited : undefined
 }
 
 /** A short list may lose one instrument at a time. */
-const mostBelieved = (size: number) => Math.max(1, size * believedShare)
+const believedOf = (size: number) => Math.max(1, size * believedShare)
 
 interface Change {
   readonly lacksMuch: boolean
@@ -147,7 +151,7 @@ function changeOf(list: Symbols, before: Symbols): Change {
   const missing = [...before.keys()].filter((name) => !list.has(name)).length
   const added = list.size - (before.size - missing)
   return {
-    lacksMuch: lost > mostBelieved(recorded.length) || missing > mostBelieved(before.size),
+    lacksMuch: lost > believedOf(recorded.length) || missing > believedOf(before.size),
     addsMuch: added > Math.max(bounds.newSymbols, before.size * believedShare),
     added,
   }
