@@ -5,11 +5,12 @@ import type { Clock } from '../runtime/clock.js'
 import type { Logger } from '../runtime/logger.js'
 import type { Right } from '../runtime/right.js'
 import { type Ending, endedByEither } from '../runtime/abort.js'
+import { BoundedMap } from '../runtime/boundedMap.js'
 import { nextTurn } from '../runtime/turns.js'
 import { outcomeFor } from './limits/circuit.js'
 import { ExchangeError, type ExchangeErrorKind } from './errors.js'
 import { createTransport, secretsOf, type Transport, type TransportOptions } from './http/transport.js'
-import type { Departure, Settlement } from './limits/penalty.js'
+import { blockMs, type Departure, type Settlement } from './limits/penalty.js'
 import { type AcquireOptions, Pacer, type PacerOptions } from './limits/pacer.js'
 import type { Priority } from './limits/queues.js'
 import { type RawResponse, readResponse, type ServiceResponse } from './response.js'
@@ -95,6 +96,8 @@ export class Sender {
   /** Ends waiting when the client is closed. The transport aborts the requests under way. */
   readonly #closing = new AbortController()
   readonly #turns = new Map<Turn, Admission>()
+  /** Refusals that said how long to wait, by target. */
+  readonly #toldToWait = new BoundedMap<{ readonly untilMs: number; readonly error: ExchangeError }>()
 
   constructor(right: Right, options: SenderOptions) {
     this.#right = right
@@ -112,7 +115,8 @@ export class Sender {
   }
 
   /**
-   * Makes one attempt, from its place in the queue to the envelope that was read. Throws an `ExchangeError`.
+   * Makes one attempt, from its place in the queue to the envelope that was read. Throws an `ExchangeError`: the last one
+   * again as long as the service said to wait. Everything else may have gone on.
    */
   async send(
     operation: Operation,
@@ -120,6 +124,11 @@ export class Sender {
     request: RequestOptions,
     attempt: Attempt,
   ): Promise<Received> {
+    const told = this.#toldToWait.get(targetOf(operation, parameters))
+    if (told !== undefined && this.#clock.monotonicMs() < told.untilMs) {
+      request.turn?.release()
+      throw told.error
+    }
     const taken = request.turn === undefined ? undefined : this.#takeTurn(request.turn)
     const admission = taken ?? (await this.#admit(operation, parameters, request, attempt.signal))
     return this.#depart(operation, parameters, attempt, admission)
@@ -196,7 +205,10 @@ export class Sender {
       return { response, requestTime, receivedAt }
     } catch (error) {
       outcome = error instanceof ExchangeError ? error.kind : 'malformed'
-      if (outcome === 'rate-limited' || outcome === 'blocked') settlement = refusalOf(outcome, parameters, raw)
+      if (outcome === 'rate-limited' || outcome === 'blocked') {
+        settlement = refusalOf(outcome, parameters, raw)
+        this.#noteWait(operation, parameters, error as ExchangeError)
+      }
       // A refusal with a code of the service is a response, too.
       else if (error instanceof ExchangeError && error.code !== undefined)
         settlement = { outcome: 'response', remaining: raw?.remaining }
@@ -214,6 +226,12 @@ export class Sender {
         bytes: raw?.body.length ?? 0,
       })
     }
+  }
+
+  #noteWait(operation: Operation, parameters: Parameters, error: ExchangeError): void {
+    const waitMs = Math.min(error.retryAfterMs ?? 0, blockMs)
+    const untilMs = this.#clock.monotonicMs() + waitMs
+    if (waitMs > 0) this.#toldToWait.set(targetOf(operation, parameters), { untilMs, error })
   }
 
   /**
@@ -240,12 +258,12 @@ function targetOf(operation: Operation, { category = '', symbol = '' }: Paramete
 }
 
 /**
- * Tells what a refusal may concern. HTTP 418 is a ban of the address, and a time to wait means the address, too. "Too many
- * requests" is about a limit. Any other block of a request for one instrument may be of that instrument.
+ * Tells what a refusal may concern. HTTP 418 is a ban of the address. "Too many requests" is about a limit. Any other
+ * block of a request for one instrument may be of that instrument.
  */
 function refusalOf(kind: 'rate-limited' | 'blocked', { symbol }: Parameters, raw: RawResponse | undefined): Settlement {
   const retryAfterMs = raw?.retryAfterMs
-  if (retryAfterMs !== undefined || raw?.status === 418) return { outcome: 'rate-limited', retryAfterMs }
+  if (raw?.status === 418) return { outcome: 'rate-limited', retryAfterMs }
   const mayBeOwn = kind === 'blocked' && symbol !== undefined
-  return { outcome: 'rate-limited', mayBeAlone: true, ...(mayBeOwn && { mayBeOwn }) }
+  return { outcome: 'rate-limited', retryAfterMs, mayBeAlone: true, ...(mayBeOwn && { mayBeOwn }) }
 }

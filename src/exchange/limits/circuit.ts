@@ -44,14 +44,14 @@ export class Circuit {
 
   /**
    * Takes the end of a departure. Every departure has one, so that no probe stays under way for ever. With `refused` the
-   * service refuses the operation as a whole.
+   * service refuses the operation as a whole, and `waitMs` is how long it said to wait.
    */
-  settle(departure: Departure, outcome: CircuitOutcome | 'refused', nowMs: number): void {
+  settle(departure: Departure, outcome: CircuitOutcome | 'refused', nowMs: number, waitMs = 0): void {
     const isProbe = this.#probe === departure
     if (isProbe) this.#probe = undefined
     if (outcome === 'works') this.#close()
     else if (outcome === 'fails') this.#fail(isProbe, nowMs)
-    else if (outcome === 'refused' && (isProbe || !this.isOpen)) this.#pause(nowMs, pausesOfRefused)
+    else if (outcome === 'refused' && (isProbe || !this.isOpen)) this.#pause(nowMs, pausesOfRefused, waitMs)
   }
 
   /** A probe that is still under way is no longer one, because its failure would be the first of a closed circuit. */
@@ -68,8 +68,8 @@ export class Circuit {
     if (isProbe || (isLasting && !this.isOpen)) this.#pause(nowMs, pauses)
   }
 
-  #pause(nowMs: number, backoff: Backoff): void {
-    this.#pausedUntilMs = nowMs + backoffMs(++this.#pauses, backoff)
+  #pause(nowMs: number, backoff: Backoff, waitMs = 0): void {
+    this.#pausedUntilMs = nowMs + Math.max(backoffMs(++this.#pauses, backoff), Math.min(waitMs, blockMs))
   }
 }
 

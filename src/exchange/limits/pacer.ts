@@ -46,7 +46,7 @@ export interface PacerStats {
   readonly inFlight: number
   /** How long every operation still pauses after a rejection. */
   readonly pausedMs: number
-  /** 1 at full speed; less for a while after a pause. */
+  /** 1 at full speed; less for a while after a pause, for the slowest operation. */
   readonly rate: number
 }
 
@@ -176,7 +176,8 @@ export class Pacer {
     if (settlement.outcome === 'response' && settlement.remaining !== undefined)
       this.#observeRemaining(departure, settlement.remaining, nowMs)
     const isRefused = this.#penalty.settle(departure, settlement, nowMs, target)
-    this.#circuits[departure.operation].settle(departure, isRefused ? 'refused' : outcome, nowMs)
+    const waitMs = settlement.outcome === 'rate-limited' ? settlement.retryAfterMs : undefined
+    this.#circuits[departure.operation].settle(departure, isRefused ? 'refused' : outcome, nowMs, waitMs)
     this.#dispatchSoon()
   }
 
@@ -199,7 +200,7 @@ export class Pacer {
       overall: use(this.#overall),
       inFlight: this.#inFlight,
       pausedMs: Math.max(0, this.#penalty.readyAtMs() - nowMs),
-      rate: this.#penalty.rate(nowMs),
+      rate: Math.min(...operations.map((operation) => this.#penalty.rateOf(operation, nowMs))),
     }
   }
 
@@ -233,9 +234,9 @@ export class Pacer {
         if (wakeAtMs < Number.POSITIVE_INFINITY) this.#wakeAt(wakeAtMs, nowMs)
         return
       }
-      const rate = this.#penalty.rate(nowMs)
+      const rate = this.#penalty.rateOf(request.operation, nowMs)
       const number = this.#budgets[request.operation].take(nowMs, request.enqueuedAtMs, rate)
-      const overallNumber = this.#overall.take(nowMs, request.enqueuedAtMs, rate)
+      const overallNumber = this.#overall.take(nowMs, request.enqueuedAtMs, this.#penalty.rate(nowMs))
       this.#inFlight++
       const departure = { operation: request.operation, atMs: nowMs, number, overallNumber }
       this.#silence.depart(departure)

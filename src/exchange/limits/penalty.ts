@@ -1,4 +1,4 @@
-import type { Operation } from '../../market/operation.js'
+import { byOperation, type Operation, operations } from '../../market/operation.js'
 import type { Logger } from '../../runtime/logger.js'
 import { Refusals } from './refusals.js'
 
@@ -33,16 +33,27 @@ export const firstPauseMs = 1_500
 export const blockMs = 300_000
 /** A rejection within this time after a pause counts as a repetition, and doubles the next pause. */
 const memoryMs = 60_000
-/** Share of the full rate just after a pause, and the time until the full rate is reached again. */
+/** After so many responses since the last pause, a rejection is scattered, and calls for no longer pause. */
+const enoughToBeScattered = 20
+/** Share of the full rate just after a pause that was not for a scattered rejection, and the time to the full rate. */
 const rateAfterPause = 0.5
 const recoveryMs = 50_000
+/** What a rejection leaves of the rate of its operation, and the time in which that climbs from nothing to all. */
+const leftByScattered = 0.9
+const leftByRepeated = 0.5
+const climbMs = 400_000
 /** Rejections of single targets in a row that are passed over. The next one pauses as if each had paused, too. */
 const maxPassedOver = 2
 
 /**
  * Holds requests back after rejections. States: open, then paused, then probing, then open at a lower rate that
- * recovers. While probing, one request alone finds out whether the service responds again. A rejection soon after a
- * pause doubles the next pause, up to the length of a block.
+ * recovers. While probing, one request alone finds out whether the service responds again.
+ *
+ * - A rejection soon after a pause doubles the next pause, up to the length of a block. All requests then resume at half
+ *   rate, and those of its operation keep to half of theirs for longer.
+ * - A rejection after twenty responses since the last pause is scattered. It pauses shortly and takes a tenth of the rate
+ *   of its operation. The operation thus climbs again and again to the limit that it met, and stays near it.
+ * - What is known to be about the address lowers the rates of all operations so.
  *
  * A rejection that is believed to concern its target alone (`Refusals`) is passed over. If no request that departed
  * later has had a response yet, the address is in doubt: as while probing, one request departs at a time until one that
@@ -55,6 +66,14 @@ export class Penalty {
   #pausedUntilMs = Number.NEGATIVE_INFINITY
   #resumedAtMs = Number.NEGATIVE_INFINITY
   #lastPauseMs = 0
+  /** Responses to requests that departed after the last pause began. */
+  #responses = 0
+  /** The last pause was for a scattered rejection. */
+  #isScattered = false
+  /** End of the last other pause. The rate of all recovers from there. */
+  #slowedAtMs = Number.NEGATIVE_INFINITY
+  /** The lowered share of each operation's rate, and since when it climbs. */
+  readonly #lowered = byOperation(() => ({ share: 1, sinceMs: 0 }))
   #mustProbe = false
   #probe: Departure | undefined
   readonly #refusals = new Refusals()
@@ -82,9 +101,15 @@ export class Penalty {
     return this.#probe !== undefined
   }
 
-  /** Returns the share of the full rate that may be used: less than 1 for a while after a pause. */
+  /** Returns the share of an operation's full rate that may be used: less than 1 for a while after a rejection. */
+  rateOf(operation: Operation, nowMs: number): number {
+    return Math.min(this.rate(nowMs), this.#shareOf(operation, nowMs))
+  }
+
+  /** Returns the share of the full rate of all operations together. */
   rate(nowMs: number): number {
-    const sinceMs = Math.max(0, nowMs - Math.max(this.#resumedAtMs, this.#pausedUntilMs))
+    const resumedAtMs = this.#isScattered ? this.#slowedAtMs : Math.max(this.#resumedAtMs, this.#pausedUntilMs)
+    const sinceMs = Math.max(0, nowMs - resumedAtMs)
     return Math.min(1, rateAfterPause + ((1 - rateAfterPause) * sinceMs) / recoveryMs)
   }
 
@@ -124,11 +149,12 @@ export class Penalty {
     if (suspect !== undefined && this.#passOver(departure, suspect, { isProbe, isAlone }, nowMs)) return false
     // If another target has a response after this pause, the rejection was the suspect's own.
     this.#suspect = mayBeOwn && !this.#mustProbe ? suspect : undefined
-    this.#punish(nowMs, retryAfterMs)
+    this.#punish(mayBeAlone ? [operation] : operations, nowMs, retryAfterMs)
     return false
   }
 
   #respond(departure: Departure, target: string | undefined, isProbe: boolean, nowMs: number): void {
+    if (departure.atMs > this.#pausedAtMs) this.#responses++
     this.#refusals.responded(departure.operation, target)
     this.#admittedMs = Math.max(this.#admittedMs, departure.atMs)
     if (!this.#mustProbe && this.#admittedMs > this.#doubtedMs) {
@@ -138,8 +164,9 @@ export class Penalty {
     if (!this.#mustProbe || !isProbe) return
     this.#mustProbe = false
     this.#resumedAtMs = nowMs
+    if (!this.#isScattered) this.#slowedAtMs = nowMs
     if (this.#suspect !== undefined && this.#suspect !== target) this.#refusals.believe(this.#suspect, nowMs)
-    this.#logger.info('the service responds again: requests resume at half rate')
+    this.#logger.info('the service responds again: requests resume at a lower rate')
   }
 
   /** Returns false if a rejection must pause everything. */
@@ -163,12 +190,24 @@ export class Penalty {
     return true
   }
 
-  #punish(nowMs: number, retryAfterMs: number): void {
-    const isRepeated = this.#mustProbe || nowMs - this.#resumedAtMs < memoryMs
+  #shareOf(operation: Operation, nowMs: number): number {
+    const { share, sinceMs } = this.#lowered[operation]
+    return Math.min(1, share + (nowMs - sinceMs) / climbMs)
+  }
+
+  #punish(about: readonly Operation[], nowMs: number, retryAfterMs: number): void {
+    this.#isScattered = this.#responses >= enoughToBeScattered
+    const isRepeated = !this.#isScattered && (this.#mustProbe || nowMs - this.#resumedAtMs < memoryMs)
+    const left = this.#isScattered ? leftByScattered : isRepeated ? leftByRepeated : 1
+    // A refused probe tells nothing new about rates, and what may be a target's own tells nothing.
+    if (!this.#mustProbe && this.#suspect === undefined)
+      for (const operation of about)
+        this.#lowered[operation] = { share: left * this.#shareOf(operation, nowMs), sinceMs: nowMs }
     const nextMs = isRepeated ? Math.max(firstPauseMs, 2 * this.#lastPauseMs) : firstPauseMs
     this.#lastPauseMs = Math.min(blockMs, nextMs * 2 ** this.#passedOver)
     const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, blockMs))
     this.#passedOver = 0
+    this.#responses = 0
     this.#pausedAtMs = nowMs
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs)
     this.#mustProbe = true

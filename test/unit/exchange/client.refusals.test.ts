@@ -58,6 +58,8 @@ test.each([
   { status: 200, code: '40000' },
   { status: 429, code: '429' },
   { status: 200, code: '25004' },
+  { status: 403, code: '25013', headers: { 'retry-after': '2' } },
+  { status: 429, code: '429', headers: { 'retry-after': '2' } },
 ])('instruments that are always blocked pause nothing, until everything is: %j', async (refusal) => {
   const { clock, client, state, requestFills } = await setUp(refusal)
   const refused = requestFills('REFUSED1')
@@ -77,14 +79,37 @@ test.each([
   client.close()
 })
 
-test.each([
-  { status: 418, code: '40000' },
-  { status: 403, code: '25013', headers: { 'retry-after': '2' } },
-  { status: 429, code: '429', headers: { 'retry-after': '2' } },
-])('refusals that name the address pause everything each time: %j', async (refusal) => {
-  const { clock, client, requestFills } = await setUp(refusal)
+test('refusals that name the address pause everything each time', async () => {
+  const { clock, client, requestFills } = await setUp({ status: 418, code: '40000' })
   void requestFills('REFUSED1')
   await clock.advance(100)
   expect(client.stats().pausedMs).toBeGreaterThan(1_000)
+  client.close()
+})
+
+test('an instrument is left alone for as long as the service says, and the others go on', async () => {
+  const { clock, client, state, requestFills } = await setUp({
+    status: 429,
+    code: '429',
+    headers: { 'retry-after': '50' },
+  })
+  const kinds: unknown[] = []
+  for (let second = 0; second < 100; second++) {
+    void requestFills('REFUSED1').then((kind) => kinds.push(kind))
+    void requestFills('BTCUSDT')
+    await clock.advance(1_000)
+  }
+  expect(state.sent.filter((request) => request.includes('REFUSED'))).toHaveLength(2)
+  expect(state.sent.filter((request) => request.includes('BTCUSDT')).length).toBeGreaterThan(98)
+  expect(new Set(kinds)).toEqual(new Set(['rate-limited']))
+  // A place that was taken for it is free again.
+  void requestFills('REFUSED1')
+  await clock.advance(1_000)
+  const turn = await client.turn('fills')
+  const inVain = client.fills({ category: 'USDT-FUTURES', symbol: 'REFUSED1' }, { turn }).catch(() => undefined)
+  await clock.advance(1)
+  expect(client.stats().inFlight).toBe(0)
+  await clock.advance(60_000)
+  await inVain
   client.close()
 })

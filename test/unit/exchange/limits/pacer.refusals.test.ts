@@ -64,7 +64,7 @@ describe('refusals of a tenth of the instruments', () => {
   ])('leave the others what they have without: %s', async (_, operations) => {
     const without = await responsesOfOthers('target', never, operations)
     expect(await responsesOfOthers('target', isTenth, operations)).toBeGreaterThan(0.95 * without)
-    expect(await responsesOfOthers('address', isTenth, operations)).toBeLessThan(0.05 * without)
+    expect(await responsesOfOthers('address', isTenth, operations)).toBeLessThan(0.2 * without)
   })
 
   it('pause everything for seconds, also when they begin later', async () => {
@@ -74,7 +74,7 @@ describe('refusals of a tenth of the instruments', () => {
       const times = between(0, 3 * minutes).map(({ atMs }) => atMs)
       const waits = times.slice(1).map((atMs, index) => atMs - (times[index] ?? 0))
       const pausedMs = waits.filter((ms) => ms > 1_000).reduce((sum, ms) => sum + ms, 0)
-      expect(pausedMs).toBeGreaterThan(4_000)
+      expect(pausedMs).toBeGreaterThan(2_900)
       expect(pausedMs).toBeLessThan(6_000)
     }
   })
@@ -172,8 +172,8 @@ describe('too many requests, as the service says', () => {
     expect(candles).toBeLessThan(5)
   })
 
-  it.each([0.02, 0.2, 0.5, 0.9])(
-    'to one or the other, as when another program shares the address, pauses all as ever: %d of them',
+  it.each([0.2, 0.5, 0.9])(
+    'to a large share of requests pauses all for ever longer: %d of them',
     { timeout: 120_000 },
     async (share) => {
       const refusedOf = async (meaning: Meaning) => {
@@ -193,5 +193,79 @@ describe('too many requests, as the service says', () => {
       return between(minutes, 10 * minutes).length
     }
     expect(await count('limits')).toBe(await count('address'))
+  })
+})
+
+describe('refusals among hundreds of responses', () => {
+  /** Responses to each operation from the fifth minute to the tenth, and the share of these requests that is refused. */
+  const served = async (meaning: Meaning, isRefused: IsRefused) => {
+    const { clock, between } = traffic(meaning, isRefused)
+    await clock.advance(10 * minutes)
+    const sent = between(5 * minutes, 10 * minutes)
+    const of = (operation: Operation) => sent.filter((request) => !request.isRefused && request.operation === operation)
+    const refused = sent.filter((request) => request.isRefused).length / sent.length
+    return { refused, books: of('orderbook').length, fills: of('fills').length, candles: of('candles').length }
+  }
+
+  /** A service that admits so many requests of an operation in any second, and counts refused ones, too. */
+  const admitting = (limit: number): IsRefused => {
+    let arrivals: number[] = []
+    return (_, operation, atMs) => {
+      if (operation !== 'orderbook') return false
+      arrivals = [...arrivals.filter((arrivalMs) => arrivalMs > atMs - 1_000), atMs]
+      return arrivals.length > limit
+    }
+  }
+
+  it('leave most of the requests, as where another machine shares the address', async () => {
+    const random = randomFrom(3)
+    const usual = await served('limits', never)
+    const { books, fills, candles } = await served('limits', () => random() < 0.001)
+    expect(books).toBeGreaterThan(0.6 * usual.books)
+    expect(fills).toBeGreaterThan(0.6 * usual.fills)
+    expect(candles).toBeGreaterThan(0.6 * usual.candles)
+  })
+
+  it.each([15, 10])('use a limit that was lowered to %d a second, and leave the others alone', async (limit) => {
+    const usual = await served('limits', never)
+    const { refused, books, fills, candles } = await served('limits', admitting(limit))
+    expect(refused).toBeLessThan(0.002)
+    expect(books).toBeGreaterThan(0.75 * limit * 5 * 60)
+    expect(fills).toBeGreaterThan(0.9 * usual.fills)
+    expect(candles).toBeGreaterThan(0.9 * usual.candles)
+  })
+
+  it('raise no rate that still recovers from a block', async () => {
+    const isOnce = (atMs: number) => Math.floor(atMs / 50) === 1_500
+    const isBlock = (atMs: number) => atMs >= minutes && atMs < minutes + 5_000
+    const { clock, pacer, between } = traffic('limits', (_, __, atMs) => isBlock(atMs) || isOnce(atMs))
+    await clock.advance(1.3 * minutes)
+    expect(between(70_000, 1.3 * minutes).filter(({ isRefused }) => isRefused).length).toBeGreaterThan(0)
+    expect(pacer.stats()).toMatchObject({ pausedMs: 0 })
+    expect(pacer.stats().rate).toBeLessThan(0.7)
+    expect(pacer.stats().rate).toBeGreaterThan(0.5)
+  })
+
+  it.each<Meaning>(['limits', 'address'])('lower the rate of what they are about: %s', async (meaning) => {
+    const usual = traffic(meaning, never)
+    const { clock, pacer, between } = traffic(
+      meaning,
+      (_, operation, atMs) => operation === 'orderbook' && Math.floor(atMs / 50) === 1_200,
+    )
+    const share = (operation: Operation, fromMs: number, toMs: number) => {
+      const count = (all: readonly Sent[]) => all.filter((request) => request.operation === operation).length
+      return count(between(fromMs, toMs)) / count(usual.between(fromMs, toMs))
+    }
+    await usual.clock.advance(5 * minutes)
+    await clock.advance(1.25 * minutes)
+    expect(pacer.stats().rate).toBeLessThan(1)
+    await clock.advance(3.75 * minutes)
+    const [fromMs, toMs] = [minutes + 2_000, minutes + 12_000]
+    expect(share('orderbook', fromMs, toMs)).toBeLessThan(0.97)
+    expect(share('orderbook', fromMs, toMs)).toBeGreaterThan(0.85)
+    if (meaning === 'limits') expect(share('fills', fromMs, toMs)).toBeGreaterThan(0.98)
+    else expect(share('fills', fromMs, toMs)).toBeLessThan(0.97)
+    expect(pacer.stats().rate).toBe(1)
+    expect(share('orderbook', 4 * minutes, 5 * minutes)).toBeGreaterThan(0.98)
   })
 })
