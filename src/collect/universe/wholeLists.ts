@@ -1,7 +1,7 @@
 import type { Batch } from '../../ledger/batch.js'
 import { bounds } from '../../market/bounds.js'
 import type { StreamName } from '../../market/stream.js'
-import type { MachineMs } from '../../market/values.js'
+import { dayMs, type MachineMs } from '../../market/values.js'
 import type { Incidents } from '../../runtime/incidents.js'
 import { hasMarket } from './planUniverse.js'
 
@@ -25,8 +25,8 @@ interface KnownList {
   readonly symbols: Symbols
   /** Symbols of a later list that differs too much, and when the first one like it came. */
   readonly doubted?: { readonly symbols: Symbols; readonly since: MachineMs }
-  /** Symbols that had a market before many of them went offline at once. */
-  readonly awaited?: readonly string[]
+  /** Symbols that had a market before many of them went offline at once, and when they did. */
+  readonly awaited?: { readonly names: readonly string[]; readonly since: MachineMs }
   /** The list is that of an earlier run, and none has come since. */
   readonly isRecorded?: true
 }
@@ -84,13 +84,13 @@ export class WholeLists {
     const agrees = doubted !== undefined && isSmall(changeOf(symbols, doubted.symbols))
     const since = agrees ? doubted.since : receivedAt
     if (before === undefined || isSmall(change) || (agrees && (!change.lacksMuch || receivedAt - since >= cachedMs))) {
-      const awaited = awaitedOf(symbols, before)
+      const awaited = awaitedOf(symbols, before, receivedAt)
       this.#lists.set(key, { symbols, ...(awaited && { awaited }) })
       if (awaited === undefined) this.#incidents.succeeded(what, category)
       else
         this.#incidents.failed(
           what,
-          `many of the ${awaited.length} ${ofCategory}are offline, and are not recorded`,
+          `many of the ${awaited.names.length} ${ofCategory}are offline, and are not recorded`,
           category,
         )
       return before === undefined || before.isRecorded ? { ...batch, provesNothing: true } : batch
@@ -127,13 +127,17 @@ function marketsOf(symbols: Symbols): string[] {
   return [...symbols.keys()].filter((name) => symbols.get(name))
 }
 
-/** Returns the symbols that had a market before many of them went offline, and undefined when they are back or gone. */
-function awaitedOf(symbols: Symbols, before: KnownList | undefined): readonly string[] | undefined {
-  const had = before?.awaited ?? marketsOf(before?.symbols ?? symbols)
+/**
+ * Returns the symbols that had a market before many of them went offline; undefined when they are back or gone. After a
+ * day they are not awaited any more, because that is no maintenance.
+ */
+function awaitedOf(symbols: Symbols, before: KnownList | undefined, now: MachineMs): KnownList['awaited'] {
+  const { names: had, since } = before?.awaited ?? { names: marketsOf(before?.symbols ?? symbols), since: now }
   // A recorder may start while all are offline.
-  const awaited = had.length > 0 ? had : [...symbols.keys()]
-  const offline = awaited.filter((name) => symbols.get(name) === false).length
-  return offline > believedOf(awaited.length) ? awaited : undefined
+  const isStart = before === undefined || before.isRecorded === true
+  const names = had.length === 0 && isStart ? [...symbols.keys()] : had
+  const offline = names.filter((name) => symbols.get(name) === false).length
+  return offline > believedOf(names.length) && now - since < dayMs ? { names, since } : undefined
 }
 
 /** A short list may lose one instrument at a time. */

@@ -174,6 +174,18 @@ test('a list that says a tenth are offline takes them when a later one agrees, a
   expect([isWholeList(said(10, 190_000)), isPressing()]).toEqual([true, false])
 })
 
+test('what is offline for a day is not awaited any more', () => {
+  const { lists } = watch()
+  const all = (status: string, receivedAt: number) => {
+    const rows = numbers(0, 20).map((id) => ({ category: 'SPOT', symbol: `S${id}`, status }))
+    lists.judge({ ...listOf([]), rows, receivedAt })
+    return lists.isPressing('instruments', { category: 'SPOT' })
+  }
+  expect(all('online', 0)).toBe(false)
+  expect([all('offline', 10_000), all('offline', 60_000), all('offline', 80_000_000)]).toEqual([true, true, true])
+  expect([all('offline', 86_460_000), all('offline', 87_000_000)]).toEqual([false, false])
+})
+
 test('a run that begins while all are offline waits for their return', () => {
   const { lists } = watch()
   const rows = (status: string) => [
