@@ -28,7 +28,6 @@ const databaseClock: Readonly<Record<string, string>> = {
 
 /** Where a time of this machine stands for one of the service, because nothing else tells the time. */
 const guesses: Readonly<Record<string, string>> = {
-  'src/history/session.ts': 'another recorder hears the service, and has recorded nothing yet',
   'src/serve/server.ts': 'the page of an empty database',
   'src/collect/queue/spool.ts': 'age of what an earlier run left, before the first response',
   'src/cli/status.ts': 'ages for a person, where no recorder runs',

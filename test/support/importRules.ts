@@ -38,7 +38,7 @@ const allowedParts: Readonly<Record<string, readonly string[]>> = {
   exchange: ['market', 'runtime'],
   files: ['server', 'db', 'market', 'runtime'],
   ledger: ['db', 'market'],
-  lease: ['db', 'runtime'],
+  lease: ['db', 'runtime', 'market'],
   // The embedded server takes rights that no migration can.
   server: ['db', 'market', 'runtime', 'migrations'],
   db: ['market', 'runtime', 'migrations'],
