@@ -195,11 +195,14 @@ function warnOfFinal(planned: readonly PlannedSeries[]): void {
   )
 }
 
-/** Warns if the service has no rows as old as requested, and then returns true. */
+/** Says what is out of reach or before the listed launch. Returns true if all of the series miss some of it. */
 function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries[]): boolean {
   const begin = smallest(series.map(({ range }) => range.from))
   const isCut = from !== 'launch' && from < begin
-  if (isCut) tell(`left out: everything before ${new Date(begin).toISOString()}, which the service does not give`)
+  if (isCut)
+    tell(`left out: everything before ${new Date(begin).toISOString()}, which is out of reach or before the launch`)
+  const later = series.filter(({ range }) => from !== 'launch' && range.from > begin)
+  if (later.length > 0) tell(`left out: what ${later.length} series may have from before their listed launch`)
   return isCut
 }
 

@@ -82,10 +82,13 @@ export function estimateCandles(
   let candles = 0
   const requests = { candles: 0, historyCandles: 0 }
   const reached = addMs(now, -assumedReachMs)
-  for (const { series: stream, missing } of planned) {
+  for (const { series: stream, missing: wanted, launch = serviceMs(-Infinity) } of planned) {
     const series = candlesOf(stream)
     if (series === null) continue
     const lengthMs = intervalMs[series.interval]
+    // Two responses usually show that there is nothing before the listed launch.
+    const missing = intersect(wanted, [{ from: launch, to: serviceMs(Infinity) }])
+    if (totalMs(missing) < totalMs(wanted)) requests.historyCandles += 2
     const recent = intersect(missing, [{ from: reached, to: serviceMs(Infinity) }])
     const old = intersect(missing, [{ from: serviceMs(-Infinity), to: reached }])
     candles += candlesIn(gridOf(series.interval, null), missing)

@@ -19,6 +19,7 @@ import {
   replaceUnanswered,
   unansweredRanges,
 } from '../ledger/missing.js'
+import { firstLaunch } from '../ledger/read/instruments.js'
 import { missingRows } from '../ledger/batch.js'
 import type { Slice } from '../ledger/slices.js'
 import { foldRestatement, lastRevision } from '../ledger/restatements.js'
@@ -26,6 +27,7 @@ import { concludeReview } from '../ledger/reviews.js'
 import type { Database } from '../db/schema.js'
 import { type CandlePage, CandleWriter } from './candleWriter.js'
 import { fetchRange, type FetchTask } from './fetchRange.js'
+import { type LaunchContext, lookBelowLaunch } from './lookBelowLaunch.js'
 import { Reach } from './reach.js'
 import { confirmEmptyAfterMs, readAllAgain } from './review.js'
 import type { Concluding, SliceContext, SliceRequests } from './sliceWork.js'
@@ -38,6 +40,8 @@ import { candleSource, pageParameters, type PageRequest, type PageResponse } fro
 export class CandleFetcher {
   readonly #context: SliceContext
   readonly #reach = new Map<string, Reach>()
+  /** The looks below a launch that go on. Slices of a series share them. */
+  readonly #looks = new Map<string, Promise<Ranges>>()
 
   constructor(context: SliceContext) {
     this.#context = context
@@ -61,15 +65,19 @@ export class CandleFetcher {
     const reviewed = isReview ? slice.ranges : []
     const source = new PageSource({ client, series, settleMs, requests, store, reviewed })
     try {
-      const { empty, silent, isUnclear, anchor } = await fetchRange(task, {
-        ask: (page) => {
+      const context = {
+        ask: (page: PageRequest) => {
           onAsk(page.operation)
           return source.ask(page)
         },
         now: () => requests.now(),
-        sleep: (ms) => clock.sleep(ms, signal),
+        sleep: (ms: number) => clock.sleep(ms, signal),
         reach,
-      })
+      }
+      const beforeLaunch = await this.#lookBelowLaunch(series, task, context)
+      const wanted = subtract(task.wanted, beforeLaunch)
+      const floor = beforeLaunch[0]?.to ?? task.floor
+      const { empty, silent, isUnclear, anchor } = await fetchRange({ ...task, wanted, floor }, context)
       await writer.finish()
       const { updated, lateCandles, rejected } = writer.counts
       if (lateCandles > 0) {
@@ -82,17 +90,30 @@ export class CandleFetcher {
       return async (trx) => {
         // It locks the fills of the instrument. Whoever stores fills locks these before the candles.
         if (slice.again && updated > 0) await this.#followRestatement(trx, series, revisionBefore)
-        const shown = { empty, anchor, isUnclear: isUnclear || rejected > 0, now: requests.now() }
+        const shown = { empty, beforeLaunch, anchor, isUnclear: isUnclear || rejected > 0, now: requests.now() }
         const emptyAtFirst = await concludeMissing(trx, series, looked, shown)
         if (isReview) await concludeReview(trx, series, slice, source.silence, requests.now())
         const refused = shown.isUnclear ? intersect(slice.ranges, normalized(silent)) : []
-        return { done: union(looked, intersect(emptyAtFirst, slice.missing)), refused }
+        return { done: union(looked, intersect(union(emptyAtFirst, beforeLaunch), slice.missing)), refused }
       }
     } finally {
       await writer.finish().catch(() => undefined)
       const { inserted, updated } = writer.counts
       Object.assign(requests.counts, { received: source.received, inserted, updated })
     }
+  }
+
+  /** Resolves to the time before the listed launch if it is wanted, and the service shows nothing there. */
+  async #lookBelowLaunch(series: CandleSeries, task: FetchTask, context: LaunchContext): Promise<Ranges> {
+    const listed = await firstLaunch(this.#context.db, series)
+    if (listed === null) return []
+    // The first candle may open before the launch, which is within the candle.
+    const launch = addMs(listed, 1 - task.lengthMs)
+    if ((task.wanted[0]?.from ?? launch) >= launch || (task.oldestKnown ?? launch) < launch) return []
+    const key = seriesText(series)
+    const look = this.#looks.get(key) ?? lookBelowLaunch(task, launch, context)
+    this.#looks.set(key, look)
+    return look.finally(() => this.#looks.delete(key))
   }
 
   /** Resolves to what is to be fetched of a slice, with what is known of its series. */
@@ -137,7 +158,8 @@ export class CandleFetcher {
  * Records why candles are still missing after ranges were looked at. Resolves to the empty ranges that are not
  * confirmed yet. Each missing part gets one of three verdicts:
  *
- * - Before the beginning: a second look, at least an hour after the first one, found it empty again.
+ * - Before the beginning: a second look, at least an hour after the first one, found it empty again. Where the listed
+ *   launch says so too, two responses suffice.
  * - Unanswered: it was empty for the first time, or it lies in a sparse series. There a silence may be longer than a
  *   page. Nothing is claimed about it, and it is requested again later.
  * - A gap: everything else. So is what a page does not show as empty because it does not show what it lacks.
@@ -148,6 +170,7 @@ async function concludeMissing(
   ranges: readonly TimeRange[],
   shown: {
     readonly empty: readonly TimeRange[]
+    readonly beforeLaunch: readonly TimeRange[]
     readonly anchor: ServiceMs | null
     readonly isUnclear: boolean
     readonly now: ServiceMs
@@ -155,7 +178,7 @@ async function concludeMissing(
 ): Promise<TimeRange[]> {
   const notes = await unansweredRanges(trx, series, union(ranges, shown.empty))
   const earlyNotes = notes.filter(({ askedAt }) => askedAt <= shown.now - confirmEmptyAfterMs)
-  const confirmed = intersect(shown.empty, normalized(earlyNotes))
+  const confirmed = union(intersect(shown.empty, normalized(earlyNotes)), shown.beforeLaunch)
   const emptyAtFirst = subtract(shown.empty, confirmed)
   await addEmptyRanges(trx, series, confirmed)
 

@@ -13,7 +13,7 @@ import { requestedReachMs } from '../market/funding.js'
 import { isFuture, isTradedCategory, type TradedCategory } from '../market/category.js'
 import { symbolMatcher } from '../market/instrument.js'
 import { normalized, subtract, type TimeRange } from '../market/timeRange.js'
-import { addMs, earlierOf, largest, laterOf, serviceMs, type ServiceMs } from '../market/values.js'
+import { addMs, earlierOf, laterOf, serviceMs, type ServiceMs } from '../market/values.js'
 import type { Database, WantKind } from '../db/schema.js'
 import { candlesOf, candleStream, instrumentStream, type Series } from '../db/series.js'
 import { finalParts, missingCandles, missingEvents } from '../ledger/missing.js'
@@ -53,6 +53,8 @@ export interface RequestedSeries {
   readonly isUrgent: boolean
   /** True when the range begins at an assumed time, because the launch time is unknown. */
   readonly hasOpenBeginning: boolean
+  /** The listed launch, which only suggests that there is nothing older. Candles are then asked for all the same. */
+  readonly launch?: ServiceMs
 }
 
 interface ResolvedRequest {
@@ -65,8 +67,8 @@ interface ResolvedRequest {
 const earliestLaunch = serviceMs(Date.UTC(2018, 0, 1))
 
 /**
- * Returns the series of a request, each with its range of opening times. The range holds no candles before the launch
- * or after the end of trading. All of its candles are closed and settled by the service's clock.
+ * Returns the series of a request, each with its range of opening times. The range holds no candles after the end of
+ * trading. All of its candles are closed and settled by the service's clock.
  */
 export function resolveRequest(
   request: BackfillRequest,
@@ -117,10 +119,11 @@ function requestedEvents(
   const { offTime, limitOpenTime } = instrument
   const series = instrumentStream(stream, instrument)
   const oldest = addMs(serviceNow, -reachMs[stream])
-  const begin = largest([oldest, launchOf(instrument) ?? oldest, from === 'launch' ? oldest : from])
+  const launch = laterOf(oldest, launchOf(instrument) ?? oldest)
+  const begin = laterOf(launch, from === 'launch' ? launch : from)
   const end = addMs(serviceNow, -(stream === 'fills' ? historyLateMs : eventLateMs))
   const range = { from: begin, to: laterOf(begin, earlierOf(to, end)) }
-  return { series, range, isUrgent: offTime !== null || limitOpenTime !== null, hasOpenBeginning: false }
+  return { series, range, isUrgent: offTime !== null || limitOpenTime !== null, hasOpenBeginning: false, launch }
 }
 
 function requestedCandles(
@@ -136,9 +139,11 @@ function requestedCandles(
   const launch = launchOf(instrument)
   const earliest = launch === null ? earliestLaunch : addMs(launch, 1 - lengthMs)
   const newest = addMs(serviceNow, 1 - settleMs - lengthMs)
+  // The list may name a later listing. It is believed of an instrument that is yet to be launched.
+  const lowest = earliest < newest ? earlierOf(earliest, earliestLaunch) : earliest
   const latest = earlierOf(newest, offTime ?? newest)
   const range = aligned(series.interval, {
-    from: laterOf(earliest, from === 'launch' ? earliest : from),
+    from: from === 'launch' ? earliest : laterOf(from, lowest),
     to: earlierOf(to, latest),
   })
   return {
@@ -146,6 +151,7 @@ function requestedCandles(
     range: { from: range.from, to: laterOf(range.from, range.to) },
     isUrgent: offTime !== null || limitOpenTime !== null,
     hasOpenBeginning: launchTime === null && from === 'launch',
+    ...(launch !== null && { launch: earliest }),
   }
 }
 

@@ -65,7 +65,7 @@ async function requests(): Promise<number> {
 
 test.each([
   ['funding', 'SPOT: only futures have funding rates'],
-  ['fills', 'everything before \\S+, which the service does not give'],
+  ['fills', 'everything before \\S+, which is out of reach or before the launch'],
 ])('a backfill that can fetch nothing of what it is asked for says why: %s', async (stream, reason) => {
   const what = ['--category', 'SPOT', '--symbol', 'BTCUSDT', '--from', '2025-01-01', '--to', '2025-01-02']
   const args = ['backfill', '--config', config, '--stream', stream, ...what]

@@ -97,15 +97,21 @@ export async function runBackfill(
   test: TestDatabase,
   simulator: Simulator,
   request: BackfillRequest,
-  options: { readonly serviceNow: number; readonly again?: boolean; readonly factor?: number },
+  options: {
+    readonly serviceNow: number
+    readonly again?: boolean
+    readonly factor?: number
+    readonly launchTime?: number
+  },
 ): Promise<Backfilled> {
-  const { again = false, factor = 100, serviceNow } = options
+  const { again = false, factor = 100, serviceNow, launchTime } = options
+  const listed = instrumentsOf(simulator).map((one) => (launchTime === undefined ? one : { ...one, launchTime }))
   const { db } = test.database
   const client = clientOf(simulator.url, factor)
   const before = candleRequests(simulator)
   const worker = startWorker(test, client)
   try {
-    const { series } = resolveRequest(request, instrumentsOf(simulator), serviceNow, settleMs)
+    const { series } = resolveRequest(request, listed, serviceNow, settleMs)
     const planned = await planSeries(db, series, { again })
     const ids = await insertWants(db, wantsOf(planned, { kind: 'backfill', again }))
     for (;;) {

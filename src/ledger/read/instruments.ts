@@ -132,6 +132,16 @@ export async function unreadLists<Asked extends Category>(
   return categories.filter((category) => !read.some((known) => known.category === category))
 }
 
+/** Reads when an instrument was listed first, as far as lists were recorded; null if they do not name it. */
+export async function firstLaunch(db: Kysely<Database>, key: InstrumentKey): Promise<ServiceMs | null> {
+  const { launch } = await db
+    .selectFrom('market.instrument_history')
+    .select(({ fn }) => fn.min('launch_time').as('launch'))
+    .where(ofInstrument(key))
+    .executeTakeFirstOrThrow()
+  return launch
+}
+
 /** Reads the members of the newest stored RPI list. */
 export async function listedRpiSymbols(db: Kysely<Database>): Promise<InstrumentKey[]> {
   return db.selectFrom('market.rpi_symbols').select(['category', 'symbol']).where('valid_to', 'is', null).execute()

@@ -31,6 +31,13 @@ describe('the estimate', () => {
     expect(bytes).toBe(57_600 * 192)
   })
 
+  it('counts two requests for what is older than the listed launch', () => {
+    const missing = [{ from: now - 80 * dayMs, to: now }]
+    const { requests, candles } = estimateCandles([{ ...planned(missing), launch: now - 10 * dayMs }], now, traits)
+    expect(requests).toEqual({ candles: Math.ceil(14_400 / 1000), historyCandles: 2 })
+    expect(candles).toBe(14_400)
+  })
+
   it('is nothing for nothing', () => {
     expect(estimateCandles([planned([])], now, traits)).toMatchObject({ candles: 0, minutes: 0 })
   })

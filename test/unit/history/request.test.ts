@@ -60,12 +60,17 @@ describe('a backfill request', () => {
     expect(series?.range.to).toBe(Date.UTC(2026, 0, 10, 11, 59))
   })
 
-  it('begins no earlier than the candle that holds the launch, and ends with trading', () => {
+  it('begins at --from, or with the candle that holds the launch, and ends with trading', () => {
     const launchTime = now - 1.5 * dayMs
     const offTime = Date.UTC(2026, 0, 10)
-    const [series] = resolve([instrument('BTCUSDT', { launchTime, offTime })]).series
+    const listed = [instrument('BTCUSDT', { launchTime, offTime })]
+    const [series] = resolve(listed, { from: 'launch' }).series
     expect(series?.range).toEqual({ from: Math.floor(launchTime / minuteMs) * minuteMs, to: offTime })
     expect(series?.isUrgent).toBe(true)
+    // The list may name a later listing.
+    const [named] = resolve(listed).series
+    expect(named?.range).toEqual({ from: Math.ceil((now - 2 * dayMs) / minuteMs) * minuteMs, to: offTime })
+    expect(named?.launch).toBe(launchTime + 1 - minuteMs)
     const [day] = resolve([instrument('BTCUSDT', { launchTime })], { from: 'launch', intervals: ['1D'] }).series
     // Days may open at any hour: one that holds the launch opens less than a day before it.
     expect(day?.range.from).toBe(launchTime - dayMs + 1)
