@@ -213,7 +213,7 @@ async function recordLists(
 
 /**
  * Waits until the owner of the budget has told the time of the service, and has recorded the lists of these categories.
- * What is recorded is no clock, and a list that nobody has read says nothing about its instruments.
+ * The record is no clock, and a list that nobody has read says nothing about its instruments.
  */
 async function hearOwner(
   { db, egress, clock, signal }: SessionOptions,

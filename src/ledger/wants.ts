@@ -193,7 +193,7 @@ export async function cancelBackfills(db: Kysely<Database>, filter: CancelFilter
       .set(({ fn }) => ({ ended_at: fn('now'), problem: 'cancelled' }))
       .where(({ eb, fn, val }) => eb('id', '=', fn.any(val(ids))))
       .execute()
-    // Of candles, the repair finds what lies between claims.
+    // The repair finds what lies between claims of candles.
     await sql`
       select recorder.miss_fills(category, symbol, ranges, 'history') from recorder.want
       where id = any(${ids}) and stream = 'fills'

@@ -254,7 +254,7 @@ export class SegmentWriter {
     const current = this.#current
     if (current === undefined) return
     if (current.soundBytes > 0) {
-      // What was written of the record would be taken for damage.
+      // The part that was written would be taken for damage.
       await current.file.truncate(current.soundBytes).then(
         () => (current.bytes = current.soundBytes),
         () => undefined,

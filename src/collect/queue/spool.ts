@@ -57,7 +57,7 @@ const maxSegmentBytes = 4 * 1024 * 1024
 const unreadableForMs = 60_000
 /** Longest time from receiving a response until it is on the disk. */
 const longestToDiskMs = 15_000
-/** Something else may fill the disk for a moment. What is on it makes room only after so many tries. */
+/** Something else may fill the disk for a moment. Records make room only after so many tries. */
 const maxTries = 5
 const retryMs = 500
 

@@ -10,7 +10,7 @@ const silentShare = 0.85
 const longestSilenceMs = 6 * hourMs
 
 interface Recent<Target> {
-  /** Whether the last response of each target brought something, the latest one last. */
+  /** True for each target whose last response brought something, the latest one last. */
   readonly brought: Map<Target, boolean>
   silentSinceMs: number | null
 }

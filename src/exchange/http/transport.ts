@@ -43,7 +43,7 @@ const credentialsOf = ({ username, password }: URL) =>
 export function secretsOf(address: string): readonly string[] {
   const url = new URL(address)
   if (url.username === '') return []
-  // What echoes them may leave out the padding.
+  // An echo may leave out the padding.
   return [
     ...[url.username, url.password].map((part) => decodeURIComponent(part)),
     credentialsOf(url).replace(/=+$/, ''),

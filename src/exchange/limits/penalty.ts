@@ -38,7 +38,7 @@ const enoughToBeScattered = 20
 /** Share of the full rate just after a pause that was not for a scattered rejection, and the time to the full rate. */
 const rateAfterPause = 0.5
 const recoveryMs = 50_000
-/** What a rejection leaves of the rate of its operation, and the time in which that climbs from nothing to all. */
+/** Share of its operation's rate that a rejection leaves, and the time in which that climbs from nothing to all. */
 const leftByScattered = 0.9
 const leftByRepeated = 0.5
 const climbMs = 400_000

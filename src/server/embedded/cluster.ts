@@ -21,7 +21,7 @@ const tuning = {
   authentication_timeout: '15s',
   // A query ends soon after its client.
   client_connection_check_interval: '5s',
-  // Of each process: sorts of readers would fill the disk. Only a superuser can raise it.
+  // For each process: sorts of readers would fill the disk. Only a superuser can raise it.
   temp_file_limit: '4GB',
   effective_cache_size: '512MB',
   maintenance_work_mem: '64MB',
