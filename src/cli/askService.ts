@@ -5,7 +5,7 @@ import { describeDatabaseError } from '../db/databaseError.js'
 import type { Database } from '../db/schema.js'
 import { takeFolderRight } from '../lease/right.js'
 import { acquireLease, type Lease } from '../lease/lease.js'
-import { isLeaseHeld } from '../lease/leaseRow.js'
+import { leaseHolder } from '../lease/leaseRow.js'
 import { oneLine } from '../market/oneLine.js'
 import { type OpenStore, openStore } from '../openStore.js'
 import { systemClock } from '../runtime/clock.js'
@@ -97,7 +97,7 @@ async function takeLease(
   signal: AbortSignal,
 ): Promise<Lease | string> {
   const egress = egressOf(config)
-  if (await isLeaseHeld(store.database.db, egress)) return atWork(config)
+  if ((await leaseHolder(store.database.db, egress)) !== null) return atWork(config)
   const standby = new AbortController()
   try {
     return await acquireLease(store.url, egress, {

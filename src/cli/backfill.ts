@@ -142,7 +142,7 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
       return
     }
     const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
-    const goesOn = stop.signal.aborted && (await session.followsRecorder())
+    const goesOn = stop.signal.aborted && (await session.followed()) === 'recorder'
     if (options.json === true) await writeJson(summary)
     // The recorder may still hold rows that the counts lack, so there is no summary yet.
     else if (!goesOn) await printSummary(summary, options.stream ?? 'candles')

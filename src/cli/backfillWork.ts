@@ -9,7 +9,7 @@ import { type BackfillSession, openSession } from '../history/session.js'
 import { unreadRanges } from '../ledger/slices.js'
 import { insertWants, rangeOutcomes, type WantCounts, type WantState, wantStates } from '../ledger/wants.js'
 import { type Gap, listGaps } from '../ledger/gaps.js'
-import { isLeaseHeld } from '../lease/leaseRow.js'
+import { leaseHolder } from '../lease/leaseRow.js'
 import type { OpenStore } from '../openStore.js'
 import { noteResponding } from '../prepareStore.js'
 import { systemClock } from '../runtime/clock.js'
@@ -25,14 +25,18 @@ import { intersect, normalized, subtract, type TimeRange, union } from '../marke
 import { sum } from '../market/values.js'
 
 const minLookMs = 200
+/** A command that holds the lease for longer is another one, and alive. */
+const commandSendsAfterMs = 5_000
 
-const followingRecorder = 'the recorder on this host is doing the work; showing its progress'
-const followingCommand =
-  'another command of this host sends, or did until now; showing the progress until this one does'
+const following = {
+  recorder: 'the recorder on this host is doing the work; showing its progress',
+  command: 'another command of this host sends, or did until now; showing the progress until this one does',
+} as const
 
-/** A session that knows if a recorder fetches what is wanted now. Another command does not go on with it for long. */
+/** A session that knows what fetches the wanted rows in its place. A command does not go on with them for long. */
 export interface Backfill extends BackfillSession {
-  followsRecorder(): Promise<boolean>
+  /** Resolves to null while the session fetches itself, and between two that fetch. */
+  followed(): Promise<'recorder' | 'command' | null>
 }
 
 /** Opens a session that fetches wants. It ends when `signal` aborts, or when it is closed. */
@@ -58,7 +62,7 @@ export async function openBackfill(
     logger,
     signal,
   })
-  return { ...session, followsRecorder: async () => !session.isOwner() && isLeaseHeld(db, egress, 'recorder') }
+  return { ...session, followed: async () => (session.isOwner() ? null : leaseHolder(db, egress)) }
 }
 
 /** Fetches missing ranges and shows the progress. Resolves to a summary when all are done, or when `signal` aborts. */
@@ -81,11 +85,18 @@ export async function fetchMissing(
   const describe = progressDescriber(progress.left, stream === 'candles' ? stream : `minutes of ${stream}`)
   const line = progressLine()
   let tookMs = 0
-  let wasOwner = true
+  let isSaid = false
+  let commandSinceMs = Infinity
   const noteOwner = async () => {
-    const isNew = wasOwner && !session.isOwner()
-    wasOwner = session.isOwner()
-    if (isNew) line.note((await session.followsRecorder()) ? followingRecorder : followingCommand)
+    if (session.isOwner()) isSaid = false
+    if (session.isOwner() || isSaid) return
+    const followed = await session.followed()
+    const nowMs = systemClock.monotonicMs()
+    commandSinceMs = followed === 'command' ? Math.min(commandSinceMs, nowMs) : Infinity
+    // It may be this command, which a recorder has asked to make way, or one that was killed.
+    if (followed === null || (followed === 'command' && nowMs - commandSinceMs < commandSendsAfterMs)) return
+    line.note(following[followed])
+    isSaid = true
   }
   try {
     await noteOwner()

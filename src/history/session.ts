@@ -5,7 +5,7 @@ import { type Clock, longestTimerMs, sleepFor } from '../runtime/clock.js'
 import { Incidents } from '../runtime/incidents.js'
 import type { Right } from '../runtime/right.js'
 import { Lease } from '../lease/lease.js'
-import { isLeaseHeld, serviceTimeOfOwner } from '../lease/leaseRow.js'
+import { leaseHolder, serviceTimeOfOwner } from '../lease/leaseRow.js'
 import { recordInstruments } from '../ledger/instruments.js'
 import { type InstrumentSummary, listInstruments, unreadLists } from '../ledger/read/instruments.js'
 import { OperationStates } from './reach.js'
@@ -73,7 +73,7 @@ export async function openSession(options: SessionOptions): Promise<BackfillSess
     await stopped?.stop()
   }
   const right = new CommandRight(options, { end: () => asking, stop: stopWork })
-  if (!(await isLeaseHeld(db, egress))) await right.acquireUnlessRenewed(signal)
+  if ((await leaseHolder(db, egress)) === null) await right.acquireUnlessRenewed(signal)
   if (!right.isOwner) right.takeOverLater()
 
   const fetchWanted = async () => {

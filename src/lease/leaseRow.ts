@@ -163,8 +163,8 @@ function stampOf(row: string): string {
   return `coalesce(${row}.owner || ' ' || ${row}.epoch || ' ' || extract(epoch from ${row}.until), '${free} ' || ${row}.epoch)`
 }
 
-/** Returns true if a recorder or a command holds the address at this moment, or only if a recorder does. */
-export async function isLeaseHeld(db: Kysely<Database>, egress: string, by?: 'recorder'): Promise<boolean> {
+/** Returns what holds the address at this moment; null if nothing does. */
+export async function leaseHolder(db: Kysely<Database>, egress: string): Promise<'recorder' | 'command' | null> {
   const held = await db
     .selectFrom('recorder.lease')
     .select('place')
@@ -172,7 +172,8 @@ export async function isLeaseHeld(db: Kysely<Database>, egress: string, by?: 're
     .where('owner', 'is not', null)
     .where(({ not }) => not(isReached('until', leaseMs)))
     .executeTakeFirst()
-  return held !== undefined && (by === undefined || !held.place.startsWith(`${commandPlace} `))
+  if (held === undefined) return null
+  return held.place.startsWith(`${commandPlace} `) ? 'command' : 'recorder'
 }
 
 /** Reads the time of the service as the owner of the address last heard it; null if it has heard none. */

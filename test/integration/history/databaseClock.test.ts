@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest'
 import { candleStream } from '../../../src/db/series.js'
 import { repairOf } from '../../../src/history/repairs.js'
-import { isLeaseHeld } from '../../../src/lease/leaseRow.js'
+import { leaseHolder } from '../../../src/lease/leaseRow.js'
 import { type Slice, settleSlice, takeSlice } from '../../../src/ledger/slices.js'
 import { insertWants, repairAttempts, wantStates } from '../../../src/ledger/wants.js'
 import { hourMs, minuteMs } from '../../../src/market/values.js'
@@ -65,11 +65,9 @@ it('a recorder that died before the clock was set back holds no address', async 
   await test.database.pool.query('truncate recorder.lease')
   await test.database.pool.query(`insert into recorder.lease (egress, owner, epoch, until, place)
     values ('x', 'y', 1, now() + interval '3 seconds', 'z')`)
-  expect(await isLeaseHeld(test.database.db, 'x')).toBe(true)
-  expect(await isLeaseHeld(test.database.db, 'x', 'recorder')).toBe(true)
+  expect(await leaseHolder(test.database.db, 'x')).toBe('recorder')
   await test.database.pool.query(`update recorder.lease set place = 'command on here'`)
-  expect(await isLeaseHeld(test.database.db, 'x')).toBe(true)
-  expect(await isLeaseHeld(test.database.db, 'x', 'recorder')).toBe(false)
+  expect(await leaseHolder(test.database.db, 'x')).toBe('command')
   await ahead('recorder.lease', 'until')
-  expect(await isLeaseHeld(test.database.db, 'x')).toBe(false)
+  expect(await leaseHolder(test.database.db, 'x')).toBeNull()
 })
