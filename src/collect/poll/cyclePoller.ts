@@ -69,13 +69,10 @@ export function cyclePoller<Target extends InstrumentKey, Row>(
       const deadline = clock.monotonicMs() + (isWaiting ? 0 : everyMs)
       // Read the sign before the request: any later change of the ticker is then noticed as new.
       const sign = universe.quoteSign(target)
-      const { batch, isKept } = await pollAndStore(context, stream, target, { signal, deadline })
+      const { batch, content = null, isKept } = await pollAndStore(context, stream, target, { signal, deadline })
       // A response that was not kept counts as a failure: waiting for the next cycle would leave this one without rows.
       if (batch === null || !isKept) schedule.failed(target, momentOf(clock))
-      else {
-        const content = stream.contentOf?.(batch.rows) ?? null
-        stats[stream.name].skippedPolls += schedule.responded(target, content, sign, momentOf(clock))
-      }
+      else stats[stream.name].skippedPolls += schedule.responded(target, content, sign, momentOf(clock))
       if (waitMs() < maxPauseMs) wake()
       return batch !== null
     },

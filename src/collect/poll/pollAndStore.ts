@@ -35,9 +35,17 @@ export interface PollContext {
 
 type Polled<Target, Row> =
   /** No response came, or none that can be used. `failure` is the kind of the client's error. */
-  | { readonly batch: null; readonly isKept: false; readonly hasEnvelope: false; readonly failure?: ExchangeErrorKind }
+  | {
+      readonly batch: null
+      readonly isKept: false
+      readonly hasEnvelope: false
+      readonly content?: never
+      readonly failure?: ExchangeErrorKind
+    }
   | {
       readonly batch: Batch<Target, Row>
+      /** What the stream compares responses by; null if the response is empty, undefined if the stream compares none. */
+      readonly content?: string | null | undefined
       /** False for an empty body, because a proxy may have sent it instead of the service. */
       readonly hasEnvelope: boolean
       /** False when neither the database nor the disk took the batch. Its rows are lost unless requested again soon. */
@@ -71,11 +79,12 @@ export async function pollAndStore<Target extends object, Row>(
     const batch = wholeLists.judge(polled)
     lastOutcomes.set(target, 'response')
     stats[stream.name].responses += 1
+    const content = stream.contentOf?.(batch.rows)
     // A response with a few readable rows is used, and is a failure all the same.
     if (missingRows(page) > page.rows.length) noteFailure(context, stream.name, target, unreadable(page), startedMs)
-    else noteSuccess(context, stream.name, target, stream.contentOf?.(page.rows) === null ? 0 : page.rows.length)
+    else noteSuccess(context, stream.name, target, content === null ? 0 : page.rows.length)
     stream.learn?.(universe, batch)
-    return { batch, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
+    return { batch, content, hasEnvelope, isKept: await queue.write(withoutOldRows(batch, keptMs(stream.name))) }
   } catch (error) {
     // A request that was aborted is no failure. Any other error is reported, even while the recorder stops.
     if (options.signal?.aborted && error instanceof ExchangeError && error.kind === 'aborted') return noResponse
