@@ -49,7 +49,7 @@ export class Reach {
  */
 type OperationState = 'unknown' | 'present' | 'absent' | 'doubtful' | 'resting'
 
-/** What a request told of its operation. `unclear`: a proxy may have answered in place of the service. */
+/** The news of an operation in a response. `unclear`: a proxy may have answered in place of the service. */
 type Told = 'present' | 'absent' | 'unclear' | 'unusable'
 
 /** The waits before an operation that is missing is requested again: the first time, the second, and so on. */

@@ -33,7 +33,7 @@ export interface PageResponse {
   readonly openTimes: readonly ServiceMs[]
   /** Ranges that the response leaves out between two of its candles. */
   readonly silence: readonly TimeRange[]
-  /** Whether the response shows what it lacks: it has rows that are not stored, or it is an error or an empty body. */
+  /** A response shows what it lacks if it has rows that are not stored, or is an error or an empty body. */
   readonly lack: 'shown' | 'unclear' | 'untold'
 }
 

@@ -79,6 +79,7 @@ export class Pacer {
   readonly #overall: Budget
   readonly #roundTrips: Readonly<Record<Operation, RoundTrip>>
   readonly #circuits = byOperation(() => new Circuit())
+  readonly #inFlightOf = byOperation(() => ({ count: 0 }))
   readonly #queues = new RequestQueues()
   readonly #penalty: Penalty
   readonly #silence: Silence
@@ -168,6 +169,7 @@ export class Pacer {
   /** Ends a departure with what its response told about the limits, about its operation and about its target. */
   settle(departure: Departure, settlement: Settlement, outcome: CircuitOutcome = 'unknown', target?: string): void {
     this.#inFlight--
+    this.#inFlightOf[departure.operation].count--
     const nowMs = this.#clock.monotonicMs()
     if (settlement.outcome !== 'failed') this.#endSilence(departure, nowMs)
     const isGivenUp = settlement.outcome === 'failed' && settlement.isGivenUp === true
@@ -238,6 +240,7 @@ export class Pacer {
       const number = this.#budgets[request.operation].take(nowMs, request.enqueuedAtMs, rate)
       const overallNumber = this.#overall.take(nowMs, request.enqueuedAtMs, this.#penalty.rate(nowMs))
       this.#inFlight++
+      this.#inFlightOf[request.operation].count++
       const departure = { operation: request.operation, atMs: nowMs, number, overallNumber }
       this.#silence.depart(departure)
       this.#penalty.depart(departure)
@@ -262,6 +265,9 @@ export class Pacer {
   }
 
   #readyAtMs(operation: Operation, nowMs: number): number {
+    // An operation takes at most twice as many places as it leaves free. A slow one never takes those of all others.
+    const free = this.#maxInFlight - this.#inFlight
+    if (this.#inFlightOf[operation].count >= 2 * free) return Number.POSITIVE_INFINITY
     const budget = this.#budgets[operation]
     const ordinaryMs = this.#respondsWithinMs(operation)
     if (this.#silence.mustLeaveRoom(nowMs) && budget.isNearlyTaken(nowMs - ordinaryMs)) return Number.POSITIVE_INFINITY

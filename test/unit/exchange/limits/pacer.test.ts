@@ -109,6 +109,26 @@ describe('what is in flight', () => {
     await clock.advance(2_000)
     expect(departures).toHaveLength(3)
   })
+
+  it.each([1, 2, 3])('leaves room while the bodies of %i operations are slow', async (count) => {
+    const { clock, departures, send, pacer } = setUp({ limits: limitsOf(20), maxInFlight: 64 })
+    const slow = (['orderbook', 'candles', 'tickers'] as const).slice(0, count)
+    const taken = () => slow.map((each) => departures.filter(({ operation }) => operation === each).length)
+    for (const operation of slow)
+      for (let i = 0; i < 100; i++)
+        void send(operation, {}, null).then((departure) => {
+          pacer.responded(departure)
+        })
+    await clock.advance(20_000)
+    for (const each of taken()) expect(each).toBeGreaterThan(64 / 4)
+    for (let i = 0; i < 200; i++) void send('fills')
+    await clock.advance(5_000)
+    expect(departures.filter(({ operation }) => operation === 'fills').length).toBeGreaterThan(90)
+    const before = taken()
+    pacer.settle(departures[0] as Departure, failed)
+    await clock.advance(1_000)
+    expect(taken()[0]).toBe((before[0] as number) + 1)
+  })
 })
 
 describe('the remaining-budget header', () => {
