@@ -88,7 +88,8 @@ async function takeRight(config: Config, found: FoundDatabase, logger: Logger): 
   }
 }
 
-const atWork = (config: Config) => `a recorder of ${egressOf(config)} is at work`
+const atWork = (config: Config, who: 'recorder' | 'command' = 'recorder') =>
+  `a ${who} of ${egressOf(config)} is at work`
 
 async function takeLease(
   config: Config,
@@ -97,7 +98,8 @@ async function takeLease(
   signal: AbortSignal,
 ): Promise<Lease | string> {
   const egress = egressOf(config)
-  if ((await leaseHolder(store.database.db, egress)) !== null) return atWork(config)
+  const holder = await leaseHolder(store.database.db, egress)
+  if (holder !== null) return atWork(config, holder)
   const standby = new AbortController()
   try {
     return await acquireLease(store.url, egress, {

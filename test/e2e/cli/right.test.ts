@@ -130,7 +130,7 @@ describe('beside a recorder that has the right to send', () => {
   })
 })
 
-test('a backfill beside another command says nothing of a recorder, and how to go on after Ctrl-C', async () => {
+test('commands beside another command say nothing of a recorder, and a backfill how to go on after Ctrl-C', async () => {
   await listMany(1)
   const options = { logger: pino({ level: 'silent' }), clock: systemClock, folder, serviceNow: () => Date.now() }
   const other = await acquireLease(database.url, egress, { ...options, giveWay: () => undefined })
@@ -144,6 +144,8 @@ test('a backfill beside another command says nothing of a recorder, and how to g
     expect([exitCode, stdout]).toEqual([1, expect.stringMatching(/^candles left +[1-9]/m)])
     expect(stderr).toMatch(/^stopped; continue with: npx market-recorder backfill /m)
     expect(stderr).not.toContain('the recorder on this host')
+    const plan = await runProgram(['plan', '--config', file], env())
+    expect(plan.stdout).toContain(`the service was not asked: a command of ${egress} is at work`)
   } finally {
     await other.release()
   }
