@@ -4,6 +4,7 @@ import { type StreamName, streamNames } from '../market/stream.js'
 import { sum, type ServiceMs } from '../market/values.js'
 import { streamNamed } from '../collect/streams/streams.js'
 import type { Status, StreamStatus } from '../serve/api/contract.js'
+import { goByDisk } from '../serve/byDisk.js'
 import { type JoinedIncident, joinedIncidents } from '../serve/joinedIncidents.js'
 import { counted, grouped, inBytes, inWords } from '../runtime/text.js'
 import type { StoreOverview } from '../ledger/read/overview.js'
@@ -145,10 +146,8 @@ const columns: readonly Column[] = [
   { name: 'stream', cell: ({ name }) => name },
   {
     name: 'state',
-    cell: ({ state }, paint, { database, problems }) =>
-      state === 'fresh' && (!database.isReachable || problems.some(({ about }) => about === 'spool'))
-        ? paint('by disk', 'yellow')
-        : paint(state, colourOf[state]),
+    cell: ({ state }, paint, status) =>
+      state === 'fresh' && goByDisk(status) ? paint('by disk', 'yellow') : paint(state, colourOf[state]),
   },
   { name: 'covers', cell: covers },
   { name: 'age', cell: ({ ageMs }) => (ageMs === null ? '' : inWords(ageMs)) },

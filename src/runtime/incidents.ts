@@ -16,6 +16,7 @@ type IncidentName =
   | 'evidence'
   | 'fills budget'
   | 'late responses'
+  | 'lost responses'
   | 'lost snapshots'
   | 'retention'
   | 'spool'

@@ -162,7 +162,7 @@ function streamStatus({ now, nowMs, source, database, sampler, limits }: ReportI
   const lasting = outage.lasting(nowMs)
   // A service may lack the other streams. They become stale.
   const isFailing = lasting !== null && !mayLack(streamTraits[name].operation)
-  const isByDisk = !database.isReachable && lasting === null
+  const isByDisk = !database.isReachable && lasting === null && !areLost(source.incidents())
   const { startedAt } = source
   const state = freshnessOf(stats, limits[name], { now, startedAt, isCollecting, isFailing, isByDisk })
   const isSaid = lasting !== null && (state === 'failing' || state === 'stale')
@@ -199,8 +199,15 @@ function problemsOf(status: StatusFacts, respondedAt: MachineMs | null): Problem
   return [{ about: 'egress', name: egress, message, isBlocking: true }]
 }
 
-function spoolFailureOf(incidents: readonly IncidentReport[]): IncidentReport | undefined {
-  return incidents.find(({ what, until }) => what === 'spool' && until === null)
+function openIncident(
+  incidents: readonly IncidentReport[],
+  ...names: readonly IncidentReport['what'][]
+): IncidentReport | undefined {
+  return incidents.find(({ what, until }) => names.includes(what) && until === null)
+}
+
+function areLost(incidents: readonly IncidentReport[]): boolean {
+  return openIncident(incidents, 'lost responses') !== undefined
 }
 
 function blockingProblems(status: StatusFacts, respondedAt: MachineMs | null): Problem[] {
@@ -208,9 +215,9 @@ function blockingProblems(status: StatusFacts, respondedAt: MachineMs | null): P
   const problems: Problem[] = []
   const add = (about: Problem['about'], name: string, message: string) =>
     problems.push({ about, name, message, isBlocking: true })
-  const spoolFailure = spoolFailureOf(incidents)
-  if (spoolFailure !== undefined && !database.isReachable)
-    add('spool', 'spool', `The disk takes no responses, and they are lost: ${spoolFailure.message}`)
+  // A database that responds need not take rows: its disk may be full.
+  const loss = openIncident(incidents, 'lost responses')
+  if (loss !== undefined) add('spool', 'spool', `Responses are lost: ${loss.message}`)
   if (!maySend) {
     const why = `this recorder cannot prove that it owns the budget of ${egress}`
     add('egress', egress, `No requests are sent: ${why}.`)
@@ -259,7 +266,8 @@ function awayText(
     seen.length === 0
       ? 'since the start'
       : `for ${inWords(time - since)}, since ${new Date(since).toISOString().slice(0, 19).replace('T', ' ')} UTC`
-  const isKept = phase === 'collecting' && maySend && spool.droppedRows === 0 && spoolFailureOf(incidents) === undefined
+  const isRefused = openIncident(incidents, 'spool', 'lost responses') !== undefined
+  const isKept = phase === 'collecting' && maySend && spool.droppedRows === 0 && !isRefused
   const kept = isKept ? ' Nothing is lost: responses go to the disk until it is back.' : ''
   const why = `${(database.error ?? 'no reason').replace(/\.?$/, '.')}${kept}`
   // A busy server may be late with one response while it stores others.
@@ -302,8 +310,9 @@ function otherProblems({ time, fleet, streams, budget, spool, database, incident
     if (what === 'instruments list' || what === 'rpi_symbols list')
       add('stream', what.replace(' list', ''), `${what}: ${message}. It is asked for again within a minute.`)
   }
-  if (spool.since !== null && time - spool.since >= spoolAlarmMs && database.isReachable) {
-    const going = `Responses have gone to the disk for ${inWords(time - spool.since)}`
+  const spooledMs = time - (spool.since ?? time)
+  if (spooledMs >= spoolAlarmMs && database.isReachable && !areLost(incidents)) {
+    const going = `Responses have gone to the disk for ${inWords(spooledMs)}`
     add('spool', 'spool', `${going}, to be stored when the database takes them: see to its load.`)
   }
   if (spool.bytes > spool.limitBytes * spoolAlarmShare) {

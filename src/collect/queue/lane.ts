@@ -38,7 +38,9 @@ interface LiveEntry extends Entry {
 
 /** A batch that is not stored after this time goes to the disk. So a slow database does not hold up the next one. */
 const patienceMs = 2_000
-const tooSlow = `the database takes longer than ${patienceMs / 1000} s for a write, and responses wait on the disk; see to its load`
+/** Where the disk takes nothing either, nothing waits. */
+const whereTheyWait = 'responses that the disk takes wait there'
+const tooSlow = `the database takes longer than ${patienceMs / 1000} s for a write: see to its load; ${whereTheyWait}`
 export const freeSpace = 'free space on the disk that holds database.dataDir'
 /** Two calls keep the database busy while the results of one are on their way. */
 const callsAtOnce = 2
@@ -151,7 +153,8 @@ export class Lane {
   }
 
   async #writeToDisk(batch: Batch): Promise<boolean> {
-    const { spool, incidents } = this.#options
+    const { spool, incidents, stream } = this.#options
+    let refusal
     this.#appending++
     try {
       await spool.append(batch)
@@ -159,12 +162,16 @@ export class Lane {
       return true
     } catch (error) {
       const advice = isFullDisk(error) ? freeSpace : 'see to it that the recorder may write in database.dataDir'
-      incidents.failed('spool', `${messageOf(error)}; ${advice}`)
+      refusal = `${messageOf(error)}; ${advice}`
+      incidents.failed('spool', refusal)
     } finally {
       this.#appending--
       this.readDisk()
     }
-    return this.#storeInTime(batch, true)
+    const isStored = await this.#storeInTime(batch, true)
+    if (!isStored)
+      incidents.failed('lost responses', `${stream}: neither the database nor the disk takes them: ${refusal}`)
+    return isStored
   }
 
   #dispatch(): void {
@@ -251,7 +258,7 @@ export class Lane {
     const { clock, incidents, stream } = this.#options
     this.#failures++
     this.#leaveMemory()
-    incidents.failed('storing', `${describeDatabaseError(error)}; responses wait on the disk`, stream)
+    incidents.failed('storing', `${describeDatabaseError(error)}; ${whereTheyWait}`, stream)
     if (this.#isPausing) return
     this.#isPausing = true
     clock.after(backoffMs(this.#failures, retry), () => {
@@ -281,7 +288,7 @@ export class Lane {
 }
 
 function lateMessage(key: string, error: unknown): string {
-  return `${describeDatabaseError(error)}; responses of ${key} wait on the disk, and others are stored`
+  return `${describeDatabaseError(error)}; responses of ${key} are not stored, others are`
 }
 
 /** Knows which series of a stream are late: the statement that stores their batch takes longer than it may. */

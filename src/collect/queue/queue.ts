@@ -116,7 +116,8 @@ export class Queue {
     this.#waiting.add(batch)
     try {
       const isDurable = await (this.#lanes.get(batch.stream) as Lane).write(batch)
-      if (!isDurable) this.#lose(batch)
+      if (isDurable) this.#options.incidents.succeeded('lost responses')
+      else this.#lose(batch)
       return isDurable
     } finally {
       this.#waiting.delete(batch)
@@ -188,7 +189,7 @@ export class Queue {
 
   #dropped(batches: readonly Batch[], advice: string): void {
     for (const batch of batches) this.#lose(batch)
-    this.#options.incidents.failed('spool', `it is full: the oldest responses are dropped; ${advice}`)
+    this.#options.incidents.failed('lost responses', `the spool is full, and the oldest are dropped; ${advice}`)
   }
 
   #setAside({ file, stream, range, error }: SetAside): void {

@@ -77,11 +77,6 @@ function lasted({ count, since, until }: JoinedIncident, now: number): string {
   return `${times} in ${duration(until - since)}, works again`
 }
 
-/** Returns true while responses go to the disk for longer than a busy machine needs. */
-export function goByDisk({ database, problems }: Status): boolean {
-  return !database.isReachable || problems.some(({ about }) => about === 'spool')
-}
-
 /** Shows running backfills: a line about all of them, then the series that are running or have failed. */
 export function Backfills({ status }: { status: Status | null }) {
   const { waiting, running, failed } = status?.backfillCounts ?? { waiting: 0, running: 0, failed: 0 }

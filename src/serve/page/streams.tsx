@@ -5,7 +5,7 @@ import { grouped } from '../../runtime/text.js'
 import type { Status, StreamStatus } from '../api/contract.js'
 import { count, duration, perSecond } from './format.js'
 import { Head, Panel } from './panel.js'
-import { goByDisk } from './problems.js'
+import { goByDisk } from '../byDisk.js'
 
 /** Colour class of each state; empty if a state says nothing about health. */
 const levelOf: Readonly<Record<StreamStatus['state'], string>> = {

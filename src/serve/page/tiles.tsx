@@ -5,7 +5,7 @@ import type { ComponentChildren } from 'preact'
 import { grouped, inBytes } from '../../runtime/text.js'
 import type { Status } from '../api/contract.js'
 import { count, duration, perSecond } from './format.js'
-import { goByDisk } from './problems.js'
+import { goByDisk } from '../byDisk.js'
 import { streamNames, streamTraits } from '../../market/stream.js'
 import { Panel } from './panel.js'
 

@@ -173,6 +173,7 @@ describe('the spool', () => {
     for (let index = 1; index <= 3; index++) expect(await own.queue.write(tickers(index))).toBe(false)
     expect(own.stats.tickers.rowsDropped).toBe(3)
     expect(own.lines.some((line) => line.startsWith('spool: no folder can be made at'))).toBe(true)
+    expect(own.lines.some((line) => line.startsWith('lost responses: tickers: neither the database'))).toBe(true)
     await own.proxy.restore()
     await vi.waitFor(
       async () => {

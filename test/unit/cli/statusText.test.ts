@@ -61,6 +61,16 @@ describe('the status on a terminal', () => {
     expect(lines.join('\n')).toMatch(/^tickers +by disk /m)
   })
 
+  test('calls nothing fresh by way of a disk that takes nothing', () => {
+    const times = { since: now - 5000, lastAt: now, until: null }
+    const lost = { what: 'lost responses', message: 'fills: ENOSPC', count: 3, ...times } as const
+    for (const isReachable of [true, false]) {
+      const shown = text(({ state }) => (state.incidents = [lost]), isReachable)
+      expect(shown).toMatch(/^market-recorder .* problem.*\n {2}! Responses are lost: fills: ENOSPC\n/)
+      expect(shown).not.toContain('by disk')
+    }
+  })
+
   test('fits the screen, with what is wrong and every stream that is recorded', () => {
     const screen = { columns: 80, rows: 23 }
     const shown = text(({ state }) => void (state.stats.fills.lastStoredAt = now - 7_200_000), false, screen)

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { loadConfig } from '../../../src/config/resolve.js'
 import { type BackfillStatus, recorderResponses } from '../../../src/serve/api/contract.js'
 import type { DatabaseState } from '../../../src/serve/databaseProbe.js'
+import { goByDisk } from '../../../src/serve/byDisk.js'
 import { freshnessLimits } from '../../../src/serve/freshness.js'
 import { Sampler } from '../../../src/serve/sampler.js'
 import { inWords } from '../../../src/runtime/text.js'
@@ -101,20 +102,28 @@ test('a stream that has recorded and covers nothing now is a problem', () => {
   expect(shown(now)).toMatchObject([{ about: 'stream', name: 'order_books', isBlocking: false }])
 })
 
-test('a disk that takes nothing while the database is away is the first thing that is said', () => {
-  const incidents = new Incidents(pino({ level: 'silent' }), systemClock)
-  incidents.failed('spool', 'EIO: i/o error, write')
-  const away = { ...reachable, isReachable: false, error: 'connection refused' }
-  const { problems } = report((source) => (source.state.incidents = [...incidents.recent()]), away)
-  expect(problems[0]).toEqual({
-    about: 'spool',
-    name: 'spool',
-    message: 'The disk takes no responses, and they are lost: EIO: i/o error, write',
-    isBlocking: true,
-  })
-  expect(problems[1]?.about).toBe('database')
-  expect(problems[1]?.message).not.toContain('Nothing is lost')
-})
+test.each([true, false])(
+  'lost responses are the first thing that is said; the database responds: %s',
+  (isReachable) => {
+    const incidents = new Incidents(pino({ level: 'silent' }), systemClock)
+    incidents.failed('lost responses', 'fills: neither database nor disk takes them: ENOSPC')
+    const { problems, streams } = report(
+      ({ state }) => {
+        state.incidents = [...incidents.recent()]
+        state.backlog.isSpooling = true
+        Object.assign(state.stats.fills, { responses: 9, lastStoredAt: now - 86_400_000 })
+      },
+      { ...reachable, isReachable, error: 'connection refused' },
+    )
+    const message = 'Responses are lost: fills: neither database nor disk takes them: ENOSPC'
+    expect(problems[0]).toEqual({ about: 'spool', name: 'spool', message, isBlocking: true })
+    expect(problems[1]).toMatchObject({ about: isReachable ? 'stream' : 'database', isBlocking: true })
+    expect(problems[1]?.message).not.toContain('Nothing is lost')
+    expect(problems).toHaveLength(2)
+    expect(streams.find(({ name }) => name === 'fills')?.state).toBe('stale')
+    expect(goByDisk({ database: { isReachable }, problems })).toBe(false)
+  },
+)
 
 describe('a stream of which nothing usable comes', () => {
   const failing = (name: 'tickers' | 'funding_forecasts', phase: 'starting' | 'collecting') =>

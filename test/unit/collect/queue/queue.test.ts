@@ -32,6 +32,7 @@ let isAway: boolean
 let refuses: (batch: Batch) => boolean
 let stats: CollectorStats
 let dropped: Batch[]
+let incidents: Incidents
 
 beforeEach(() => {
   content = new DiskContent()
@@ -62,6 +63,7 @@ function openQueue(maxBytes = 10_000): Promise<Queue> {
     work: () => Promise.resolve(),
   })
   stats = createStats()
+  incidents = new Incidents(createLogger('silent'), clock)
   const recordGap = (gap: NewGap) => {
     if (isAway) return Promise.reject(new Error('connection refused'))
     gaps.push(gap)
@@ -76,7 +78,7 @@ function openQueue(maxBytes = 10_000): Promise<Queue> {
       clock,
       serviceNow: () => null,
       stats,
-      incidents: new Incidents(createLogger('silent'), clock),
+      incidents,
       onDamage: () => expect.unreachable('nothing is damaged'),
       onDropped: (batches) => dropped.push(...batches),
     },
@@ -202,6 +204,22 @@ describe('what neither the database nor the disk takes', () => {
     expect(gaps).toMatchObject([{ stream: 'tickers', category: 'SPOT', symbol: '*', range: { from: 10, to: 31 } }])
   })
 
+  test('is lost, an open incident says at once, and names the disk; no text says that it waits there', async () => {
+    isAway = true
+    isFull = true
+    const queue = await openQueue()
+    expect(await queue.write(spooledBatch('fills', 'S', 10))).toBe(false)
+    const lost = () => incidents.recent().find(({ what }) => what === 'lost responses')
+    expect(lost()?.message).toMatch(/ENOSPC.*; free space on the disk that holds database\.dataDir$/)
+    expect(incidents.recent().filter(({ message }) => message.includes('responses wait on the disk'))).toEqual([])
+    isFull = false
+    expect(await queue.write(spooledBatch('fills', 'S', 20))).toBe(true)
+    expect(lost()?.until).toBeNull()
+    aheadMs += 10_000
+    expect(lost()?.until).not.toBeNull()
+    await close(queue)
+  })
+
   test('stays in one range while the database takes responses and no gap', async () => {
     isAway = true
     isFull = true
@@ -222,6 +240,7 @@ describe('what neither the database nor the disk takes', () => {
     const queue = await openQueue(3_000)
     for (let time = 0; time < 60; time++) expect(await queue.write(spooledBatch('tickers', 'S', time))).toBe(true)
     expect(dropped.length).toBeGreaterThan(0)
+    expect(incidents.recent()).toMatchObject([{ what: 'lost responses', until: null }, { what: 'storing' }])
     expect(stats.tickers.rowsDropped).toBe(dropped.flatMap(({ rows }) => rows).length)
     isAway = false
     await isDone(queue)
