@@ -3,7 +3,7 @@ import { closeSync, constants, fstatSync, openSync } from 'node:fs'
 import { copyFile, open, readdir, readFile, stat, truncate } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Account } from './binaries.js'
-import { embeddedPaths, isPostgres, logins } from './process.js'
+import { embeddedPaths, isProcessOf, logins } from './process.js'
 
 /**
  * Shell script that runs the server and waits for it. A reader waits for the end of the users' pipe, and then shuts the
@@ -152,12 +152,10 @@ function isAlive({ exitCode, signalCode }: ChildProcess): boolean {
  * no new server can start before. Does nothing on other systems than Linux.
  */
 export async function endOrphans(dataDir: string): Promise<void> {
-  const cluster = await stat(embeddedPaths(dataDir).cluster)
   for (const pid of await readdir('/proc').catch(() => [])) {
-    const title = await titleOf(pid)
-    if (title === undefined || (await hasServer(pid))) continue
-    const folder = await stat(`/proc/${pid}/cwd`).catch(() => undefined)
-    if (folder?.ino === cluster.ino && folder.dev === cluster.dev) signalServer(Number(pid), 'SIGQUIT')
+    const isSession = (await titleOf(pid)) !== undefined && (await isProcessOf(dataDir, Number(pid)))
+    // Another process may just have started a server.
+    if (isSession && !(await isProcessOf(dataDir, await parentOf(pid)))) signalServer(Number(pid), 'SIGQUIT')
   }
 }
 
@@ -167,11 +165,9 @@ async function titleOf(pid: string): Promise<string | undefined> {
   return title.startsWith('postgres: ') ? title.replaceAll('\0', ' ').trim() : undefined
 }
 
-/** Returns true if the parent of a server's process is a server, which another process may just have started. */
-async function hasServer(pid: string): Promise<boolean> {
+async function parentOf(pid: string): Promise<number> {
   const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-  const parent = /^\d+ \(.*\) \S+ (\d+)/.exec(status)?.[1]
-  return parent !== undefined && isPostgres(Number(parent))
+  return Number(/^\d+ \(.*\) \S+ (\d+)/.exec(status)?.[1])
 }
 
 /** A new connection that waits for a lock. It usually waits for none. */

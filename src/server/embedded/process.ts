@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process'
 import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
-import { chmod, readFile, rm } from 'node:fs/promises'
+import { chmod, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { isRunning } from '../../runtime/process.js'
@@ -60,41 +60,62 @@ export interface ServerState {
 /** Reads the state of the server on a data directory; undefined if none runs. A dead server's file does not count. */
 export async function readServerState(dataDir: string): Promise<ServerState | undefined> {
   const state = await readLockFile(dataDir)
-  return state !== undefined && (await isPostgres(state.pid)) ? state : undefined
+  return state !== undefined && state.pid > 0 && (await isProcessOf(dataDir, state.pid)) ? state : undefined
 }
 
+/** A starting server creates its lock file and at once writes to it. */
+const writesLockWithinMs = 10_000
+
 /**
- * Removes the lock file of a dead server if its number is now another program's, as after a crash of the machine.
- * PostgreSQL would not start: it only looks whether its user has a process of this number.
+ * Removes the lock file of a dead server with which PostgreSQL would not start, as after a crash of the machine. It may
+ * be empty, and its number may be another program's: PostgreSQL only looks whether its user has a process of it.
  */
 export async function removeStaleLock(dataDir: string): Promise<void> {
   const state = await readLockFile(dataDir)
-  if (state === undefined || !isRunning(state.pid) || (await isPostgres(state.pid))) return
-  await rm(lockFile(dataDir), { force: true })
+  if (state === undefined) return
+  const file = lockFile(dataDir)
+  // The number of a single-user server is negative.
+  const pid = Math.abs(state.pid)
+  const isStale =
+    pid > 0
+      ? isRunning(pid) && !(await isProcessOf(dataDir, pid))
+      : await stat(file).then(
+          ({ mtimeMs }) => Date.now() - mtimeMs > writesLockWithinMs,
+          () => false,
+        )
+  if (isStale) await rm(file, { force: true })
 }
 
 function lockFile(dataDir: string): string {
   return join(embeddedPaths(dataDir).cluster, 'postmaster.pid')
 }
 
+/** Reads the lock file, also that of a dead server. Its number is 0 or NaN if it was never written. */
 async function readLockFile(dataDir: string): Promise<ServerState | undefined> {
-  const text = await readFile(lockFile(dataDir), 'utf8').catch(() => '')
-  const lines = text.split('\n').map((line) => line.trim())
-  const pid = Number(lines[0])
-  if (!Number.isInteger(pid) || pid <= 0) return undefined
-  return { pid, port: Number(lines[3] ?? 0), status: lines[7] ?? '' }
+  const text = await readFile(lockFile(dataDir), 'utf8').catch(() => undefined)
+  const lines = text?.split('\n').map((line) => line.trim())
+  return lines && { pid: Number(lines[0]), port: Number(lines[3] ?? 0), status: lines[7] ?? '' }
 }
 
-/** Returns true for a PostgreSQL server. After a restart of the machine, the number may be any process's. */
-export async function isPostgres(pid: number): Promise<boolean> {
-  if (process.platform === 'linux') {
-    // The name is the second field, in parentheses. The state follows it, and a zombie does not run any more.
-    const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
-    return /^\d+ \(postgres\) [^ZX]/.test(stat)
+/**
+ * Returns true for a process of the server on a data directory. After a restart of the machine, the number may be any
+ * process's, even that of another server. On other systems than Linux, every PostgreSQL counts.
+ */
+export async function isProcessOf(dataDir: string, pid: number): Promise<boolean> {
+  if (process.platform !== 'linux') {
+    return run('ps', ['-p', String(pid), '-o', 'comm=']).then(
+      ({ stdout }) => stdout.includes('postgres'),
+      () => false,
+    )
   }
-  return run('ps', ['-p', String(pid), '-o', 'comm=']).then(
-    ({ stdout }) => stdout.includes('postgres'),
-    () => false,
+  // The name is the second field, in parentheses. The state follows it, and a zombie does not run any more.
+  const status = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
+  if (!/^\d+ \(postgres\) [^ZX]/.test(status)) return false
+  const cluster = await stat(embeddedPaths(dataDir).cluster)
+  return stat(`/proc/${pid}/cwd`).then(
+    ({ ino, dev }) => ino === cluster.ino && dev === cluster.dev,
+    // In a container, root may be unable to look at the processes of the server's account.
+    ({ code }: NodeJS.ErrnoException) => code === 'EACCES' && process.getuid?.() === 0,
   )
 }
 

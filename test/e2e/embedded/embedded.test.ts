@@ -272,11 +272,17 @@ describe('the embedded PostgreSQL', () => {
     // PostgreSQL itself looks no further than whether its own user has such a process.
     const other = spawn('sleep', ['600'], { stdio: 'ignore', cwd: '/', ...(await serverAccount()) })
     owners.push(other)
-    const lines = [other.pid, join(dataDir, 'cluster'), 1, new URL(first.url).port, '', '127.0.0.1', '0 0', 'ready']
-    writeFileSync(join(dataDir, 'cluster', 'postmaster.pid'), `${lines.join('\n')}\n`)
-    const again = await startEmbeddedPostgres({ dataDir })
-    expect(await query(again.url, 'select 1')).toEqual([1])
-    await again.stop()
+    const foreignDir = await createdDirectory()
+    const foreign = await startEmbeddedPostgres({ dataDir: foreignDir })
+    for (const pid of [other.pid, (await readServerState(foreignDir))?.pid]) {
+      const lines = [pid, join(dataDir, 'cluster'), 1, new URL(first.url).port, '', '127.0.0.1', '0 0', 'stopping']
+      writeFileSync(join(dataDir, 'cluster', 'postmaster.pid'), `${lines.join('\n')}\n`)
+      const again = await startEmbeddedPostgres({ dataDir })
+      expect(await query(again.url, 'select 1')).toEqual([1])
+      await again.stop()
+    }
+    expect(await query(foreign.url, 'select 1')).toEqual([1])
+    await foreign.stop()
   })
 
   it('takes another port when its own is taken, unless others have its address', async () => {
