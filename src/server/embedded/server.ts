@@ -74,7 +74,7 @@ export class EmbeddedServer {
 
   /** @param keptPort port that other users have in their addresses; 0 if there are none */
   async #startOrJoin(keptPort: number): Promise<ServerState> {
-    const startedAt = performance.now()
+    let startedAt = performance.now()
     let failure: string | undefined
     // A server that ended before says nothing about this start.
     this.#server = undefined
@@ -87,7 +87,10 @@ export class EmbeddedServer {
         this.#server = undefined
         // Loaded only to start a server. A command that joins one, such as a query, need not wait for it.
         const { requireCluster } = await import('./cluster.js')
+        const before = performance.now()
         const cluster = await requireCluster(this.#dataDir, this.#options.logger)
+        // The server's own time begins once there is a cluster.
+        startedAt += performance.now() - before
         const port = await this.#choosePort(keptPort)
         if (port !== undefined) {
           await writeFile(this.#paths.port, `${port}\n`)
