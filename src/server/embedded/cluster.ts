@@ -7,7 +7,7 @@ import { isUnneededFunction } from '../../../migrations/0009_roles.js'
 import { isRunning, packageFile } from '../../runtime/process.js'
 import { type Account, type Binaries, canEnter, findBinaries, serverAccount } from './binaries.js'
 import { type Cluster, clusterPath, lastError, serverEnvironment, shortenLog } from './keeper.js'
-import { databaseName, embeddedPaths, logins, type Passwords, readPasswords } from './process.js'
+import { databaseName, embeddedPaths, logins, type Passwords, readPasswords, scramVerifier } from './process.js'
 
 /** Settings for a small machine that also runs other programs. */
 const tuning = {
@@ -213,9 +213,6 @@ function roleStatements(passwords: Passwords): string[] {
   const { owner } = logins
   return [
     `alter role ${logins.superuser} password null`,
-    // Uses one round of hashing, because the passwords are random. More rounds protect chosen passwords, and would slow
-    // down every connection.
-    'set scram_iterations = 1',
     `do $$
     begin
       if to_regrole('${owner}') is null then create role ${owner}; end if;
@@ -225,9 +222,9 @@ function roleStatements(passwords: Passwords): string[] {
       if to_regrole('${logins.reader}') is null then create role ${logins.reader} in role market_reader; end if;
     end
     $$`,
-    `alter role ${owner} login createdb createrole password '${passwords.owner}'`,
-    `alter role ${logins.page} login connection limit ${maxPageConnections} password '${passwords.page}'`,
-    `alter role ${logins.reader} login connection limit ${maxReaders} password '${passwords.reader}'`,
+    `alter role ${owner} login createdb createrole password '${scramVerifier(passwords.owner)}'`,
+    `alter role ${logins.page} login connection limit ${maxPageConnections} password '${scramVerifier(passwords.page)}'`,
+    `alter role ${logins.reader} login connection limit ${maxReaders} password '${scramVerifier(passwords.reader)}'`,
     `alter role ${owner} set temp_file_limit = -1`,
     // What they ask, and what fails of it, would fill the disk with the server's log.
     ...[logins.page, logins.reader].flatMap((login) => [

@@ -13,6 +13,7 @@ import {
   type Passwords,
   readPasswords,
   readServerState,
+  scramVerifier,
   UserPlace,
 } from './process.js'
 import { EmbeddedServer, type ServerOptions, serverUrl } from './server.js'
@@ -104,11 +105,11 @@ async function restoreReader(port: number, passwords: Passwords): Promise<void> 
   client.on('error', () => undefined)
   try {
     await client.connect()
-    await client.query(`set scram_iterations = 1; set lock_timeout = '1s'`)
+    await client.query("set lock_timeout = '1s'")
     for (let attempt = 1; attempt <= restoreAttempts; attempt++) {
       await client.query('select pg_terminate_backend(pid) from pg_stat_activity where usename = $1', [logins.reader])
       try {
-        await client.query(`alter role ${logins.reader} password ${client.escapeLiteral(passwords.reader)};
+        await client.query(`alter role ${logins.reader} password '${scramVerifier(passwords.reader)}';
           alter role ${logins.reader} reset all; alter role ${logins.reader} in database ${databaseName} reset all`)
         return
       } catch (error) {

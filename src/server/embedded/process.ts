@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process'
+import { createHash, createHmac, pbkdf2Sync, randomBytes } from 'node:crypto'
 import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
 import { chmod, readFile, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -36,6 +37,18 @@ export async function readPasswords(dataDir: string): Promise<Passwords> {
     return text.trim()
   }
   return { owner: await read(owner), page: await read(page), reader: await read(reader) }
+}
+
+/**
+ * Returns what the server stores of a password. A statement with the password itself may be logged. Uses one round of
+ * hashing, because the passwords are random. More rounds protect chosen passwords, and would slow down every connection.
+ */
+export function scramVerifier(password: string): string {
+  const salt = randomBytes(16)
+  const salted = pbkdf2Sync(password, salt, 1, 32, 'sha256')
+  const keyOf = (name: string) => createHmac('sha256', salted).update(name).digest()
+  const storedKey = createHash('sha256').update(keyOf('Client Key')).digest('base64')
+  return `SCRAM-SHA-256$1:${salt.toString('base64')}$${storedKey}:${keyOf('Server Key').toString('base64')}`
 }
 
 /**

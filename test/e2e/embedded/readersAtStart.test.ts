@@ -17,10 +17,11 @@ let folder: string
 let dataDir: string
 const loops: Promise<void>[] = []
 const readers = new Set<pg.Client>()
-const ending = new AbortController()
+let ending: AbortController
 const owners: ChildProcess[] = []
 
 beforeEach(async () => {
+  ending = new AbortController()
   folder = await mkdtemp(join(tmpdir(), 'market-recorder-readers-'))
   dataDir = join(folder, 'pg')
   await (await startEmbeddedPostgres({ dataDir })).stop()
@@ -29,7 +30,7 @@ afterEach(async () => {
   ending.abort()
   for (const reader of readers) void reader.end().catch(() => undefined)
   for (const owner of owners) owner.kill('SIGKILL')
-  await Promise.all(loops)
+  await Promise.all(loops.splice(0))
   await expect.poll(() => readServerState(dataDir)).toBeUndefined()
   await rm(folder, { recursive: true, force: true })
 })
@@ -91,4 +92,19 @@ it('readers who queue for the lock of the database keep nobody from starting, jo
   const joined = await startEmbeddedPostgres({ dataDir })
   await connectAgainAndAgain(joined.url)
   await joined.stop()
+}, 180_000)
+
+it('the log of the server has no password, though one cannot be restored at once', async () => {
+  const [port, owner, reader] = await Promise.all(
+    ['port', 'password', 'reader-password'].map(async (file) => (await readFile(join(dataDir, file), 'utf8')).trim()),
+  )
+  // A start does not end sessions of this login.
+  loops.push(repeat(serverUrl(Number(port), 'recorder', owner ?? ''), `begin; alter role reader set work_mem = '8MB'`))
+  let log = ''
+  while (!log.includes('due to lock timeout')) {
+    await (await startEmbeddedPostgres({ dataDir })).stop()
+    log = await readFile(join(dataDir, 'server.log'), 'utf8')
+  }
+  expect(log).toContain('alter role reader')
+  expect(log).not.toContain(reader)
 }, 180_000)
