@@ -64,6 +64,8 @@ async function printFindings(options: DoctorOptions): Promise<void> {
 const maxSkewMs = 2_000
 /** Free space for fewer days than this is a warning. The user then has time to act. */
 const minDays = 14
+/** PostgreSQL's log grows by files of this size. */
+const minBytes = 2 ** 24
 const listWithinMs = 30_000
 /** Number of statements that may read a whole table at once: of the page, analysts and the archiver. */
 const wholeReaders = 4
@@ -317,6 +319,7 @@ export function judgeDisk(config: Config, plan: Plan, { kind, folder, freeBytes 
   const { url } = config.database
   const isAssumed = plan.universe.kind === 'assumed'
   const free = `${inBytes(freeBytes)} free at ${folder}`
+  if (freeBytes < minBytes) return failure('disk', `${free}, too little to record; make room, or move database.dataDir`)
   const isCompressed = kind === 'timescale-community'
   const compressed = isCompressed ? ` and ${inBytes(plan.compressedBytesPerDay)} once it is compressed` : ''
   const unknown = isAssumed ? ', as the instruments are not known' : ''

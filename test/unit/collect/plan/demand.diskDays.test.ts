@@ -68,6 +68,17 @@ describe('the doctor', () => {
     expect(judgeDisk(defaults, plan, { ...room(13), kind: 'timescale-community' })).toMatchObject({ verdict: 'ok' })
   })
 
+  test.each([undefined, 'postgres://recorder@db.example.com/market'])(
+    'fails where the disk takes no more, with the database at %s',
+    (url) => {
+      const config = loadConfig({ env: url === undefined ? {} : { DATABASE_URL: url } })
+      const judged = (freeBytes: number) => judgeDisk(config, plan, { ...room(0), freeBytes })
+      expect(judged(0)).toMatchObject({ what: 'disk', verdict: 'failure' })
+      expect(judged(0).detail).toBe('0 B free at /data, too little to record; make room, or move database.dataDir')
+      expect(judged(2 ** 24)).toMatchObject({ verdict: 'warning' })
+    },
+  )
+
   test('judges by the streams and instruments of the configuration, in the sizes of the plan', () => {
     const settings = `
 streams:
