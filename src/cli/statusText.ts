@@ -51,6 +51,9 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
       4,
     ),
   )
+  const dropped = status.streams.flatMap(({ name, rowsDropped }) =>
+    rowsDropped > 0 ? [`${name} ${grouped(rowsDropped)}`] : [],
+  )
   const operations = inLines(
     budget.operations.map(({ operation, perSecond, limit }) => `${operation} ${perSecond}/${limit}`),
     3,
@@ -60,6 +63,7 @@ export function statusText(status: Status, withColour: boolean, screen = unlimit
     ...problems.map(({ message, isBlocking }) => paint(`  ! ${message}`, isBlocking ? 'red' : 'yellow')),
     '',
     ...streamTable(status, paint, screen.columns < wideColumns).split('\n'),
+    ...labelled('Dropped', inLines(dropped, 3)),
     ...off,
     ...leftOut,
     '',
@@ -160,7 +164,7 @@ const columns: readonly Column[] = [
   { name: 'stored', cell: ({ rowsWritten }) => grouped(rowsWritten), isWideOnly: true },
   { name: 'failed', cell: ({ failures }, paint) => trouble(failures, paint) },
   { name: 'skipped', cell: ({ skippedPolls }, paint) => trouble(skippedPolls, paint), isWideOnly: true },
-  { name: 'rejected', cell: ({ rowsRejected, rowsDropped }, paint) => trouble(rowsRejected + rowsDropped, paint) },
+  { name: 'rejected', cell: ({ rowsRejected }, paint) => trouble(rowsRejected, paint) },
   {
     name: 'gaps',
     cell: ({ name }, paint, { gaps }) =>

@@ -48,6 +48,13 @@ describe('the status on a terminal', () => {
     expect(shown).not.toMatch(/^taker_flow /m)
   })
 
+  test('tells rows that were dropped from those that were not understood', () => {
+    const shown = text(({ state }) => void Object.assign(state.stats.fills, { rowsRejected: 7, rowsDropped: 10_500 }))
+    expect(shown).toMatch(/^fills .* 7 +1,234$/m)
+    expect(shown).toMatch(/^Dropped {4}fills 10,500$/m)
+    expect(text(() => undefined)).not.toContain('Dropped')
+  })
+
   test('calls responses that have gone to the disk for seconds fresh', () => {
     expect(text(({ state }) => void (state.backlog.isSpooling = true))).toMatch(/^tickers +fresh /m)
     expect(text(({ state }) => void (state.backlog.spooledBytes = 600_000))).toMatch(/^tickers +by disk /m)
