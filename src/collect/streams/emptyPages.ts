@@ -20,6 +20,9 @@ const usualAfter = 5
 /** A list has to be short twice. Of instruments, so many responses of so many targets have to be empty. */
 const needed = { ofList: 2, ofInstruments: 10, targets: 3 }
 
+/** A list that is short for so long is taken to have lost its rows for good. An alert has been seen by then. */
+const shortForGoodMs = 600_000
+
 /**
  * Finds out if all responses for a category have become empty. One quiet instrument tells nothing, so that only targets
  * count whose responses had rows each time before. A list with less than half of its rows counts as empty, too.
@@ -30,7 +33,8 @@ export class EmptyPages {
 
   took({ target, isList, rows }: PageSize, nowMs: number): void {
     const before = this.#full.get(target) ?? { times: 0, rows: 0 }
-    if (rows > 0 && (!isList || rows >= before.rows / 2)) {
+    const isForGood = nowMs - (this.#run?.sinceMs ?? nowMs) >= shortForGoodMs
+    if (rows > 0 && (!isList || isForGood || rows >= before.rows / 2)) {
       // Those that were empty meanwhile have to show anew that they usually have rows.
       for (const one of this.#run?.targets ?? []) this.#full.delete(one)
       this.#run = null

@@ -133,4 +133,15 @@ describe('empty responses', () => {
     came(6, ['list'], 1, true)
     expect(reason()).toBeNull()
   })
+
+  test('of a list are none any more once it has stayed short for ten minutes', () => {
+    const { came, reason } = watch()
+    came(3_393, ['list'], 100, true)
+    came(580, ['list'], 590, true)
+    expect(reason()).toContain('half')
+    came(580, ['list'], 20, true)
+    expect(reason()).toBeNull()
+    came(0, ['list'], 700, true)
+    expect(reason()).toContain('half')
+  })
 })
