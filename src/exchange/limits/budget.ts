@@ -99,11 +99,11 @@ export class Budget {
 
   /**
    * Reserves a place at `nowMs`, which must not be before `readyAtMs()`, for a request that waits since `wantedMs`.
-   * Returns its number. A `rate` below 1 makes the next place later.
+   * Returns its number. A `rate` below 1 makes the next place later, and lets less be made up.
    */
   take(nowMs: number, wantedMs: number, rate: number): number {
     // Unused places expire, because a burst after a quiet time would break the even spacing.
-    const placeMs = Math.max(this.#dueMs, wantedMs, nowMs - this.#catchUpMs)
+    const placeMs = Math.max(this.#dueMs, wantedMs, nowMs - this.#catchUpMs * rate)
     this.#dueMs = placeMs + this.#spacingMs / rate
     this.#open.set(this.#next, nowMs)
     this.#record(nowMs)

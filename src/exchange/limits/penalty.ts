@@ -1,4 +1,4 @@
-import { byOperation, type Operation, operations } from '../../market/operation.js'
+import { byOperation, type Operation } from '../../market/operation.js'
 import type { Logger } from '../../runtime/logger.js'
 import { Refusals } from './refusals.js'
 
@@ -35,13 +35,23 @@ export const blockMs = 300_000
 const memoryMs = 60_000
 /** After so many responses since the last pause, a rejection is scattered, and calls for no longer pause. */
 const enoughToBeScattered = 20
+/** After so many responses of others without a rejection, the limit of an operation is certain, and it climbs slowly. */
+const enoughToBeCertain = 1_000
 /** Share of the full rate just after a pause that was not for a scattered rejection, and the time to the full rate. */
 const rateAfterPause = 0.5
 const recoveryMs = 50_000
-/** Share of its operation's rate that a rejection leaves, and the time in which that climbs from nothing to all. */
+/** Share of its operation's rate that a rejection leaves. Half is left where few responses came since the last one. */
 const leftByScattered = 0.9
 const leftByRepeated = 0.5
+const fewResponses = 10
+/** The time in which the rate of all climbs from nothing to all. */
 const climbMs = 400_000
+/** The share of one operation has doubled after this time. It climbs slowly at first, and so seldom goes too far. */
+const doublesAfterMs = 200_000
+/** A longer time between two responses of an operation tells no more about its limit. */
+const longestAskedMs = 60_000
+/** No share is lower, because an operation that is never asked would never climb. */
+const lowestShare = 0.01
 /** Rejections of single targets in a row that are passed over. The next one pauses as if each had paused, too. */
 const maxPassedOver = 2
 
@@ -53,6 +63,9 @@ const maxPassedOver = 2
  *   rate, and those of its operation keep to half of theirs for longer.
  * - A rejection after twenty responses since the last pause is scattered. It pauses shortly and takes a tenth of the rate
  *   of its operation. The operation thus climbs again and again to the limit that it met, and stays near it.
+ * - A rejection for a limit counts as scattered, too, if twenty others had responses since an operation alone is rejected,
+ *   one of them after the last pause. The service then admits the address.
+ * - The share of an operation climbs only while the operation has responses, so that a pause forgets nothing.
  * - What is known to be about the address lowers the rates of all operations so.
  *
  * A rejection that is believed to concern its target alone (`Refusals`) is passed over. If no request that departed
@@ -68,12 +81,17 @@ export class Penalty {
   #lastPauseMs = 0
   /** Responses to requests that departed after the last pause began. */
   #responses = 0
+  /** The operation that alone has met limits of late. Responses of others since then, and since the last pause began. */
+  #rejected: Operation | undefined
+  #others = { inARow: 0, sincePause: 0 }
   /** The last pause was for a scattered rejection. */
   #isScattered = false
   /** End of the last other pause. The rate of all recovers from there. */
   #slowedAtMs = Number.NEGATIVE_INFINITY
-  /** The lowered share of each operation's rate, and since when it climbs. */
-  readonly #lowered = byOperation(() => ({ share: 1, sinceMs: 0 }))
+  /** The share that is left to all operations, and since when it climbs. */
+  #ofAll = { share: 1, sinceMs: 0 }
+  /** The lowered share of each operation's rate, and for how long the operation was asked since. */
+  readonly #lowered = byOperation(() => ({ share: 1, isCertain: false, responses: 0, askedMs: 0, respondedMs: 0 }))
   #mustProbe = false
   #probe: Departure | undefined
   readonly #refusals = new Refusals()
@@ -103,7 +121,7 @@ export class Penalty {
 
   /** Returns the share of an operation's full rate that may be used: less than 1 for a while after a rejection. */
   rateOf(operation: Operation, nowMs: number): number {
-    return Math.min(this.rate(nowMs), this.#shareOf(operation, nowMs))
+    return Math.min(this.rate(nowMs), this.#shareOfAll(nowMs), this.#shareOf(operation))
   }
 
   /** Returns the share of the full rate of all operations together. */
@@ -137,10 +155,14 @@ export class Penalty {
     const isProbe = this.#probe === departure
     if (isProbe) this.#probe = undefined
     if (settlement.outcome === 'response') this.#respond(departure, target, isProbe, nowMs)
-    // A rejected request that departed before the pause calls for no further pause.
-    if (settlement.outcome !== 'rate-limited' || departure.atMs <= this.#pausedAtMs) return false
+    if (settlement.outcome !== 'rate-limited') return false
     const { operation } = departure
     const { mayBeOwn = false, mayBeAlone = false, retryAfterMs = 0 } = settlement
+    const limited = mayBeAlone && !mayBeOwn ? operation : undefined
+    if (limited === undefined || limited !== this.#rejected) this.#others.inARow = 0
+    this.#rejected = limited
+    // A rejected request that departed before the pause calls for no further pause.
+    if (departure.atMs <= this.#pausedAtMs) return false
     const othersRespond = this.#refusals.refused(operation, target)
     const about = mayBeAlone ? this.#refusals.refusedAlone(operation, target) : undefined
     if (about === 'operation' && !this.#mustProbe) return true
@@ -149,13 +171,14 @@ export class Penalty {
     if (suspect !== undefined && this.#passOver(departure, suspect, { isProbe, isAlone }, nowMs)) return false
     // If another target has a response after this pause, the rejection was the suspect's own.
     this.#suspect = mayBeOwn && !this.#mustProbe ? suspect : undefined
-    this.#punish(mayBeAlone ? [operation] : operations, nowMs, retryAfterMs)
+    this.#punish(mayBeAlone ? operation : undefined, nowMs, retryAfterMs)
     return false
   }
 
   #respond(departure: Departure, target: string | undefined, isProbe: boolean, nowMs: number): void {
-    if (departure.atMs > this.#pausedAtMs) this.#responses++
-    this.#refusals.responded(departure.operation, target)
+    const { operation } = departure
+    if (departure.atMs > this.#pausedAtMs) this.#count(operation, nowMs)
+    this.#refusals.responded(operation, target)
     this.#admittedMs = Math.max(this.#admittedMs, departure.atMs)
     if (!this.#mustProbe && this.#admittedMs > this.#doubtedMs) {
       this.#passedOver = 0
@@ -167,6 +190,18 @@ export class Penalty {
     if (!this.#isScattered) this.#slowedAtMs = nowMs
     if (this.#suspect !== undefined && this.#suspect !== target) this.#refusals.believe(this.#suspect, nowMs)
     this.#logger.info('the service responds again: requests resume at a lower rate')
+  }
+
+  #count(operation: Operation, nowMs: number): void {
+    this.#responses++
+    if (operation !== this.#rejected) {
+      this.#others.inARow++
+      this.#others.sincePause++
+    }
+    const lowered = this.#lowered[operation]
+    lowered.responses++
+    lowered.askedMs += Math.min(nowMs - lowered.respondedMs, longestAskedMs)
+    lowered.respondedMs = nowMs
   }
 
   /** Returns false if a rejection must pause everything. */
@@ -190,24 +225,41 @@ export class Penalty {
     return true
   }
 
-  #shareOf(operation: Operation, nowMs: number): number {
-    const { share, sinceMs } = this.#lowered[operation]
-    return Math.min(1, share + (nowMs - sinceMs) / climbMs)
+  #shareOf(operation: Operation): number {
+    const { share, askedMs, isCertain } = this.#lowered[operation]
+    const soon = isCertain ? 0 : askedMs / climbMs
+    return Math.min(1, share * (1 + soon + (askedMs / doublesAfterMs) ** 3))
   }
 
-  #punish(about: readonly Operation[], nowMs: number, retryAfterMs: number): void {
-    this.#isScattered = this.#responses >= enoughToBeScattered
+  #shareOfAll(nowMs: number): number {
+    return Math.min(1, this.#ofAll.share + (nowMs - this.#ofAll.sinceMs) / climbMs)
+  }
+
+  /** Lowers the share of the operation that the rejection is about, or of all. */
+  #lower(about: Operation | undefined, isRepeated: boolean, nowMs: number): void {
+    const left = isRepeated ? leftByRepeated : this.#isScattered ? leftByScattered : 1
+    if (about === undefined) {
+      this.#ofAll = { share: left * this.#shareOfAll(nowMs), sinceMs: nowMs }
+      return
+    }
+    const isEarly = this.#isScattered && this.#lowered[about].responses < fewResponses
+    const share = Math.max(lowestShare, (isEarly ? leftByRepeated : left) * this.#shareOf(about))
+    const isCertain = this.#others.inARow >= enoughToBeCertain
+    this.#lowered[about] = { share, isCertain, responses: 0, askedMs: 0, respondedMs: nowMs }
+  }
+
+  #punish(about: Operation | undefined, nowMs: number, retryAfterMs: number): void {
+    const isOfOne = !this.#mustProbe && this.#others.inARow >= enoughToBeScattered && this.#others.sincePause > 0
+    this.#isScattered = isOfOne || this.#responses >= enoughToBeScattered
     const isRepeated = !this.#isScattered && (this.#mustProbe || nowMs - this.#resumedAtMs < memoryMs)
-    const left = this.#isScattered ? leftByScattered : isRepeated ? leftByRepeated : 1
     // A refused probe tells nothing new about rates, and what may be a target's own tells nothing.
-    if (!this.#mustProbe && this.#suspect === undefined)
-      for (const operation of about)
-        this.#lowered[operation] = { share: left * this.#shareOf(operation, nowMs), sinceMs: nowMs }
+    if (!this.#mustProbe && this.#suspect === undefined) this.#lower(about, isRepeated, nowMs)
     const nextMs = isRepeated ? Math.max(firstPauseMs, 2 * this.#lastPauseMs) : firstPauseMs
     this.#lastPauseMs = Math.min(blockMs, nextMs * 2 ** this.#passedOver)
     const pauseMs = Math.max(this.#lastPauseMs, Math.min(retryAfterMs, blockMs))
     this.#passedOver = 0
     this.#responses = 0
+    this.#others.sincePause = 0
     this.#pausedAtMs = nowMs
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs)
     this.#mustProbe = true
