@@ -57,7 +57,7 @@ export class CandleModel {
     const traded = [...this.formed].filter(([, isTraded]) => isTraded)
     const stored = unite([...this.own, ...traded.map(([open]): Span => [open, open + this.stepMs])])
     if (intersect(left, stored).length > 0) return
-    this.silences = unite([...this.silences, ...this.withoutTrades(subtract(left, this.denied))])
+    this.silences = unite([...this.silences, ...subtract(this.withoutTrades(left), this.denied)])
   }
 
   /** Fills are stored. They end the silence of the candles in which they happened. */
