@@ -33,10 +33,14 @@ create or replace function recorder.end_claims(
 )
 returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
 begin
-  -- Writers of a series wait at its recorded ranges, so that none of them claims more meanwhile. Those of several
-  -- series come to them in the same order.
+  -- Writers of a series wait at its recorded ranges, so that none of them claims more meanwhile. All lock the first
+  -- part, which may be empty. Those of several series come to them in the same order.
   perform from recorder.ledger k
-  where k.stream = of_stream and k.verdict = 'recorded' and k.ranges && tstzrange(since, until)
+  where k.stream = of_stream and k.verdict = 'recorded' and (k.ranges && tstzrange(since, until)
+    or k.part = '-infinity' and exists (
+      select from recorder.ledger r
+      where recorder.is_of(r, of_stream, k.category, k.symbol, k.type, k.interval)
+        and r.verdict = 'recorded' and r.part < until and r.ranges && tstzrange(since, until)))
   order by k.category::text collate "C", k.symbol collate "C", k.type collate "C", k.interval collate "C", k.part
   for update;
   if is_archived then

@@ -258,7 +258,8 @@ begin
   where (asked.stream, asked.category, asked.type, asked.interval) = ('fills', of_category, '', '')
     and asked.symbol = any (left_list) and asked.verdict = 'unsettled';
   perform recorder.note_unknown('fills', of_category, asked.symbol, '', '',
-    tstzmultirange(tstzrange(known.until, shown.until)), recorder.reason_for_end())
+    tstzmultirange(tstzrange(known.until, shown.until))
+      * tstzmultirange(tstzrange(recorder.fills_kept_from(of_category, asked.symbol), null)), recorder.reason_for_end())
   from recorder.ledger asked
   -- A response that proved nothing may have shown later fills.
   cross join lateral (select greatest(asked.noted_at,

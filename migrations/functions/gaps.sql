@@ -142,10 +142,23 @@ $$;
 create or replace function recorder.turn_gaps(
   of_stream text, as_verdict text, after timestamptz, until timestamptz, categories market.category[] default null
 )
-returns void language sql set search_path = pg_catalog, pg_temp as $$
+returns void language plpgsql set search_path = pg_catalog, pg_temp as $$
+declare
+  before_verdict constant text := case as_verdict when 'lost' then 'missing' else 'lost' end;
+begin
+  -- A writer that waited for a gap would find it gone, and not see what it has become. So writers wait at their series,
+  -- in the order of end_claims.
+  perform from recorder.ledger k
+  where k.stream = of_stream and k.verdict = 'recorded' and k.part = '-infinity'
+    and (k.category, k.symbol, k.type, k.interval) in (
+      select g.category, g.symbol, g.type, g.interval from recorder.ledger g
+      where g.stream = of_stream and g.verdict = before_verdict and g.gap_until > after and g.gap_until <= until
+        and (categories is null or g.category = any (categories)))
+  order by k.category::text collate "C", k.symbol collate "C", k.type collate "C", k.interval collate "C"
+  for update;
   with turned as (
     delete from recorder.ledger k
-    where k.stream = of_stream and k.verdict = case as_verdict when 'lost' then 'missing' else 'lost' end
+    where k.stream = of_stream and k.verdict = before_verdict
       and k.symbol <> '*' and k.gap_until > after and k.gap_until <= until
       and (categories is null or k.category = any (categories))
     returning *
@@ -157,5 +170,6 @@ returns void language sql set search_path = pg_catalog, pg_temp as $$
     case as_verdict when 'lost' then now() end, filled_from, rows_before
   from turned order by id
   on conflict (stream, category, symbol, type, interval, verdict, part) do update
-    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges
+    set ranges = k.ranges + excluded.ranges where not k.ranges @> excluded.ranges;
+end
 $$;

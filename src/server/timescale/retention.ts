@@ -47,19 +47,24 @@ export async function applyRetention(
     if (retentionDays === undefined || isArchived === true || isStopping()) continue
     const before = new Date(now - retentionDays * dayMs)
     let total = 0
-    try {
+    const attempt = async (work: () => Promise<void>) => {
+      try {
+        await work()
+      } catch (error) {
+        if (traitsOf(error).isAway) throw error
+        kept.push(`market.${table.name}: ${describeDatabaseError(error)}`)
+      }
+    }
+    await attempt(async () => {
       // Claims are removed before their rows, so that no claim lacks its rows. A row may stay longer, with its chunk.
       await forget(db, table.name, before)
       for await (const count of isHypertable ? dropOld(db, table, before, signal) : deleteRows(db, table, before)) {
         total += count
         if (isStopping()) break
       }
-      // A backfill may have stored and claimed old rows meanwhile, and the rows are gone again.
-      if (total > 0) await forget(db, table.name, before)
-    } catch (error) {
-      if (traitsOf(error).isAway) throw error
-      kept.push(`market.${table.name}: ${describeDatabaseError(error)}`)
-    }
+    })
+    // A backfill may have stored and claimed old rows meanwhile, and the rows are gone again, though others may be left.
+    if (total > 0) await attempt(() => forget(db, table.name, before))
     const what = counted(total, isHypertable ? 'chunk' : 'row')
     if (total > 0) removed.push(`removed ${what} of market.${table.name} from before ${before.toISOString()}`)
   }

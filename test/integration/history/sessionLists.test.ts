@@ -89,11 +89,11 @@ it('waits for a list that nobody has read, and names one that does not come', as
   const follower = await open({ serviceNow: () => null, clock: { ...systemClock, sleep } })
   try {
     await owner.instruments(['SPOT'])
-    await vi.waitFor(() => follower.instruments(['SPOT']))
+    await vi.waitFor(() => follower.instruments(['SPOT']), 120_000)
     await expect(follower.instruments(asked)).rejects.toThrow(/^not known yet: the list of USDT-FUTURES; .* test /)
     looks.waiting = 0
     const both = follower.instruments(asked)
-    await vi.waitFor(() => expect(looks.waiting).toBeGreaterThan(0))
+    await vi.waitFor(() => expect(looks.waiting).toBeGreaterThan(0), 120_000)
     const future = anInstrument({ category: 'USDT-FUTURES', symbol: 'BTCUSDT' })
     await recordInstruments(db, 'USDT-FUTURES', [future], Date.now())
     expect((await both).instruments.map(({ category }) => category)).toContain('USDT-FUTURES')

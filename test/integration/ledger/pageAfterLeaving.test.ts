@@ -1,8 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest'
+import { forget } from '../../../src/ledger/forget.js'
 import { recordInstruments } from '../../../src/ledger/instruments.js'
 import { storeCandles } from '../../../src/ledger/storeCandles.js'
 import { rejectedRow } from '../../../src/market/rows.js'
-import { minuteMs } from '../../../src/market/values.js'
+import { hourMs, minuteMs } from '../../../src/market/values.js'
 import { createTestDatabase, type TestDatabase } from '../../support/database.js'
 import { at, every, fillPage, fillRanges, storeAll } from '../../support/fillPages.js'
 import { aCandle, anInstrument, someTime } from '../../support/marketRows.js'
@@ -53,4 +54,16 @@ it('fills of a last page that proves nothing are in the gap at the end', async (
   await storeAll(db, [{ ...page(50_000, 90_000), rejected: [unread] }])
   await recordInstruments(db, 'SPOT', [other], at(800_000), { complete: true })
   expect(await fillRanges(db, 'gaps', 'XRPUSDT')).toEqual([[58_100, 89_501]])
+})
+
+it('the gap at the end of a quiet instrument begins where its fills are kept', async () => {
+  const { db } = test.database
+  const [gone, other] = [anInstrument({ symbol: 'QUIETUSDT' }), anInstrument({ symbol: 'ETHUSDT' })]
+  await recordInstruments(db, 'SPOT', [gone, other], at(900_000), { complete: true })
+  const page = { symbol: 'QUIETUSDT' }
+  await storeAll(db, [fillPage(every(500, 0, 60_000), { ...page, requested: 90_000 })])
+  await forget(db, 'fills', new Date(at(10 * hourMs)))
+  await storeAll(db, [fillPage(every(500, 0, 60_000), { ...page, requested: 20 * hourMs })])
+  await recordInstruments(db, 'SPOT', [other], at(21 * hourMs), { complete: true })
+  expect(await fillRanges(db, 'gaps', 'QUIETUSDT')).toEqual([[10 * hourMs, 20 * hourMs]])
 })

@@ -145,7 +145,7 @@ test('requests take turns, probes pass them, and one with very many parameters i
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   try {
     const asked = Array.from({ length: 50 }, (_, place) => fetch(`${address}/api/candles?x=${place}`))
-    await vi.waitFor(() => expect(served.length).toBeGreaterThan(2))
+    await vi.waitFor(() => expect(served.length).toBeGreaterThan(2), 120_000)
     const health = await fetch(`${address}/healthz`)
     expect(health.status).toBe(200)
     expect(served.length).toBeLessThan(50)
@@ -177,10 +177,10 @@ test.each(['/healthz', '/readyz'])('however many ask for %s take turns, and let 
   const sockets = Array.from({ length: 50 }, () => connect(port, '127.0.0.1'))
   try {
     await Promise.all(sockets.map((socket) => once(socket, 'connect')))
-    await vi.waitFor(async () => expect(await connectionsOf(server)).toBe(50))
+    await vi.waitFor(async () => expect(await connectionsOf(server)).toBe(50), 120_000)
     for (const [place, socket] of sockets.entries())
       socket.write(`GET ${place === 25 ? '/api/candles' : path} HTTP/1.1\r\nHost: a\r\n\r\n`)
-    await vi.waitFor(() => expect(served).toHaveLength(50))
+    await vi.waitFor(() => expect(served).toHaveLength(50), 120_000)
     const probes = served.filter(({ url }) => url === path)
     expect(new Set(probes.map(({ turn }) => turn)).size).toBe(49)
     expect(served.findIndex(({ url }) => url === '/api/candles')).toBeLessThan(40)

@@ -1,3 +1,4 @@
+import type pg from 'pg'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { type Fill, rejectedRow } from '../../../../src/market/rows.js'
 import { upsertCandles } from '../../../../src/ledger/storeCandles.js'
@@ -80,6 +81,56 @@ it('leaves no claim of rows that a backfill stores while old ones are removed', 
   )
   expect(await countBefore(10)).toBe(0)
   expect(await coveredRanges(db, series)).toEqual([])
+})
+
+/** Makes the removal of fills of the newest of three days fail: as a lock of its chunk does, or a full disk. */
+async function failTheLast(reader: pg.PoolClient): Promise<void> {
+  const { db, pool } = created.database
+  if (await hasHypertables(db)) {
+    await reader.query('begin')
+    const read = 'select from market.fills where ts >= $1 and ts < $2'
+    await reader.query(read, [new Date(daysAgo(12)), new Date(daysAgo(11))])
+    return
+  }
+  await pool.query(`
+    create sequence public.deletes;
+    create function public.fail() returns trigger language plpgsql as $$
+      begin if nextval('public.deletes') = 3 then raise 'lock timeout'; end if; return null; end $$;
+    create trigger fail before delete on market.fills for each statement execute function public.fail()`)
+}
+
+it('leaves no claim of such rows where a later statement fails', async () => {
+  const { db, pool } = created.database
+  const series = { stream: 'fills', category: 'SPOT', symbol: 'LATEUSDT', type: '', interval: '' } as const
+  const rows = [12, 13, 14].flatMap((age) =>
+    Array.from({ length: 12_000 }, (_, i) =>
+      aFill({ symbol: 'LATEUSDT', ts: daysAgo(age) + i, execId: `${age}-${i}` }),
+    ),
+  )
+  let isStored = false
+  const reader = await pool.connect()
+  try {
+    const { kept } = await applyRetention(
+      db,
+      async (own, stream, before) => {
+        await forget(own, stream, before)
+        if (stream !== 'fills' || isStored) return
+        isStored = true
+        await insertFills(db, rows)
+        await addCoverage(db, series, [{ from: daysAgo(14), to: daysAgo(12) + 12_000 }])
+        await failTheLast(reader)
+      },
+      settings,
+      now,
+    )
+    expect(kept).toEqual([expect.stringMatching(/^market\.fills: .*lock timeout/)])
+    expect(await coveredRanges(db, series)).toEqual([])
+  } finally {
+    reader.release(true)
+    await pool.query('drop function if exists public.fail() cascade')
+  }
+  await applyRetention(db, forget, settings, now)
+  expect(await countBefore(10)).toBe(0)
 })
 
 it('removes more rows than one statement does', async () => {
