@@ -46,7 +46,7 @@ export interface PacerStats {
   readonly inFlight: number
   /** How long every operation still pauses after a rejection. */
   readonly pausedMs: number
-  /** 1 at full speed; less for a while after a pause, for the slowest operation. */
+  /** 1 at full speed; less for a while after a pause, for the slowest operation, and for hours after a block. */
   readonly rate: number
 }
 
@@ -202,7 +202,7 @@ export class Pacer {
       overall: use(this.#overall),
       inFlight: this.#inFlight,
       pausedMs: Math.max(0, this.#penalty.readyAtMs() - nowMs),
-      rate: Math.min(...operations.map((operation) => this.#penalty.rateOf(operation, nowMs))),
+      rate: Math.min(this.#penalty.overallRate(nowMs), ...operations.map((one) => this.#penalty.rateOf(one, nowMs))),
     }
   }
 
@@ -238,7 +238,7 @@ export class Pacer {
       }
       const rate = this.#penalty.rateOf(request.operation, nowMs)
       const number = this.#budgets[request.operation].take(nowMs, request.enqueuedAtMs, rate)
-      const overallNumber = this.#overall.take(nowMs, request.enqueuedAtMs, this.#penalty.rate(nowMs))
+      const overallNumber = this.#overall.take(nowMs, request.enqueuedAtMs, this.#penalty.overallRate(nowMs))
       this.#inFlight++
       this.#inFlightOf[request.operation].count++
       const departure = { operation: request.operation, atMs: nowMs, number, overallNumber }

@@ -1,4 +1,5 @@
 import { byOperation, type Operation } from '../../market/operation.js'
+import { hourMs } from '../../market/values.js'
 import type { Logger } from '../../runtime/logger.js'
 import { Refusals } from './refusals.js'
 
@@ -52,6 +53,9 @@ const doublesAfterMs = 200_000
 const longestAskedMs = 60_000
 /** No share is lower, because an operation that is never asked would never climb. */
 const lowestShare = 0.01
+/** Share of the overall rate that a block leaves, and the time in which that doubles, slowly at first. */
+const leftByBlock = 0.8
+const blockForgottenMs = 4 * hourMs
 /** Rejections of single targets in a row that are passed over. The next one pauses as if each had paused, too. */
 const maxPassedOver = 2
 
@@ -67,6 +71,7 @@ const maxPassedOver = 2
  *   one of them after the last pause. The service then admits the address.
  * - The share of an operation climbs only while the operation has responses, so that a pause forgets nothing.
  * - What is known to be about the address lowers the rates of all operations so.
+ * - Pauses as long as a block take a fifth of the overall rate for hours, because the overall limit may be lower.
  *
  * A rejection that is believed to concern its target alone (`Refusals`) is passed over. If no request that departed
  * later has had a response yet, the address is in doubt: as while probing, one request departs at a time until one that
@@ -77,6 +82,8 @@ export class Penalty {
   readonly #logger: Logger
   #pausedAtMs = Number.NEGATIVE_INFINITY
   #pausedUntilMs = Number.NEGATIVE_INFINITY
+  /** When the pauses began after which no request has had a response yet. */
+  #closedAtMs = 0
   #resumedAtMs = Number.NEGATIVE_INFINITY
   #lastPauseMs = 0
   /** Responses to requests that departed after the last pause began. */
@@ -88,6 +95,8 @@ export class Penalty {
   #isScattered = false
   /** End of the last other pause. The rate of all recovers from there. */
   #slowedAtMs = Number.NEGATIVE_INFINITY
+  /** The share of the overall limit that blocks have left, and since when it climbs. */
+  #ofOverall = { share: 1, sinceMs: 0 }
   /** The share that is left to all operations, and since when it climbs. */
   #ofAll = { share: 1, sinceMs: 0 }
   /** The lowered share of each operation's rate, and for how long the operation was asked since. */
@@ -129,6 +138,11 @@ export class Penalty {
     const resumedAtMs = this.#isScattered ? this.#slowedAtMs : Math.max(this.#resumedAtMs, this.#pausedUntilMs)
     const sinceMs = Math.max(0, nowMs - resumedAtMs)
     return Math.min(1, rateAfterPause + ((1 - rateAfterPause) * sinceMs) / recoveryMs)
+  }
+
+  /** Returns the share of the overall limit that may be used. A block suggests that the service admits less. */
+  overallRate(nowMs: number): number {
+    return Math.min(this.rate(nowMs), this.#shareOfOverall(nowMs))
   }
 
   /** True while one request at a time finds out about the address. */
@@ -187,6 +201,8 @@ export class Penalty {
     if (!this.#mustProbe || !isProbe) return
     this.#mustProbe = false
     this.#resumedAtMs = nowMs
+    if (nowMs - this.#closedAtMs >= blockMs)
+      this.#ofOverall = { share: leftByBlock * this.#shareOfOverall(nowMs), sinceMs: nowMs }
     if (!this.#isScattered) this.#slowedAtMs = nowMs
     if (this.#suspect !== undefined && this.#suspect !== target) this.#refusals.believe(this.#suspect, nowMs)
     this.#logger.info('the service responds again: requests resume at a lower rate')
@@ -231,6 +247,11 @@ export class Penalty {
     return Math.min(1, share * (1 + soon + (askedMs / doublesAfterMs) ** 3))
   }
 
+  #shareOfOverall(nowMs: number): number {
+    const { share, sinceMs } = this.#ofOverall
+    return Math.min(1, share * (1 + ((nowMs - sinceMs) / blockForgottenMs) ** 3))
+  }
+
   #shareOfAll(nowMs: number): number {
     return Math.min(1, this.#ofAll.share + (nowMs - this.#ofAll.sinceMs) / climbMs)
   }
@@ -260,6 +281,7 @@ export class Penalty {
     this.#passedOver = 0
     this.#responses = 0
     this.#others.sincePause = 0
+    if (!this.#mustProbe) this.#closedAtMs = nowMs
     this.#pausedAtMs = nowMs
     this.#pausedUntilMs = Math.max(this.#pausedUntilMs, nowMs + pauseMs)
     this.#mustProbe = true

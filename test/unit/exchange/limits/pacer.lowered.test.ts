@@ -68,3 +68,32 @@ describe('a limit of one operation that the service has lowered to a tenth', () 
     expect(sum(4, 13).refused).toBe(0)
   })
 })
+
+it('an overall limit that the service has lowered is met twice in an hour', { timeout: 60_000 }, async () => {
+  const { clock, pacer } = setUp({ limits: limitsOf(20, 600) })
+  const arrivals: number[] = []
+  let blocks = 0
+  let blockedUntilMs = 0
+  const keepSending = async (operation: Operation, worker: number) => {
+    for (let turn = worker; ; turn += 10) {
+      const target = `${operation} ${turn % 200}`
+      const departure = await pacer.acquire(operation, { target })
+      const nowMs = clock.monotonicMs()
+      arrivals.push(nowMs)
+      while ((arrivals[0] ?? nowMs) <= nowMs - minuteMs) arrivals.shift()
+      if (nowMs >= blockedUntilMs && arrivals.length > 400) {
+        blocks++
+        blockedUntilMs = nowMs + 5 * minuteMs
+      }
+      const isRefused = nowMs < blockedUntilMs
+      await clock.sleep(50)
+      if (isRefused) pacer.settle(departure, { outcome: 'rate-limited', mayBeAlone: true }, 'unknown', target)
+      else pacer.settle(departure, answered, 'works', target)
+    }
+  }
+  for (const operation of ['fills', 'tickers', 'candles'] as const)
+    for (let worker = 0; worker < 3; worker++) void keepSending(operation, worker)
+  await clock.advance(60 * minuteMs)
+  expect(blocks).toBe(2)
+  expect(pacer.stats().rate).toBeLessThan(400 / 600)
+})
