@@ -85,9 +85,9 @@ export const sliceLeaseMs = 20_000
 const missingOfWant = sql<string>`(w.ranges - w.done - ${provenOfWant})`
 
 /**
- * Stores wants. An open want of the same kind and series is extended, so that a series is never wanted twice. What it
- * was asked for in vain is asked for again. Each stretch of a review is a want of its own. Resolves to the ids of all
- * wants.
+ * Stores wants. An open repair of the same series is extended, and a backfill that asks for what is left of an open one
+ * continues that. What it was asked for in vain is asked for again. Each other backfill, and each stretch of a review, is
+ * a want of its own, which waits for no other. Resolves to the ids of all wants.
  */
 export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[]): Promise<number[]> {
   if (wants.length === 0) return []
@@ -107,12 +107,14 @@ export async function insertWants(db: Kysely<Database>, wants: readonly NewWant[
         select s.*, s.ranges::tstzmultirange as wanted, (
           select min(w.id) from recorder.want w
           where w.ended_at is null and w.kind = s.kind and w.again = s.again and ${sameSeries('w', 's')}
-            and (s.kind <> 'review' or w.ranges @> s.ranges::tstzmultirange)
+            and (s.kind = 'repair' or s.kind = 'backfill' and w.again or w.ranges @> s.ranges::tstzmultirange)
+            and (s.kind <> 'backfill' or s.ranges::tstzmultirange @> ${missingOfWant})
         ) as known
         from ${source} as s
       ), grown as (
         update recorder.want w set ranges = w.ranges + s.added, floor = least(w.floor, s.floor), failure = null,
           done = w.done - s.added * case when w.again then w.refused else w.done end, refused = w.refused - s.added,
+          requested_at = case w.kind when 'backfill' then now() else w.requested_at end,
           is_urgent = w.is_urgent or s.is_urgent, has_open_beginning = w.has_open_beginning or s.has_open_beginning
         from (
           select known, range_agg(r) as added, min(floor) as floor, bool_or(is_urgent) as is_urgent,
@@ -257,11 +259,13 @@ function lengthOf(column: string): RawBuilder<number> {
 
 /**
  * Returns SQL that orders wants `w` by urgency. Repairs come before backfills, and backfills before reviews.
- * Instruments about to be delisted come next, then newer candles before older ones.
+ * Instruments about to be delisted come next. A backfill then goes before those that were asked for earlier, because
+ * somebody waits for it. Newer candles come before older ones.
  */
 export function byUrgency(ranges: string): RawBuilder<unknown> {
   return sql.raw(
-    `array_position(array['repair', 'backfill', 'review'], w.kind), not w.is_urgent, upper(${ranges}) desc, w.id`,
+    `array_position(array['repair', 'backfill', 'review'], w.kind), not w.is_urgent,
+     case w.kind when 'backfill' then w.requested_at end desc, upper(${ranges}) desc, w.id`,
   )
 }
 

@@ -138,14 +138,36 @@ describe('wants', () => {
 
   it('of a series that is wanted already are that want, which grows', async () => {
     const { db } = test.database
-    const [first = 0] = await insertWants(db, [want('A', minutes(50, 100))])
-    expect(await insertWants(db, [want('A', minutes(60, 70)), want('A', minutes(20, 130))])).toEqual([first])
+    const repair = { kind: 'repair' } as const
+    const [first = 0] = await insertWants(db, [want('A', minutes(50, 100), repair)])
+    const more = [want('A', minutes(60, 70), repair), want('A', minutes(20, 130), repair)]
+    expect(await insertWants(db, more)).toEqual([first])
     expect(await wantStates(db, { ids: [first] })).toMatchObject([{ total: 110, left: 110 }])
-    expect(await insertWants(db, [want('A', minutes(20, 30), { kind: 'repair' })])).not.toEqual([first])
+    expect(await insertWants(db, [want('A', minutes(20, 30))])).not.toEqual([first])
     const review = { kind: 'review', again: true } as const
     const [one] = await insertWants(db, [want('A', minutes(0, 50), review)])
     expect(await insertWants(db, [want('A', minutes(20, 30), review)])).toEqual([one])
     expect(await insertWants(db, [want('A', minutes(20, 60), review)])).not.toEqual([one])
+  })
+
+  it('of a backfill wait for no other one, and the newest backfill goes first', async () => {
+    const { db } = test.database
+    const ids = await insertWants(db, [want('A', minutes(0, 100)), want('B', minutes(0, 200))])
+    await settle(await take(newest(50)))
+    const [own = 0] = await insertWants(db, [want('A', minutes(20, 40))])
+    expect(ids).not.toContain(own)
+    const slice = await take()
+    expect(slice).toMatchObject({ wantId: own, ranges: [minutes(20, 40)] })
+    const [further = 0] = await insertWants(db, [want('A', minutes(0, 300))])
+    expect([...ids, own]).not.toContain(further)
+    await settle(slice)
+    expect((await wantStates(db, { ids: [...ids, own, further] })).map(({ left }) => left)).toEqual([80, 150, 0, 280])
+    expect(await insertWants(db, [want('B', minutes(0, 150))]), 'what is left of it continues it').toEqual([ids[1]])
+    expect((await take(newest(10))).ranges).toEqual([minutes(140, 150)])
+    const again = { again: true } as const
+    const [read = 0] = await insertWants(db, [want('C', minutes(0, 100), again)])
+    expect(await insertWants(db, [want('C', minutes(0, 130), again)]), 'begun a little later').toEqual([read])
+    expect(await insertWants(db, [want('C', minutes(0, 90), again)])).not.toEqual([read])
   })
 
   it('that are asked for anew are requested anew, less what is stored or was read again', async () => {
@@ -153,7 +175,7 @@ describe('wants', () => {
     await insertWants(db, [want('A', minutes(0, 100))])
     await settle(await take(newest(40)), { failure: 'the service refuses it' })
     await addCoverage(db, candleStream(seriesOf('A')), [minutes(0, 10), minutes(95, 100)])
-    const [id = 0] = await insertWants(db, [want('A', minutes(50, 100))])
+    const [id = 0] = await insertWants(db, [want('A', minutes(0, 100))])
     expect(await wantStates(db, { ids: [id] })).toMatchObject([{ failure: null, left: 85 }])
     await settle(await take())
     await insertWants(db, [want('B', minutes(0, 100), { again: true })])
