@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { type Command, Option } from 'commander'
 import { ConfigError } from '../config/configError.js'
 import { categories } from '../market/category.js'
-import { hasWildcard, symbolMatcher } from '../market/instrument.js'
+import { hasWildcard, symbolMatcher, unmatched } from '../market/instrument.js'
 import { serviceMs, type ServiceMs } from '../market/values.js'
 import { openReader } from '../openStore.js'
 import { stopSignal } from '../runtime/process.js'
@@ -138,8 +138,7 @@ function whatIsMissing({ symbol = [] }: ExportOptions): string {
 /** Resolves patterns to known symbols. A name without wildcards stands for itself, even if it is unknown. */
 async function matchingSymbols(database: DatabasePool, globs: readonly string[]): Promise<string[]> {
   const known = await knownSymbols(database)
-  const isKnown = (glob: string) => known.some(symbolMatcher([glob]))
-  const literal = globs.filter((glob) => !hasWildcard(glob) && !isKnown(glob))
+  const literal = unmatched(globs, known).filter((glob) => !hasWildcard(glob))
   const isMatch = symbolMatcher(globs)
   const symbols = [...new Set([...literal, ...known.filter((symbol) => isMatch(symbol))])]
   if (symbols.length === 0) throw new ConfigError([`no symbol matches ${globs.join(' ')}`])

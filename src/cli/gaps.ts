@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import { planSeries, type RequestedSeries } from '../history/request.js'
 import { isProven, type StreamName, streamNames } from '../market/stream.js'
 import { categories, type Category, instrumentText } from '../market/category.js'
-import { symbolMatcher } from '../market/instrument.js'
+import { symbolMatcher, unmatched } from '../market/instrument.js'
 import { intervalMs, seriesText } from '../market/candle.js'
 import { groupBy } from '../runtime/groupBy.js'
 import type { Database } from '../db/schema.js'
@@ -16,7 +16,7 @@ import { stopSignal } from '../runtime/process.js'
 import { type Gap, type GapFilter, listGaps, newestGaps } from '../ledger/gaps.js'
 import { rangeOutcomes } from '../ledger/wants.js'
 import { knownSymbols } from '../files/export/request.js'
-import { fetchMissing, missingLines, openBackfill, printSummary } from './backfillWork.js'
+import { fetchMissing, missingLines, openBackfill, printSummary, summarize } from './backfillWork.js'
 import { Failed } from './end.js'
 import { type CommonOptions, configuredCommand, namesOption, readConfig } from './options.js'
 import { tell, writeJson, writeOut } from './output.js'
@@ -55,9 +55,8 @@ async function runGaps(options: GapsOptions): Promise<void> {
   try {
     await prepareBeside(store, config, createLogger('warn'))
     const { db } = store.database
-    const isKnown = !isSymbol || (await knownSymbols(store.database)).some(isSymbol)
-    if (!isKnown && (await listGaps(db, filter)).every((gap) => gap.symbol === '*'))
-      throw new Error(`no symbol matches ${symbol?.join(' ') ?? ''}: market.instruments lists them`)
+    const unknown = symbol ? unmatched(symbol, await knownSymbols(store.database)) : []
+    if (unknown.length > 0) throw new Error(`no symbol matches ${unknown.join(' ')}: market.instruments lists them`)
     if (options.repair === true) {
       const open = await listGaps(db, { ...filter, verdicts: ['missing'] })
       await repairGaps(open.filter(isRepairable), { store, config, logger, isJson: options.json === true })
@@ -87,10 +86,13 @@ async function repairGaps(
   gaps: readonly Gap[],
   { store, config, logger, isJson }: { store: OpenStore; config: Config; logger: Logger; isJson: boolean },
 ): Promise<void> {
-  if (gaps.length === 0) return writeOut('nothing can be repaired\n')
+  const { db } = store.database
+  if (gaps.length === 0) {
+    if (isJson) return writeJson({ ...(await summarize(db, [], [])), gaps: 0, repaired: 0 })
+    return writeOut('nothing can be repaired\n')
+  }
   await requireService(store, config, logger)
   const stop = stopSignal()
-  const { db } = store.database
   const session = await openBackfill(config, store, logger, stop.signal)
   try {
     const requested = gaps.map(requestedOf)

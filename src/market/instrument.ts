@@ -114,6 +114,11 @@ export function symbolMatcher(globs: readonly string[] | undefined): (symbol: st
   }
 }
 
+/** Returns the globs that match none of the symbols. */
+export function unmatched(globs: readonly string[], symbols: readonly string[]): string[] {
+  return globs.filter((glob) => !symbols.some(symbolMatcher([glob])))
+}
+
 /** Returns true if a glob may match several symbols. */
 export function hasWildcard(glob: string): boolean {
   return /[*?]/.test(glob)

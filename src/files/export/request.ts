@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { z } from 'zod'
 import type { DatabasePool } from '../../db/pool.js'
 import { type QueryColumn, readInBatches } from '../../db/readOnlyQuery.js'
+import type { Category } from '../../market/category.js'
 import { addMs, dayMs, earlierOf, laterOf, type ServiceMs, serviceMs } from '../../market/values.js'
 import { counted } from '../../runtime/text.js'
 import { quoteName } from '../parquet/columns.js'
@@ -49,10 +50,14 @@ export async function describeSource(database: DatabasePool, what: string): Prom
   }
 }
 
-/** Reads all symbols that the recorder knows, to match patterns against them. */
-export async function knownSymbols(database: DatabasePool): Promise<string[]> {
+/** Reads all symbols that the recorder knows, of some categories or all, to match patterns against them. */
+export async function knownSymbols(database: DatabasePool, categories?: readonly Category[]): Promise<string[]> {
   const { rows } = await database.pool.query<{ symbol: string }>(
-    'select symbol from market.instruments union select symbol from market.coverage order by 1',
+    `select symbol from (
+       select category, symbol from market.instruments union select category, symbol from market.coverage
+       union select category, symbol from market.gaps where symbol <> '*'
+     ) as known where $1::text[] is null or category::text = any($1) group by symbol order by 1`,
+    [categories ?? null],
   )
   return rows.map(({ symbol }) => symbol)
 }

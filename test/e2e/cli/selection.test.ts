@@ -65,7 +65,7 @@ describe('gaps', () => {
   })
 
   test('of a symbol that nobody knows are an error', async () => {
-    const { stderr, exitCode } = await run('gaps', '--symbol', 'ZZZ')
+    const { stderr, exitCode } = await run('gaps', '--symbol', 'BTCUSDT', 'ZZZ')
     expect(stderr).toBe('error: no symbol matches ZZZ: market.instruments lists them\n')
     expect(exitCode).toBe(1)
   })
