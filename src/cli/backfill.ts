@@ -12,7 +12,7 @@ import { type Config, storageOf } from '../config/resolve.js'
 import { candleTypes, intervals } from '../market/candle.js'
 import { streamTraits } from '../market/stream.js'
 import { tradedCategories } from '../market/category.js'
-import { symbolMatcher } from '../market/instrument.js'
+import { symbolMatcher, unmatched } from '../market/instrument.js'
 import { totalMs } from '../market/timeRange.js'
 import { addMs, dayMs, hourMs, laterOf, secondMs, serviceMs, type ServiceMs, smallest, sum } from '../market/values.js'
 import { streamText } from '../db/series.js'
@@ -20,6 +20,7 @@ import { openStore } from '../openStore.js'
 import { prepareBeside, requireService } from '../prepareStore.js'
 import { createLogger } from '../runtime/logger.js'
 import { stopSignal } from '../runtime/process.js'
+import { knownSymbols } from '../files/export/request.js'
 import { cancelBackfills } from '../ledger/wants.js'
 import { forecastBackfill } from './backfillForecast.js'
 import {
@@ -121,25 +122,35 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
       throw new ConfigError([`--from lies in the future: ${new Date(request.from).toISOString()}`])
     const { series: requested, skipped } = resolveRequest(request, instruments, serviceNow, settleMs)
     for (const line of skipped) tell(`left out: ${line}`)
-    if (requested.length === 0) {
-      if (skipped.length > 0) throw new Error('nothing to fetch: all that matches was left out, see above')
+    const unknown = unmatched(request.symbols, await knownSymbols(store.database, request.categories))
+    if (unknown.length > 0) {
       throw new Error(
-        `no instrument of ${request.categories.join(', ')} matches ${request.symbols.join(' ')}; see the symbols with: npx market-recorder query "select category, symbol from market.instruments"`,
+        `no instrument of ${request.categories.join(', ')} matches ${unknown.join(' ')}; see the symbols with: npx market-recorder query "select category, symbol from market.instruments"`,
       )
     }
-    const isCut = request.stream !== 'candles' && warnOfReach(request, requested)
+    const gone = await gapsOfGone(store.database.db, request, instruments)
+    if (requested.length === 0) {
+      for (const line of gone) tell(line)
+      throw new Error('nothing to fetch: all that matches is not listed any more, or was left out, see above')
+    }
+    if (request.stream !== 'candles') warnOfReach(request, requested)
     const series = withoutRemoved(config, request, requested, serviceNow)
-    if ((isCut || series !== requested) && series.every(({ range }) => range.from >= range.to))
-      throw new Error('nothing to fetch: all of the requested time was left out, see above')
+    if (series.every(({ range }) => range.from >= range.to)) {
+      throw new Error(
+        'nothing to fetch: all of the requested time is before the launch, out of reach, not over yet, or was left out, see above',
+      )
+    }
     const again = options.again === true
     const planned = await planSeries(store.database.db, series, { again })
     warnOfFinal(planned)
-    const between = await timeBetween(store.database.db, planned)
+    const tellBetween = async () => {
+      const between = await timeBetween(store.database.db, planned)
+      if (between !== null) tell(between)
+    }
     if (options.dryRun === true) {
       const { estimate, text } = await forecastBackfill(request.stream, store.database.db, config, planned, serviceNow)
       await (options.json === true ? writeJson(estimate) : writeOut(text))
-      if (between !== null) tell(between)
-      return
+      return await tellBetween()
     }
     const summary = await fetchMissing(session, store.database.db, planned, { kind: 'backfill', again }, stop.signal)
     const goesOn = stop.signal.aborted && (await session.followed()) === 'recorder'
@@ -149,10 +160,13 @@ async function runBackfill(options: BackfillOptions): Promise<void> {
     if (stop.signal.aborted) {
       tell(goesOn ? goesOnLine : stoppedLines(commandLine()))
     } else for (const line of missingLines(summary)) tell(line)
-    if (between !== null) tell(between)
-    const gone = await gapsOfGone(store.database.db, request, instruments)
+    await tellBetween()
     for (const line of gone) tell(line)
     if (summary.left > 0 || summary.failed.length > 0 || gone.length > 0) throw new Failed()
+  } catch (error) {
+    if (!stop.signal.aborted || error instanceof Failed) throw error
+    tell(stoppedLines(commandLine()))
+    throw new Failed()
   } finally {
     await session?.close()
     await store.close()
@@ -195,19 +209,17 @@ function warnOfFinal(planned: readonly PlannedSeries[]): void {
   )
 }
 
-/** Says what is out of reach or before the listed launch. Returns true if all of the series miss some of it. */
-function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries[]): boolean {
+/** Says what is out of reach or before the listed launch. */
+function warnOfReach({ from }: BackfillRequest, series: readonly RequestedSeries[]): void {
   const begin = smallest(series.map(({ range }) => range.from))
-  const isCut = from !== 'launch' && from < begin
-  if (isCut)
+  if (from !== 'launch' && from < begin)
     tell(`left out: everything before ${new Date(begin).toISOString()}, which is out of reach or before the launch`)
   const later = series.filter(({ range }) => from !== 'launch' && range.from > begin)
   if (later.length > 0) tell(`left out: what ${later.length} series may have from before their listed launch`)
-  return isCut
 }
 
 function stoppedLines(command: string): string {
-  return `stopped; continue with: ${command}\nWhat is still wanted is also fetched by market-recorder start.`
+  return `stopped; continue with: ${command}\nWhat is still wanted is also fetched by market-recorder start, and by later backfills after their own; --cancel ends it.`
 }
 
 const goesOnLine =

@@ -2,6 +2,7 @@ import type { Kysely } from 'kysely'
 import { egressOf, openExchange } from '../app.js'
 import { ServiceClock } from '../exchange/serviceClock.js'
 import type { Config } from '../config/resolve.js'
+import { traitsOf } from '../db/databaseError.js'
 import type { Database, WantKind } from '../db/schema.js'
 import { type BackfillRequest, type PlannedSeries, planSeries, wantsOf } from '../history/request.js'
 import { createEstimator, type Progress, readProgress } from '../history/progress.js'
@@ -103,11 +104,16 @@ export async function fetchMissing(
     line.show(describe(progress))
     while (progress.wantsEnded < progress.wants && !signal.aborted) {
       unable.signal.throwIfAborted()
-      await noteOwner()
       // Reading the progress takes longer for a larger backfill, so the pause grows with it.
       await systemClock.sleep(Math.max(minLookMs, 10 * tookMs), signal).catch(() => undefined)
       const startedMs = systemClock.monotonicMs()
-      progress = await readProgress(db, ids)
+      try {
+        await noteOwner()
+        progress = await readProgress(db, ids)
+      } catch (error) {
+        // The worker waits for the database, too, and says so.
+        if (!traitsOf(error).isPassing) throw error
+      }
       tookMs = systemClock.monotonicMs() - startedMs
       line.show(describe(progress))
     }
@@ -200,7 +206,7 @@ export async function summarize(
     failed.push(
       ...rest
         .filter((range) => subtract([range], missing).length === 0)
-        .map((range) => ({ series, ...range, reason: reason ?? 'not done' })),
+        .map((range) => ({ series, ...range, reason: reason ?? 'requested, and no response proves it' })),
     )
   }
   const [requests, rows] = [growthOf('requests'), growthOf('received')]
