@@ -289,7 +289,7 @@ export interface RepairAttempts {
 
 /**
  * Returns SQL that counts the repairs `w` under a condition, as one row of `RepairAttempts`. It counts wants and not
- * requests. A want grows while it is open, it also ends if nothing could be requested, and is deleted a week later. An
+ * requests. A repair grows while it is open, it also ends if nothing could be requested, and is deleted a week later. An
  * end ahead counts like one as long ago, because the database's clock was set back since.
  */
 export function attemptsWhere(condition: RawBuilder<unknown>): RawBuilder<RepairAttempts> {
