@@ -73,7 +73,9 @@ begin
   if begins < ends then
     -- What an earlier page proved is no longer proven where this one runs further against the order.
     unsettled := unsettled - tstzmultirange(tstzrange(ends, newest));
-    unsettled := case when does_join then unsettled + tstzmultirange(p.tail * tstzrange(null, ends))
+    -- Joined pages prove nothing nearer to their newest fill than the largest disorder among them: the tail is as long.
+    unsettled := case when does_join
+      then unsettled + tstzmultirange(p.tail * tstzrange(null, least(ends, newest - (upper(p.tail) - lower(p.tail)))))
       else unsettled - tstzmultirange(tstzrange(p.oldest, begins)) end;
     run := (
       select r from unnest(p.claimed + unsettled + tstzmultirange(tstzrange(begins, ends))) as r

@@ -93,6 +93,19 @@ it.each<[string, Sequence]>([
     },
   ],
   [
+    'that a page whose oldest fill lies after an unordered end settles nothing of that end',
+    {
+      ...calm,
+      pauses: [400, 400, 1, 1, 0, ...Array<number>(25).fill(25_000)],
+      pageRows: { live: 40, history: 5 },
+      disorderMs: 900,
+      steps: [
+        { after: 5_000, step: { does: 'live', lie: { ...lie, changes: 0 }, isKilled: false } },
+        { after: 5_000, step: { does: 'two writers', lie: { ...lie, leavesOut: 0, isOfStored: true } } },
+      ],
+    },
+  ],
+  [
     'that a page joins no run by fills of a page that proved nothing',
     {
       ...calm,
