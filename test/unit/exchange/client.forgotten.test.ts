@@ -8,9 +8,13 @@ test('idle connections that were forgotten on the way cost attempts and no reque
   const known = new Set<Socket>()
   const held: ServerResponse[] = []
   let isForgotten = false
-  const events: RequestEvent[] = []
+  const forgotten = new Set<Socket>()
+  let events: RequestEvent[] = []
   const service = await startFakeService(({ socket }, response) => {
-    if (isForgotten && known.has(socket)) return void socket.resetAndDestroy()
+    if (isForgotten && known.has(socket)) {
+      forgotten.add(socket)
+      return void socket.resetAndDestroy()
+    }
     if (!isForgotten) known.add(socket)
     held.push(response)
     if (isForgotten || held.length === 8) for (const one of held.splice(0)) one.end(envelope('[]'))
@@ -21,15 +25,18 @@ test('idle connections that were forgotten on the way cost attempts and no reque
   })
   const fills = () => client.fills({ category: 'SPOT', symbol: 'BTCUSDT' })
   try {
-    await Promise.all(Array.from({ length: 8 }, fills))
-    isForgotten = true
-    expect(await Promise.all(Array.from({ length: 8 }, fills))).toHaveLength(8)
-    const later = events.slice(8)
-    expect(later.filter(({ outcome }) => outcome === 'ok')).toHaveLength(8)
+    // The client itself closes what is idle for seconds, as on a busy machine.
+    while (forgotten.size === 0) {
+      isForgotten = false
+      await Promise.all(Array.from({ length: 8 }, fills))
+      events = []
+      isForgotten = true
+      expect(await Promise.all(Array.from({ length: 8 }, fills))).toHaveLength(8)
+    }
+    expect(events.filter(({ outcome }) => outcome === 'ok')).toHaveLength(8)
     // One request finds out for all: what is idle then is not tried again.
-    const failed = later.filter(({ outcome }) => outcome === 'network').length
-    expect(failed).toBeGreaterThan(0)
-    expect(failed).toBeLessThanOrEqual(8)
+    expect(events.filter(({ outcome }) => outcome === 'network')).toHaveLength(forgotten.size)
+    expect(forgotten.size).toBeLessThanOrEqual(8)
     expect(client.stats().inFlight).toBe(0)
   } finally {
     client.close()
