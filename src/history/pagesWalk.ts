@@ -308,14 +308,18 @@ class PagesWalk<Row extends { readonly ts: ServiceMs }> {
 
   /**
    * Requests all rows but one of the last page, which must name a further one. That one must name none: with room for one
-   * row, and with room for two, because a cursor that counts by time names no further row of the same one.
+   * row, and with room for two, because a cursor that counts by time names no further row of the same one. A page may
+   * have a row less than was asked for, so that one more is asked for then.
    */
   async #confirmCursor({ query, rows, cursor, ...page }: PageRest, last: string): Promise<string> {
     if (cursor !== undefined || page.last !== last) return notConfirmed
-    const before = rows === 1 ? query : await this.#ask({ ...query, limit: this.#limitFor(rows - 1) })
-    if (before.cursor === undefined) return noFurtherPage
+    const fewer = rows === 1 ? null : await this.#ask({ ...query, limit: this.#limitFor(rows - 1) })
+    const isShort = fewer !== null && fewer.rows.length < rows - 1
+    const more = isShort ? await this.#ask({ ...query, limit: this.#limitFor(rows) }) : fewer
+    const before = (more ?? query).cursor ?? fewer?.cursor
+    if (before === undefined) return noFurtherPage
     for (const limit of [1, 2]) {
-      const end = await this.#ask({ ...query, limit, cursor: before.cursor })
+      const end = await this.#ask({ ...query, limit, cursor: before })
       const isLast = missingRows(end) === 0 && end.rows.length === 1 && end.rows.map(this.#history.textOf)[0] === last
       if (!isLast || end.cursor !== undefined) return notConfirmed
     }

@@ -133,6 +133,18 @@ it('pages without end, each with new rows, end where they are more than is held 
   expect(await reasons()).toEqual([['AUSDT', 'its pages are longer together than what is held of them']])
 })
 
+it.each([4, 5, 300])(
+  'the end of %i rows is proven where each page has a row less than was asked for',
+  async (count) => {
+    const all = liquidationsOf('AUSDT', count)
+    const shows = ({ limit, ...query }: Query) => inPages(all)({ ...query, limit: Math.max(1, limit - 1) })
+    await fetchFrom(shows, 'AUSDT', threeDays, liquidationHistory(test.database.db))
+    expect(await stored('liquidations', 'AUSDT')).toHaveLength(count)
+    const [claim] = await claimed('liquidations', 'AUSDT')
+    expect(claim?.from).toBeLessThanOrEqual(all.at(-1)?.ts as number)
+  },
+)
+
 it('an empty page for a cursor proves nothing below the page that named it', async () => {
   const history = liquidationHistory(test.database.db)
   const [other, all] = [liquidationsOf('AUSDT', 440), liquidationsOf('BUSDT', 440)]
