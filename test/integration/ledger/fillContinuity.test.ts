@@ -149,6 +149,12 @@ describe('judging fills', () => {
         }
         // A millisecond that two responses share only at their edges is not proven, nor are two such neighbours.
         const edges = new Set(drawn.pollAfter.flatMap((happened) => edgesOfPage(times, happened)))
+        // A response that shares only such a millisecond settles nothing of the one before, whose time joins that gap.
+        for (const [poll, happened] of drawn.pollAfter.entries()) {
+          const [from = 0, newest = 0] = edgesOfPage(times, drawn.pollAfter[poll - 1] ?? 0)
+          if (askedAfterMs === 0 && edgesOfPage(times, happened)[0] === newest)
+            for (let moment = from; moment < newest; moment++) edges.add(moment)
+        }
         const isOfEdges = ({ from, to }: TimeRange) => {
           for (let moment = from; moment < to; moment++) if (!edges.has(moment)) return false
           return true
@@ -166,6 +172,8 @@ describe('judging fills', () => {
           [{ times: neighbours([2, 51, 49, 1, 50]), pollAfter: [53, 102, 153, 153] }, 60_000],
           // Responses of two neighbouring milliseconds, the newest of which the one before has shown.
           [{ times: neighbours([1, 1, 44, 157]), pollAfter: [46, 102, 102, 203] }, 0],
+          // A response that begins in the crowded millisecond in which the one before ends.
+          [{ times: neighbours([1, 1, 99, 0, 1]), pollAfter: [95, 102] }, 0],
         ],
       },
     )
