@@ -122,15 +122,20 @@ describe('the right to send from an address', () => {
     }
   })
 
-  test.concurrent('stays with one that nobody waits for, though nothing is known of the database', async (context) => {
-    const { proxy, proxied, acquire } = await anAddress(context)
-    const first = await acquire(proxied)
-    await sleep(leaseMs + aLookMs)
-    proxy.stall()
-    for (const untilMs = performance.now() + 8_000; performance.now() < untilMs; await sleep(50))
-      expect(first.maySend).toBe(true)
-    proxy.cut()
-  })
+  // A machine so busy that this process stands still for seconds ends the right, as one that was suspended does.
+  test.concurrent(
+    'stays with one that nobody waits for, though nothing is known of the database',
+    { retry: 2 },
+    async (context) => {
+      const { proxy, proxied, acquire } = await anAddress(context)
+      const first = await acquire(proxied)
+      await sleep(leaseMs + aLookMs)
+      proxy.stall()
+      for (const untilMs = performance.now() + 8_000; performance.now() < untilMs; await sleep(50))
+        expect(first.maySend).toBe(true)
+      proxy.cut()
+    },
+  )
 
   test.concurrent('ends when its row is deleted, and begins again after a whole lease', async (context) => {
     const { address, acquire, query } = await anAddress(context)
