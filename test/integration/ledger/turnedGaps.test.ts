@@ -22,25 +22,15 @@ const reopen = (db: Kysely<Database>) => reopenGaps(db, 'fills', serviceMs(0), [
 const price = '100.50'
 const quiet = { openTime: at(60_000), open: price, high: price, low: price, close: price, baseVolume: '0.4' }
 
+const storePage = (db: Kysely<Database>, symbol: string) =>
+  storeAll(db, [fillPage(every(1_000, 20_000, 100_000), { symbol })])
+const storeCandle = (db: Kysely<Database>, symbol: string) =>
+  storeCandles(db, [aCandle({ ...quiet, symbol })], [], at(200_000))
+
 it.each([
-  [
-    'a page',
-    'lost',
-    lose,
-    (db: Kysely<Database>, symbol: string) => storeAll(db, [fillPage(every(1_000, 20_000, 100_000), { symbol })]),
-  ],
-  [
-    'a page',
-    'open again',
-    reopen,
-    (db: Kysely<Database>, symbol: string) => storeAll(db, [fillPage(every(1_000, 20_000, 100_000), { symbol })]),
-  ],
-  [
-    'a candle',
-    'lost',
-    lose,
-    (db: Kysely<Database>, symbol: string) => storeCandles(db, [aCandle({ ...quiet, symbol })], [], at(200_000)),
-  ],
+  ['a page', 'lost', lose, storePage],
+  ['a page', 'open again', reopen, storePage],
+  ['a candle', 'lost', lose, storeCandle],
 ])('%s closes a gap that becomes %s at that moment', async (what, state, turn, close) => {
   const { db } = created.database
   const symbol = [what, state].join(' ')
